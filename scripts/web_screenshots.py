@@ -17,8 +17,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.images import expand_images
+from endcap.cli.files import SAMPLES, expand_images, find_repository
 from endcap.client import DetectionClient
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.tools.web.application import make_application

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mutations import damaged, fuzzed, only_own_errors
 
-from endcap.cli.demo import find_repository
+from endcap.cli.files import find_repository
 from endcap.environment.stub import execution_environment
 from endcap.evaluation.served_config import read_settings
 from endcap.repository.validation import validate_repository

@@ -10,21 +10,23 @@ from typing import Any
 import pytest
 from cli_runs import endcap
 
-from endcap.cli.demo import SAMPLES
+from endcap.cli.files import SAMPLES
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.tools.top.watch import Watch
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLE_FOLDER = REPOSITORY / SAMPLES
-PIPELINES = {
+INFER_OPTIONS = {
     "http": ["--protocol", "http"],
     "batches": ["--batch", "3"],
+    "shared memory": ["--shm", "system"],
+    "stream": ["--stream"],
+}
+LOAD_OPTIONS = {
     "asyncio": ["--async"],
     "asyncio over http": ["--async", "--protocol", "http"],
-    "shared memory": ["--shm", "system"],
     "asyncio and shared memory": ["--async", "--shm", "system"],
 }
-STREAMS = {"a stream": ["--stream"], "a stream and asyncio": ["--stream", "--async"]}
 
 
 @pytest.fixture(scope="module")
@@ -47,23 +49,23 @@ def plain(server: TritonServer) -> Any:
     return run(server, "infer", str(SAMPLE_FOLDER))
 
 
-@pytest.mark.parametrize("pipeline", [*PIPELINES, *STREAMS])
+@pytest.mark.parametrize("pipeline", INFER_OPTIONS)
 def test_infer_answers_the_same_on_every_pipeline(
     server: TritonServer, plain: Any, pipeline: str
 ) -> None:
-    options = {**PIPELINES, **STREAMS}[pipeline]
+    options = INFER_OPTIONS[pipeline]
     assert run(server, "infer", str(SAMPLE_FOLDER), *options) == plain
     assert sum(len(row["detections"]) for row in plain) > len(plain)
 
 
-@pytest.mark.parametrize("pipeline", ["batches", "asyncio", "a stream"])
+@pytest.mark.parametrize("pipeline", ["batches", "stream"])
 def test_a_bad_image_is_told_on_every_pipeline(
     server: TritonServer, plain: Any, pipeline: str, tmp_path: Path
 ) -> None:
     good = sorted(SAMPLE_FOLDER.glob("*.jpg"))[:2]
     (tmp_path / "bad.jpg").write_bytes(good[0].read_bytes()[:2000])
     images = [str(good[0]), str(tmp_path / "bad.jpg"), str(good[1])]
-    rows = run(server, "infer", *images, *{**PIPELINES, **STREAMS}[pipeline], exit_code=1)
+    rows = run(server, "infer", *images, *INFER_OPTIONS[pipeline], exit_code=1)
     assert [row["status"] for row in rows] == ["ok", "corrupt_image", "ok"]
     known = {row["image"]: row for row in plain}
     assert [rows[0], rows[2]] == [known[str(image)] for image in good]
@@ -101,20 +103,18 @@ def test_load_agrees_with_itself_and_with_the_servers_metrics(server: TritonServ
         assert abs(times["whole"]["requests"] - level["requests"]) <= 2 * level["concurrency"] + 2
 
 
-@pytest.mark.parametrize("pipeline", ["asyncio over http", "asyncio and shared memory"])
+@pytest.mark.parametrize("pipeline", LOAD_OPTIONS)
 def test_load_takes_every_pipeline(server: TritonServer, pipeline: str) -> None:
     told = run(
         server,
         *("load", "--concurrency", "2", "--duration", "0.5", "--warmup", "0.2"),
-        *PIPELINES[pipeline],
+        *LOAD_OPTIONS[pipeline],
     )
     (level,) = told["levels"]
     assert level["failures"] == {}
     assert level["images_per_s"] > 0
     models = [step["model"] for step in level["server_ms"]["steps"]]
-    assert models == (
-        ["detector"] if "steps" in pipeline else ["preprocess", "detector", "postprocess"]
-    )
+    assert models == ["preprocess", "detector", "postprocess"]
 
 
 def test_load_tells_what_failed(server: TritonServer, tmp_path: Path) -> None:

@@ -12,12 +12,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from endcap.cli.export import json_lines
-from endcap.cli.report import failure_line, image_heading, one_line
-from endcap.cli.report_form import Form, write_table
+from endcap.cli.report import Form, failure_line, image_heading, one_line, write_table
 from endcap.client import ImageResult, Task
 from endcap.evaluation.reference import Reference
-from endcap.evaluation.served_config import read_settings
-from endcap.evaluation.served_ensemble import find_network, read_ensemble
+from endcap.evaluation.served_config import find_network, read_ensemble, read_settings
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
 from endcap.terminal.console import count
 
@@ -92,7 +90,7 @@ def as_comparison_table(results: Sequence[ImageResult], comparisons: Comparisons
 def comparison_row(result: ImageResult, comparisons: Comparisons) -> dict[str, Any]:
     """Return ImageResult.to_json with `comparison`, null for an image that the server failed."""
     comparison = comparisons.get(result.image)
-    return {**result.to_json(), "comparison": comparison.to_json() if comparison else None}
+    return {**result.to_dict(), "comparison": comparison.to_json() if comparison else None}
 
 
 def worst(comparisons: Sequence[Comparison]) -> Comparison:

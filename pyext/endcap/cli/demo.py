@@ -12,16 +12,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-import endcap
 from endcap._system.written_file import open_anew, refuse_links, whole_text_file
-from endcap.cli.demo_sheet import sheet_paths, write_sheets
-from endcap.cli.images import expand_images
+from endcap.cli.files import (
+    SAMPLES,
+    expand_images,
+    find_repository,
+    make_folder,
+    refuse_to_overwrite,
+)
 from endcap.cli.options import Verbose
-from endcap.cli.overwrite_check import refuse_to_overwrite
-from endcap.cli.pictures import PictureFolder, make_folder, picture_paths
+from endcap.cli.pictures import PictureFolder, picture_paths, sheet_paths, write_sheets
 from endcap.cli.report import as_table, describe_failures, summary
 from endcap.client import DetectionClient, ImageResult
-from endcap.errors import InvalidArgumentError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.terminal.console import PlainConsole, count
 from endcap.terminal.failure import (
@@ -49,9 +51,7 @@ EXAMPLES = """
 not run, 130 when it was interrupted.
 """
 
-# Inside a model's folder: Triton takes every folder of a repository for a model.
 _ENSEMBLE = "detect"
-SAMPLES = Path(_ENSEMBLE) / "samples"
 
 _LOG_NAME = "server.log"
 _TIMES_NAME = "latency.json"
@@ -114,19 +114,6 @@ def demo(
         log = "" if url else f"; the server's log is {output / _LOG_NAME}"
         say(f"endcap: {problem}{log}")
         raise typer.Exit(SOME_IMAGE_FAILED)
-
-
-def find_repository() -> Path:
-    """Return the model repository of the source tree, else the one installed with the package."""
-    roots = [Path(root) for root in endcap.__path__]
-    sources = [root.parent.parent for root in roots if root.parent.name == "pyext"]
-    for folder in (*sources, *roots):
-        if (folder / "model_repository" / "detect").is_dir():
-            return folder / "model_repository"
-    raise InvalidArgumentError(
-        f"no model_repository belongs to this installation of endcap (searched "
-        f"{', '.join(map(str, roots))}); reinstall it with `pip install endcap`"
-    )
 
 
 def _targets(output: Path, paths: Sequence[Path]) -> list[Path]:
@@ -213,6 +200,6 @@ def _problem(results: Sequence[ImageResult], latency: Latency | None) -> str | N
         return describe_failures(results)
     if latency is not None and latency.failures:
         return f"when they were sent again, {describe_failures(latency.failures)}"
-    if not any(result.found for result in results):
+    if not any(result.predictions for result in results):
         return f"nothing was found in any of {count(len(results), 'image')}"
     return None

@@ -14,12 +14,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.images import expand_images
+from endcap.cli.files import SAMPLES, expand_images, find_repository
 from endcap.terminal.console import PlainConsole, count, printable
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
-from endcap.tools.doctor import CHECKS, Check, Finding, Severity, Subject, examine, worst
-from endcap.tools.doctor.start import START, check_start
+from endcap.tools.doctor import CHECKS, Check, Finding, Severity, Subject, run_checks, worst
+from endcap.tools.doctor.server import START, check_start
 
 EXAMPLES = """
 **Examples**
@@ -82,7 +81,7 @@ def doctor(
             find_repository=find_repository if repository is None else lambda: repository,
             tritonserver=tritonserver,
         )
-        findings = examine(
+        findings = run_checks(
             subject,
             [*CHECKS, *([_START] if start else [])],
             on_broken=traceback.print_exc if verbose else lambda: None,

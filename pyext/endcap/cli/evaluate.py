@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from endcap._system.written_file import whole_text_file
+from endcap.cli.files import model_files, refuse_to_overwrite
 from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
-from endcap.cli.overwrite_check import model_files, refuse_to_overwrite
+from endcap.evaluation.annotations import Predictions
 from endcap.evaluation.categories import CategoriesBy
-from endcap.evaluation.predictions import Predictions
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 from endcap.evaluation.report import as_table
 from endcap.evaluation.run import EvaluationPlan, run

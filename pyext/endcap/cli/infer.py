@@ -1,9 +1,14 @@
-"""endcap infer: sends images to a running server."""
+"""endcap infer: detections or classes of images, by a running server."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -14,30 +19,17 @@ from endcap.cli.compare import (
     describe_reference_failures,
     write_comparison,
 )
-from endcap.cli.connection_options import connection_options
-from endcap.cli.images import expand_images
-from endcap.cli.infer_checks import check_stream, check_task, keep_inputs
-from endcap.cli.infer_options import (
-    AsCoco,
-    AsCsv,
-    AsJson,
-    Classify,
-    Compare,
-    Draw,
-    Images,
-    Labels,
-    Network,
-    Output,
-    Recursive,
-    Stream,
-)
-from endcap.cli.infer_run import detect, open_client
+from endcap.cli.files import expand_images, model_files, refuse_to_overwrite
 from endcap.cli.options import (
+    DEFAULT_URL,
+    OUTPUT_PANEL,
+    SENDING_PANEL,
     Batch,
     Compression,
     Concurrency,
     Headers,
     Model,
+    Output,
     Protocol,
     RegionBytes,
     Retries,
@@ -46,22 +38,25 @@ from endcap.cli.options import (
     Timeout,
     TlsCa,
     Url,
-    UseAsyncio,
     Verbose,
+    check_region_bytes,
+    connection_options,
 )
-from endcap.cli.pictures import PictureFolder
-from endcap.cli.region_size import check_region_bytes
-from endcap.cli.report import describe_failures
-from endcap.cli.report_form import Form, chosen_form, report_stream, write_report
-from endcap.client import ClientArguments, ImageResult
+from endcap.cli.pictures import PictureFolder, picture_paths
+from endcap.cli.report import Form, chosen_form, describe_failures, report_stream, write_report
+from endcap.client import ClientArguments, ConnectionOptions, DetectionClient, ImageResult, Task
+from endcap.detections import ImageDetections
+from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import count
 from endcap.terminal.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
+    StopRequested,
     report_errors,
     say,
     stopped_by_signals,
 )
+from endcap.terminal.progress import progress_bar
 
 EXAMPLES = """
 **Examples**
@@ -76,7 +71,7 @@ EXAMPLES = """
 
 - `endcap infer photo.jpg --model my_classifier --classify 5`
 
-- `endcap infer archive/ --async --concurrency 16 --batch 4`
+- `endcap infer archive/ --concurrency 16 --batch 4`
 
 - `endcap infer photos/ --shm system`
 
@@ -84,77 +79,149 @@ EXAMPLES = """
 
 - `endcap infer photos/ --compare model_repository`
 
-**Exit code**: 0 when all went well, 1 when an image failed, 2 when nothing could be asked, 130 when
-it was interrupted; what was answered until then is reported. 141 when the reader of what it prints
-went before the end.
+**Exit code**: 0 without errors, 1 when an image failed, 2 when no request could be sent, 130 when
+interrupted; the results until then are reported. 141 when the reader of the output closed it early.
 """
 
 
+_CLIENT = ClientArguments()
+_COMPARISON_PANEL = "Comparison"
+
+
 def infer(
-    images: Images,
-    recursive: Recursive = False,
-    url: Url = "127.0.0.1",
+    images: Annotated[
+        list[str], typer.Argument(help="Files, folders and glob patterns.", metavar="IMAGE...")
+    ],
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="Include the subfolders of folders.")
+    ] = False,
+    url: Url = DEFAULT_URL,
     protocol: Protocol = None,
-    model: Model = "detect",
-    timeout: Timeout = 30.0,
-    concurrency: Concurrency = 4,
-    batch: Batch = 1,
-    use_asyncio: UseAsyncio = False,
-    stream: Stream = False,
+    model: Model = _CLIENT.model,
+    timeout: Timeout = _CLIENT.timeout_s,
+    concurrency: Concurrency = _CLIENT.concurrency,
+    batch: Batch = _CLIENT.batch,
+    use_asyncio: Annotated[bool, typer.Option("--async", hidden=True)] = False,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Send over one gRPC stream, which a decoupled model needs.",
+            rich_help_panel=SENDING_PANEL,
+        ),
+    ] = False,
     shm: Shm = SharedMemory.none,
     region_bytes: RegionBytes = None,
-    classify: Classify = None,
+    classify: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Request the K best classes of a classifier, by Triton's classification "
+            "extension.",
+            metavar="K",
+            show_default=False,
+            rich_help_panel=SENDING_PANEL,
+        ),
+    ] = None,
     header: Headers = None,
     tls_ca: TlsCa = None,
     compression: Compression = None,
-    retries: Retries = 12,
-    json_output: AsJson = False,
-    csv_output: AsCsv = False,
-    coco_output: AsCoco = False,
+    retries: Retries = ConnectionOptions.retries,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print JSON, not a table.", rich_help_panel=OUTPUT_PANEL)
+    ] = False,
+    csv_output: Annotated[
+        bool,
+        typer.Option(
+            "--csv", help="Print CSV, a row for each detection.", rich_help_panel=OUTPUT_PANEL
+        ),
+    ] = False,
+    coco_output: Annotated[
+        bool,
+        typer.Option(
+            "--coco", help="Print a data set in COCO's JSON format.", rich_help_panel=OUTPUT_PANEL
+        ),
+    ] = False,
     output: Output = None,
-    draw: Draw = None,
-    labels: Labels = None,
-    compare: Compare = None,
-    network: Network = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for pictures with the results drawn on them.",
+            show_default=False,
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of class names, one per line. Default: the server's.",
+            show_default=False,
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            help="Model repository that is served: runs its network on the same images without a "
+            "server, with OpenCV and NumPy, and compares the results.",
+            metavar="REPOSITORY",
+            show_default=False,
+            rich_help_panel=_COMPARISON_PANEL,
+        ),
+    ] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            help="ONNX file for --compare. Default: the repository's model.onnx.",
+            metavar="FILE.onnx",
+            show_default=False,
+            rich_help_panel=_COMPARISON_PANEL,
+        ),
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """Detect objects in images, or classify them, with a running server.
 
-    The files are sent as they are. Boxes are x1, y1, x2, y2 in pixels of the picture,
-    upright unless the model ignores EXIF (`endcap init` notes that in the ensemble).
+    The files are sent as they are. Boxes are x1, y1, x2, y2 in pixels of the image after EXIF
+    orientation, or of the stored image where the model ignores EXIF (`endcap init` notes that in
+    the ensemble).
 
     --json prints a list with one object per image: image, status ("ok", "corrupt_image",
     "image_limit", "unsupported", "invalid_argument", "unreadable", "timeout", "unavailable", ...),
     detections (box, score, class_id, label) or, of a classifier, classes (class_id, label, score),
     and error where the status is not "ok". Where the model gives them, detections have keypoints
-    (x, y, visibility), angle (radians, clockwise; box is as before it is turned around its centre),
-    mask (COCO's size and counts) and, of a cascade, classification (class_id, label, score).
+    (x, y, visibility), angle (radians, clockwise; box is the box before its rotation around its
+    centre), mask (COCO's size and counts) and, of a cascade, classification (class_id, label,
+    score).
 
-    --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of turned boxes
-    angle; an image without detections has one row, its other cells empty, and a class has no box.
+    --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of rotated
+    boxes angle; an image without detections has one row, its other cells empty, and a class has no
+    box.
 
     --coco prints one object with images, categories (id is class_id + 1) and annotations (box as x,
-    y, width, height, and score; keypoints; as segmentation a mask of the picture's size, or the
-    corners of a turned box); failed images are listed with their status.
+    y, width, height, and score; keypoints; as segmentation a mask of the image's size, or the
+    corners of a rotated box); failed images are listed with their status.
 
-    --draw shows boxes, keypoints (17 with COCO's skeleton), masks of the picture's size and, of a
-    cascade, what a detection was classified as.
+    --draw shows boxes, keypoints (17 with COCO's skeleton), masks of the image's size and, of a
+    cascade, the class of each region.
 
-    --compare prints for each image how many answers the server and the reference gave, how many
-    match (the same class and, of boxes, an IoU above 0.5, best score first), and the largest
-    difference of a box edge, in pixels, and of a score. Answers that differ are no failure.
+    --compare prints for each image the numbers of results of the server and of the reference, how
+    many match (the same class and, for boxes, an IoU above 0.5, best score first), and the largest
+    difference of a box edge, in pixels, and of a score. Differences are no failure.
     """
+    if use_asyncio:
+        say("endcap: --async has no effect any more and will be removed; leave it out")
     form = chosen_form(json=json_output, csv=csv_output, coco=coco_output)
     check_comparison(form, compare, network)
     with (
         report_errors(verbose=verbose),
         stopped_by_signals(exit_code=INTERRUPTED),
-        contextlib.ExitStack() as until_reported,  # a client that waits holds no report up
+        contextlib.ExitStack() as until_reported,  # closing the client does not delay the report
     ):
-        check_stream(batch, stream=stream)
+        _check_stream(batch, stream=stream)
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
         paths = expand_images(images, recursive=recursive)
-        keep_inputs(
+        _keep_inputs(
             [*filter(None, (labels, network, tls_ca))],
             paths,
             repository=compare,
@@ -183,10 +250,9 @@ def infer(
         )
         with report_stream(output) as report:
             pictures = PictureFolder(draw, paths) if draw else None
-            client = open_client(arguments, use_asyncio=use_asyncio)
-            until_reported.enter_context(client)
-            check_task(client, form, model, reference)
-            results = detect(client, paths, pictures, reference, stream=stream)
+            client = until_reported.enter_context(DetectionClient.from_arguments(arguments))
+            _check_task(client, form, model, reference)
+            results = _detect(client, paths, pictures, reference, stream=stream)
             if reference is not None:
                 write_comparison(results, reference.comparisons, report, json=form is Form.json)
             else:
@@ -196,11 +262,11 @@ def infer(
 
 def _end(
     results: Sequence[ImageResult],
-    asked: int,
+    sent: int,
     pictures: PictureFolder | None,
     reference: ReferenceBeside | None,
 ) -> None:
-    """Say what is not in the report, and end the program with its exit code."""
+    """Print messages about failures, and end the program with its exit code."""
     for message in pictures.summary() if pictures else ():
         say(message)
     failed = not all(result.ok for result in results)
@@ -209,8 +275,122 @@ def _end(
     not_compared = describe_reference_failures(reference.comparisons) if reference else None
     if not_compared:
         say(f"endcap: {not_compared}")
-    if len(results) < asked:
-        say(f"endcap: interrupted when {len(results)} of {count(asked, 'image')} were answered")
+    if len(results) < sent:
+        say(f"endcap: interrupted after {len(results)} of {count(sent, 'image')}")
         raise typer.Exit(INTERRUPTED)
     if failed or not_compared or (pictures and pictures.failures):
         raise typer.Exit(SOME_IMAGE_FAILED)
+
+
+def _check_stream(batch: int, *, stream: bool) -> None:
+    """Raise InvalidArgumentError for a stream with batches."""
+    if stream and batch > 1:
+        raise InvalidArgumentError(
+            f"--stream sends images one by one, so --batch {batch} is impossible; "
+            "leave one of the two out"
+        )
+
+
+def _check_task(
+    client: DetectionClient, form: Form, model: str, reference: ReferenceBeside | None
+) -> None:
+    """Raise InvalidArgumentError for a report that does not fit the model's task."""
+    if form is Form.coco and client.task is not Task.detection:
+        raise InvalidArgumentError(
+            f"--coco holds detections, and model '{model}' is a classifier; give --json or --csv"
+        )
+    if reference is not None:
+        reference.check_task(client.task)
+
+
+def _keep_inputs(
+    inputs: Sequence[Path],
+    images: Sequence[Path],
+    *,
+    repository: Path | None,
+    output: Path | None,
+    draw: Path | None,
+) -> None:
+    """Raise InvalidArgumentError where the report or a picture would replace an input.
+
+    Args:
+        inputs: Files that are read beside the images.
+        images: The images; PictureFolder checks that no picture replaces one of them.
+        repository: Of --compare, whose models are read.
+        output: File of the report.
+        draw: Folder of the pictures.
+    """
+    pictures = list(picture_paths(draw, images).values()) if draw is not None else []
+    if output is not None and os.path.realpath(output) in map(os.path.realpath, pictures):
+        raise InvalidArgumentError(f"--output {output} is a picture of --draw; give another file")
+    for targets, read, advice in (
+        ([output] if output is not None else [], [*inputs, *images], "give --output another file"),
+        (pictures, inputs, "give another folder for the pictures"),
+    ):
+        models = model_files(repository) if repository is not None and targets else ()
+        refuse_to_overwrite(itertools.chain(read, models), targets, advice=advice)
+
+
+def _detect(
+    client: DetectionClient,
+    paths: Sequence[Path],
+    pictures: PictureFolder | None,
+    reference: ReferenceBeside | None,
+    *,
+    stream: bool,
+) -> Sequence[ImageResult]:
+    """Return the results until the end or a signal, in the order of `paths`."""
+    received: list[ImageResult] = []
+    with progress_bar("images", len(paths)) as advance:
+
+        def take(result: ImageResult) -> None:
+            if reference is not None:
+                reference.add(result, client.labels)
+            received.append(result)
+            if pictures is not None:
+                pictures.add(result, client.labels)
+            advance()
+
+        try:
+            if stream:
+                return _streamed(client, paths, take)
+            return client.detect(paths, on_result=take)
+        except StopRequested:
+            positions = {str(path): position for position, path in enumerate(paths)}
+            return sorted(received, key=lambda result: positions[result.image])
+
+
+def _streamed(
+    client: DetectionClient, paths: Sequence[Path], take: Callable[[ImageResult], None]
+) -> list[ImageResult]:
+    results = []
+    for result in whole_results(client.detect_stream(paths)):
+        results.append(result)
+        take(result)
+    return results
+
+
+def whole_results(parts: Iterable[ImageResult]) -> Iterator[ImageResult]:
+    """Yield one result for each image from the responses of a decoupled model.
+
+    Args:
+        parts: In the order of the images; the last one of each image is `final`. An image with a
+            failed response is failed.
+    """
+    so_far: list[ImageResult] = []
+    for part in parts:
+        so_far.append(part)
+        if part.final:
+            yield _merge(so_far)
+            so_far = []
+
+
+def _merge(parts: Sequence[ImageResult]) -> ImageResult:
+    failed = next((part for part in parts if not part.ok), None)
+    if len(parts) == 1 or failed is not None:
+        return failed or parts[0]
+    return dataclasses.replace(
+        parts[-1],
+        detections=ImageDetections.from_list(each for part in parts for each in part.detections),
+        classes=[each for part in parts for each in part.classes],
+    )

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from endcap._system.scratch import scratch_folder
-from endcap.cli.demo import find_repository
+from endcap.cli.files import find_repository
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.repository.options import InitOptions, PostprocessBackend, PreprocessBackend, Runtime

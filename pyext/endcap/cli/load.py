@@ -1,4 +1,4 @@
-"""endcap load: how much a running server does, and how fast."""
+"""endcap load: throughput and latency of a running server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli.connection_options import connection_options
-from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.images import expand_images
+from endcap.cli.files import SAMPLES, expand_images, find_repository, refuse_to_overwrite
 from endcap.cli.options import (
+    DEFAULT_URL,
+    OUTPUT_PANEL,
     Batch,
     Compression,
     Headers,
     Model,
+    Output,
     Protocol,
     RegionBytes,
     SharedMemory,
@@ -25,10 +26,10 @@ from endcap.cli.options import (
     Url,
     UseAsyncio,
     Verbose,
+    check_region_bytes,
+    connection_options,
 )
-from endcap.cli.overwrite_check import refuse_to_overwrite
-from endcap.cli.region_size import check_region_bytes
-from endcap.cli.report_form import Form, chosen_form, report_stream, write_table, write_text
+from endcap.cli.report import Form, chosen_form, report_stream, write_table, write_text
 from endcap.client import ClientArguments
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import PlainConsole, count
@@ -53,10 +54,11 @@ EXAMPLES = """
 
 - `endcap load --shm system --csv --output figures.csv`
 
-**Exit code**: 0 when all went well, 1 when an image failed, 2 when nothing could be asked, 130 when
-it was interrupted; what was measured until then is reported.
+**Exit code**: 0 without errors, 1 when an image failed, 2 when no request could be sent, 130 when
+interrupted; the measurements until then are reported.
 """
 
+_CLIENT = ClientArguments()
 _MOST_CONCURRENT = 1024
 _MOST_BYTES = 512 << 20
 
@@ -65,62 +67,62 @@ def load(
     images: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Files, folders and glob patterns. Else the samples of the package.",
+            help="Files, folders and glob patterns. Default: the samples of the package.",
             metavar="[IMAGE]...",
             show_default=False,
         ),
     ] = None,
-    url: Url = "127.0.0.1",
+    url: Url = DEFAULT_URL,
     protocol: Protocol = None,
-    model: Model = "detect",
-    timeout: Timeout = 30.0,
+    model: Model = _CLIENT.model,
+    timeout: Timeout = _CLIENT.timeout_s,
     concurrency: Annotated[
         str,
-        typer.Option(help="Requests in flight at once, level by level.", metavar="N,N,..."),
+        typer.Option(
+            help="Requests in flight at once, a number for each level.", metavar="N,N,..."
+        ),
     ] = "1,4,16",
     duration: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds that count, of each level.")
+        float, typer.Option(min=0.1, max=3600, help="Seconds of the measurement of each level.")
     ] = 5.0,
     warmup: Annotated[
-        float, typer.Option(min=0, max=3600, help="Seconds before them that do not.")
+        float, typer.Option(min=0, max=3600, help="Seconds before it that do not count.")
     ] = 1.0,
-    batch: Batch = 1,
+    batch: Batch = _CLIENT.batch,
     shm: Shm = SharedMemory.none,
     region_bytes: RegionBytes = None,
     use_asyncio: UseAsyncio = False,
     header: Headers = None,
     tls_ca: TlsCa = None,
     compression: Compression = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
-    csv_output: Annotated[
-        bool, typer.Option("--csv", help="Print CSV, a row for each level.")
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print JSON, not a table.", rich_help_panel=OUTPUT_PANEL)
     ] = False,
-    output: Annotated[
-        Path | None,
+    csv_output: Annotated[
+        bool,
         typer.Option(
-            "--output",
-            "-o",
-            help="File for the report, instead of printing it.",
-            show_default=False,
+            "--csv", help="Print CSV, a row for each level.", rich_help_panel=OUTPUT_PANEL
         ),
-    ] = None,
+    ] = False,
+    output: Output = None,
     verbose: Verbose = False,
 ) -> None:
-    """Put load on a running server and tell its throughput and latency.
+    """Measure the throughput and latency of a running server under load.
 
-    A closed loop: at each level so many senders are at work, and each sends its next request when
-    the last is answered. The images are held in memory and taken in turn; nothing is asked again.
-    After the warm-up a window of --duration seconds begins, and the requests that end in it count.
+    A closed loop: each sender sends its next request after the last response; each level has a
+    number of senders. The images are held in memory and sent in turn, without retries. A warm-up
+    is followed by a window of --duration seconds, and the requests that end in it count.
 
-    images/s are those answered well. p50, p90, p99 and mean are the times of a request, from the
-    images' bytes to their detections, so with what the client does to them; percentiles by linear
-    interpolation between the closest ranks. server, queue and compute are the means of the server's
-    own statistics over the window, of all requests that it had: queue is that of the model and of
-    an ensemble's steps, compute that of the models. client CPU is how many cores this program used;
-    where it nears one, the figures may be its limit, and that is said.
+    images/s counts images without errors. p50, p90, p99 and mean are request latencies, from the
+    image's bytes to its detections, with the client's own work; percentiles by linear interpolation
+    between the closest ranks. server, queue and compute are means of the server's statistics over
+    the window, of all its requests: queue is that of the model and of an ensemble's steps, compute
+    that of the models. client CPU is the number of cores that this program used; a warning says
+    where the client may be the limit.
 
     --json has the settings and for each level these figures, with failures by status and the
-    server's times step by step; --csv has one row for each level.
+    server's times step by step; --csv has one row for each level. `perf_analyzer` measures the same
+    for synthetic inputs and other load patterns.
     """
     form = chosen_form(json=json_output, csv=csv_output)
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
@@ -184,7 +186,7 @@ def _read(paths: Sequence[Path]) -> list[bytes]:
 def _end(measured: Sequence[Level], levels: Sequence[int]) -> None:
     failures = sum(sum(level.figures.failures.values()) for level in measured)
     if len(measured) < len(levels) or any(level.interrupted for level in measured):
-        say(f"endcap: interrupted when {len(measured)} of {count(len(levels), 'level')} were begun")
+        say(f"endcap: interrupted in level {max(1, len(measured))} of {len(levels)}")
         raise typer.Exit(INTERRUPTED)
     if failures:
         say(f"endcap: {count(failures, 'image')} failed")

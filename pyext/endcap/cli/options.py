@@ -1,29 +1,36 @@
-"""Options that several commands have, each declared once; the defaults stand with the commands."""
+"""Options that several commands share; each is declared once."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from endcap.cli.region_size import byte_count
+from endcap.client import ConnectionOptions, Tls
+from endcap.errors import InvalidArgumentError
 
 SERVER_PANEL = "Server"
 CONNECTION_PANEL = "Connection"
-SENDING_PANEL = "How images are sent"
+SENDING_PANEL = "Requests"
+OUTPUT_PANEL = "Output"
+# The port follows from the protocol.
+DEFAULT_URL = "127.0.0.1"
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 class ProtocolName(str, Enum):
-    """What `--protocol` takes."""
+    """Values of `--protocol`."""
 
     grpc = "grpc"
     http = "http"
 
 
 class SharedMemory(str, Enum):
-    """What `--shm` takes."""
+    """Values of `--shm`."""
 
     none = "none"
     system = "system"
@@ -31,24 +38,31 @@ class SharedMemory(str, Enum):
 
 
 class CompressionName(str, Enum):
-    """What `--compression` takes."""
+    """Values of `--compression`."""
 
     gzip = "gzip"
     deflate = "deflate"
 
 
+def byte_count(text: str) -> int:
+    """Return the bytes of 16777216, 16M or 16MiB. Raises BadParameter for anything else."""
+    found = re.fullmatch(r"([1-9]\d{0,15}) ?(?:([KMG])(?:iB)?)?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a size; write 16777216, 16M or 16MiB")
+    return int(found[1]) * _UNITS[(found[2] or "").upper()]
+
+
 Url = Annotated[
     str,
     typer.Option(
-        help="HOST:PORT; the port may be left out, grpc://, grpcs://, http:// or https:// put "
-        "before.",
+        help="HOST, HOST:PORT, or either after grpc://, grpcs://, http:// or https://.",
         rich_help_panel=SERVER_PANEL,
     ),
 ]
 Protocol = Annotated[
     ProtocolName | None,
     typer.Option(
-        help="Else the URL's, else grpc.", show_default=False, rich_help_panel=SERVER_PANEL
+        help="Default: that of --url, else grpc.", show_default=False, rich_help_panel=SERVER_PANEL
     ),
 ]
 Model = Annotated[str, typer.Option(help="Name of the ensemble.", rich_help_panel=SERVER_PANEL)]
@@ -64,8 +78,8 @@ Batch = Annotated[
 Shm = Annotated[
     SharedMemory,
     typer.Option(
-        help="Memory that tensors go through, shared with a server on this machine: system "
-        "memory or a GPU's. The server has to allow it: `endcap serve --client-shared-memory`.",
+        help="Send tensors through memory shared with a server on this machine: system or GPU "
+        "memory. The server has to allow it: `endcap serve --client-shared-memory`.",
         rich_help_panel=SENDING_PANEL,
     ),
 ]
@@ -73,8 +87,8 @@ RegionBytes = Annotated[
     int | None,
     typer.Option(
         parser=byte_count,
-        help="Room for a request in shared memory, as 16777216, 16M or 16MiB. Else 8 MiB for "
-        "each image that is sent as it is, and what the tensors need.",
+        help="Shared memory of a request, such as 16777216, 16M or 16MiB. Default: 8 MiB for each "
+        "encoded image, and the size of the tensors.",
         metavar="SIZE",
         show_default=False,
         rich_help_panel=SENDING_PANEL,
@@ -88,7 +102,7 @@ Headers = Annotated[
     list[str] | None,
     typer.Option(
         "--header",
-        help="Sent with each request; may be given several times.",
+        help="Header of each request; may be repeated.",
         metavar="NAME:VALUE",
         show_default=False,
         rich_help_panel=CONNECTION_PANEL,
@@ -97,7 +111,7 @@ Headers = Annotated[
 TlsCa = Annotated[
     Path | None,
     typer.Option(
-        help="PEM file of the authorities that the server's certificate may be of; speaks TLS.",
+        help="PEM file of certificate authorities; turns TLS on.",
         metavar="FILE",
         show_default=False,
         rich_help_panel=CONNECTION_PANEL,
@@ -106,7 +120,7 @@ TlsCa = Annotated[
 Compression = Annotated[
     CompressionName | None,
     typer.Option(
-        help="Of requests. JPEG files do not get smaller by it.",
+        help="Compression of requests. JPEG files do not get smaller by it.",
         show_default=False,
         rich_help_panel=CONNECTION_PANEL,
     ),
@@ -115,8 +129,63 @@ Retries = Annotated[
     int,
     typer.Option(
         min=0,
-        help="How often to ask again a server that is not available.",
+        help="How often to repeat a request to a server that is not available.",
         rich_help_panel=CONNECTION_PANEL,
     ),
 ]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="File for the report. Default: standard output.",
+        show_default=False,
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")]
+
+
+def connection_options(
+    *,
+    timeout: float,
+    retries: int,
+    headers: Sequence[str] = (),
+    tls_ca: Path | None = None,
+    compression: CompressionName | None = None,
+) -> ConnectionOptions:
+    """Return the options of a connection. Raises InvalidArgumentError or BadParameter."""
+    return ConnectionOptions(
+        timeout_s=timeout,
+        retries=retries,
+        headers=_headers(headers),
+        tls=Tls(ca=tls_ca) if tls_ca else None,
+        compression=compression.value if compression else None,
+    )
+
+
+def _headers(texts: Sequence[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in map(_header, texts):
+        if name.lower() in {each.lower() for each in headers}:
+            raise typer.BadParameter(
+                f"--header {name} is given twice; give one, its values separated by commas if it "
+                "is a list"
+            )
+        headers[name] = value
+    return headers
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise typer.BadParameter(f"--header {text!r} is not NAME:VALUE")
+    return name.strip(), value.strip()
+
+
+def check_region_bytes(region_bytes: int | None, *, is_shared: bool) -> None:
+    """Raise InvalidArgumentError for --region-bytes without --shm."""
+    if region_bytes is not None and not is_shared:
+        raise InvalidArgumentError(
+            "--region-bytes is the size of shared memory; give --shm system or cuda with it"
+        )

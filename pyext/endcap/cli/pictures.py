@@ -1,34 +1,48 @@
-"""Annotated pictures: where they go, and which could not be drawn."""
+"""Annotated pictures and contact sheets."""
 
 from __future__ import annotations
 
+import functools
+import math
 import os
+import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from PIL import Image
 
 from endcap._system.written_file import refuse_links, whole_file
-from endcap.cli.overwrite_check import refuse_to_overwrite
+from endcap.cli.files import make_folder, refuse_to_overwrite
+from endcap.cli.report import summary
 from endcap.client import ImageResult, Mask
+from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
 from endcap.drawing.draw import draw_result, mask_fits
 from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented_size
-from endcap.errors import InvalidArgumentError
-from endcap.terminal.console import count
+from endcap.results import Task
+from endcap.terminal.console import count, printable
+from endcap.tools.load.latency import Latency
 
 _QUALITY = 90
+_SHEET_QUALITY = 76
 # In bytes; file systems take names of 255.
 _LONGEST_STEM = 200
 _FULL_CHROMA = 0  # coloured letters stay sharp
 
 
 class PictureFolder:
-    """Writes a picture with boxes, or its class, for each image that went well, under its own name.
+    """Writer of a picture with boxes, or its class, for each image without an error.
 
     The names are <stem>_detections.jpg, with a number where two images have the same stem. They
-    follow from the list of images alone, whichever is answered first. One image named twice gets
-    one picture. Makes the folder; raises InvalidArgumentError where it cannot, or where a picture
-    would be written over an image or through a link.
+    depend on the list of images only, not on the order of the results. An image given twice gets
+    one picture.
+
+    Args:
+        folder: Created where it does not exist.
+        images: The files that results may be of.
+
+    Raises:
+        InvalidArgumentError: The folder cannot be created, or a picture would replace an image or
+            be written through a link.
 
     Attributes:
         written: the pictures, in the order of the calls of `add`.
@@ -65,7 +79,7 @@ class PictureFolder:
             self._note_missing_masks(result)
 
     def summary(self) -> list[str]:
-        """Return what there is to say at the end, a message each."""
+        """Return messages about the pictures written and missing."""
         messages = [f"{count(len(self.written), 'picture')} in {self._folder}/"]
         masks = self.describe_missing_masks()
         if masks is not None:
@@ -76,7 +90,7 @@ class PictureFolder:
         return messages
 
     def describe_missing_masks(self) -> str | None:
-        """Return on how many pictures no mask is drawn and why; None where all are."""
+        """Return a message about pictures without their masks; None where there are none."""
         if not self._undrawn:
             return None
         height, width = self._undrawn[0]["size"]
@@ -100,14 +114,6 @@ def save_jpeg(picture: Image.Image, target: Path, *, quality: int) -> None:
         picture.save(file, "JPEG", quality=quality, subsampling=_FULL_CHROMA)
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder for results, before any work is done. Raises InvalidArgumentError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidArgumentError(f"folder {folder} cannot be made: {error.strerror}") from error
-
-
 def picture_paths(folder: Path, images: Iterable[Path]) -> dict[str, Path]:
     """Return by image the file that PictureFolder writes."""
     targets: dict[str, Path] = {}
@@ -129,3 +135,65 @@ def _unused_name(stem: str, taken: set[str]) -> str:
         name = f"{stem}_{number}_detections.jpg"
         number += 1
     return name
+
+
+def write_sheets(
+    results: Sequence[ImageResult],
+    latency: Latency | None,
+    labels: Sequence[str] | None,
+    folder: Path,
+) -> list[Path]:
+    """Write the contact sheets to `sheet_paths`; return these."""
+    cards = [_card(result, latency, labels) for result in results]
+    sheets = contact_sheets(cards, title=f"endcap: {summary(results)}", note=_note(latency))
+    paths = sheet_paths(folder, len(results))
+    for path, sheet in zip(paths, sheets, strict=True):
+        save_jpeg(sheet, path, quality=_SHEET_QUALITY)
+    return paths
+
+
+def sheet_paths(folder: Path, images: int) -> list[Path]:
+    """Return contact_sheet.jpg, and contact_sheet_2.jpg and so on where there are many images."""
+    sheets = math.ceil(images / PICTURES_PER_SHEET)
+    numbers = ["", *(f"_{number}" for number in range(2, sheets + 1))]
+    return [folder / f"contact_sheet{number}.jpg" for number in numbers]
+
+
+def _card(result: ImageResult, latency: Latency | None, labels: Sequence[str] | None) -> Card:
+    path = Path(result.image)
+    name = printable(path.name)
+    size = oriented_size(path)
+    facts = [f"{size[0]} x {size[1]}"] if size else []
+    draw = functools.partial(_draw, result, labels)
+    if not result.ok:
+        return Card(name, ", ".join([*facts, "failed"]), draw)
+    times = latency.times_ms.get(result.image, []) if latency else []
+    first = [result.latency_ms] if result.latency_ms is not None else []
+    facts.append(_found(result))
+    facts += [f"{statistics.median(each):.1f} ms" for each in (times or first,) if each]
+    return Card(name, ", ".join(facts), draw)
+
+
+def _found(result: ImageResult) -> str:
+    if result.task is Task.classification:
+        return f"best of {len(result.classes)}" if result.classes else "no class"
+    return count(len(result.detections), "detection")
+
+
+def _draw(
+    result: ImageResult, labels: Sequence[str] | None, within: tuple[int, int]
+) -> Image.Image | str:
+    if not result.ok:
+        return printable(f"{result.status}: {result.error}")
+    try:
+        with open_picture(Path(result.image)) as image:
+            return draw_result(image, result, labels, within=within)
+    except NOT_A_PICTURE as error:
+        return printable(f"cannot be drawn: {error}")
+
+
+def _note(latency: Latency | None) -> str:
+    if latency is None:
+        return "Latency of one request, as the client sees it."
+    each = count(max(map(len, latency.times_ms.values())), "request")
+    return f"Latency: median of {each} an image, one at a time, as the client sees it."

@@ -1,42 +1,110 @@
-"""Prints what became of images, for people to read."""
+"""Reports on images: tables, and where a report is written."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TextIO
 
+import typer
 from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
+from endcap._system.written_file import whole_text_file
+from endcap.cli.export import as_coco, as_csv, as_json
 from endcap.client import ClassScore, Detection, ImageResult, Task
 from endcap.drawing.skeleton import SEEN
-from endcap.terminal.console import count, printable
+from endcap.terminal.console import PlainConsole, count, printable, printable_lines
+
+
+class Form(str, Enum):
+    """Format of a report."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    coco = "coco"
+
+
+def chosen_form(**wanted: bool) -> Form:
+    """Return the one form whose option was given, else a table. Raises BadParameter for two."""
+    chosen = [name for name, is_wanted in wanted.items() if is_wanted]
+    if len(chosen) > 1:
+        raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in chosen)}: give one only")
+    return Form(chosen[0]) if chosen else Form.table
+
+
+@contextlib.contextmanager
+def report_stream(output: Path | None) -> Iterator[TextIO]:
+    """Yield the stream of a report: standard output, or a file, written completely or not."""
+    if output is None:
+        yield sys.stdout
+        sys.stdout.flush()
+    else:
+        with whole_text_file(output) as file:
+            yield file
+
+
+def write_report(
+    results: Sequence[ImageResult], form: Form, labels: Sequence[str] | None, stream: TextIO
+) -> None:
+    """Write the results. labels: class names by id."""
+    if form is Form.table:
+        write_table(as_table(results), stream)
+        if len(results) > 1:
+            PlainConsole(file=stream, highlight=False).print(f"\n{summary(results)}", markup=False)
+        return
+    if form is Form.coco:
+        text = as_coco(results, labels)
+    else:
+        text = as_csv(results) if form is Form.csv else as_json(results)
+    write_text(text, stream)
+
+
+def write_text(text: str, stream: TextIO) -> None:
+    """Write lines for other programs; on a terminal with control characters escaped."""
+    stream.write((printable_lines(text) if stream.isatty() else text) + "\n")
+
+
+def write_table(table: Group, stream: TextIO) -> None:
+    """Write a table; lines wider than the terminal are not cut."""
+    PlainConsole(file=stream, highlight=False).print(table, crop=False)
+
 
 _INDENT = 2
 _SIDES = ("x1", "y1", "x2", "y2")
-_CELL = 11  # of what only some models give
+_CELL = 11  # width of fields that only some models have
 _CLASSES_IN_SUMMARY = 10
 
 
 def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
-    """Return a heading for each image, and below it a line for each answer, or what failed.
+    """Return a heading for each image, and below it its detections or classes, or its error.
 
-    An answer is a detection, or a class of a classifier. latency: adds the milliseconds from
-    sending a request to its answer.
+    Args:
+        results: The images.
+        latency: Whether to add the milliseconds from request to response.
     """
-    found = [each for result in results for each in result.found]
-    width = max((len(_name(each)) for each in found), default=0)
+    predictions = [each for result in results for each in result.predictions]
+    width = max((len(_name(each)) for each in predictions), default=0)
     lines: list[Text | Padding] = []
-    if found:
-        titles = "".join(f"{side:>8}" for side in _SIDES) if isinstance(found[0], Detection) else ""
-        titles += "".join(f"{title:>{_CELL}}" for title, _ in _extra_cells(found[0]))
-        titles += "  class" if any(_classification(each) for each in found) else ""
+    if predictions:
+        titles = (
+            "".join(f"{side:>8}" for side in _SIDES)
+            if isinstance(predictions[0], Detection)
+            else ""
+        )
+        titles += "".join(f"{title:>{_CELL}}" for title, _ in _extra_cells(predictions[0]))
+        titles += "  class" if any(_classification(each) for each in predictions) else ""
         lines.append(one_line(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
     for result in results:
         lines.append(_heading(result, latency))
-        if result.found:
-            lines += (one_line(_row(each, width)) for each in result.found)
+        if result.predictions:
+            lines += (one_line(_row(each, width)) for each in result.predictions)
         elif result.ok:
             lines.append(_indented(Text("nothing found", style="dim")))
         else:
@@ -45,29 +113,28 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
 
 
 def summary(results: Sequence[ImageResult]) -> str:
-    """Return how many images were answered, and what they hold.
-
-    That is how many objects of which classes, or which class is the best of how many images.
-    """
+    """Return the number of images, and of detections by class or of images by best class."""
     failed = sum(not result.ok for result in results)
     text = count(len(results) - failed, "image")
     if any(result.task is Task.classification for result in results):
-        found = Counter(printable(_name(result.classes[0])) for result in results if result.classes)
+        counts = Counter(
+            printable(_name(result.classes[0])) for result in results if result.classes
+        )
     else:
-        found = Counter(printable(_name(each)) for result in results for each in result.detections)
-        text = f"{count(found.total(), 'detection')} in {text}"
-    shown = found.most_common(_CLASSES_IN_SUMMARY)
+        counts = Counter(printable(_name(each)) for result in results for each in result.detections)
+        text = f"{count(counts.total(), 'detection')} in {text}"
+    shown = counts.most_common(_CLASSES_IN_SUMMARY)
     if shown:
         text += ": " + ", ".join(f"{number} {name}" for name, number in shown)
-    if len(found) > len(shown):
-        text += f", {found.total() - sum(number for _, number in shown)} of other classes"
+    if len(counts) > len(shown):
+        text += f", {counts.total() - sum(number for _, number in shown)} of other classes"
     if failed:
         text += f"; {count(failed, 'image')} failed"
     return text
 
 
 def describe_failures(results: Sequence[ImageResult]) -> str:
-    """Return how many images failed, and why the first one did."""
+    """Return the number of failed images, and the error of the first one."""
     failed = [result for result in results if not result.ok]
     return (
         f"{len(failed)} of {count(len(results), 'image')} failed, first {failed[0].image} "
@@ -76,12 +143,12 @@ def describe_failures(results: Sequence[ImageResult]) -> str:
 
 
 def image_heading(image: str) -> Text:
-    """Return the line above what there is to say of an image."""
+    """Return the line above the results of an image."""
     return Text(printable(image), style="bold", overflow="fold")
 
 
 def failure_line(message: str) -> Padding:
-    """Return the line that says why an image failed."""
+    """Return the line with the error of an image."""
     return _indented(Text(printable(message), "red"))
 
 
@@ -92,44 +159,44 @@ def _heading(result: ImageResult, latency: bool) -> Text:
     return heading
 
 
-def _row(answer: Detection | ClassScore, width: int) -> str:
-    box = answer.box if isinstance(answer, Detection) else ()
+def _row(prediction: Detection | ClassScore, width: int) -> str:
+    box = prediction.box if isinstance(prediction, Detection) else ()
     sides = "".join(f"{side:8.1f}" for side in box)
-    extras = "".join(f"{cell:>{_CELL}}" for _, cell in _extra_cells(answer))
-    name = f"{'':{_INDENT}}{printable(_name(answer)):<{width}}"
-    return f"{name}  {answer.score:.3f}{sides}{extras}{_classification(answer)}"
+    extras = "".join(f"{cell:>{_CELL}}" for _, cell in _extra_cells(prediction))
+    name = f"{'':{_INDENT}}{printable(_name(prediction)):<{width}}"
+    return f"{name}  {prediction.score:.3f}{sides}{extras}{_classification(prediction)}"
 
 
-def _extra_cells(answer: Detection | ClassScore) -> list[tuple[str, str]]:
-    """Titles and cells of what only some models give."""
-    if isinstance(answer, ClassScore):
+def _extra_cells(prediction: Detection | ClassScore) -> list[tuple[str, str]]:
+    """Return titles and cells of fields that only some models have."""
+    if isinstance(prediction, ClassScore):
         return []
     cells = []
-    if answer.keypoints is not None:
-        seen = sum(visibility >= SEEN for _, _, visibility in answer.keypoints)
-        cells.append(("points", f"{seen}/{len(answer.keypoints)}"))
-    if answer.angle is not None:
-        cells.append(("radians", f"{answer.angle:.3f}"))
-    if answer.mask is not None:
-        height, width = answer.mask["size"]
+    if prediction.keypoints is not None:
+        seen = sum(visibility >= SEEN for _, _, visibility in prediction.keypoints)
+        cells.append(("points", f"{seen}/{len(prediction.keypoints)}"))
+    if prediction.angle is not None:
+        cells.append(("radians", f"{prediction.angle:.3f}"))
+    if prediction.mask is not None:
+        height, width = prediction.mask["size"]
         cells.append(("mask HxW", f"{height}x{width}"))
     return cells
 
 
-def _classification(answer: Detection | ClassScore) -> str:
-    """The last cell of a detection that a cascade has classified; of others, nothing."""
-    if isinstance(answer, ClassScore) or answer.classification is None:
+def _classification(prediction: Detection | ClassScore) -> str:
+    """Return the last cell of a detection that a cascade has classified; empty for others."""
+    if isinstance(prediction, ClassScore) or prediction.classification is None:
         return ""
-    best = answer.classification
+    best = prediction.classification
     return f"  {printable(_name(best))} {best.score:.3f}"
 
 
-def _name(answer: Detection | ClassScore) -> str:
-    return answer.label if answer.label is not None else f"class {answer.class_id}"
+def _name(prediction: Detection | ClassScore) -> str:
+    return prediction.label if prediction.label is not None else f"class {prediction.class_id}"
 
 
 def one_line(text: str, *, style: str = "") -> Text:
-    """A line that is longer than the terminal is wide stays one, as far as endcap is concerned."""
+    """Return a line that is not wrapped where the terminal is narrow."""
     return Text(text, style=style, no_wrap=True, overflow="ignore")
 
 

@@ -105,7 +105,7 @@ def test_coco_is_refused_and_a_file_stays_as_it_was(
     file = tmp_path / "report"
     file.write_text("from before")
     result = classify(urls["grpc"], pictures, "--coco", "--output", file)
-    assert_one_sentence(result, "model 'classify' answers with classes; give --json or --csv")
+    assert_one_sentence(result, "model 'classify' is a classifier; give --json or --csv")
     assert file.read_text() == "from before"
 
 

@@ -15,8 +15,7 @@ import typer
 from cli_runs import PROTOCOLS, assert_one_sentence, endcap, write_pictures
 
 from endcap.cli.app import app
-from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.images import expand_images
+from endcap.cli.files import SAMPLES, expand_images, find_repository
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.failure import report_errors
 from endcap.triton.model_folder import read_repository
@@ -106,7 +105,7 @@ def test_a_demo_never_replaces_what_is_read(pictures: Path, name: str, option: l
     arguments = ["--images", pictures, "--output", pictures, "--url", "127.0.0.1:9", *option]
     result = endcap("demo", *arguments)
     if option and name != "server.log":  # the page writes none of these
-        assert_one_sentence(result, "no Triton server answers")
+        assert_one_sentence(result, "no Triton server responds")
     else:
         assert_one_sentence(result, "which is to be read, would be overwritten", "another folder")
     (pictures / "linked.jpg").unlink()
@@ -195,7 +194,7 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, pictures: Path) -> 
     assert_one_sentence(endcap("demo", "--images", empty), "holds no JPEG file")
     assert_one_sentence(endcap("infer", photo, "-o", empty), "is a folder")
     assert_one_sentence(endcap("infer", photo, "-o", tmp_path / "no" / "x"), "No such file")
-    assert_one_sentence(endcap("infer", photo, "--draw", photo), "cannot be made: File exists")
+    assert_one_sentence(endcap("infer", photo, "--draw", photo), "cannot be created: File exists")
 
 
 def test_a_defect_of_endcap_is_one_sentence_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,7 +220,7 @@ def test_no_server_is_one_sentence_and_verbose_shows_where(pictures: Path, proto
     arguments = ["infer", pictures, "--url", "127.0.0.1:9", "--protocol", protocol]
     assert_one_sentence(
         endcap(*arguments),
-        f"no Triton server answers at {protocol}://127.0.0.1:9",
+        f"no Triton server responds at {protocol}://127.0.0.1:9",
         "`endcap serve REPOSITORY`",
     )
     verbose = endcap(*arguments, "--verbose")
@@ -240,7 +239,7 @@ def test_another_program_at_the_address_is_one_sentence(pictures: Path) -> None:
         threading.Thread(target=other.serve_forever, daemon=True).start()
         result = endcap("infer", pictures, "--url", url)
         other.shutdown()
-    assert_one_sentence(result, f"what answers at {url} is no Triton server")
+    assert_one_sentence(result, f"the server at {url} is not a Triton server")
 
 
 def test_files_folders_and_patterns_are_expanded(pictures: Path) -> None:

@@ -117,9 +117,9 @@ def test_an_older_report_in_the_repository_may_be_replaced(pictures: Path, tmp_p
     report = repository / "report.json"
     report.write_text("[]")
     result = endcap("infer", pictures, *NOBODY, "--compare", repository, "--output", report)
-    assert_one_sentence(result, "no Triton server answers")
+    assert_one_sentence(result, "no Triton server responds")
 
 
 def test_without_a_server_the_sentence_is_the_usual_one(pictures: Path) -> None:
     result = endcap("infer", pictures, *NOBODY, "--compare", SHIPPED)
-    assert_one_sentence(result, "no Triton server answers at grpc://127.0.0.1:9")
+    assert_one_sentence(result, "no Triton server responds at grpc://127.0.0.1:9")

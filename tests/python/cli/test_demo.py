@@ -16,8 +16,7 @@ import pytest
 from cli_runs import PROTOCOLS, answering_server, assert_one_sentence, endcap, write_pictures
 from PIL import Image
 
-from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.images import expand_images
+from endcap.cli.files import SAMPLES, expand_images, find_repository
 from endcap.client import DetectionClient
 from endcap.server.models import choose_models
 from endcap.tools.load.latency import measure

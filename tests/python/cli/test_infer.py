@@ -19,7 +19,7 @@ from cli_runs import PROTOCOLS, answering_server, assert_one_sentence, endcap, w
 from PIL import Image
 
 from endcap.cli.pictures import PictureFolder
-from endcap.client import Detection, DetectionClient, ImageResult
+from endcap.client import Detection, DetectionClient, ImageDetections, ImageResult
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_pictures_are_drawn(urls: dict[str, str], pictures: Path, tmp_path: Path
 def test_a_small_picture_is_enlarged_for_its_labels(pictures: Path, tmp_path: Path) -> None:
     folder = PictureFolder(tmp_path, [pictures / "a.JPEG"])
     found = [Detection((8.0, 8.0, 40.0, 32.0), 0.5, 0, "ring", 0)]
-    folder.add(ImageResult(str(pictures / "a.JPEG"), "ok", found), None)
+    folder.add(ImageResult(str(pictures / "a.JPEG"), "ok", ImageDetections.from_list(found)), None)
     with Image.open(tmp_path / "a_detections.jpg") as picture:
         assert picture.size == (3 * 96, 3 * 80)
 

@@ -8,11 +8,9 @@ import pytest
 import typer
 from cli_runs import assert_one_sentence, endcap
 
-from endcap.cli.connection_options import connection_options
-from endcap.cli.infer_run import whole_results
-from endcap.cli.options import CompressionName
-from endcap.cli.region_size import byte_count
-from endcap.client import ClassScore, Detection, ImageResult, Task
+from endcap.cli.infer import whole_results
+from endcap.cli.options import CompressionName, byte_count, connection_options
+from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
 
 
 def test_options_of_the_connection() -> None:
@@ -62,7 +60,7 @@ def test_regions_have_a_size_where_there_are_any(command: tuple[str, ...]) -> No
     alone = endcap(*command, *url, "--region-bytes", "16M")
     assert_one_sentence(alone, "--region-bytes", "give --shm")
     shared = endcap(*command, *url, "--region-bytes", "16M", "--shm", "system")
-    assert_one_sentence(shared, "no Triton server answers")
+    assert_one_sentence(shared, "no Triton server responds")
     assert "16MiB" in endcap(*command, "--region-bytes", "16MB", columns=200).stderr
 
 
@@ -74,7 +72,9 @@ def test_a_stream_has_no_batches(tmp_path: Path) -> None:
 
 def part(image: str, index: int, *, final: bool, status: str = "ok") -> ImageResult:
     found = [Detection((0.0, 0.0, 1.0, 1.0), 0.5, 0, None, index)] if status == "ok" else []
-    return ImageResult(image, status, found, latency_ms=float(index), final=final)
+    return ImageResult(
+        image, status, ImageDetections.from_list(found), latency_ms=float(index), final=final
+    )
 
 
 def test_the_responses_to_an_image_become_one_result() -> None:
@@ -112,11 +112,11 @@ def test_classes_are_put_together_too() -> None:
     assert [each.class_id for each in whole.classes] == [1, 2]
 
 
-@pytest.mark.parametrize("option", [(), ("--async",), ("--stream",), ("--async", "--stream")])
+@pytest.mark.parametrize("option", [(), ("--stream",)])
 def test_without_a_server_it_is_one_sentence(tmp_path: Path, option: tuple[str, ...]) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
     result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", *option)
-    assert_one_sentence(result, "no Triton server answers at grpc://127.0.0.1:1")
+    assert_one_sentence(result, "no Triton server responds at grpc://127.0.0.1:1")
 
 
 def test_tls_without_its_file_is_one_sentence(tmp_path: Path) -> None:

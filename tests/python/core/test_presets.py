@@ -13,7 +13,7 @@ from preset_steps import assert_same_pixels, preset_tensor, steps_between
 from tolerances import CMYK_OPENCV_STEPS, NORMALISED_STEPS
 
 import endcap
-from endcap.cli.demo import SAMPLES, find_repository
+from endcap.cli.files import SAMPLES, find_repository
 
 # Landscape, portrait, odd, square, smaller than every target, and sides of one pixel.
 SIZES = [(400, 600), (640, 480), (333, 517), (333, 333), (90, 121), (1, 60), (60, 1), (1, 1)]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from doctor_world import EXIT_CODES, World, doctor, in_own_mounts, run
 
-from endcap.cli.demo import find_repository
-from endcap.tools.doctor import CHECKS, Check, Finding, Subject, examine
+from endcap.cli.files import find_repository
+from endcap.tools.doctor import CHECKS, Check, Finding, Subject, run_checks
 from endcap.tools.doctor.finding import Group
 
 
@@ -74,7 +74,7 @@ def test_a_check_that_breaks_is_an_error_and_the_others_go_on() -> None:
 
     tracebacks: list[None] = []
     checks = [Check(CHECKS[2].topic, broken), CHECKS[3]]
-    first, second = examine(subject(), checks, on_broken=lambda: tracebacks.append(None))
+    first, second = run_checks(subject(), checks, on_broken=lambda: tracebacks.append(None))
     assert first.severity.value == "error"
     assert first.name == CHECKS[2].topic.name
     assert first.problem == (
@@ -108,7 +108,7 @@ def test_without_ldd_libraries_are_not_looked_at() -> None:
     answer = doctor(before=in_own_mounts(f"mount --bind /dev/null {ldd}"))
     for name in ("core", "backends", "server_libraries"):
         assert answer.findings[name]["severity"] == "note"
-        assert answer.findings[name]["found"] == "not looked at: ldd is not installed"
+        assert answer.findings[name]["found"] == "not checked: ldd is not installed"
     assert answer.errors == set()
 
 

@@ -12,7 +12,7 @@ from doctor_world import World, copied_server, doctor, replace_needed, run, whee
 from echo_model import ECHO, TENSORS, write_model
 
 from endcap._system.user_cache import user_cache
-from endcap.cli.demo import find_repository
+from endcap.cli.files import find_repository
 from endcap.server import locate
 from endcap.server.private_server import private_server_folder
 from endcap.server.python_stub import LIBPYTHON, PYTHON_VERSION
@@ -69,7 +69,7 @@ def test_no_server_anywhere(tmp_path: Path) -> None:
         "numpy",
         "model_imports",
     ):
-        assert answer.findings[name]["found"] == "not looked at: there is no server", name
+        assert answer.findings[name]["found"] == "not checked: there is no server", name
     assert answer.findings["server_packages"]["severity"] == "ok"  # the server is none of them
     # A folder of others in the place of endcap's own server is not run.
     private = private_server_folder().relative_to(user_cache().parent)
@@ -104,11 +104,14 @@ def test_a_program_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.Monk
     program = tmp_path / "tritonserver"
     program.write_text("#!/bin/sh\nsleep 50 & echo $! >$0.pid; wait; echo --model-repository\n")
     program.chmod(0o755)
-    monkeypatch.setattr(server_check, "HELP_WITHIN_S", 1.0)
+    monkeypatch.setattr(server_check, "HELP_TIMEOUT_S", 1.0)
     subject = Subject(find_repository=find_repository, tritonserver=program)
     finding = server_check.check_server(subject)
     assert finding.severity is Severity.ERROR
-    assert finding.problem == f"{program} is not tritonserver: it says nothing to --help for 1 s"
+    assert (
+        finding.problem
+        == f"{program} is not tritonserver: it does not respond to --help within 1 s"
+    )
     deadline = time.monotonic() + 10  # the kernel ends it in its own time
     while (lives := is_alive(int((tmp_path / "tritonserver.pid").read_text()))) and (
         time.monotonic() < deadline
@@ -221,7 +224,7 @@ def test_no_stub_for_this_python(tmp_path: Path) -> None:
         f"python3.{11 if PYTHON_VERSION == '3.12' else 12} -m venv .venv",
     )
     assert answer.errors == {"python_stub"}
-    assert answer.findings["libpython"]["found"].startswith("not looked at")
+    assert answer.findings["libpython"]["found"].startswith("not checked")
 
 
 def test_optional_models_need_no_stub(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from damage import copy_model
 from doctor_world import World, copied_server, doctor
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
-from endcap.cli.demo import find_repository
+from endcap.cli.files import find_repository
 
 
 def test_start_answers_a_sample(tmp_path: Path) -> None:

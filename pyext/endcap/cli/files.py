@@ -1,0 +1,145 @@
+"""Files that commands read and write: images, the shipped repository, checks of targets."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import endcap
+from endcap.errors import InvalidArgumentError
+
+JPEG_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
+
+
+def expand_images(arguments: Iterable[str], *, recursive: bool = False) -> list[Path]:
+    """Return the files that files, folders and glob patterns name, in that order.
+
+    Args:
+        arguments: A folder stands for its JPEG files, sorted by name.
+        recursive: Whether to take those of its subfolders, too; links are not followed.
+
+    Raises:
+        InvalidArgumentError: For an argument that names no file.
+        OSError: For a folder that cannot be read.
+    """
+    return [path for argument in arguments for path in _expand(argument, recursive)]
+
+
+def _expand(argument: str, recursive: bool) -> list[Path]:
+    if not argument:
+        raise InvalidArgumentError("an image's name is empty: give a file, a folder or a pattern")
+    path = Path(argument)
+    if path.is_dir():
+        return _jpegs_in(path, recursive)
+    if path.is_file():
+        return [path]
+    if path.exists():
+        raise InvalidArgumentError(f"image {argument} is a pipe or a device: give a file")
+    found = sorted(p for p in map(Path, glob.glob(argument, recursive=True)) if p.is_file())
+    if not found:
+        raise InvalidArgumentError(f"image {argument} is not there, and as a pattern fits no file")
+    return found
+
+
+def _jpegs_in(folder: Path, recursive: bool) -> list[Path]:
+    found: list[Path] = []
+    below = False
+    for parent, folders, names in os.walk(folder, onerror=_raise):
+        found += (Path(parent, name) for name in names if name.lower().endswith(JPEG_SUFFIXES))
+        if not recursive:
+            below = bool(folders)
+            break
+    found = sorted(path for path in found if path.is_file())
+    if not found:
+        advice = "; --recursive looks into the folders in it, too" if below else ""
+        raise InvalidArgumentError(
+            f"folder {folder} holds no JPEG file (it has none that ends in "
+            f"{', '.join(JPEG_SUFFIXES)}){advice}"
+        )
+    return found
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
+# Inside a model's folder: Triton takes every folder of a repository for a model.
+SAMPLES = Path("detect") / "samples"
+
+
+def find_repository() -> Path:
+    """Return the model repository of the source tree, else the one installed with the package."""
+    roots = [Path(root) for root in endcap.__path__]
+    sources = [root.parent.parent for root in roots if root.parent.name == "pyext"]
+    for folder in (*sources, *roots):
+        if (folder / "model_repository" / "detect").is_dir():
+            return folder / "model_repository"
+    raise InvalidArgumentError(
+        f"no model_repository belongs to this installation of endcap (searched "
+        f"{', '.join(map(str, roots))}); reinstall it with `pip install endcap`"
+    )
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder for results. Raises InvalidArgumentError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"folder {folder} cannot be created: {error.strerror}"
+        ) from error
+
+
+FileId = tuple[int, int]
+
+
+def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advice: str) -> None:
+    """Raise InvalidArgumentError where a target is one of the inputs, by whatever name or link.
+
+    Args:
+        inputs: Files that are read.
+        targets: Files to be written.
+        advice: What to do then, the end of the message.
+    """
+    existing = {_file_id(target): target for target in targets}
+    existing.pop(None, None)
+    if not existing:
+        return
+    for path in inputs:
+        target = existing.get(_file_id(path))
+        if target is not None:
+            by = "" if path == target else f" by {target}"
+            raise InvalidArgumentError(
+                f"{path}, which is to be read, would be overwritten{by}: {advice}"
+            )
+
+
+def model_files(repository: Path) -> Iterator[Path]:
+    """Yield the files of the models of a repository, for a check before something is written.
+
+    Files beside the models' folders are left out. Links to the folders of models and
+    versions are followed; what cannot be listed is left out.
+    """
+    for model in _entries(repository):
+        for entry in _entries(model):
+            yield entry
+            for folder, _, names in os.walk(entry):
+                yield from (Path(folder, name) for name in names)
+
+
+def _entries(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):  # no folder, or one that nothing can be read from
+        return list(folder.iterdir())
+    return []
+
+
+def _file_id(path: Path) -> FileId | None:
+    """Return device and number of a file, None where there is none."""
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return None
