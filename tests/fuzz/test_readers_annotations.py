@@ -13,10 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mutations import damaged, fuzzed, only_own_errors
 
+from endcap.evaluation.annotations import Dataset, load_dataset, load_predictions
 from endcap.evaluation.categories import match_categories
 from endcap.evaluation.coco import measure
-from endcap.evaluation.dataset import Dataset, load_dataset
-from endcap.evaluation.predictions import load_predictions
 from endcap.masks import decode_rle, encode_rle
 
 ANNOTATIONS = {

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from endcap.evaluation.dataset import Dataset, load_dataset
+from endcap.evaluation.annotations import Dataset, load_dataset
 
 Row = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""endcap infer --compare: what is served beside a plain pipeline, image by image."""
+"""endcap infer --compare: served results beside those of a reference pipeline."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _NOTHING = "-"
 
 
 def check_comparison(form: Form, compare: Path | None, network: Path | None) -> None:
-    """Raise BadParameter for options that do not go together."""
+    """Raise BadParameter for options that exclude each other."""
     if network is not None and compare is None:
-        raise typer.BadParameter("--network is for --compare: give both")
+        raise typer.BadParameter("--network needs --compare REPOSITORY: give both, or leave --network out")
     if compare is not None and form not in (Form.table, Form.json):
-        raise typer.BadParameter(f"--compare prints a table or --json, no --{form.value}")
+        raise typer.BadParameter(f"--compare prints a table or --json, not --{form.value}: leave one out")
 
 
-class ReferenceBeside:
-    """A plain pipeline that does what the ensemble `model` of a repository is set to do.
+class ReferenceComparison:
+    """A NumPy pipeline with the settings of an ensemble, and its comparison with served results.
 
     network: the ONNX file; None takes the one that the repository serves. Raises EndcapError when
     the ensemble or the file cannot be imitated, or a package for it is missing.
@@ -50,7 +50,7 @@ class ReferenceBeside:
         self.comparisons: dict[str, Comparison] = {}
 
     def check_task(self, task: Task) -> None:
-        """Raise InvalidArgumentError when the server's model does another task."""
+        """Raise InvalidArgumentError when the server's model has another task."""
         check_task(self._reference, task)
 
     def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
@@ -62,7 +62,7 @@ class ReferenceBeside:
 def write_comparison(
     results: Sequence[ImageResult], comparisons: Comparisons, stream: TextIO, *, json: bool
 ) -> None:
-    """Write what was compared: a table, or JSON."""
+    """Write the comparisons, as a table or JSON."""
     if json:
         stream.write(json_lines([comparison_row(each, comparisons) for each in results]) + "\n")
     else:
@@ -70,7 +70,7 @@ def write_comparison(
 
 
 def as_comparison_table(results: Sequence[ImageResult], comparisons: Comparisons) -> Group:
-    """Return a line of figures for each image, or what failed, and one over all of them."""
+    """Return a line of figures or an error for each image, and a line for all of them."""
     lines: list[Text | Padding] = [_line(_COLUMNS, style="dim")]
     for result in results:
         lines.append(image_heading(result.image))
@@ -94,7 +94,7 @@ def comparison_row(result: ImageResult, comparisons: Comparisons) -> dict[str, A
 
 
 def worst(comparisons: Sequence[Comparison]) -> Comparison:
-    """Return all counts added up, and the largest of all differences."""
+    """Return the sums of all counts, and the largest differences."""
     return Comparison(
         served=sum(each.served for each in comparisons),
         reference=sum(each.reference for each in comparisons),
@@ -107,7 +107,7 @@ def worst(comparisons: Sequence[Comparison]) -> Comparison:
 
 
 def describe_reference_failures(comparisons: Comparisons) -> str | None:
-    """Return for how many images the reference failed and why the first one did; None for none."""
+    """Return the number of images that the reference failed for, and the first error, or None."""
     failed = {image: each for image, each in comparisons.items() if not each.ok}
     if not failed:
         return None

@@ -13,8 +13,9 @@ import typer
 
 from endcap._system.written_file import whole_text_file
 from endcap.cli.files import model_files, refuse_to_overwrite
-from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
+from endcap.cli.options import DEFAULT_URL, SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
 from endcap.evaluation.annotations import Predictions
+from endcap.client import ClientArguments
 from endcap.evaluation.categories import CategoriesBy
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 from endcap.evaluation.report import as_table
@@ -40,25 +41,26 @@ EXAMPLES = """
 
 - `endcap evaluate images annotations.json --url 127.0.0.1:8001 --predictions own.json`
 
-**Exit code**: 0 when all went well, 1 when an image failed, a limit is broken or the detections
-could not be saved, 2 when nothing could be measured.
+**Exit code**: 0 without errors, 1 when an image failed, a limit was exceeded or the detections could
+not be saved, 2 when nothing could be measured.
 """
 
+_CLIENT = ClientArguments()
 _DEFAULTS = ReferenceSettings()
 _REFERENCE = "Comparison"
 
 
 def evaluate(
     images: Annotated[
-        Path, typer.Argument(help="Folder that every file_name starts from.", metavar="IMAGES")
+        Path, typer.Argument(help="Folder that every file_name is relative to.", metavar="IMAGES")
     ],
     annotations: Annotated[
-        Path, typer.Argument(help="COCO's detection format.", metavar="ANNOTATIONS")
+        Path, typer.Argument(help="Annotations in COCO's detection format.", metavar="ANNOTATIONS")
     ],
     url: Annotated[
         str | None,
         typer.Option(
-            help="HOST:PORT of a server that runs, measured as it is. Default: 127.0.0.1.",
+            help=f"HOST:PORT of a running server, measured as it is. Default: {DEFAULT_URL}.",
             show_default=False,
             rich_help_panel=SERVER_PANEL,
         ),
@@ -66,21 +68,21 @@ def evaluate(
     repository: Annotated[
         Path | None,
         typer.Option(
-            help="Instead: starts a server on a copy of this model repository, with "
+            help="Start a server on a copy of this model repository instead, with "
             "--score-threshold in its endcap_postprocess models.",
             show_default=False,
             rich_help_panel=SERVER_PANEL,
         ),
     ] = None,
     protocol: Protocol = None,
-    model: Model = "detect",
-    timeout: Timeout = 30.0,
-    concurrency: Concurrency = 4,
+    model: Model = _CLIENT.model,
+    timeout: Timeout = _CLIENT.timeout_s,
+    concurrency: Concurrency = _CLIENT.concurrency,
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="ONNX file of the same network: runs it without a server, between OpenCV and "
-            "NumPy, and compares.",
+            help="ONNX file of the same network: runs it without a server, with OpenCV and NumPy, "
+            "and compares.",
             show_default=False,
             rich_help_panel=_REFERENCE,
         ),
@@ -96,8 +98,8 @@ def evaluate(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Of the reference's images: the recipe that the network was trained with. Else "
-            "the repository's, else ultralytics.",
+            help="Preprocessing of the reference, as the network was trained. Default: that of the "
+            "repository, else ultralytics.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=_REFERENCE,
@@ -108,7 +110,7 @@ def evaluate(
         typer.Option(
             min=0,
             max=1,
-            help="Of the reference, and with --repository of the server.",
+            help="Score threshold of the reference, and with --repository of the server.",
             rich_help_panel=_REFERENCE,
         ),
     ] = _DEFAULTS.score_threshold,
@@ -117,7 +119,8 @@ def evaluate(
         typer.Option(
             min=0,
             max=1,
-            help=f"Of the reference. Else the repository's, else {_DEFAULTS.iou_threshold:g}.",
+            help=f"IoU threshold of the reference. Default: that of the repository, else "
+            f"{_DEFAULTS.iou_threshold:g}.",
             show_default=False,
             rich_help_panel=_REFERENCE,
         ),
@@ -126,7 +129,8 @@ def evaluate(
         int | None,
         typer.Option(
             min=1,
-            help=f"Of the reference. Else the repository's, else {_DEFAULTS.max_detections}.",
+            help=f"Most detections of the reference. Default: that of the repository, else "
+            f"{_DEFAULTS.max_detections}.",
             show_default=False,
             rich_help_panel=_REFERENCE,
         ),
@@ -134,26 +138,27 @@ def evaluate(
     head: Annotated[
         HeadName | None,
         typer.Option(
-            help=f"Of the reference. Else the repository's, else {_DEFAULTS.head.value}.",
+            help=f"Head of the reference. Default: that of the repository, else "
+            f"{_DEFAULTS.head.value}.",
             show_default=False,
             rich_help_panel=_REFERENCE,
         ),
     ] = None,
     reference_threads: Annotated[
-        int, typer.Option(min=1, help="Of ONNX Runtime.", rich_help_panel=_REFERENCE)
+        int, typer.Option(min=1, help="Threads of ONNX Runtime.", rich_help_panel=_REFERENCE)
     ] = 1,
     categories_by: Annotated[
         CategoriesBy | None,
         typer.Option(
             help="How class ids and categories match: by label and name, by the order of category "
-            "ids, or by equal ids. Else name where the server has labels, else order.",
+            "ids, or by equal ids. Default: name where the server has labels, else order.",
             show_default=False,
         ),
     ] = None,
     allow_unmatched: Annotated[
         bool,
         typer.Option(
-            "--allow-unmatched", help="Leave out classes and categories without a partner."
+            "--allow-unmatched", help="Leave out classes without a category, and the reverse."
         ),
     ] = False,
     limit: Annotated[
@@ -164,26 +169,26 @@ def evaluate(
         float | None,
         typer.Option(
             min=0,
-            help="Exit with 1 when mAP50 or mAP50-95 of the two differ by more.",
+            help="Exit with 1 when mAP50 or mAP50-95 of the two differ by more than this.",
             show_default=False,
         ),
     ] = None,
     min_map50: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Exit with 1 when mAP50 is below.", show_default=False),
+        typer.Option(min=0, max=1, help="Exit with 1 when mAP50 is below this.", show_default=False),
     ] = None,
     save_predictions: Annotated[
         Path | None,
-        typer.Option(help="File for what the server found, as COCO results.", show_default=False),
+        typer.Option(help="File for the server's detections, as COCO results.", show_default=False),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Measure the accuracy of a served model, and what serving did to it.
+    """Measure the accuracy of a served model, and compare it with a reference.
 
     Sends annotated images to the ensemble and prints COCO's average precision, by pycocotools.
-    With --reference the same images go through OpenCV, ONNX Runtime and NumPy as well; the
-    difference of the two is what decoding, resizing and suppression in the server change.
+    With --reference the same images are processed by OpenCV, ONNX Runtime and NumPy as well; the
+    difference of the two is the effect of decoding, resizing and suppression in the server.
     """
     plan = EvaluationPlan(
         images=images,
@@ -241,10 +246,10 @@ def evaluate(
 
 @contextlib.contextmanager
 def _saving(path: Path | None, problems: list[str]) -> Iterator[Callable[[Predictions], None]]:
-    """Open the file at once, and give what writes and close it; no path, nothing is written.
+    """Open the file at once, and yield a function that writes and closes it.
 
-    What keeps it from being written then is added to `problems`: the figures are still worth their
-    time.
+    An error of that function is added to `problems`; the evaluation goes on. Without a path nothing
+    is written.
     """
     if path is None:
         yield lambda _: None

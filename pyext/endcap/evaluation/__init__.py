@@ -1,1 +1,7 @@
-"""Measures a served detector on annotated images, beside another way of running the same model."""
+"""Accuracy of a served detector on annotated images, beside a reference for the same model.
+
+`run` measures: `annotations` reads COCO's files, `categories` matches classes with them, the server
+and `reference` (OpenCV, NumPy and ONNX Runtime, without endcap's core) detect, `coco` computes the
+measures and `report` prints them. `served_config` derives the reference's settings from a model
+repository; `side_by_side` compares single images for `endcap infer --compare`.
+"""

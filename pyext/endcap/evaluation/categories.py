@@ -1,4 +1,4 @@
-"""Which category of the annotations each class id of the model is."""
+"""Mapping of the model's class ids to the annotations' categories."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from enum import Enum
 import numpy as np
 
 from endcap.errors import InvalidArgumentError
-from endcap.evaluation.arrays import Floats, Integers
-from endcap.evaluation.predictions import ImagePredictions
+from endcap.evaluation.annotations import Floats, ImagePredictions, Integers
 
 _NAMED_AT_MOST = 8
 _ADVICE = (
@@ -20,7 +19,7 @@ _ADVICE = (
 
 
 class CategoriesBy(str, Enum):
-    """How class ids and categories find each other."""
+    """How class ids are matched with categories."""
 
     name = "name"  # a class's label is the category's name
     order = "order"  # class 0 is the category with the lowest id, and so on
@@ -29,7 +28,7 @@ class CategoriesBy(str, Enum):
 
 @dataclass(frozen=True)
 class ClassMap:
-    """From class ids, which count from 0, to category ids.
+    """A mapping of class ids, which count from 0, to category ids.
 
     Attributes:
         allow_unmatched: Detections of a class without a category are left out instead of an error.
@@ -80,6 +79,7 @@ def match_categories(
         labels: Names of the classes in the order of their ids, None where the server has none.
         num_classes: Of the model, None where it is not known.
         by: None is by name where there are labels, else by the order of the category ids.
+        allow_unmatched: Accept classes without a category, and categories without a class.
 
     Raises:
         InvalidArgumentError: Labels and num_classes disagree, where nothing matches, and, unless
@@ -143,25 +143,25 @@ def _check(
     allow_unmatched: bool,
 ) -> None:
     matched = set(category_of.values())
-    lonely_categories = [f"{name} ({i})" for i, name in categories.items() if i not in matched]
-    lonely_classes = [
+    unmatched_categories = [f"{name} ({i})" for i, name in categories.items() if i not in matched]
+    unmatched_classes = [
         f"{labels[class_id] if labels else 'class'} ({class_id})"
         for class_id in range(count or 0)
         if class_id not in category_of
     ]
-    if category_of and (allow_unmatched or not (lonely_categories or lonely_classes)):
+    if category_of and (allow_unmatched or not (unmatched_categories or unmatched_classes)):
         return
-    found = [
-        f"{kind}: {_listed(lonely)}"
-        for lonely, kind in (
-            (lonely_categories, "categories without a class"),
-            (lonely_classes, "classes without a category"),
+    problems = [
+        f"{kind}: {_listed(unmatched)}"
+        for unmatched, kind in (
+            (unmatched_categories, "categories without a class"),
+            (unmatched_classes, "classes without a category"),
         )
-        if lonely
+        if unmatched
     ]
     raise InvalidArgumentError(
         f"matched by {by.value}, the model's classes and the annotations' categories do not "
-        f"agree ({'; '.join(found)}); {_ADVICE}"
+        f"agree ({'; '.join(problems)}); {_ADVICE}"
     )
 
 

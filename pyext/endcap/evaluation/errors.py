@@ -1,4 +1,4 @@
-"""What keeps an evaluation from being carried out."""
+"""Error of an evaluation, and imports of optional packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ def import_package(module: str, *, install: str = "endcap[evaluate]") -> ModuleT
     """Return a module of an optional package.
 
     Args:
-        install: What `pip install` takes to bring it. Raises EvaluationError when it is not there.
+        module: Its name.
+        install: The package that `pip install` takes.
+
+    Raises:
+        EvaluationError: It is not installed.
     """
     try:
         return importlib.import_module(module)

@@ -144,7 +144,7 @@ def _head_outputs(
 def _size(
     model: Path, shape: Sequence[Any], settings: ReferenceSettings, expected: str
 ) -> tuple[int, int]:
-    """The image's height and width; `shape` has texts where the network takes any size."""
+    """Return the image's height and width; `shape` has texts where the network takes any size."""
     batch, *rest = shape
     channels = rest.pop(-1 if settings.channels_last else 0)
     if isinstance(batch, int) and batch != 1:

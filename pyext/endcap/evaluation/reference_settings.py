@@ -1,10 +1,12 @@
-"""How the reference prepares images and reads heads."""
+"""Settings of the reference: how it prepares images and reads heads."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
 from enum import Enum
+
+from endcap.parameters import postprocess_defaults
 
 
 class HeadName(str, Enum):
@@ -94,13 +96,13 @@ class ReferenceSettings:
     scale: float = 1.0 / 255.0
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
-    upright: bool = True  # as EXIF says
+    apply_exif: bool = True
     head: HeadName = HeadName.yolov8
     num_classes: int | None = None
     score_threshold: float = 0.001
-    iou_threshold: float = 0.7
-    max_candidates: int = 30000
-    max_detections: int = 300
+    iou_threshold: float = float(postprocess_defaults()["iou_threshold"])
+    max_candidates: int = int(postprocess_defaults()["max_candidates"])
+    max_detections: int = int(postprocess_defaults()["max_detections"])
     multi_label: bool = False
     class_agnostic: bool = False
     box_format: BoxFormat = BoxFormat.default

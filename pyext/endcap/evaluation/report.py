@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from endcap.evaluation.compare import MEASURES, Evaluation, difference
+from endcap.evaluation.coco import MEASURES, Evaluation, difference
 
 _FAILURES_LISTED = 20
 _WARN = "yellow"

@@ -1,4 +1,4 @@
-"""An evaluation from its options to its figures."""
+"""Evaluation of a served model, and of the reference or a file of predictions beside it."""
 
 from __future__ import annotations
 
@@ -9,35 +9,93 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from endcap._system.stages import Progress, no_progress
-from endcap.client import DetectionClient, Task
+from endcap.client import DetectionClient, ImageResult, Task
 from endcap.client.address import Protocol
 from endcap.errors import InvalidArgumentError
-from endcap.evaluation.categories import CategoriesBy, match_categories
-from endcap.evaluation.coco import measure
-from endcap.evaluation.compare import Evaluation, broken_limits
-from endcap.evaluation.dataset import Dataset, load_dataset
+from endcap.evaluation.annotations import (
+    Dataset,
+    Failure,
+    ImagePredictions,
+    Predictions,
+    load_dataset,
+    load_predictions,
+)
+from endcap.evaluation.categories import CategoriesBy, ClassMap, match_categories
+from endcap.evaluation.coco import Evaluation, broken_limits, measure
 from endcap.evaluation.errors import import_package
 from endcap.evaluation.onnx_network import has_several_outputs
-from endcap.evaluation.predictions import Predictions, load_predictions
 from endcap.evaluation.reference import Reference, predict_reference
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
-from endcap.evaluation.served import predict_served
-from endcap.evaluation.served_config import read_settings, with_preset
-from endcap.evaluation.served_ensemble import POSTPROCESS_BACKEND, find_network, read_ensemble
+from endcap.evaluation.served_config import (
+    POSTPROCESS_BACKEND,
+    find_network,
+    read_ensemble,
+    read_settings,
+    with_preset,
+)
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.models import repository_with
+
+# At a low score threshold an image has hundreds of detections; as arrays they take little memory,
+# as objects of the client they take much.
+_IMAGES_AT_ONCE = 256
+
+
+def predict_served(
+    client: DetectionClient,
+    dataset: Dataset,
+    classes: ClassMap,
+    *,
+    on_image: Callable[[], None],
+) -> Predictions:
+    """Send every image to the server and return its detections.
+
+    Args:
+        client: A client of the served ensemble.
+        dataset: The images.
+        classes: The categories of the model's classes.
+        on_image: Is called after each image.
+
+    Raises:
+        InvalidArgumentError: A class has no category.
+    """
+    by_image: dict[int, ImagePredictions] = {}
+    failures: list[Failure] = []
+    for begin in range(0, len(dataset.images), _IMAGES_AT_ONCE):
+        images = dataset.images[begin : begin + _IMAGES_AT_ONCE]
+        results = client.detect([image.path for image in images], on_result=lambda _: on_image())
+        for image, result in zip(images, results, strict=True):
+            if result.ok:
+                by_image[image.id] = _predictions(result, classes)
+            else:
+                failures.append(
+                    Failure(str(image.path), "server", result.status, result.error or "no reason")
+                )
+    return Predictions(by_image, tuple(failures))
+
+
+def _predictions(result: ImageResult, classes: ClassMap) -> ImagePredictions:
+    detections = result.detections
+    return classes.predictions(
+        detections.boxes.astype(np.float64),
+        detections.scores.astype(np.float64),
+        detections.class_ids.astype(np.int64),
+    )
+
 
 # Below this a server's threshold takes next to nothing off the precision-recall curve.
 _LOW_SCORE = 0.01
 _DEFAULT_URL = "127.0.0.1"
 _NO_CLASSIFIERS = (
-    "COCO's metrics are of detections, and this model answers with classes; name a detector with "
+    "COCO's metrics are of detections, and this model returns classes; name a detector with "
     "--model, or look at single images with `endcap infer --compare`"
 )
-_NO_TURNED_BOXES = (
-    "COCO's metrics are of upright boxes, and this model's are turned by detection_angles (head "
-    "yolov8_obb); name another detector with --model"
+_NO_ROTATED_BOXES = (
+    "COCO's metrics are of axis-aligned boxes, and this model's are rotated by detection_angles "
+    "(head yolov8_obb); name another detector with --model"
 )
 
 # Starts to show the progress of so many steps of something, and yields what to call after each.
@@ -82,12 +140,17 @@ def run(
     on_served: Callable[[Predictions], None],
     installing: Progress = no_progress,
 ) -> Evaluation:
-    """Carry out a plan. Raises EndcapError or OSError, before a server is asked where it can.
+    """Carry out a plan and return its figures.
 
     Args:
+        plan: What to measure, and the limits.
+        progress: Shows the progress of a step.
         on_dataset: Takes the images and annotations before anything else is done with them.
         on_served: Takes the server's detections as soon as all are there.
         installing: Shows the installation of a server, where there is none.
+
+    Raises:
+        EndcapError, OSError: Before a request is sent to the server, where possible.
     """
     _check(plan)
     import_package("pycocotools.coco")
@@ -109,7 +172,7 @@ def run(
         if client.task is not Task.detection:
             raise InvalidArgumentError(_NO_CLASSIFIERS)
         if "detection_angles" in client.outputs:
-            raise InvalidArgumentError(_NO_TURNED_BOXES)
+            raise InvalidArgumentError(_NO_ROTATED_BOXES)
         classes = match_categories(
             dataset.categories,
             labels=client.labels,

@@ -1,4 +1,4 @@
-"""One image's answers of the server beside those of the reference."""
+"""Results of the server for one image beside those of the reference."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from endcap.client import ClassScore, Detection, ImageResult, Task
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.evaluation.arrays import Floats
-from endcap.evaluation.nms_numpy import box_iou
+from endcap.evaluation.numpy_heads import Floats, box_iou
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.reference_settings import HeadName
 
@@ -20,16 +19,16 @@ MATCHING_IOU = 0.5
 _SAME_PLACE_PIXELS = 1.0
 _NO_INDEX = -1
 
-Answers = Sequence[Detection | ClassScore]
+Predicted = Sequence[Detection | ClassScore]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What two ways answered for one image.
+    """Matched results of the server and the reference for one image.
 
     A pair that matches is of one class and, of detections, has an IoU greater than MATCHING_IOU;
     two boxes without an area, as clipping leaves them, match where no edge is a pixel away.
-    only_served, only_reference: answers without a partner. The differences are the largest of all
+    only_served, only_reference: results without a partner. The differences are the largest of all
     pairs: of an edge of the boxes, in pixels of the source image, and of the scores; None where no
     pair, or no box, is. `error` says why the reference has none when `status` is not "ok".
     """
@@ -37,8 +36,8 @@ class Comparison:
     served: int
     reference: int = 0
     matched: int = 0
-    only_served: Answers = ()
-    only_reference: Answers = ()
+    only_served: Predicted = ()
+    only_reference: Predicted = ()
     box_difference_pixels: float | None = None
     score_difference: float | None = None
     status: str = "ok"
@@ -46,7 +45,7 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        """Whether the reference has an answer; it may be another one."""
+        """Whether the reference has a result; it may be another one."""
         return self.status == "ok"
 
     def to_json(self) -> dict[str, Any]:
@@ -71,16 +70,18 @@ def check_task(reference: Reference, task: Task) -> None:
     if is_classifier != (task is Task.classification):
         ours, theirs = ("classes", "detections") if is_classifier else ("detections", "classes")
         raise InvalidArgumentError(
-            f"the repository's model answers with {ours} and the server's with {theirs}; give "
+            f"the repository's model returns {ours} and the server's {theirs}; give "
             "--compare the repository that is served"
         )
 
 
 def compare(reference: Reference, result: ImageResult, labels: Sequence[str] | None) -> Comparison:
-    """Run the reference on the file of a result that is ok, and matches the two.
+    """Run the reference on the file of a result that is ok, and match the two.
 
     Args:
-        labels: Class names by id, for what only the reference found.
+        reference: The reference.
+        result: The server's result for the file.
+        labels: Class names by id, for results that only the reference has.
     """
     try:
         encoded = Path(result.image).read_bytes()
@@ -105,7 +106,7 @@ def match_detections(served: Sequence[Detection], other: Sequence[Detection]) ->
     class_ids = np.array([each.class_id for each in other], np.int64)
     free = np.ones(len(other), bool)
     pairs: list[tuple[Detection, Detection]] = []
-    lonely: list[Detection] = []
+    unmatched: list[Detection] = []
     for each in sorted(served, key=lambda detection: -detection.score):
         ious = _overlaps(np.array(each.box, np.float64), boxes)
         ious[~free | (class_ids != each.class_id)] = 0.0
@@ -114,7 +115,7 @@ def match_detections(served: Sequence[Detection], other: Sequence[Detection]) ->
             free[best] = False
             pairs.append((each, other[best]))
         else:
-            lonely.append(each)
+            unmatched.append(each)
     edges = [
         abs(a - b) for ours, theirs in pairs for a, b in zip(ours.box, theirs.box, strict=True)
     ]
@@ -122,7 +123,7 @@ def match_detections(served: Sequence[Detection], other: Sequence[Detection]) ->
         served=len(served),
         reference=len(other),
         matched=len(pairs),
-        only_served=lonely,
+        only_served=unmatched,
         only_reference=[each for each, is_free in zip(other, free, strict=True) if is_free],
         box_difference_pixels=max(edges, default=None),
         score_difference=_largest_score(pairs),
@@ -130,7 +131,7 @@ def match_detections(served: Sequence[Detection], other: Sequence[Detection]) ->
 
 
 def _overlaps(box: Floats, others: Floats) -> Floats:
-    """The IoU [N], and 1 for two boxes without an area that lie in the same place."""
+    """Return the IoU [N], and 1 for two boxes without an area that lie in the same place."""
     sides = others[:, 2:] - others[:, :2]
     both_empty = (sides.prod(axis=1) == 0) & ((box[2:] - box[:2]).prod() == 0)
     same_place = np.abs(others - box).max(axis=1, initial=0) < _SAME_PLACE_PIXELS
@@ -138,7 +139,7 @@ def _overlaps(box: Floats, others: Floats) -> Floats:
 
 
 def match_classes(served: Sequence[ClassScore], other: Sequence[ClassScore]) -> Comparison:
-    """Pair the answers of the same class."""
+    """Pair the results of the same class."""
     by_id = {each.class_id: each for each in other}
     pairs = [(each, by_id[each.class_id]) for each in served if each.class_id in by_id]
     matched = {each.class_id for each, _ in pairs}

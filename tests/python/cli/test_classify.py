@@ -166,4 +166,4 @@ def test_evaluate_refuses_a_classifier(
         )
     )
     result = endcap("evaluate", pictures, annotations, "--url", urls["grpc"], "--model", "classify")
-    assert_one_sentence(result, "this model answers with classes; name a detector with --model")
+    assert_one_sentence(result, "this model returns classes; name a detector with --model")

@@ -134,7 +134,7 @@ def test_a_wrong_answer_fails_its_image_alone(urls: dict[str, str], pictures: Pa
 def test_coco_cannot_measure_turned_boxes(urls: dict[str, str], pictures: Path) -> None:
     file = coco_files.write(pictures, coco_files.coco(1, [OBJECT]))
     result = endcap("evaluate", pictures, file, "--url", urls["grpc"], "--model", "figures")
-    assert_one_sentence(result, "this model's are turned by detection_angles")
+    assert_one_sentence(result, "this model's are rotated by detection_angles")
 
 
 def test_run_lengths_that_are_none_make_one_picture_missing(pictures: Path, tmp_path: Path) -> None:

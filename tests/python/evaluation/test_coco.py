@@ -13,10 +13,8 @@ from coco_files import Row, annotation, coco, dataset, write
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from endcap.evaluation.coco import Accuracy, measure
-from endcap.evaluation.compare import broken_limits, difference, differences
-from endcap.evaluation.dataset import load_dataset
-from endcap.evaluation.predictions import load_predictions
+from endcap.evaluation.annotations import load_dataset, load_predictions
+from endcap.evaluation.coco import Accuracy, broken_limits, difference, differences, measure
 
 CAT, DOG = 3, 7
 BOX = [0.0, 0.0, 100.0, 100.0]

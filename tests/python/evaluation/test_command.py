@@ -13,9 +13,8 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from endcap.cli.app import app
-from endcap.evaluation.coco import Accuracy, ClassAccuracy
-from endcap.evaluation.compare import Evaluation
-from endcap.evaluation.predictions import Failure
+from endcap.evaluation.annotations import Failure
+from endcap.evaluation.coco import Accuracy, ClassAccuracy, Evaluation
 from endcap.evaluation.report import as_table
 
 BOX = [0.0, 0.0, 9.0, 9.0]

@@ -11,8 +11,7 @@ import pytest
 from coco_files import CATEGORIES, annotation, coco, dataset, write
 
 from endcap.errors import InvalidArgumentError
-from endcap.evaluation.dataset import load_dataset
-from endcap.evaluation.predictions import load_predictions
+from endcap.evaluation.annotations import load_dataset, load_predictions
 
 BOX = [10.0, 20.0, 30.0, 40.0]
 HUGE = 10**400  # a number in JSON that is none in float64

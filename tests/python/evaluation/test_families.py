@@ -16,8 +16,7 @@ from tolerances import ACTIVATION_RTOL, ROUND_TRIP_PIXELS
 import endcap
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.errors import EvaluationError
-from endcap.evaluation.numpy_heads import read_head
-from endcap.evaluation.numpy_scores import best_classes
+from endcap.evaluation.numpy_heads import best_classes, read_head
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.reference_settings import (
     Activation,

@@ -15,10 +15,9 @@ from tolerances import ROUND_TRIP_PIXELS
 
 import endcap
 from endcap.errors import InvalidArgumentError
+from endcap.evaluation.annotations import AnnotatedImage, Dataset
 from endcap.evaluation.categories import ClassMap
-from endcap.evaluation.dataset import AnnotatedImage, Dataset
-from endcap.evaluation.nms_numpy import suppress
-from endcap.evaluation.numpy_heads import read_head
+from endcap.evaluation.numpy_heads import read_head, suppress
 from endcap.evaluation.reference import Reference, predict_reference
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 

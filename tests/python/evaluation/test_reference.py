@@ -23,18 +23,9 @@ from tolerances import (
 
 import endcap
 from endcap.errors import CorruptImageError
-from endcap.evaluation import (
-    head_shape,
-    nms_numpy,
-    numpy_heads,
-    numpy_scores,
-    onnx_network,
-    opencv_tensor,
-    reference,
-)
+from endcap.evaluation import numpy_heads, onnx_network, reference
 from endcap.evaluation.errors import EvaluationError
-from endcap.evaluation.opencv_tensor import place_image
-from endcap.evaluation.reference import Reference
+from endcap.evaluation.reference import Reference, place_image
 from endcap.evaluation.reference_settings import Color, Fit, HeadName, ReferenceSettings
 
 SIZE = (320, 416)  # height, width
@@ -42,7 +33,7 @@ SIZE = (320, 416)  # height, width
 
 @pytest.mark.parametrize(
     "module",
-    [head_shape, nms_numpy, numpy_heads, numpy_scores, onnx_network, opencv_tensor, reference],
+    [numpy_heads, onnx_network, reference],
 )
 def test_the_reference_uses_nothing_of_what_it_checks(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
@@ -99,7 +90,7 @@ def test_tensors_are_those_of_preprocess(image: bytes, options: dict[str, Any]) 
         scale=options.get("scale", 1 / 255),
         mean=options.get("mean", (0.0, 0.0, 0.0)),
         std=options.get("std", (1.0, 1.0, 1.0)),
-        upright=options.get("exif") != "ignore",
+        apply_exif=options.get("exif") != "ignore",
     )
     placed = place_image(image, SIZE, settings)
     result = endcap.preprocess(image, preset="ultralytics", size=SIZE, **options)

@@ -9,7 +9,7 @@ import pytest
 
 from endcap.errors import UnsupportedError
 from endcap.evaluation.errors import EvaluationError
-from endcap.evaluation.served_ensemble import find_network, read_ensemble
+from endcap.evaluation.served_config import find_network, read_ensemble
 from endcap.triton.errors import ServerError
 
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"

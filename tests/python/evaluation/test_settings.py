@@ -43,7 +43,7 @@ def test_the_shipped_repository_is_the_default_with_its_own_classes() -> None:
 def test_a_preset_changes_the_images_alone() -> None:
     served = read_settings(SHIPPED, "detect")
     changed = dataclasses.replace(
-        served, fit=Fit.stretch, color=Color.bgr, scale=1.0, upright=False, antialias=True
+        served, fit=Fit.stretch, color=Color.bgr, scale=1.0, apply_exif=False, antialias=True
     )
     assert with_preset(changed, "ultralytics") == served
 
@@ -62,7 +62,7 @@ def test_parameters_are_read_under_the_preset(tmp_path: Path) -> None:
         fit=Fit.stretch,
         color=Color.bgr,
         mean=(0.5, 0.5, 0.5),
-        upright=False,
+        apply_exif=False,
         upscale=False,
     )
     assert read_settings(edited(tmp_path / "b", "preprocess", "threads=2"), "detect").upscale
@@ -101,7 +101,7 @@ def test_what_the_reference_cannot_do_is_named(
 def test_a_preset_is_one_at_the_size_that_is_set() -> None:
     cropped = with_preset(ReferenceSettings(size=(224, 192)), "torchvision")
     assert (cropped.fit, cropped.resize_shorter, cropped.size) == (Fit.center_crop, 256, (224, 192))
-    assert (cropped.antialias, cropped.upright) == (True, False)
+    assert (cropped.antialias, cropped.apply_exif) == (True, False)
     with pytest.raises(InvalidArgumentError, match="resize_shorter, which is 256"):
         with_preset(ReferenceSettings(size=(640, 640)), "torchvision")
 

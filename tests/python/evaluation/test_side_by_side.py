@@ -149,9 +149,9 @@ def test_detectors_and_classifiers_are_not_compared(tmp_path: Path) -> None:
     )
     check_task(classifier, Task.classification)
     check_task(detector(tmp_path), Task.detection)
-    with pytest.raises(InvalidArgumentError, match="answers with classes and the server's with d"):
+    with pytest.raises(InvalidArgumentError, match="returns classes and the server's detections"):
         check_task(classifier, Task.detection)
-    with pytest.raises(InvalidArgumentError, match="detections and the server's with classes"):
+    with pytest.raises(InvalidArgumentError, match="detections and the server's classes"):
         check_task(detector(tmp_path), Task.classification)
 
 

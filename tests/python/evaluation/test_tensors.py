@@ -22,8 +22,7 @@ from tolerances import (
 import endcap
 from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.onnx_network import OnnxNetwork
-from endcap.evaluation.opencv_tensor import place_image
-from endcap.evaluation.reference import Reference
+from endcap.evaluation.reference import Reference, place_image
 from endcap.evaluation.reference_settings import Color, Fit, HeadName, ReferenceSettings
 from endcap.evaluation.served_config import with_preset
 
