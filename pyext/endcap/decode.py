@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +9,7 @@ from endcap import _core
 from endcap._images import Image, open_image, to_buffer
 from endcap._text import to_parameters
 from endcap.errors import InvalidArgumentError
+from endcap.parameters import preprocess_defaults
 
 
 def decode(
@@ -50,7 +49,7 @@ def decode(
         InvalidArgumentError: not encoded bytes.
         OSError: a file that cannot be read.
     """
-    limit = _default_max_bytes() if max_bytes is None else max_bytes
+    limit = int(preprocess_defaults()["max_bytes"]) if max_bytes is None else max_bytes
     buffer = to_buffer(open_image(image, "rgb", limit))
     if getattr(buffer, "ndim", 1) != 1:
         raise InvalidArgumentError("the image holds pixels already: give encoded bytes")
@@ -66,9 +65,3 @@ def decode(
         }
     )
     return _core.decode([buffer], fields)
-
-
-@cache
-def _default_max_bytes() -> int:
-    values = {name: value for name, _, _, value in _core.Preprocessor([], 1).parameters}
-    return int(values["max_bytes"])

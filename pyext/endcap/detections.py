@@ -166,7 +166,7 @@ class Detection:
 class ImageDetections(Sequence[Detection]):
     """The detections of one image, N rows, best score first.
 
-    Its items are `Detection`; a slice, an array of row numbers or of N booleans as an index gives an
+    Its items are `Detection`. A slice, row numbers or N booleans as an index give an
     ImageDetections of these rows: ``detections[detections.scores > 0.5]``.
 
     Attributes:

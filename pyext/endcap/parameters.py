@@ -1,14 +1,18 @@
-"""The keyword parameters of preprocess and postprocess, with their types.
+"""Keyword parameters of preprocess and postprocess: their types, and the core's defaults.
 
-Their meanings, ranges and defaults are the core's (docs/parameters.md, `describe()`); None leaves a
-parameter to the preset or the default.
+Their meanings and ranges are in docs/parameters.md and `describe()`; None leaves a parameter to the
+preset or the default. A default is the initializer of the field in the core's structs
+(PreprocessParams, HeadParams, PostprocessParams in csrc/include/endcap) and stands nowhere else.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
+
+from endcap import _core
 
 Size = int | Sequence[int] | str  # one number for both sides, (height, width), or "height,width"
 Numbers = float | Sequence[float] | str  # one for all, or one for each
@@ -77,6 +81,18 @@ class PostprocessParameters(HeadParameters, total=False):
     class_agnostic: bool | None
     rotated_nms: Literal["polygon", "probiou", "probiou_fast"] | None
     mask_resolution: Literal["prototype", "input", "source"] | None
+
+
+@cache
+def preprocess_defaults() -> dict[str, str]:
+    """Return the default of each parameter of `Preprocessor` as text."""
+    return {name: value for name, _, _, value in _core.Preprocessor([], 1).parameters}
+
+
+@cache
+def postprocess_defaults() -> dict[str, str]:
+    """Return the default of each parameter of `Postprocessor` as text."""
+    return {name: value for name, _, _, value in _core.Postprocessor([], 1).parameters}
 
 
 F = TypeVar("F", bound=Callable[..., Any])

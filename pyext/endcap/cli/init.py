@@ -14,6 +14,8 @@ from endcap._system.scratch import scratch_folder
 from endcap.cli.files import find_repository
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
+from endcap.parameters import postprocess_defaults
+from endcap.postprocess import Postprocessor
 from endcap.repository.options import InitOptions, PostprocessBackend, PreprocessBackend, Runtime
 from endcap.repository.plan import Plan, SummaryRow, make_plan
 from endcap.repository.rendering import shell_word
@@ -38,20 +40,23 @@ EXAMPLES = """
 why, and nothing is left behind.
 """
 
+_DEFAULTS = InitOptions()
+_CORE = Postprocessor(threads=1).parameters
 _NETWORK = "Network"
-_ANSWERS = "Answers"
+_RESULTS = "Results"
 _SERVING = "Serving"
+_DEFAULTS = postprocess_defaults()
 
 
 def init(
     model: Annotated[Path, typer.Argument(help="The network, an ONNX file.", metavar="MODEL.onnx")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder to make; it must be empty or not there.")
+        Path, typer.Option("--output", "-o", help="Folder to create, or an empty one.")
     ],
     head: Annotated[
         str | None,
         typer.Option(
-            help="Family of the head, such as yolov8. Else found out.",
+            help="Family of the head, such as yolov8. Default: recognised from the network.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
@@ -59,7 +64,8 @@ def init(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="How images are prepared, such as ultralytics or torchvision. Else found out.",
+            help="Preprocessing, such as ultralytics or torchvision. Default: that of the head or the "
+            "file's metadata.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
@@ -67,7 +73,7 @@ def init(
     size: Annotated[
         str | None,
         typer.Option(
-            help="Height,width, or one number for both, of a network that takes any.",
+            help="Height,width, or one number for both, of a network with a dynamic input size.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
@@ -75,7 +81,7 @@ def init(
     labels: Annotated[
         Path | None,
         typer.Option(
-            help="Class names, one a line. Else those in the file's metadata.",
+            help="File of class names, one per line. Default: those of the network's metadata.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
@@ -84,23 +90,25 @@ def init(
         int | None,
         typer.Option(
             min=1,
-            help="Where neither the head nor names tell.",
+            help="Number of classes. Default: that of the head or the class names.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
     ] = None,
     fp16: Annotated[
         bool,
-        typer.Option("--fp16", help="Convert it to half precision.", rich_help_panel=_NETWORK),
+        typer.Option(
+            "--fp16", help="Convert the network to half precision.", rich_help_panel=_NETWORK
+        ),
     ] = False,
     score_threshold: Annotated[
         float | None,
         typer.Option(
             min=0,
             max=1,
-            help="A detection's score must be greater. [default: 0.25]",
+            help=f"A detection's score must be greater. [default: {_DEFAULTS['score_threshold']}]",
             show_default=False,
-            rich_help_panel=_ANSWERS,
+            rich_help_panel=_RESULTS,
         ),
     ] = None,
     iou_threshold: Annotated[
@@ -108,27 +116,28 @@ def init(
         typer.Option(
             min=0,
             max=1,
-            help="A box that overlaps a better one more is suppressed. [default: 0.7]",
+            help="A box that overlaps a better one more is suppressed. [default: "
+            f"{_DEFAULTS['iou_threshold']}]",
             show_default=False,
-            rich_help_panel=_ANSWERS,
+            rich_help_panel=_RESULTS,
         ),
     ] = None,
     max_detections: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Rows of the answer. [default: 300]",
+            help=f"Rows of the answer. [default: {_DEFAULTS['max_detections']}]",
             show_default=False,
-            rich_help_panel=_ANSWERS,
+            rich_help_panel=_RESULTS,
         ),
     ] = None,
     top_k: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Classes in a classifier's answer. [default: 5]",
+            help=f"Classes in a classifier's answer. [default: {_DEFAULTS['top_k']}]",
             show_default=False,
-            rich_help_panel=_ANSWERS,
+            rich_help_panel=_RESULTS,
         ),
     ] = None,
     settings: Annotated[
@@ -136,15 +145,15 @@ def init(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other parameter of preprocess or postprocess; may be repeated.",
+            help="Another parameter of preprocess or postprocess; may be repeated.",
             show_default=False,
-            rich_help_panel=_ANSWERS,
+            rich_help_panel=_RESULTS,
         ),
     ] = None,
     runtime: Annotated[
         Runtime | None,
         typer.Option(
-            help="What runs the network: endcap_onnx and python are ONNX Runtime, in endcap's "
+            help="Backend of the network; endcap_onnx and python are ONNX Runtime in endcap's "
             "backend and in a Python-backend model. [default: endcap_onnx, or python where an "
             "output has to be converted]",
             show_default=False,
@@ -154,30 +163,30 @@ def init(
     preprocess: Annotated[
         PreprocessBackend,
         typer.Option(
-            help="What the first step runs in: the compiled backend, a Python-backend model on the "
-            "same core, or a DALI pipeline, for such a model and for NVIDIA's DALI backend.",
+            help="Backend of the first step: compiled, a Python-backend model on the same core, or "
+            "a DALI pipeline in a Python-backend model or NVIDIA's DALI backend.",
             rich_help_panel=_SERVING,
         ),
-    ] = PreprocessBackend.cpp,
+    ] = _DEFAULTS.preprocess,
     postprocess: Annotated[
-        PostprocessBackend, typer.Option(help="Likewise the last step.", rich_help_panel=_SERVING)
-    ] = PostprocessBackend.cpp,
+        PostprocessBackend, typer.Option(help="Backend of the last step.", rich_help_panel=_SERVING)
+    ] = _DEFAULTS.postprocess,
     max_batch: Annotated[
         int,
-        typer.Option(min=1, help="Most images in one batch.", rich_help_panel=_SERVING),
-    ] = 16,
+        typer.Option(min=1, help="Largest batch.", rich_help_panel=_SERVING),
+    ] = _DEFAULTS.max_batch,
     instances: Annotated[
         int,
         typer.Option(
             min=1,
-            help="Copies of the network, on each GPU where there are any.",
+            help="Instances of the network, on each GPU where there are GPUs.",
             rich_help_panel=_SERVING,
         ),
-    ] = 1,
+    ] = _DEFAULTS.instances,
     name: Annotated[
         str | None,
         typer.Option(
-            help="Of the ensemble, and before the names of its steps. Else detect or classify.",
+            help="Name of the ensemble, and prefix of its steps. Default: detect or classify.",
             show_default=False,
             rich_help_panel=_SERVING,
         ),
@@ -186,15 +195,15 @@ def init(
         bool,
         typer.Option(
             "--self-contained",
-            help="Put the backends into the models' folders, for servers without endcap.",
+            help="Copy the backends into the models' folders, for servers without endcap.",
             rich_help_panel=_SERVING,
         ),
     ] = False,
     triton_version: Annotated[
         str | None,
         typer.Option(
-            help="Release that will serve it, such as 25.11, to use what it knows. Else nothing "
-            "newer than 24.10.",
+            help="Triton release that will serve it, such as 25.11, whose features may be used. "
+            "Default: 24.10.",
             show_default=False,
             rich_help_panel=_SERVING,
         ),
@@ -203,7 +212,7 @@ def init(
         float,
         typer.Option(
             metavar="SECONDS",
-            help="Longest time for running the network on noise.",
+            help="Longest time of the trial run of the network on noise.",
             rich_help_panel=_NETWORK,
         ),
     ] = TrialLimits.timeout_s,
@@ -211,7 +220,7 @@ def init(
         float,
         typer.Option(
             metavar="GIB",
-            help="Most memory for that.",
+            help="Most memory of the trial run.",
             rich_help_panel=_NETWORK,
         ),
     ] = TrialLimits.memory_gib,
@@ -219,12 +228,12 @@ def init(
 ) -> None:
     """Write a model repository around an ONNX network: JPEG in, detections or classes out.
 
-    Reads the network's graph and metadata, runs it on noise, and prints what it found and why.
-    Where it cannot be sure it asks for --head or --preset and names the candidates. The network
+    Reads the network's graph and metadata, runs it on noise, and prints its decisions with their
+    reasons. An ambiguous network is refused with the candidates for --head or --preset. The network
     runs in a process of its own, which ends at --trial-timeout and --trial-memory.
 
-    The folder holds preprocess, the network, postprocess and the ensemble that joins them, each
-    with a config.pbtxt to read and change, and a README with the calls to make.
+    The folder holds the models preprocess, the network, postprocess and their ensemble, each with a
+    config.pbtxt, and a README with example calls.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         options = InitOptions(
@@ -294,11 +303,11 @@ def _report(plan: Plan, output: Path) -> None:
     models = ", ".join((names.preprocess, names.network, names.postprocess, names.ensemble))
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
     if plan.runtime is Runtime.tensorrt:
-        _print(console, f"The engine is still missing; {output / 'README.md'} has the command.")
+        _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")
     if plan.network_batch < plan.options.max_batch:
         say(
-            "endcap: the network takes one image at a time, which wastes what batches would give; "
-            "a dynamic batch is an option of its exporter"
+            "endcap: the network takes one image at a time, which is slower than batches; export it "
+            "with a dynamic batch dimension"
         )
     folder = shell_word(f"./{output}" if str(output).startswith("-") else str(output))
     first = "endcap dali build, then " if plan.options.preprocess is PreprocessBackend.dali else ""

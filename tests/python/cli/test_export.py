@@ -66,7 +66,7 @@ def test_csv_has_a_row_per_detection_and_loses_no_image(url: str, pictures: Path
 
 
 def test_csv_keeps_every_digit_and_odd_names() -> None:
-    box = (0.10000000149011612, 0.3333333432674408, 1.9999999949504854e-07, 1e6)
+    box = (0.10000000149011612, 0.3333333432674408, 2.0000000233721948e-07, 1e6)
     result = ImageResult(
         "a\nb.jpg",
         "ok",
