@@ -20,6 +20,7 @@ MOVED = {
     ),
     ("endcap.python_backend.device", "target_of"): "endcap.python_backend.instance",
     ("endcap.python_backend.declarations", "complete_config"): "endcap.python_backend.detect_steps",
+    ("endcap.client.shared_memory", "SharedMemoryPool"): "endcap.client",
     ("endcap.draw", "draw_result"): "endcap.drawing",
     ("endcap.stub", "install"): "endcap.environment.stub",
     ("endcap.web", "run"): "endcap.tools.web",
