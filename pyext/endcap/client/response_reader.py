@@ -1,4 +1,4 @@
-"""From the tensors of a response to detections and classes. They are data of somebody else."""
+"""Detections and classes from the tensors of a response, checked first: a server is not trusted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DATATYPES = {
 
 @dataclass(frozen=True)
 class ImageResponse:
-    """What a response says of one image. upright: see ImageResult."""
+    """One image's part of a response. upright: see ImageResult."""
 
     detections: ImageDetections = field(default_factory=lambda: ImageDetections.from_list([]))
     classes: list[ClassScore] = field(default_factory=list)
@@ -52,8 +52,8 @@ class ResponseReader:
     """Reads the responses of a model.
 
     Attributes:
-        best_classes: How many classes Triton's classification extension is asked for, None for the
-            model's own.
+        best_classes: The number of classes to request from Triton's classification extension, None
+            for the model's own.
         labels: Class names by id.
     """
 
@@ -68,26 +68,26 @@ class ResponseReader:
             raise InvalidArgumentError(f"classify {self.best_classes} is below 1")
         if self.model.task is not Task.classification or PROBABILITIES not in self.model.outputs:
             raise InvalidArgumentError(
-                f"model '{self.model.name}' has no output {PROBABILITIES} to find the best "
-                "classes of; leave classify out, or ask a classifier that has it"
+                f"model '{self.model.name}' has no output {PROBABILITIES} for the best "
+                "classes; leave classify out, or name a classifier that has it"
             )
 
     def wanted(self, *, extras: bool) -> list[str]:
-        """Return the outputs to ask for; extras: keypoints, angles and masks, too."""
+        """Return the outputs to request; extras: keypoints, angles and masks, too."""
         task = self.model.task
         if self.best_classes is not None:
-            asked: tuple[str, ...] = (PROBABILITIES, "status")
+            names: tuple[str, ...] = (PROBABILITIES, "status")
         else:
-            asked = task.outputs if extras or task is Task.classification else task.required
-        return [name for name in asked if name in self.model.outputs]
+            names = task.outputs if extras or task is Task.classification else task.required
+        return [name for name in names if name in self.model.outputs]
 
     @property
     def class_counts(self) -> dict[str, int]:
-        """How many best elements to ask for, by output."""
+        """The number of best elements to request, by output."""
         return {} if self.best_classes is None else {PROBABILITIES: self.best_classes}
 
     def read(self, tensors: Tensors) -> ImageResponse:
-        """Return what a whole response, a batch of one, says.
+        """Return the detections or classes of a response, a batch of one.
 
         Raises:
             RequestError: The image's status is not 0, or the tensors do not fit together.
@@ -99,9 +99,9 @@ class ResponseReader:
         return ImageResponse(detections=read_rows(tensors, self.labels), upright=self.model.upright)
 
     def read_part(self, tensors: Tensors) -> ImageResponse:
-        """Return what one of several responses says; one without tensors says nothing.
+        """Return what `read` does for one of several responses, which may have no tensors.
 
-        All rows of a response count where the model does not number them.
+        Without the output num_detections all rows of a response count.
         """
         if all(tensor is None for tensor in tensors.values()):
             return ImageResponse()
@@ -112,7 +112,7 @@ class ResponseReader:
         return self.read(tensors)
 
     def try_read(self, tensors: Tensors) -> ImageResponse | RequestError:
-        """Return what `read` returns or raises, which keeps no tensor alive."""
+        """Return the result of `read` or its error, without references to the tensors."""
         try:
             return self.read(tensors)
         except RequestError as error:
@@ -128,8 +128,12 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections
             status int32 [1,1]. `status` may be absent. Where the model has them,
             detection_keypoints float32 [1,K,P,3], detection_angles float32 [1,K], detection_rle
             bytes [1,K] with mask_size int32 [1,2], and class_ids int32, class_scores float32 and
-            class_labels bytes [1,K]. Raises RequestError when the image's status is not 0, or the
-            tensors do not fit together or have other data types.
+            class_labels bytes [1,K].
+        labels: Class names by id.
+
+    Raises:
+        RequestError: The image's status is not 0, the tensors do not fit together, or they have
+            other data types.
     """
     _check_status(outputs)
     _check_datatypes(outputs, Task.detection.outputs)
@@ -149,7 +153,7 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections
         )
     if not (np.isfinite(boxes[0, :kept]).all() and np.isfinite(scores[0, :kept]).all()):
         raise RequestError(
-            "internal", "the server answered a box or a score that is no finite number"
+            "internal", "the server returned a box or a score that is no finite number"
         )
     rle, mask_size = _read_masks(outputs, rows, kept)
     names = [_label_of(class_id, labels) for class_id in class_ids[0, :kept].tolist()]
@@ -173,9 +177,12 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
     Args:
         outputs: A batch of one: class_scores float32 [1,K], class_ids int32 [1,K], class_labels
             bytes [1,K], status int32 [1,1]. The last two may be absent.
-        labels: Names by id, which go before those of class_labels; an empty name there is none.
-            Rows of id -1 hold no class. Raises RequestError when the image's status is not 0, or
-            the tensors do not fit together or have other data types.
+        labels: Names by id, which take precedence over those of class_labels; an empty one there is
+            no name. Rows of id -1 hold no class.
+
+    Raises:
+        RequestError: The image's status is not 0, the tensors do not fit together, or they have
+            other data types.
     """
     _check_status(outputs)
     _check_datatypes(outputs, Task.classification.outputs)
@@ -191,7 +198,7 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
             f"shapes are {sorted(shapes)}; [1,K] is expected",
         )
     if not np.isfinite(scores).all():
-        raise RequestError("internal", "the server answered a score that is no finite number")
+        raise RequestError("internal", "the server returned a score that is no finite number")
     served = [""] * scores.size if names is None else [_text(name) for name in names[0]]
     return [
         ClassScore(int(class_id), float(score), _label_of(int(class_id), labels) or name or None)
@@ -208,12 +215,12 @@ def _check_status(outputs: Tensors) -> None:
         return
     if status.size != 1:
         raise RequestError(
-            "internal", f"the server answered status {status.shape}; [1,1] is expected"
+            "internal", f"the server returned status {status.shape}; [1,1] is expected"
         )
     code = int(status.flat[0])
     if code != Status.OK:
         name = status_name(code)
-        raise RequestError(name, f"the server answered status {code} ({name})")
+        raise RequestError(name, f"the server returned status {code} ({name})")
 
 
 def _require(outputs: Tensors, name: str, task: Task) -> NDArray[Any]:
@@ -221,7 +228,7 @@ def _require(outputs: Tensors, name: str, task: Task) -> NDArray[Any]:
     if tensor is None or tensor.size == 0:
         raise RequestError(
             "internal",
-            f"the server's answer has no {name}; the model must have the outputs "
+            f"the server's response has no {name}; the model must have the outputs "
             f"{', '.join(task.required)}",
         )
     return tensor
@@ -238,8 +245,10 @@ def _read_best_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[C
     Args:
         outputs: A batch of one: class_probabilities bytes [1,K], and status int32 [1,1], which may
             be absent.
-        labels: Names by id, which go before the server's; an empty name there is none. Raises
-            RequestError when the image's status is not 0, or an element is not `score:id:label`.
+        labels: Names by id, which take precedence over the server's; an empty one there is no name.
+
+    Raises:
+        RequestError: The image's status is not 0, or an element is not `score:id:label`.
     """
     _check_status(outputs)
     _check_datatypes(outputs, [PROBABILITIES])
@@ -247,7 +256,7 @@ def _read_best_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[C
     if tensor is None or tensor.ndim != 2 or len(tensor) != 1:
         raise RequestError(
             "internal",
-            f"the server answered {PROBABILITIES} {None if tensor is None else tensor.shape}; "
+            f"the server returned {PROBABILITIES} {None if tensor is None else tensor.shape}; "
             "texts [1,K] are expected",
         )
     return [_class_score(_text(element), labels) for element in tensor[0]]
@@ -261,7 +270,7 @@ def _class_score(element: str, labels: Sequence[str] | None) -> ClassScore:
         best = ClassScore(0, math.nan, None)
     if not math.isfinite(best.score):
         raise RequestError(
-            "internal", f"the server answered the class {element[:80]!r}, not score:id:label"
+            "internal", f"the server returned the class {element[:80]!r}, not score:id:label"
         )
     return ClassScore(best.class_id, best.score, _label_of(best.class_id, labels) or label or None)
 
@@ -301,7 +310,7 @@ def _read_masks(
     if size is None:
         raise RequestError(
             "internal",
-            "the server answered detection_rle without mask_size, which says how large the masks "
+            "the server returned detection_rle without mask_size, which says how large the masks "
             "are; give the ensemble both outputs",
         )
     _check("detection_rle", encoded, encoded.shape == (1, rows), f"[1,{rows}]")
@@ -346,7 +355,7 @@ def _check_datatypes(outputs: Tensors, names: Iterable[str]) -> None:
         if datatype != expected:
             raise RequestError(
                 "internal",
-                f"the server answered {name} of type {datatype}; {expected} is expected",
+                f"the server returned {name} of type {datatype}; {expected} is expected",
             )
         if datatype != "BYTES":
             continue
@@ -354,7 +363,7 @@ def _check_datatypes(outputs: Tensors, names: Iterable[str]) -> None:
             if not isinstance(element, (bytes, str)):
                 raise RequestError(
                     "internal",
-                    f"the server answered {name} of type BYTES with an element of type "
+                    f"the server returned {name} of type BYTES with an element of type "
                     f"{type(element).__name__}; texts are expected",
                 )
 
@@ -368,7 +377,7 @@ def _counts(encoded: bytes | str) -> bytes:
     counts = encoded.encode("utf-8", "replace") if isinstance(encoded, str) else encoded
     if not counts or not counts.isascii():
         raise RequestError(
-            "internal", "the server answered a detection_rle that is not COCO's run lengths"
+            "internal", "the server returned a detection_rle that is not COCO's run lengths"
         )
     return counts
 
@@ -385,4 +394,4 @@ def _check(name: str, tensor: NDArray[Any], fits: bool, expected: str) -> None:
 
 def _check_finite(what: str, values: NDArray[Any]) -> None:
     if not np.isfinite(values).all():
-        raise RequestError("internal", f"the server answered {what} that is no finite number")
+        raise RequestError("internal", f"the server returned {what} that is no finite number")

@@ -124,7 +124,7 @@ def test_what_does_not_fit_together_is_refused(
     ],
 )
 def test_another_data_type_is_refused(name: str, value: NDArray[Any], said: str) -> None:
-    with pytest.raises(RequestError, match=f"answered {name} of type .*{said}") as caught:
+    with pytest.raises(RequestError, match=f"returned {name} of type .*{said}") as caught:
         read_rows(EVERY | {name: value}, None)
     assert caught.value.status_name == "internal"
 

@@ -127,14 +127,14 @@ def test_rows_that_count_are_finite(name: str, value: float) -> None:
 def test_outputs_of_another_data_type_are_refused(
     name: str, value: NDArray[Any], expected: str
 ) -> None:
-    said = f"answered {name} of type .*; {expected} is expected"
+    said = f"returned {name} of type .*; {expected} is expected"
     with pytest.raises(RequestError, match=said) as caught:
         read_rows(answer() | {name: value}, None)
     assert caught.value.status_name == "internal"
 
 
 def test_an_empty_status_is_refused() -> None:
-    with pytest.raises(RequestError, match=r"answered status \(0,\); \[1,1\] is expected"):
+    with pytest.raises(RequestError, match=r"returned status \(0,\); \[1,1\] is expected"):
         read_rows(answer() | {"status": np.zeros((0,), np.int32)}, None)
 
 
