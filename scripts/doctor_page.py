@@ -1,4 +1,4 @@
-"""Writes docs/troubleshooting.md: what `endcap doctor` looks at, from its own texts, and more.
+"""Writes docs/troubleshooting.md: the checks of `endcap doctor` from their texts, and symptoms.
 
 python scripts/doctor_page.py > docs/troubleshooting.md
 """
@@ -19,22 +19,22 @@ INTRODUCTION = """\
 
     endcap doctor
 
-looks at the installation, the server, the model repository and the machine, and prints for each
-what it found: `ok`, `note` (something is not there that one can do without), `warning` (works, but
-not for everything) or `error` (serving fails, or answers wrongly). Below a problem stands what to
-type. It changes nothing.
+checks the installation, the server, the model repository and the machine, and prints the result of
+each check: `ok`, `note` (something optional is missing), `warning` (works with restrictions) or
+`error` (serving fails, or gives wrong results). Below a problem stands the command that solves it.
+It changes nothing.
 
     endcap doctor --repository my_models     # your models instead of the shipped ones
-    endcap doctor --start                    # start the server, and send it a picture
+    endcap doctor --start                    # start the server and send it an image
     endcap doctor --json                     # for programs: a list of findings
 
 The exit code is 0 when all is well (notes included), 1 for warnings and 2 for errors.
 """
 
 SYMPTOMS_INTRODUCTION = """\
-## What one meets
+## Symptoms
 
-The words in the first column are those of the message, where there is one.
+The first column quotes the error message, where there is one.
 """
 
 # Symptom, cause, remedy.
@@ -46,8 +46,8 @@ SYMPTOMS = [
     ),
     (
         "`ImportError: libendcap_jpeg.so: cannot open shared object file`",
-        "The installation is incomplete: the compiled core has lost its neighbour. Not even "
-        "`endcap doctor` can start then.",
+        "The installation is incomplete: a library beside the compiled core is missing. "
+        "Not even `endcap doctor` can start then.",
         "`pip install --force-reinstall --no-deps endcap`",
     ),
     (
@@ -69,7 +69,7 @@ SYMPTOMS = [
         "`--trial-timeout`, `--trial-memory`, or export for a smaller size",
     ),
     (
-        "`no Triton server answers at`",
+        "`no Triton server responds at`",
         "No server runs there, or it listens on its own machine only, which is the default.",
         "`endcap serve REPOSITORY --host 0.0.0.0`, and the address with `--url`; in Docker also "
         "`docker run -p 8000-8002:8000-8002`",
@@ -115,7 +115,7 @@ SYMPTOMS = [
     ),
     (
         "`tritonserver ended with signal SIGABRT`",
-        "An exception that nothing caught; what it said stands behind. Release 24.10 has been seen "
+        "An uncaught exception; its text follows. Release 24.10 has been seen "
         "to abort where a Python model's process was stopped for about 8 seconds, as by a "
         "debugger.",
         "where a limit is named, raise it; do not stop processes of models",
@@ -138,7 +138,7 @@ SYMPTOMS = [
         "look at what it holds, and move it away; or set TMPDIR to a folder of your own",
     ),
     (
-        "A Python model answers empty tensors, without an error",
+        "A Python model returns empty tensors, without an error",
         "NumPy 2 in the environment of the wheel's server.",
         "`pip install 'numpy<2'`",
     ),
@@ -199,7 +199,7 @@ your own programs reach the ports, run a current release from NVIDIA's container
 whose security bulletins tell which faults it has no more, and let something start the server again
 when it ends: a service manager with a probe of `/v2/health/live`.
 
-endcap puts no guard in front of the server. What it had to look for lies in the middle of large
+endcap puts no filter in front of the server. It would have to inspect the middle of large
 messages: tried with HAProxy 2.6, the `ungrpc` converter sees the first of the outputs of a gRPC
 request only, and nothing behind the 64 KiB of its buffer, where a client may put the outputs. A
 proxy that reads whole messages as Triton does would be a second front end to keep.
@@ -214,19 +214,19 @@ class _Named(dict[str, str]):
 
 
 def remedy(problem: Problem) -> str:
-    """The remedy, with capitals where the doctor puts what it has found."""
+    """Return the remedy, with capitals in the place of values."""
     return string.Formatter().vformat(problem.remedy, (), _Named())
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     header = list(header)
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def check(topic: Topic) -> str:
-    """What one check means, and all that it may complain of."""
+    """Return the section of a check, with the problems that it can report."""
     text = f"### {topic.title}\n\n`{topic.name}`. {topic.meaning}"
     if not topic.problems:
         return text
@@ -239,17 +239,16 @@ def main() -> None:
     parts = [
         INTRODUCTION,
         SYMPTOMS_INTRODUCTION,
-        table(["what one sees", "why", "what to do"], SYMPTOMS),
+        table(["symptom", "cause", "remedy"], SYMPTOMS),
         FAULTS,
-        "## What the doctor looks at\n\nThe name in front is the finding's in `--json`. Words in "
-        "capitals are filled in. What only Python models need is a note where the repository has "
-        "no such model.",
+        "## Checks\n\nThe name in front is that of the finding in `--json`. Words in capitals "
+        "are filled in. Without Python models in the repository, problems that concern only "
+        "them are notes.",
     ]
     for group, topics in itertools.groupby(TOPICS, lambda topic: topic.group):
         parts += [f"## {group.value}", *map(check, topics)]
     parts.append(
-        f"## A check that fails itself\n\n{BROKEN.when} The others go on. What to do: "
-        f"{BROKEN.remedy}."
+        f"## A check that fails\n\n{BROKEN.when} The others go on. What to do: {BROKEN.remedy}."
     )
     print("\n\n".join(part.strip() for part in parts))
 

@@ -1,4 +1,4 @@
-"""endcap doctor: what is found, what is missing, and what to type."""
+"""endcap doctor: checks of the installation, with remedies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLES = """
 
 - `endcap doctor --json > findings.json`
 
-**Exit code**: 0 when all is well (notes included), 1 for warnings, 2 for errors.
+**Exit code**: 0 without problems (notes included), 1 for warnings, 2 for errors.
 """
 
 _EXIT_CODES = {Severity.OK: 0, Severity.NOTE: 0, Severity.WARNING: 1, Severity.ERROR: 2}
@@ -48,17 +48,19 @@ _WORD = re.compile(r"(?:`[^`]*`|[^\s`])+|`")
 def doctor(
     repository: Annotated[
         Path | None,
-        typer.Option(help="Folder of model folders. Else the shipped one.", show_default=False),
+        typer.Option(
+            help="Model repository to check. Default: the shipped one.", show_default=False
+        ),
     ] = None,
     tritonserver: Annotated[
         Path | None,
         typer.Option(
-            help="Server to look at, as for `endcap serve`: a program or an installation's folder.",
+            help="Server to check, as for `endcap serve`: a program or an installation's folder.",
             show_default=False,
         ),
     ] = None,
     start: Annotated[
-        bool, typer.Option("--start", help="Start the server, and send it a sample picture.")
+        bool, typer.Option("--start", help="Start the server, and send it a sample image.")
     ] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print a JSON list of findings, not text.")
@@ -70,7 +72,7 @@ def doctor(
         ),
     ] = False,
 ) -> None:
-    """Say what endcap finds on this machine, what is missing, and what to type.
+    """Check this installation, and print problems with their remedies.
 
     Changes nothing. With --json each finding is an object of name, group, title, severity ("ok",
     "note", "warning", "error"), found, problem, remedy and details, a list of texts; problem and

@@ -15,7 +15,7 @@ from init_runs import init
 
 from endcap._system.worker_command import worker_command
 from endcap.server.backends import find_operators
-from endcap.tools.doctor.dali import check_dali
+from endcap.tools.doctor.gpu import check_dali
 from endcap.triton.errors import ServerError
 
 NEEDS_DALI = pytest.mark.skipif(

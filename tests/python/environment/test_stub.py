@@ -20,7 +20,7 @@ from echo_model import ECHO, TENSORS, write_model
 from endcap.environment.stub import StubError, check, describe, find_front, install, is_front
 from endcap.server import locate_server
 from endcap.server.python_stub import PYTHON_VERSION, find_stub
-from endcap.tools.doctor.model_stubs import check_stubs
+from endcap.tools.doctor.python_models import check_stubs
 from endcap.tools.doctor.subject import Subject
 
 CONFIG = 'backend: "python"' + TENSORS

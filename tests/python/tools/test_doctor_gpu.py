@@ -1,4 +1,4 @@
-"""What the doctor says of GPUs, their driver, and the code for them."""
+"""The doctor's checks of GPUs, their driver, and the code for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from doctor_world import Answer, World, doctor, subject
 
 import endcap
-from endcap.tools.doctor import Severity, cuda_library, gpu
+from endcap.tools.doctor import Severity, gpu
 
 
 def add_libraries(world: World, names: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ def test_what_is_said_of_the_gpu_code(
 ) -> None:
     state = dataclasses.replace(GPU_CODE, **changes)
     monkeypatch.setattr(endcap, "cuda_state", lambda: state)
-    finding = cuda_library.check_cuda_library(subject(Path()))
+    finding = gpu.check_cuda_library(subject(Path()))
     assert (finding.severity.value, finding.found, finding.problem) == (severity, found, problem)
 
 

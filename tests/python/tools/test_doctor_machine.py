@@ -21,8 +21,12 @@ from endcap._system.scratch import MARKER_NAME
 from endcap.server import ServerPorts
 from endcap.server.leftovers import SHARED_MEMORY, shared_memory_prefix
 from endcap.tools.doctor import Severity, machine
-from endcap.tools.doctor.cgroup import cpu_quota, memory_limit
-from endcap.tools.doctor.memory import check_leftovers, check_shared_memory
+from endcap.tools.doctor.machine import (
+    check_leftovers,
+    check_shared_memory,
+    cpu_quota,
+    memory_limit,
+)
 
 MIB = 2**20
 LARGE_MODEL = """

@@ -32,7 +32,7 @@ def test_a_repository_that_is_no_folder(tmp_path: Path) -> None:
     answer.expect("repository", "error", f"{tmp_path}/nowhere is not a folder", "--repository PATH")
     assert answer.errors == {"repository"}
     assert answer.exit_code == 2
-    assert answer.findings["model_versions"]["found"].startswith("not looked at")
+    assert answer.findings["model_versions"]["found"].startswith("not checked")
 
 
 def test_a_folder_that_is_no_model(tmp_path: Path) -> None:

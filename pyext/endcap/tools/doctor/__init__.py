@@ -1,7 +1,7 @@
-"""What a machine has for endcap, what it lacks, and what to type: the checks of `endcap doctor`."""
+"""The checks of `endcap doctor`: the state of a machine, its problems, and the remedies."""
 
-from endcap.tools.doctor.catalogue import CHECKS, Check, examine
+from endcap.tools.doctor.catalogue import CHECKS, Check, run_checks
 from endcap.tools.doctor.finding import Finding, Severity, worst
 from endcap.tools.doctor.subject import Subject
 
-__all__ = ["CHECKS", "Check", "Finding", "Severity", "Subject", "examine", "worst"]
+__all__ = ["CHECKS", "Check", "Finding", "Severity", "Subject", "run_checks", "worst"]

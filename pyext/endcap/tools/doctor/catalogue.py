@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from endcap.tools.doctor import (
-    cuda_library,
-    dali,
-    dali_models,
     gpu,
+    installation,
     machine,
-    memory,
-    model_configs,
-    model_imports,
-    model_stubs,
-    onnxruntime_library,
-    package,
-    packages,
+    python_environment,
     python_models,
-    python_paths,
     repository,
     server,
-    start,
 )
 from endcap.tools.doctor.finding import Finding, Problem, Severity, Topic
 from endcap.tools.doctor.subject import Subject
 
-# What a check answers that has itself met something that nobody foresaw.
+# The finding of a check that raised an unexpected exception.
 BROKEN = Problem(
     when="A check could not be made.",
     severity=Severity.ERROR,
@@ -37,72 +28,79 @@ BROKEN = Problem(
 
 @dataclass(frozen=True)
 class Check:
-    """A topic, and the function that looks."""
+    """A topic, and the function that makes the check."""
 
     topic: Topic
-    look: Callable[[Subject], Finding]
+    run: Callable[[Subject], Finding]
+
+
+def _packages(extra: str) -> Check:
+    topic = installation.PACKAGES[extra]
+    return Check(topic, functools.partial(installation.check_packages, topic, extra))
 
 
 CHECKS = (
-    Check(package.INSTALLATION, package.check_installation),
-    Check(packages.REQUIRED, packages.check_required),
-    Check(package.CORE, package.check_core),
-    Check(package.IMPLEMENTATIONS, package.check_implementations),
-    Check(package.BACKENDS, package.check_backends),
+    Check(installation.INSTALLATION, installation.check_installation),
+    _packages(""),
+    Check(installation.CORE, installation.check_core),
+    Check(installation.IMPLEMENTATIONS, installation.check_implementations),
+    Check(installation.BACKENDS, installation.check_backends),
     Check(server.SERVER, server.check_server),
     Check(server.ADVISORIES, server.check_advisories),
     Check(server.LIBRARIES, server.check_libraries),
     Check(repository.REPOSITORY, repository.check_repository),
     Check(repository.VERSIONS, repository.check_versions),
-    Check(model_configs.CONFIGS, model_configs.check_configs),
+    Check(repository.CONFIGS, repository.check_configs),
     Check(repository.BACKENDS, repository.check_backends),
-    Check(onnxruntime_library.LIBRARY, onnxruntime_library.check_library),
+    Check(repository.ONNXRUNTIME, repository.check_onnxruntime),
     Check(repository.STEPS, repository.check_steps),
-    Check(python_paths.PATHS, python_paths.check_paths),
-    Check(python_models.ENVIRONMENT, python_models.check_environment),
-    Check(python_models.STUB, python_models.check_stub),
-    Check(python_models.INTERPRETER, python_models.check_interpreter),
-    Check(python_models.LIBPYTHON, python_models.check_libpython),
-    Check(python_models.NUMPY, python_models.check_numpy),
-    Check(model_imports.IMPORTS, model_imports.check_imports),
-    Check(model_stubs.MODEL_STUBS, model_stubs.check_stubs),
-    Check(dali_models.DALI_MODELS, dali_models.check_dali_models),
-    Check(packages.SERVER, packages.check_server),
-    Check(packages.ENV, packages.check_env),
-    Check(memory.SHARED_MEMORY, memory.check_shared_memory),
-    Check(memory.LEFTOVERS, memory.check_leftovers),
-    Check(memory.MEMORY, memory.check_memory),
+    Check(python_environment.PATHS, python_environment.check_paths),
+    Check(python_environment.ENVIRONMENT, python_environment.check_environment),
+    Check(python_environment.STUB, python_environment.check_stub),
+    Check(python_environment.INTERPRETER, python_environment.check_interpreter),
+    Check(python_environment.LIBPYTHON, python_environment.check_libpython),
+    Check(python_environment.NUMPY, python_environment.check_numpy),
+    Check(python_models.IMPORTS, python_models.check_imports),
+    Check(python_models.MODEL_STUBS, python_models.check_stubs),
+    Check(python_models.DALI_MODELS, python_models.check_dali_models),
+    _packages("server"),
+    _packages("env"),
+    Check(machine.SHARED_MEMORY, machine.check_shared_memory),
+    Check(machine.LEFTOVERS, machine.check_leftovers),
+    Check(machine.MEMORY, machine.check_memory),
     Check(machine.CPU, machine.check_cpu),
     Check(machine.PORTS, machine.check_ports),
     Check(machine.OPEN_FILES, machine.check_open_files),
     Check(gpu.DRIVER, gpu.check_driver),
     Check(gpu.GPUS, gpu.check_gpus),
-    Check(cuda_library.CUDA_LIBRARY, cuda_library.check_cuda_library),
+    Check(gpu.CUDA_LIBRARY, gpu.check_cuda_library),
     Check(gpu.NVJPEG, gpu.check_nvjpeg),
-    Check(dali.DALI, dali.check_dali),
-    Check(packages.CLIENT, packages.check_client),
-    Check(packages.EVALUATE, packages.check_evaluate),
-    Check(packages.INIT, packages.check_init),
+    Check(gpu.DALI, gpu.check_dali),
+    _packages("client"),
+    _packages("evaluate"),
+    _packages("init"),
 )
 
-TOPICS = (*(check.topic for check in CHECKS), start.START)
+TOPICS = (*(check.topic for check in CHECKS), server.START)
 
 
-def examine(
+def run_checks(
     subject: Subject,
     checks: Iterable[Check] = CHECKS,
     *,
     on_broken: Callable[[], None] = lambda: None,
 ) -> Iterator[Finding]:
-    """Make the checks one after the other and yield what each finds.
+    """Make the checks one after the other and yield their findings.
 
     Args:
-        on_broken: Is called inside the handler of an exception that a check let through; such a
-            check is a finding of severity ERROR, and the next ones go on.
+        subject: The machine to check.
+        checks: The checks to make.
+        on_broken: Is called inside the handler of an unexpected exception; the check becomes a
+            finding of severity ERROR, and the next ones go on.
     """
     for check in checks:
         try:
-            finding = check.look(subject)
+            finding = check.run(subject)
         except Exception as error:
             on_broken()
             finding = Finding(

@@ -1,4 +1,4 @@
-"""What a check finds, and the texts from which both its answer and the documentation are made."""
+"""Findings of checks, and the texts from which reports and documentation are made."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Severity(str, Enum):
     """How bad a finding is, from the mildest to the worst."""
 
     OK = "ok"
-    NOTE = "note"  # something is not there that one can do without
-    WARNING = "warning"  # works, but not for everything
-    ERROR = "error"  # serving fails, or answers wrongly
+    NOTE = "note"  # something optional is missing
+    WARNING = "warning"  # works with restrictions
+    ERROR = "error"  # serving fails, or gives wrong results
 
     @property
     def rank(self) -> int:
@@ -38,7 +38,7 @@ class Group(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one check found; `problem` and `remedy` are messages, None where all is well.
+    """The result of one check; `problem` and `remedy` are messages, None without a problem.
 
     Attributes:
         details: Lines that the report shows with `--verbose` only.
@@ -63,11 +63,11 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing that can be wrong.
+    """A problem that a check can report.
 
     Attributes:
-        when: The case, for the documentation.
-        remedy: What to do; names in braces are filled in by the check.
+        when: The condition, for the documentation.
+        remedy: Command or advice; the check fills in names in braces.
     """
 
     when: str
@@ -77,7 +77,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Topic:
-    """What one check is about: its name, its texts, and all that it can complain of."""
+    """The name and texts of a check, and the problems that it can report."""
 
     name: str
     group: Group
@@ -85,17 +85,17 @@ class Topic:
     meaning: str
     problems: Mapping[str, Problem] = field(default_factory=dict)
 
-    def fine(self, found: str) -> Finding:
-        """All is well."""
+    def ok(self, found: str) -> Finding:
+        """Return a finding without a problem."""
         return self._finding(Severity.OK, found)
 
     def note(self, found: str) -> Finding:
-        """Worth knowing, and nothing to do about it."""
+        """Return a note without a remedy."""
         return self._finding(Severity.NOTE, found)
 
-    def not_looked_at(self, reason: str) -> Finding:
-        """Another finding makes this check pointless."""
-        return self.note(f"not looked at: {reason}")
+    def skipped(self, reason: str) -> Finding:
+        """Return a note that the check was skipped, because of another finding."""
+        return self.note(f"not checked: {reason}")
 
     def problem(
         self,
@@ -107,15 +107,21 @@ class Topic:
         details: Iterable[str] = (),
         **fields: str | Path | Sequence[Path],
     ) -> Finding:
-        """One of `problems`; `at_most` lowers its severity where nothing depends on it.
+        """Return a finding with one of `problems`.
 
         Args:
-            message: What is wrong here, without its end mark.
-            fields: The names in braces of the remedy; paths are quoted as a shell needs it.
+            key: The key in `problems`.
+            found: The state of what was checked.
+            message: The error message, without its end mark.
+            at_most: A limit of the severity, where nothing depends on what was checked.
+            details: Lines for `--verbose`.
+            fields: The names in braces of the remedy; paths are quoted for a shell.
         """
         problem = self.problems[key]
         severity = min(problem.severity, at_most, key=lambda each: each.rank)
-        remedy = problem.remedy.format_map({name: _written(each) for name, each in fields.items()})
+        remedy = problem.remedy.format_map(
+            {name: _format_field(each) for name, each in fields.items()}
+        )
         return self._finding(severity, found, message, remedy, tuple(details))
 
     def _finding(
@@ -138,7 +144,7 @@ class Topic:
         )
 
 
-def _written(field: str | Path | Sequence[Path]) -> str:
+def _format_field(field: str | Path | Sequence[Path]) -> str:
     if isinstance(field, str):
         return field
     return shlex.join(map(str, [field] if isinstance(field, Path) else field))

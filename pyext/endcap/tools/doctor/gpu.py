@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -11,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import endcap
+from endcap._system.worker_command import worker_command
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject
 from endcap.triton.installation import gpu_count
@@ -20,7 +23,6 @@ _OLDEST_CUDA = 13000  # as cuDriverGetVersion writes it
 _SYSTEM_LIBRARIES = ("/usr/local/cuda*/lib64", "/usr/lib/*-linux-gnu", "/usr/lib64")
 _NVJPEG_NAMES = ("libnvjpeg.so.13", "libnvjpeg.so.12")  # in the order of the search
 _EVERY_GPU = "`docker run --gpus all`"
-
 DRIVER = Topic(
     name="cuda_driver",
     group=Group.GPU,
@@ -46,7 +48,6 @@ DRIVER = Topic(
         ),
     },
 )
-
 GPUS = Topic(
     name="gpus",
     group=Group.GPU,
@@ -65,7 +66,6 @@ GPUS = Topic(
         ),
     },
 )
-
 NVJPEG = Topic(
     name="nvjpeg",
     group=Group.GPU,
@@ -86,10 +86,68 @@ NVJPEG = Topic(
         ),
     },
 )
+CUDA_LIBRARY = Topic(
+    name="cuda_library",
+    group=Group.GPU,
+    title="GPU code",
+    meaning='The library `libendcap_cuda.so`, which `device="cuda"` and GPU instances of the '
+    "backends take: the CUDA that it was built with, and the compute capabilities that its code is "
+    "for (`90-virtual` is PTX, for 9.0 and all later ones).",
+    problems={
+        "absent": Problem(
+            when="This installation has none.",
+            severity=Severity.NOTE,
+            remedy="nothing, where there is no GPU; else install endcap from a wheel, or build it "
+            "where CUDA 13 is",
+        ),
+        "uncovered": Problem(
+            when="It has no code for one of the GPUs.",
+            severity=Severity.NOTE,
+            remedy="hide the GPU by CUDA_VISIBLE_DEVICES, or build endcap with "
+            "`-DENDCAP_CUDA_ARCHITECTURES=...`",
+        ),
+        "unusable": Problem(
+            when="There is a driver, but the code cannot be used.",
+            severity=Severity.WARNING,
+            remedy="`nvidia-smi` shows what the driver sees; the other findings below GPU say more",
+        ),
+        "broken": Problem(
+            when="The library is there, but cannot be loaded.",
+            severity=Severity.ERROR,
+            remedy="`unset ENDCAP_CUDA_LIBRARY`, or reinstall: "
+            "`pip install --force-reinstall --no-deps endcap`",
+        ),
+    },
+)
+_DALI_TIMEOUT_S = 120.0
+DALI = Topic(
+    name="dali",
+    group=Group.GPU,
+    title="DALI",
+    meaning="NVIDIA's library of data pipelines, for models of the variant `detect_dali`: it can "
+    "be imported, and endcap's operators for it are built and can be loaded.",
+    problems={
+        "absent": Problem(
+            when="It is not installed.",
+            severity=Severity.NOTE,
+            remedy="only for DALI pipelines: `pip install 'endcap[dali]'`",
+        ),
+        "unusable": Problem(
+            when="It cannot be imported, or is too old.",
+            severity=Severity.WARNING,
+            remedy="`pip install --upgrade 'endcap[dali]'`",
+        ),
+        "no_operators": Problem(
+            when="endcap's operators are not built for it, or cannot be loaded.",
+            severity=Severity.NOTE,
+            remedy="only for DALI pipelines: `endcap dali build`",
+        ),
+    },
+)
 
 
 def check_driver(subject: Subject) -> Finding:
-    """The driver's version, and that its library is there."""
+    """Check the driver's version and library."""
     version = _cuda_of_driver()
     text = _KERNEL_MODULE.read_text() if _KERNEL_MODULE.is_file() else ""
     release = release_of_driver(text)
@@ -98,42 +156,42 @@ def check_driver(subject: Subject) -> Finding:
             message = f"{', '.join(gpu_devices)} are there, but libcuda.so.1 is not found"
             return DRIVER.problem("no_library", release or "incomplete", message)
         return DRIVER.problem("absent", "none", "no NVIDIA driver is here, so models run on CPUs")
-    found = f"{release or 'release unknown'}, CUDA {written_cuda(version)}"
+    found = f"{release or 'release unknown'}, CUDA {format_cuda_version(version)}"
     if version < _OLDEST_CUDA:
-        message = f"the driver runs CUDA {written_cuda(version)}; CUDA 13 needs driver 580"
+        message = f"the driver runs CUDA {format_cuda_version(version)}; CUDA 13 needs driver 580"
         return DRIVER.problem("old", found, message)
-    return DRIVER.fine(found)
+    return DRIVER.ok(found)
 
 
 def check_gpus(subject: Subject) -> Finding:
-    """The GPUs by name."""
+    """Check the visible GPUs."""
     program = shutil.which("nvidia-smi")
     if program is None:
         count = gpu_count()
-        return GPUS.fine(str(count)) if count else GPUS.note("none")
+        return GPUS.ok(str(count)) if count else GPUS.note("none")
     listing = subprocess.run(
         [program, "-L"], capture_output=True, text=True, timeout=60, check=False
     )
     names = names_of_gpus(listing.stdout)
     if listing.returncode != 0:
-        said = " ".join((listing.stdout + listing.stderr).split()) or "nothing"
-        message = f"{program} -L ended with exit code {listing.returncode} and said: {said}"
+        output = " ".join((listing.stdout + listing.stderr).split()) or "nothing"
+        message = f"{program} -L ended with exit code {listing.returncode} and printed: {output}"
         return GPUS.problem("unanswered", "unknown", message)
     if names and gpu_count() == 0:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
         message = f"CUDA_VISIBLE_DEVICES is '{hidden}', which leaves none"
         return GPUS.problem("hidden", ", ".join(names), message)
-    return GPUS.fine(f"{gpu_count()} of {', '.join(names)}") if names else GPUS.note("none")
+    return GPUS.ok(f"{gpu_count()} of {', '.join(names)}") if names else GPUS.note("none")
 
 
 def check_nvjpeg(subject: Subject) -> Finding:
-    """nvJPEG as it is loaded, or where there is no usable GPU the file that would be."""
+    """Check nvJPEG as it is loaded or, without a usable GPU, the file that would be."""
     cuda = endcap.cuda_state()
     if cuda.available:
         state = endcap.nvjpeg_state(next(device.id for device in cuda.devices if device.covered))
         found = f"{state.version}, {state.library_path}"
         if state.available:
-            return NVJPEG.fine(found)
+            return NVJPEG.ok(found)
         reason = reason_of(Exception(state.reason))
         if state.library_path:
             return NVJPEG.problem("unusable", found, reason)
@@ -141,7 +199,7 @@ def check_nvjpeg(subject: Subject) -> Finding:
     for name in _NVJPEG_NAMES:
         for folder in _nvjpeg_folders():
             for library in sorted(Path("/").glob(f"{folder.strip('/')}/{name}")):
-                return NVJPEG.fine(str(library))
+                return NVJPEG.ok(str(library))
     return NVJPEG.problem("absent", "none", "libnvjpeg.so is neither in a wheel nor in the system")
 
 
@@ -154,12 +212,12 @@ def _nvjpeg_folders() -> list[str]:
 
 
 def release_of_driver(text: str) -> str | None:
-    """Return the release, such as "580.65.06", in what the kernel module tells of itself."""
+    """Return the release, such as "580.65.06", in the version text of the kernel module."""
     found = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
     return found.group() if found else None
 
 
-def written_cuda(version: int) -> str:
+def format_cuda_version(version: int) -> str:
     """Return "12.4" for 12040, as CUDA counts versions."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
@@ -170,7 +228,7 @@ def names_of_gpus(listing: str) -> list[str]:
 
 
 def _cuda_of_driver() -> int | None:
-    """What the driver can run, None without one."""
+    """Return the newest CUDA that the driver can run, None without a driver."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -178,5 +236,54 @@ def _cuda_of_driver() -> int | None:
     version = ctypes.c_int()
     code = library.cuDriverGetVersion(ctypes.byref(version))
     if code != 0:
-        raise OSError(f"libcuda.so.1 does not tell its version: error {code}")
+        raise OSError(f"libcuda.so.1 gives no version: error {code}")
     return version.value
+
+
+def check_cuda_library(subject: Subject) -> Finding:
+    """Check that the library covers the GPUs."""
+    state = endcap.cuda_state()
+    if not state.runtime_version:
+        key = "broken" if state.library_path else "absent"
+        return CUDA_LIBRARY.problem(key, "none", reason_of(Exception(state.reason)))
+    found = f"CUDA {format_cuda_version(state.runtime_version)} for {state.architectures}"
+    if state.available:
+        uncovered = [device for device in state.devices if not device.covered]
+        if not uncovered:
+            return CUDA_LIBRARY.ok(found)
+        names = ", ".join(f"cuda:{device.id} ({device.name})" for device in uncovered)
+        return CUDA_LIBRARY.problem("uncovered", found, f"there is no code for {names}")
+    if not state.driver_version:
+        return CUDA_LIBRARY.note(f"{found}, without a driver")
+    return CUDA_LIBRARY.problem("unusable", found, reason_of(Exception(state.reason)))
+
+
+def check_dali(subject: Subject) -> Finding:
+    """Check DALI and the operators, in a process of their own."""
+    if not importlib.util.find_spec("nvidia") or not importlib.util.find_spec("nvidia.dali"):
+        return DALI.problem("absent", "none", "nvidia.dali is not installed")
+    found = _dali_version()
+    report = subprocess.run(
+        worker_command("endcap.dali.report"),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_DALI_TIMEOUT_S,
+        check=False,
+    )
+    if report.returncode != 0:
+        reason = report.stderr.strip().splitlines()[-1:] or [f"exit code {report.returncode}"]
+        return DALI.problem("unusable", found, f"importing it fails: {reason[0]}")
+    parts = {part["name"]: part for part in json.loads(report.stdout.splitlines()[-1])}
+    for name, key in (("DALI", "unusable"), ("operators", "no_operators")):
+        if problem := parts[name]["problem"]:
+            return DALI.problem(key, found, reason_of(Exception(problem)))
+    return DALI.ok(f"{found}, operators in {parts['operators']['found']}")
+
+
+def _dali_version() -> str:
+    names = ((wheel.name.replace("_", "-"), wheel) for wheel in importlib.metadata.distributions())
+    versions = {
+        f"{name} {wheel.version}" for name, wheel in names if name.startswith("nvidia-dali-cuda")
+    }
+    return ", ".join(sorted(versions)) or "of unknown version"

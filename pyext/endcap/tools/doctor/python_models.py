@@ -1,245 +1,195 @@
-"""What models of the Python backend need from the server and from this Python."""
+"""Python-backend models: their imports, their own stubs, and DALI."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
+import ast
+import importlib.machinery
+import os
+import site
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 
-from endcap.server import python_packages, python_stub
-from endcap.server.backend_directory import needs_stub
+from endcap.environment.stub import LOG_NAME, STUB_NAME, check
+from endcap.server.backends import find_operators
 from endcap.server.locate import ServerInstallation
+from endcap.server.models import why_no_private_dali
+from endcap.server.python_stub import PYTHON_VERSION, reads_variables
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject
 from endcap.triton.errors import ServerError
 
-_NO_SERVER = "there is no server"
-_OTHER_PYTHON = "the server runs Python models in a Python of its own"
-_PRIVATE_PYTHON = "endcap's own server runs Python models in an environment of its own"
-_USABLE_MINORS = {10, 11, 12}
-_VIRTUAL_ENVIRONMENT = "`python3 -m venv .venv && .venv/bin/pip install 'endcap[server]'`"
-
-ENVIRONMENT = Topic(
-    name="python_environment",
+# Packages that have another name than their module.
+_PACKAGE_OF_MODULE = {
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+_GIVEN_BY_THE_STUB = {"triton_python_backend_utils", "c_python_backend_utils"}
+IMPORTS = Topic(
+    name="model_imports",
     group=Group.PYTHON_MODELS,
-    title="environment",
-    meaning="Where Python models without an environment of their own (EXECUTION_ENV_PATH) run: on "
-    "endcap's own server in one that `endcap serve` makes of NumPy below 2, ONNX Runtime, endcap "
-    "and what ENDCAP_SERVER_PACKAGES names; on a server from a wheel in that of endcap; in "
-    "NVIDIA's container in the container's Python. Where none can run, as with Python 3.13 and "
-    "later on endcap's own server, `endcap serve` leaves out those with the parameter `optional`, "
-    "which the shipped examples have.",
+    title="model imports",
+    meaning="The modules that each `model.py` imports are installed for the Python that runs "
+    "endcap, or in the environment that endcap makes for its own server. PYTHONPATH and the user's "
+    "own packages do not count where the stub does not read them, as those of the server's wheel "
+    "for Python 3.11 and later do not. Imports inside a `try`, an `if` or a function are not "
+    "checked.",
     problems={
-        "not_made": Problem(
-            when="The packages of that environment are not installed yet.",
-            severity=Severity.NOTE,
-            remedy="`endcap server install` does it now; `endcap serve` does it when a Python "
-            "model is served",
-        ),
-        "unusable": Problem(
-            when="They cannot be installed for this Python, or endcap's cache cannot be used.",
+        "missing": Problem(
+            when="A module that a Python model imports is not installed.",
             severity=Severity.ERROR,
-            remedy="follow the error message; models with EXECUTION_ENV_PATH do without",
+            remedy="`pip install {packages}` in this environment",
+        ),
+        "missing_in_private": Problem(
+            when="The same in the environment that endcap makes for its own server.",
+            severity=Severity.ERROR,
+            remedy="`export ENDCAP_SERVER_PACKAGES='{packages}'`, which `endcap serve` then "
+            "installs, or give the model an environment with `endcap env pack`",
+        ),
+        "syntax": Problem(
+            when="A `model.py` is no Python.",
+            severity=Severity.ERROR,
+            remedy="correct {file}",
         ),
     },
 )
-
-STUB = Topic(
-    name="python_stub",
+MODEL_STUBS = Topic(
+    name="model_stubs",
     group=Group.PYTHON_MODELS,
-    title="Python stub",
-    meaning="The Python backend starts a stub for each model instance; it is compiled for one "
-    "version of Python. The server of the wheel brings several, NVIDIA's container one.",
+    title="model stubs",
+    meaning="A Python model may carry the stub that `endcap stub install` puts into its folder. It "
+    "checks the model's environment before Triton's own stub starts: the version of Python, "
+    "libpython, NumPy, endcap, the server's release, and room in /dev/shm. The same is checked "
+    "here; a packed environment is read to its end first.",
     problems={
-        "absent": Problem(
-            when="There is no stub for the Python that runs endcap.",
+        "refuses": Problem(
+            when="A model's stub would refuse to start.",
             severity=Severity.ERROR,
-            remedy="make a virtual environment with one of these Pythons: "
-            "`python{version} -m venv .venv && .venv/bin/pip install 'endcap[server]'`",
+            remedy="follow the error message; `endcap stub check {folder}` shows all that it found",
+        ),
+        "refused": Problem(
+            when="The stub fits here, but has refused when it was last started.",
+            severity=Severity.WARNING,
+            remedy="start the server again, and read {file} if it is still there",
         ),
     },
 )
-
-INTERPRETER = Topic(
-    name="python3",
+DALI_MODELS = Topic(
+    name="dali_models",
     group=Group.PYTHON_MODELS,
-    title="python3",
-    meaning="A stub takes its packages from the first `python3` on PATH. `endcap serve` puts the "
-    "folder of the running Python there, so that folder must have a `python3` that is this Python.",
+    title="DALI pipelines",
+    meaning="Python models that run a DALI pipeline of endcap's find DALI and endcap's operators "
+    "for it. Those with the parameter `optional`, such as the shipped `preprocess_dali`, are not "
+    "checked: `endcap serve` leaves them out where they cannot run.",
     problems={
-        "absent": Problem(
-            when="Beside the running Python there is no `python3`, or it is another one.",
+        "no_operators": Problem(
+            when="DALI is not installed or cannot be used, or the operators are not built for it.",
             severity=Severity.ERROR,
-            remedy=f"install endcap in a virtual environment: {_VIRTUAL_ENVIRONMENT}",
-        ),
-    },
-)
-
-LIBPYTHON = Topic(
-    name="libpython",
-    group=Group.PYTHON_MODELS,
-    title="libpython",
-    meaning="A stub embeds Python: it loads `libpython3.X.so.1.0`, which many distributions put in "
-    "a package of its own. The stub is started once to see.",
-    problems={
-        "absent": Problem(
-            when="The stub does not find libpython.",
-            severity=Severity.ERROR,
-            remedy="`apt-get install libpython{version}`; a Python that you compiled yourself "
-            "needs `./configure --enable-shared`",
-        ),
-        "library": Problem(
-            when="The stub does not find another library.",
-            severity=Severity.ERROR,
-            remedy="of the wheel: `pip install --force-reinstall --no-deps nvidia-pytriton`; else "
-            "install the library",
-        ),
-    },
-)
-
-NUMPY = Topic(
-    name="numpy",
-    group=Group.PYTHON_MODELS,
-    title="NumPy",
-    meaning="The stubs of the wheel's server are older than NumPy 2. With it a Python model "
-    "answers empty tensors, and nothing reports an error.",
-    problems={
-        "numpy_2": Problem(
-            when="NumPy 2 is installed where Python models would run.",
-            severity=Severity.ERROR,
-            remedy="`pip install 'numpy<2'`, or `pip uninstall nvidia-pytriton`: endcap then has a "
-            "server and a NumPy of its own",
+            remedy="`pip install 'endcap[dali]'`, then `endcap dali build`; `endcap dali info` "
+            "shows what is there",
         ),
     },
 )
 
 
-def check_environment(subject: Subject) -> Finding:
-    """Where Python models run."""
-    server = subject.installation
-    if server is None:
-        return ENVIRONMENT.not_looked_at(_NO_SERVER)
-    if not needs_stub(server):
-        return ENVIRONMENT.fine("that of the server's own Python")
-    if not server.is_private:
-        return ENVIRONMENT.fine(f"that of endcap, {sys.prefix}")
-    if isinstance(subject.packages, Path):
-        return ENVIRONMENT.fine(f"{subject.packages}, with {sys.executable}")
-    try:
-        python_packages.check_python()
-        if isinstance(subject.packages, ServerError):
-            raise subject.packages
-    except ServerError as error:
-        return ENVIRONMENT.problem("unusable", "none", str(error), at_most=_severity(subject))
-    return ENVIRONMENT.problem("not_made", "none yet", "no Python model was served yet")
-
-
-def check_stub(subject: Subject) -> Finding:
-    """Whether there is a stub for this Python."""
-    server = subject.installation
-    if server is None:
-        return STUB.not_looked_at(_NO_SERVER)
-    if not needs_stub(server):
-        return _stub_of_its_own(server)
-    assert server.stubs_dir is not None  # needs_stub said so
-    try:
-        stub = python_stub.find_stub(server.stubs_dir)
-    except ServerError as error:
-        return STUB.problem(
-            "absent",
-            "none",
-            reason_of(error),
-            at_most=_severity(subject),
-            version=_newest_usable(server.stubs_dir),
-        )
-    return STUB.fine(f"for Python {stub.parent.name}")
-
-
-def check_interpreter(subject: Subject) -> Finding:
-    """Whether the stub would find this Python's packages."""
+def check_imports(subject: Subject) -> Finding:
+    """Check the imports of the repository's Python models."""
     if subject.installation is None:
-        return INTERPRETER.not_looked_at(_NO_SERVER)
-    if not needs_stub(subject.installation):
-        return INTERPRETER.not_looked_at(_OTHER_PYTHON)
-    if subject.has_private_python:
-        return INTERPRETER.not_looked_at(_PRIVATE_PYTHON)
-    try:
-        folder = python_stub.python_program_dir()
-    except ServerError as error:
-        return INTERPRETER.problem(
-            "absent", sys.executable, reason_of(error), at_most=_severity(subject)
-        )
-    return INTERPRETER.fine(str(folder / "python3"))
-
-
-def check_libpython(subject: Subject) -> Finding:
-    """Whether the stub starts."""
-    server = subject.installation
-    if server is None:
-        return LIBPYTHON.not_looked_at(_NO_SERVER)
-    if server.stubs_dir is None or not needs_stub(server):
-        return LIBPYTHON.not_looked_at(_OTHER_PYTHON)
-    with contextlib.ExitStack() as opened:
-        try:
-            stub = python_stub.find_stub(server.stubs_dir)
-            environment = opened.enter_context(subject.environment())
-        except ServerError as error:  # the two checks above say more
-            return LIBPYTHON.not_looked_at(reason_of(error))
-        try:
-            python_stub.check_stub_runs(stub, environment)
-        except ServerError as error:
-            return LIBPYTHON.problem(
-                "absent" if "libpython" in reason_of(error) else "library",
-                "the stub does not start",
-                reason_of(error),
-                at_most=_severity(subject),
-                version=python_stub.PYTHON_VERSION,
-            )
-    beside = python_stub.find_libpython()
-    return LIBPYTHON.fine(str(beside) if beside else f"{python_stub.LIBPYTHON} of the system")
-
-
-def check_numpy(subject: Subject) -> Finding:
-    """NumPy 2 and these stubs do not go together."""
-    version = importlib.metadata.version("numpy")
-    if subject.installation is None:
-        return NUMPY.not_looked_at(_NO_SERVER)
-    if not needs_stub(subject.installation):
-        return NUMPY.note(f"{version} here; {_OTHER_PYTHON}")
-    if subject.has_private_python:
-        return _private_numpy(subject, version)
-    names = [model.path.name for model in subject.shared_python_models]
-    try:
-        python_stub.check_numpy(names or ["none in this repository"])
-    except ServerError as error:
-        return NUMPY.problem("numpy_2", version, reason_of(error), at_most=_severity(subject))
-    return NUMPY.fine(version)
-
-
-def _private_numpy(subject: Subject, version: str) -> Finding:
-    """The NumPy of the environment that endcap makes; any other may be in this one."""
+        return IMPORTS.skipped("there is no server")
+    if not subject.has_private_python:
+        return _check_imports_in(subject, _search_path(subject.installation), "missing")
     with subject.model_packages() as folder:
         if folder is None:
-            return NUMPY.note(f"{version} here; {_PRIVATE_PYTHON}")
-        for found in importlib.metadata.distributions(name="numpy", path=[str(folder)]):
-            return NUMPY.fine(f"{found.version} for Python models, {version} here")
-    return NUMPY.not_looked_at("the environment has none")
+            return IMPORTS.skipped("the environment of Python models is not made yet")
+        editable = [file.read_text().split("\n") for file in folder.glob("_editable_*.pth")]
+        roots = [line for lines in editable for line in lines if os.path.isabs(line)]
+        return _check_imports_in(subject, [str(folder), *roots], "missing_in_private")
 
 
-def _stub_of_its_own(server: ServerInstallation) -> Finding:
-    backend = server.backends_dir / "python" if server.backends_dir else Path("/nowhere")
-    if (backend / "triton_python_backend_stub").exists():
-        return STUB.fine("the server's own, with the Python of the server")
-    return STUB.note("none: this server has no Python backend")
+def _check_imports_in(subject: Subject, folders: list[str], problem: str) -> Finding:
+    missing: dict[str, list[str]] = {}
+    for model in subject.shared_python_models:
+        for file in sorted(model.path.glob("[0-9]*/model.py")):
+            if not file.is_file():  # a pipe may never end
+                return IMPORTS.problem("syntax", "unknown", f"{file} is no file", file=file)
+            try:
+                tree = ast.parse(file.read_bytes())
+            except SyntaxError as error:
+                return IMPORTS.problem(
+                    "syntax", "unknown", f"{file} line {error.lineno}: {error.msg}", file=file
+                )
+            for module in _imported(tree.body):
+                if not _is_importable(module, [*folders, str(file.parent), str(model.path)]):
+                    missing.setdefault(module, []).append(model.path.name)
+    if missing:
+        return IMPORTS.problem(
+            problem,
+            "incomplete",
+            "modules are not installed: "
+            + ", ".join(f"{module} (for {', '.join(by)})" for module, by in missing.items()),
+            packages=" ".join(_PACKAGE_OF_MODULE.get(module, module) for module in missing),
+        )
+    count = len(subject.shared_python_models)
+    return IMPORTS.ok("all found" if count else "no Python model to look at")
 
 
-def _severity(subject: Subject) -> Severity:
-    """How bad it is when Python models cannot run here."""
-    return Severity.ERROR if subject.shared_python_models else Severity.NOTE
+def _imported(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield the top-level modules that statements import when the file is loaded."""
+    for statement in body:
+        if isinstance(statement, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+            yield statement.module.partition(".")[0]
 
 
-def _newest_usable(stubs_dir: Path) -> str:
-    """The newest Python with a stub that endcap and NumPy 1 both have."""
-    minors = [int(path.name.partition(".")[2]) for path in stubs_dir.glob("3.[0-9]*")]
-    return f"3.{max(set(minors) & _USABLE_MINORS, default=max(_USABLE_MINORS))}"
+def _search_path(server: ServerInstallation) -> list[str]:
+    """Return the folders of sys.path that a stub reads, too."""
+    folder = server.stubs_dir / PYTHON_VERSION if server.stubs_dir is not None else None
+    if folder is None and server.backends_dir is not None:
+        folder = server.backends_dir / "python"
+    stub = folder / STUB_NAME if folder is not None else None
+    if stub is not None and stub.is_file() and reads_variables(stub):
+        return sys.path
+    not_read = {*os.environ.get("PYTHONPATH", "").split(os.pathsep), site.getusersitepackages()}
+    return [place for place in sys.path if place not in not_read]
+
+
+def _is_importable(module: str, folders: list[str]) -> bool:
+    if module in sys.stdlib_module_names or module in _GIVEN_BY_THE_STUB:
+        return True
+    return importlib.machinery.PathFinder.find_spec(module, folders) is not None
+
+
+def check_stubs(subject: Subject) -> Finding:
+    """Check the models with a stub of their own."""
+    carrying = [model.path for model in subject.models if (model.path / STUB_NAME).is_file()]
+    for model in carrying:
+        report = check(model, tritonserver=subject.tritonserver)
+        if report.problem is not None:
+            message = f"{model.name}: {report.problem}"
+            return MODEL_STUBS.problem("refuses", "unusable", message, folder=model)
+        log = model / LOG_NAME
+        if log.is_file():
+            reason = log.read_text(encoding="utf-8", errors="replace").strip()
+            return MODEL_STUBS.problem("refused", "refused", f"{model.name}: {reason}", file=log)
+    return MODEL_STUBS.ok(", ".join(model.name for model in carrying) or "none")
+
+
+def check_dali_models(subject: Subject) -> Finding:
+    """Check that DALI's operators load, where a model needs them."""
+    needing = [m.path.name for m in subject.models if m.runs_dali and not m.is_optional]
+    if not needing:
+        return DALI_MODELS.ok("no model needs them")
+    try:
+        if subject.installation is not None:
+            reason = why_no_private_dali(subject.installation)
+            if reason is not None:
+                raise ServerError(reason)
+        library = find_operators()
+    except ServerError as error:
+        models = ", ".join(needing)
+        return DALI_MODELS.problem(
+            "no_operators", "missing", f"{models} cannot be loaded: {reason_of(error)}"
+        )
+    return DALI_MODELS.ok(f"{', '.join(needing)} by {library}")

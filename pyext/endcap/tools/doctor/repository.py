@@ -1,18 +1,20 @@
-"""The model repository: what can be seen in it before a server reads it."""
+"""The model repository before a server reads it."""
 
 from __future__ import annotations
 
-import re
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from endcap.errors import EndcapError
+from endcap.server.backends import ONNX_BACKEND, ONNXRUNTIME_VARIABLE, find_onnxruntime
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject
 from endcap.triton.errors import ServerError
 from endcap.triton.installation import OUR_BACKENDS
-from endcap.triton.model_folder import ModelFolder, needed_backend
+from endcap.triton.model_config import CONFIG_NAME, read_model_config
+from endcap.triton.model_folder import ModelFolder, needed_backend, tells_no_backend
 
-_STEP = re.compile(r'\bmodel_name\s*:\s*"([^"]*)"')
 REPOSITORY = Topic(
     name="repository",
     group=Group.REPOSITORY,
@@ -34,7 +36,6 @@ REPOSITORY = Topic(
         ),
     },
 )
-
 VERSIONS = Topic(
     name="model_versions",
     group=Group.REPOSITORY,
@@ -49,7 +50,6 @@ VERSIONS = Topic(
         ),
     },
 )
-
 BACKENDS = Topic(
     name="model_backends",
     group=Group.REPOSITORY,
@@ -73,7 +73,6 @@ BACKENDS = Topic(
         ),
     },
 )
-
 STEPS = Topic(
     name="ensembles",
     group=Group.REPOSITORY,
@@ -88,19 +87,63 @@ STEPS = Topic(
         ),
     },
 )
+CONFIGS = Topic(
+    name="model_configs",
+    group=Group.REPOSITORY,
+    title="configurations",
+    meaning="Each `config.pbtxt` fits Triton's definition, and every model names its backend. They "
+    "are read with the definition in `tritonclient`; a server of another release may know other "
+    "fields.",
+    problems={
+        "invalid": Problem(
+            when="A `config.pbtxt` is broken off or misspelt, or names another model than its "
+            "folder does.",
+            severity=Severity.ERROR,
+            remedy="correct {files}",
+        ),
+        "no_backend": Problem(
+            when="A model has neither a `config.pbtxt` with a backend or platform nor a file, such "
+            "as model.onnx or model.py, from which Triton knows it.",
+            severity=Severity.ERROR,
+            remedy='name the backend, as in backend: "endcap_preprocess", in {files}',
+        ),
+    },
+)
+ONNXRUNTIME = Topic(
+    name="onnxruntime",
+    group=Group.REPOSITORY,
+    title="ONNX Runtime",
+    meaning=f"The library that models of the backend `{ONNX_BACKEND}` run on: that of "
+    f"{ONNXRUNTIME_VARIABLE}, of the Python package `onnxruntime` beside endcap, or of the "
+    "server's own backend.",
+    problems={
+        "absent": Problem(
+            when="Models need it, and there is none.",
+            severity=Severity.ERROR,
+            remedy="`pip install onnxruntime` (for instances on a GPU `onnxruntime-gpu`), or name "
+            "the file of another build: "
+            f"`export {ONNXRUNTIME_VARIABLE}=/path/to/libonnxruntime.so`",
+        ),
+        "named_absent": Problem(
+            when=f"{ONNXRUNTIME_VARIABLE} names a file that is not there.",
+            severity=Severity.ERROR,
+            remedy=f"`unset {ONNXRUNTIME_VARIABLE}`, or name the library's file",
+        ),
+    },
+)
 
 
 def check_repository(subject: Subject) -> Finding:
-    """Whether Triton could start on it."""
+    """Check that the repository can be read."""
     if isinstance(subject.repository, EndcapError):
         key = "unreadable" if isinstance(subject.repository, ServerError) else "not_shipped"
         return REPOSITORY.problem(key, "none", reason_of(subject.repository))
     folder, models = subject.repository
-    return REPOSITORY.fine(f"{', '.join(model.path.name for model in models)} in {folder}")
+    return REPOSITORY.ok(f"{', '.join(model.path.name for model in models)} in {folder}")
 
 
 def check_versions(subject: Subject) -> Finding:
-    """A model without a version folder does not load."""
+    """Check that every model has a version folder."""
     without = [model.path for model in subject.models if not _versions(model)]
     if without:
         return VERSIONS.problem(
@@ -109,52 +152,52 @@ def check_versions(subject: Subject) -> Finding:
             f"{_listed(without)} without a version folder, with which Triton does not start",
             folders=[path / "1" for path in without],
         )
-    return VERSIONS.fine("every model has one") if subject.models else _no_models(VERSIONS)
+    return VERSIONS.ok("every model has one") if subject.models else _no_models(VERSIONS)
 
 
 def check_backends(subject: Subject) -> Finding:
-    """What the models run in."""
+    """Check that the server has the models' backends."""
     if not subject.models:
         return _no_models(BACKENDS)
     if subject.installation is None:
-        return BACKENDS.not_looked_at("there is no server")
+        return BACKENDS.skipped("there is no server")
     folder = subject.installation.backends_dir
-    there = {*OUR_BACKENDS, *(path.name for path in (folder.iterdir() if folder else ()))}
+    available = {*OUR_BACKENDS, *(path.name for path in (folder.iterdir() if folder else ()))}
     needed = {model.path.name: needed_backend(model) for model in subject.models}
-    lacking = {
+    missing = {
         model.path.name: needed[model.path.name]
         for model in subject.models
-        if needed[model.path.name] not in ("", *there)
+        if needed[model.path.name] not in ("", *available)
         and not _brings_its_own(model, needed[model.path.name])
     }
     found = ", ".join(sorted({backend for backend in needed.values() if backend}))
-    if lacking:
-        named = ", ".join(f"{model} needs {backend}" for model, backend in lacking.items())
+    if missing:
+        named = ", ".join(f"{model} needs {backend}" for model, backend in missing.items())
         return BACKENDS.problem(
-            "onnxruntime" if {*lacking.values()} == {"onnxruntime"} else "absent",
+            "onnxruntime" if {*missing.values()} == {"onnxruntime"} else "absent",
             found,
-            f"the server has no such backend: {named} (it has {', '.join(sorted(there))})",
+            f"the server has no such backend: {named} (it has {', '.join(sorted(available))})",
         )
-    return BACKENDS.fine(found)
+    return BACKENDS.ok(found)
 
 
 def check_steps(subject: Subject) -> Finding:
-    """What the ensembles call."""
+    """Check the composing models of ensembles."""
     if isinstance(subject.repository, EndcapError):
         return _no_models(STEPS)
     folder, models = subject.repository
     names = {model.path.name for model in models}
-    steps = {model.path.name: _STEP.findall(model.config) for model in models}
+    steps = {model.path.name: model.steps for model in models}
     ensembles = [name for name, called in steps.items() if called]
-    lacking = [f"{name} calls {s}" for name in ensembles for s in steps[name] if s not in names]
-    if lacking:
+    missing = [f"{name} calls {s}" for name in ensembles for s in steps[name] if s not in names]
+    if missing:
         return STEPS.problem(
             "step_missing",
             ", ".join(ensembles),
-            f"models are missing: {', '.join(lacking)}",
+            f"models are missing: {', '.join(missing)}",
             repository=folder,
         )
-    return STEPS.fine(", ".join(ensembles) or "none")
+    return STEPS.ok(", ".join(ensembles) or "none")
 
 
 def _versions(model: ModelFolder) -> list[Path]:
@@ -171,4 +214,76 @@ def _listed(paths: list[Path]) -> str:
 
 
 def _no_models(topic: Topic) -> Finding:
-    return topic.not_looked_at("there is no repository")
+    return topic.skipped("there is no repository")
+
+
+def check_configs(subject: Subject) -> Finding:
+    """Check the models' configurations."""
+    if not subject.models:
+        return CONFIGS.skipped("there is no repository")
+    without_backend = [model.path for model in subject.models if tells_no_backend(model)]
+    try:
+        invalid = dict(_invalid([model.path for model in subject.models]))
+    except ModuleNotFoundError as error:
+        if not without_backend:
+            return CONFIGS.note(f"not read: {error}")
+        invalid = {}
+    if invalid:
+        return CONFIGS.problem("invalid", "invalid", "; ".join(invalid.values()), files=[*invalid])
+    if without_backend:
+        return CONFIGS.problem(
+            "no_backend",
+            "incomplete",
+            ", ".join(f"{path.name} names no backend" for path in without_backend),
+            files=[path / CONFIG_NAME for path in without_backend],
+        )
+    return CONFIGS.ok("all valid")
+
+
+def _invalid(models: list[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield each file that Triton would refuse, and why.
+
+    Raises ModuleNotFoundError without Triton's gRPC client.
+    """
+    for model in models:
+        file = model / CONFIG_NAME
+        if not file.is_file():
+            continue
+        try:
+            name = read_model_config(model).name
+        except ServerError as error:
+            if isinstance(error.__cause__, (ImportError, RuntimeError)):
+                raise ModuleNotFoundError("Triton's gRPC client is not installed") from error
+            if _is_utf8(file):  # Triton also takes texts in other encodings
+                yield file, str(error)
+            continue
+        if name not in ("", model.name):
+            yield file, f"{file} names the model {name}, its folder {model.name}"
+
+
+def _is_utf8(file: Path) -> bool:
+    try:
+        file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def check_onnxruntime(subject: Subject) -> Finding:
+    """Check that networks on endcap_onnx would find their library."""
+    users = [model.path.name for model in subject.models if model.backend == ONNX_BACKEND]
+    if not users:
+        return ONNXRUNTIME.skipped(f"no model runs in {ONNX_BACKEND}")
+    named = os.environ.get(ONNXRUNTIME_VARIABLE)
+    if named:
+        if not Path(named).is_file():
+            return ONNXRUNTIME.problem("named_absent", named, f"{named} is no file")
+        return ONNXRUNTIME.ok(named)
+    if subject.installation is None:
+        return ONNXRUNTIME.skipped("there is no server")
+    found = find_onnxruntime(subject.installation)
+    if found is None:
+        return ONNXRUNTIME.problem(
+            "absent", "none", f"{', '.join(users)} run in {ONNX_BACKEND}, which needs ONNX Runtime"
+        )
+    return ONNXRUNTIME.ok(str(found))

@@ -1,4 +1,4 @@
-"""The Triton server, and the libraries that it needs."""
+"""The Triton server: where it is, its libraries, and a real start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from endcap.client import DetectionClient
+from endcap.errors import EndcapError
+from endcap.results import Task
+from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.advisories import find_advisories, first_fixed, summarise
 from endcap.server.locate import NoServerError, ServerInstallation
 from endcap.server.private_server import why_no_private_server
@@ -16,9 +23,9 @@ from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic
 from endcap.tools.doctor.libraries import NO_LDD, find_ldd, missing_libraries
 from endcap.tools.doctor.subject import Subject
 from endcap.triton.errors import ServerError
+from endcap.triton.model_folder import ModelFolder
 
-HELP_WITHIN_S = 20.0  # for a program on a slow disk; it takes far less
-
+HELP_TIMEOUT_S = 20.0  # for a program on a slow disk; it takes far less
 SERVER = Topic(
     name="server",
     group=Group.SERVER,
@@ -26,7 +33,7 @@ SERVER = Topic(
     meaning="The `tritonserver` that `endcap serve` would start: the one given with "
     "`--tritonserver` or ENDCAP_TRITONSERVER, on `PATH`, in NVIDIA's container, in an installed "
     "nvidia-pytriton, or endcap's own in its cache, in this order. The "
-    "program tells its version only when it runs; shown is what the wheel or the container states.",
+    "program prints its version only when it runs; shown is that of the wheel or the container.",
     problems={
         "not_installed": Problem(
             when="No server is found, and endcap's own is not installed yet.",
@@ -41,20 +48,19 @@ SERVER = Topic(
             "error message",
         ),
         "another": Problem(
-            when="The program found is another than tritonserver, by what it says to `--help`.",
+            when="The program found is another than tritonserver, by its `--help`.",
             severity=Severity.ERROR,
             remedy="name the tritonserver file, or the folder that holds bin/tritonserver: "
             "`--tritonserver PATH`",
         ),
     },
 )
-
 ADVISORIES = Topic(
     name="server_advisories",
     group=Group.SERVER,
     title="vulnerabilities",
-    meaning="What NVIDIA's security bulletins say of the server's release, from a table in endcap: "
-    "[](advisories.md). Some concern parts that an installation may lack.",
+    meaning="The vulnerabilities of the server's release in NVIDIA's security bulletins, from a "
+    "table in endcap: [](advisories.md). Some concern parts that an installation may lack.",
     problems={
         "affected": Problem(
             when="Bulletins name vulnerabilities of this release. `endcap serve` then refuses "
@@ -71,7 +77,6 @@ ADVISORIES = Topic(
         ),
     },
 )
-
 LIBRARIES = Topic(
     name="server_libraries",
     group=Group.SERVER,
@@ -88,10 +93,32 @@ LIBRARIES = Topic(
         ),
     },
 )
+_ENSEMBLE = "detect"
+START = Topic(
+    name="start",
+    group=Group.START,
+    title="real start",
+    meaning="With `--start`: the server starts on the repository, on free ports, and the ensemble "
+    "`detect`, or else the only ensemble that there is, responds to a sample picture.",
+    problems={
+        "failed": Problem(
+            when="The server does not get ready.",
+            severity=Severity.ERROR,
+            remedy="do what the errors above say; all output of the server: "
+            "`endcap serve {repository} --verbose`",
+        ),
+        "no_answer": Problem(
+            when="The server is ready, but there is no result for the picture.",
+            severity=Severity.ERROR,
+            remedy="all output of the server: `endcap serve {repository} --verbose`, and in a "
+            "second shell `endcap infer {sample} --model {model}`",
+        ),
+    },
+)
 
 
 def check_server(subject: Subject) -> Finding:
-    """Where the server is, and which one."""
+    """Check the server's program."""
     if isinstance(subject.located, NoServerError):
         problem = why_no_private_server()
         if problem is not None:
@@ -100,25 +127,25 @@ def check_server(subject: Subject) -> Finding:
     if isinstance(subject.located, ServerError):
         return SERVER.problem("absent", "none", reason_of(subject.located))
     server = subject.located
-    objection = _objection(server)
-    if objection is not None:
-        message = f"{server.executable} is not tritonserver: {objection}"
+    reason = _why_not_tritonserver(server)
+    if reason is not None:
+        message = f"{server.executable} is not tritonserver: {reason}"
         return SERVER.problem("another", str(server.executable), message)
-    return SERVER.fine(f"{read_release(server)} ({server.origin}: {server.executable})")
+    return SERVER.ok(f"{read_release(server)} ({server.origin}: {server.executable})")
 
 
 def check_advisories(subject: Subject) -> Finding:
-    """What is known of the server's release."""
+    """Check the server's release for known vulnerabilities."""
     if subject.installation is None:
-        return ADVISORIES.not_looked_at("there is no server")
+        return ADVISORIES.skipped("there is no server")
     server = read_release(subject.installation)
     if server.release is None:
         file = subject.installation.executable.parent.parent / "TRITON_VERSION"
-        message = f"whether {server} has known vulnerabilities cannot be told"
+        message = f"whether {server} has known vulnerabilities is unknown"
         return ADVISORIES.problem("unknown", "unknown", message, file=file)
     advisories = find_advisories(server.release)
     if not advisories:
-        return ADVISORIES.fine(summarise(advisories))
+        return ADVISORIES.ok(summarise(advisories))
     return ADVISORIES.problem(
         "affected",
         f"{sum(len(each.cves) for each in advisories)}, all fixed in {first_fixed(advisories)}",
@@ -129,16 +156,16 @@ def check_advisories(subject: Subject) -> Finding:
 
 
 def check_libraries(subject: Subject) -> Finding:
-    """What the server is linked to."""
+    """Check the server's shared libraries."""
     if subject.installation is None:
-        return LIBRARIES.not_looked_at("there is no server")
+        return LIBRARIES.skipped("there is no server")
     if find_ldd() is None:
-        return LIBRARIES.not_looked_at(NO_LDD)
+        return LIBRARIES.skipped(NO_LDD)
     try:
         with subject.environment() as environment:
             missing = missing_libraries(subject.installation.executable, environment)
     except ServerError as error:  # about Python-backend models, which have a check of their own
-        return LIBRARIES.not_looked_at(reason_of(error))
+        return LIBRARIES.skipped(reason_of(error))
     if missing:
         return LIBRARIES.problem(
             "missing",
@@ -146,11 +173,11 @@ def check_libraries(subject: Subject) -> Finding:
             f"{subject.installation.executable} needs {', '.join(missing)}, which the loader does "
             "not find",
         )
-    return LIBRARIES.fine("all found")
+    return LIBRARIES.ok("all found")
 
 
-def _objection(server: ServerInstallation) -> str | None:
-    """Why this is no tritonserver, None where it is one or a library keeps it from running."""
+def _why_not_tritonserver(server: ServerInstallation) -> str | None:
+    """Return why a program is no tritonserver, None where it is or a library is missing."""
     folders = filter(None, [server.library_dir, os.environ.get("LD_LIBRARY_PATH")])
     environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, folders))}
     with tempfile.TemporaryFile() as output:  # a pipe would also wait for what the program started
@@ -166,15 +193,66 @@ def _objection(server: ServerInstallation) -> str | None:
         except OSError as error:
             return error.strerror
         try:
-            process.wait(HELP_WITHIN_S)
+            process.wait(HELP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            return f"it says nothing to --help for {HELP_WITHIN_S:g} s"
+            return f"it does not respond to --help within {HELP_TIMEOUT_S:g} s"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         output.seek(0)
-        said = output.read()
-    if b"--model-repository" in said or b"while loading shared libraries" in said:
+        text = output.read()
+    if b"--model-repository" in text or b"while loading shared libraries" in text:
         return None
     return "its --help does not name --model-repository"
+
+
+def check_start(subject: Subject, find_sample: Callable[[], Path]) -> Finding:
+    """Start the server on the repository and send it one JPEG."""
+    if isinstance(subject.repository, EndcapError):
+        return START.skipped("there is no repository")
+    repository, models = subject.repository
+    settings = ServerSettings(
+        tritonserver=subject.tritonserver, ports=ServerPorts(http=0, grpc=0, metrics=0)
+    )
+    server = TritonServer(repository, settings)
+    begin = time.perf_counter()
+    try:
+        server.start()
+    except EndcapError as error:
+        return START.problem("failed", "not ready", str(error), repository=repository)
+    try:
+        ready = f"ready after {time.perf_counter() - begin:.1f} s"
+        ensemble = _ensemble(models)
+        if ensemble is None:
+            return START.ok(
+                f"{ready}; no request sent: no model '{_ENSEMBLE}', and no only ensemble"
+            )
+        return _send_sample(server, ensemble, repository, find_sample(), ready)
+    finally:
+        server.stop()
+
+
+def _ensemble(models: Sequence[ModelFolder]) -> str | None:
+    names = [model.path.name for model in models if model.steps]
+    return _ENSEMBLE if _ENSEMBLE in names else names[0] if len(names) == 1 else None
+
+
+def _send_sample(
+    server: TritonServer, ensemble: str, repository: Path, sample: Path, ready: str
+) -> Finding:
+    def no_answer(message: str) -> Finding:
+        return START.problem(
+            "no_answer", ready, message, repository=repository, sample=sample, model=ensemble
+        )
+
+    try:
+        with DetectionClient(server.grpc_url, model=ensemble, concurrency=1) as client:
+            (result,) = client.detect([sample])
+    except EndcapError as error:
+        return no_answer(str(error))
+    if not result.ok:
+        return no_answer(f"{sample.name} was rejected with {result.status}: {result.error}")
+    kind = "classes" if result.task is Task.classification else "detections"
+    detected = f"{len(result.predictions)} {kind} in {sample.name}"
+    return START.ok(f"{ready}; {detected}, in {result.latency_ms:.0f} ms")

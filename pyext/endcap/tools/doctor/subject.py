@@ -1,4 +1,4 @@
-"""What is examined: a server and a model repository, found once and shared by all checks."""
+"""The machine that is checked: server and model repository, located once for all checks."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 
 from endcap._system.scratch import scratch_folder
 from endcap.errors import EndcapError
-from endcap.server.backend_directory import needs_stub
+from endcap.server.backends import needs_stub
 from endcap.server.leftovers import SHARED_MEMORY
 from endcap.server.locate import ServerInstallation, locate_server
-from endcap.server.optional_models import why_no_python
+from endcap.server.models import why_no_python
 from endcap.server.plan import server_environment
-from endcap.server.ports import ServerPorts
-from endcap.server.python_packages import find_packages, make_environment
+from endcap.server.private_server import find_packages, make_environment
+from endcap.server.settings import ServerPorts
 from endcap.triton.errors import ServerError
 from endcap.triton.model_folder import ModelFolder, read_repository
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """The machine as `endcap serve` would meet it.
+    """The machine as `endcap serve` would see it.
 
     Attributes:
         find_repository: Returns the model repository, or raises an EndcapError.
@@ -86,7 +86,7 @@ class Subject:
 
     @functools.cached_property
     def packages(self) -> Path | ServerError | None:
-        """What endcap has installed for Python models, None where that is not done yet."""
+        """The packages that endcap has installed for Python models, None before that."""
         try:
             return find_packages()
         except ServerError as error:
@@ -94,7 +94,7 @@ class Subject:
 
     @contextmanager
     def model_packages(self) -> Iterator[Path | None]:
-        """The site-packages of the environment that endcap would make; None where it cannot yet."""
+        """Yield the site-packages of the environment that endcap would make; None before that."""
         if not isinstance(self.packages, Path):
             yield None
             return
@@ -105,8 +105,12 @@ class Subject:
 
     @contextmanager
     def environment(self) -> Iterator[dict[str, str]]:
-        """The environment that the server would get; raise ServerError where it cannot be made."""
-        assert self.installation is not None  # the caller has looked
+        """Yield the environment of the server's process.
+
+        Raises:
+            ServerError: The environment cannot be made.
+        """
+        assert self.installation is not None  # the caller has checked
         with scratch_folder("doctor") as scratch:
             packages = self.packages if self.has_private_python else None
             if isinstance(packages, ServerError):

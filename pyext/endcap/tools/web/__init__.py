@@ -1,4 +1,4 @@
-"""A page for the browser: drop a picture or open the camera, see what a Triton server finds."""
+"""A web page that shows the detections of a Triton server in an image or the camera."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from endcap.client import DetectionClient
-from endcap.results.task import Task
-from endcap.tools.web.errors import PageError
+from endcap.errors import EndcapError
+from endcap.results import Task
 
 __all__ = ["PageError", "run"]
 
 _IN_FLIGHT = 4  # requests to Triton at once; a browser sends one per tab
+
+
+class PageError(EndcapError, RuntimeError):
+    """The page cannot be served; the message says what to do."""
 
 
 def run(
@@ -34,7 +38,7 @@ def run(
         ready: Is called with the page's URL once it can be opened.
 
     Raises:
-        ClientError: No Triton server answers or it does not serve the model.
+        ClientError: No Triton server responds, or it does not serve the model.
         PageError: The model is a classifier, the port cannot be used or aiohttp is not installed.
     """
     try:
@@ -48,7 +52,7 @@ def run(
     with DetectionClient(server_url, model=model, concurrency=_IN_FLIGHT) as client:
         if client.task is not Task.detection:
             raise PageError(
-                f"the page draws boxes, and '{model}' answers with classes; ask it with "
+                f"the page draws boxes, and '{model}' returns classes; call it with "
                 f"`endcap infer PHOTO --model {model}`, or give --model a detector"
             )
         application = make_application(client, host=host, samples=samples)

@@ -4,48 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping, Sequence
+import errno
+import importlib.resources
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
 from endcap.client import DetectionClient
 from endcap.errors import Status
-from endcap.tools.web.answers import css_color, json_answer, refusal, result_answer
 from endcap.tools.web.guard import add_security_headers, guard
-from endcap.tools.web.samples import name_samples, read_sample
-from endcap.tools.web.static_files import StaticFile, read_static_files
+from endcap.tools.web.responses import css_color, error_response, json_response, result_response
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
 MAX_BODY_BYTES = 64 << 20  # as the server's own default limit of an encoded image
-
-_WAIT_AGAIN_S = 1  # what a client is told to wait where too many send at once
+_RETRY_AFTER_S = 1
+# Neither is among the types that a script of another site may send without a CORS preflight.
+_CONTENT_TYPES = ("image/jpeg", "application/octet-stream")
+_LONGEST_NAME = 255
+_STATIC_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class BodyLimits:
-    """What the bodies of requests may take.
+    """Limits of the bodies of requests.
 
     Attributes:
-        max_bytes: A larger image is answered 413.
-        most: How many are read, or held until Triton has answered, at once.
-        wait_s: How long a request waits for its turn before it is answered 503.
-        within_s: How long its body may take to arrive before it is answered 408.
+        max_bytes: A larger image gets status 413.
+        most: How many are read, or held until Triton has responded, at once.
+        wait_s: How long a request waits for its turn before it gets status 503.
+        within_s: How long its body may take to arrive before it gets status 408.
     """
 
     max_bytes: int = MAX_BODY_BYTES
     most: int = 4
     wait_s: float = 10.0
     within_s: float = 30.0
-
-
-# Neither is among the types that a script of another site may send without being asked first.
-_CONTENT_TYPES = ("image/jpeg", "application/octet-stream")
-_LONGEST_NAME = 255
 
 
 def make_application(
@@ -63,7 +68,7 @@ def make_application(
         samples: Picture files that the page offers.
         limits: Of the images that are sent.
     """
-    application = web.Application(middlewares=[guard(host), _refuse_with_message])
+    application = web.Application(middlewares=[guard(host), _add_messages])
     application.on_response_prepare.append(add_security_headers)
     handlers = _Handlers(client, samples, limits or BodyLimits())
     application.router.add_post("/detect", handlers.detect)
@@ -82,16 +87,16 @@ class _Handlers:
         self, client: DetectionClient, samples: Sequence[Path], limits: BodyLimits
     ) -> None:
         self._client = client
-        self._samples = name_samples(samples)
+        self._samples = _name_samples(samples)
         self._limits = limits
         self._bodies = asyncio.Semaphore(limits.most)
-        self._files: dict[str, StaticFile] = read_static_files()
+        self._files: dict[str, StaticFile] = _read_static_files()
 
     async def detect(self, request: web.Request) -> web.Response:
-        """Body: an encoded image, passed on as it is. `?name=` is its name in the answer."""
+        """Return the result for the body, an encoded image; `?name=` is its name in the result."""
         given = request.headers.get("Content-Type", "none").partition(";")[0].strip().lower()
         if given not in _CONTENT_TYPES:
-            return refusal(
+            return error_response(
                 415,
                 f"the content type is {given}; send the file with {' or '.join(_CONTENT_TYPES)}",
             )
@@ -100,22 +105,22 @@ class _Handlers:
         try:
             await asyncio.wait_for(self._bodies.acquire(), self._limits.wait_s)
         except asyncio.TimeoutError:
-            return _closing(
+            return _closing_response(
                 503,
                 f"{self._limits.most} images are being sent already; try again",
                 status=Status.OUT_OF_MEMORY,
-                headers={"Retry-After": str(_WAIT_AGAIN_S)},
+                headers={"Retry-After": str(_RETRY_AFTER_S)},
             )
         try:
-            return await self._answer(request)
+            return await self._detect(request)
         finally:
             self._bodies.release()
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _detect(self, request: web.Request) -> web.Response:
         try:
             encoded = await asyncio.wait_for(self._read(request), self._limits.within_s)
         except asyncio.TimeoutError:
-            return _closing(
+            return _closing_response(
                 408,
                 f"the image has not arrived within {self._limits.within_s:g} seconds; send it "
                 "again, or a smaller one",
@@ -124,7 +129,7 @@ class _Handlers:
             return self._too_large()
         name = request.query.get("name", "image")[:_LONGEST_NAME]
         (result,) = await asyncio.to_thread(self._client.detect, [encoded])
-        return result_answer(dataclasses.replace(result, image=name), encoded)
+        return result_response(dataclasses.replace(result, image=name), encoded)
 
     async def _read(self, request: web.Request) -> bytes | None:
         """Return the body, None where it is too large.
@@ -139,7 +144,7 @@ class _Handlers:
         return bytes(body)
 
     def _too_large(self) -> web.Response:
-        return refusal(
+        return error_response(
             413,
             f"the image has more than {self._limits.max_bytes} bytes, the limit of this page; send "
             "a smaller one",
@@ -147,9 +152,9 @@ class _Handlers:
         )
 
     async def labels(self, request: web.Request) -> web.Response:
-        """The model, where it is, its classes with their colours, and how large an image may be."""
+        """Return the model, its server, its classes with colours, and the largest image size."""
         labels = self._client.labels or []
-        return json_answer(
+        return json_response(
             {
                 "model": self._client.model,
                 "server": str(self._client.address),
@@ -162,53 +167,103 @@ class _Handlers:
         )
 
     async def list_samples(self, request: web.Request) -> web.Response:
-        """The names of the samples, in their order."""
-        return json_answer(list(self._samples))
+        """Return the names of the samples, in their order."""
+        return json_response(list(self._samples))
 
     async def sample(self, request: web.Request) -> web.Response:
-        """One sample, as it is on disk."""
+        """Return a sample, as it is on disk."""
         path = self._samples.get(request.match_info["name"])
         if path is None:
             raise web.HTTPNotFound
         try:
-            content = await asyncio.to_thread(read_sample, path, self._limits.max_bytes)
+            content = await asyncio.to_thread(_read_sample, path, self._limits.max_bytes)
         except OSError as error:
-            return refusal(
+            return error_response(
                 404, f"the sample {request.match_info['name']} cannot be read: {error.strerror}"
             )
         return web.Response(body=content, content_type="image/jpeg")
 
     async def static(self, request: web.Request) -> web.Response:
-        """A file of the page."""
+        """Return a file of the page."""
         file = self._files.get(request.match_info.get("name", "index.html"))
         if file is None:
             raise web.HTTPNotFound
         return web.Response(body=file.content, content_type=file.content_type, charset="utf-8")
 
 
-def _closing(
+def _closing_response(
     http_status: int,
     message: str,
     *,
     status: Status = Status.INVALID_ARGUMENT,
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
-    """A refusal after which the connection is closed: the rest of the body is not awaited."""
-    response = refusal(http_status, message, status=status, headers=headers)
+    """Return an error response that closes the connection without reading the rest of the body."""
+    response = error_response(http_status, message, status=status, headers=headers)
     response.force_close()
     return response
 
 
 @web.middleware
-async def _refuse_with_message(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _add_messages(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except web.HTTPMethodNotAllowed as error:
         allowed = ", ".join(sorted(error.allowed_methods))
-        return refusal(
+        return error_response(
             405,
             f"{request.path} does not take {error.method}; use {allowed}",
             headers={"Allow": allowed},
         )
     except web.HTTPNotFound:
-        return refusal(404, f"{request.path} is not here; the page is at /")
+        return error_response(404, f"{request.path} does not exist; the page is at /")
+
+
+def _name_samples(paths: Iterable[Path]) -> dict[str, Path]:
+    """Return the files by unique names: the file's, with a number where two are equal.
+
+    Links are followed here, once: `_read_sample` follows none.
+    """
+    named: dict[str, Path] = {}
+    for path in paths:
+        name = path.name
+        number = 2
+        while name in named:
+            name = f"{path.stem}_{number}{path.suffix}"
+            number += 1
+        named[name] = path.resolve()
+    return named
+
+
+def _read_sample(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a file, which may have been replaced since the start.
+
+    Raises:
+        OSError: The file is a link, no regular file, or larger than `max_bytes`.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe is not waited for
+    with open(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes")
+    return content
+
+
+class StaticFile(NamedTuple):
+    """A file and its content type."""
+
+    content: bytes
+    content_type: str
+
+
+def _read_static_files() -> dict[str, StaticFile]:
+    """Return the files of the page by name; index.html is among them."""
+    folder = importlib.resources.files("endcap.tools.web") / "static"
+    files: dict[str, StaticFile] = {}
+    for file in folder.iterdir():
+        suffix = "." + file.name.rpartition(".")[2]
+        if suffix in _STATIC_TYPES:
+            files[file.name] = StaticFile(file.read_bytes(), _STATIC_TYPES[suffix])
+    return files

@@ -1,4 +1,4 @@
-"""Keeps other web sites away from the page's server, and foreign content out of the page."""
+"""Protection against requests of other web sites, and against foreign content in the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from endcap.tools.web.answers import refusal
+from endcap.tools.web.responses import error_response
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
@@ -47,16 +47,15 @@ def guard(host: str) -> Middleware:
     """Return the middleware that answers 403 to requests for or from another site.
 
     Args:
-        host: The address that the server listens on. A name that somebody points at this machine
-            (DNS rebinding) is refused by its Host header, another site's script by its Origin
-            header.
+        host: The address that the server listens on. A name that resolves to this machine (DNS
+            rebinding) is refused by its Host header, another site's script by its Origin header.
     """
 
     @web.middleware
-    async def refuse_strangers(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def refuse_other_sites(request: web.Request, handler: Handler) -> web.StreamResponse:
         authority = ", ".join(request.headers.getall("Host", []))
         if not _is_ours(authority, host):
-            return refusal(
+            return error_response(
                 403,
                 f"the request is for {authority or 'no host'}, which is not this server's name; "
                 f"open the page at {' or '.join(sorted(_names(host)))}",
@@ -64,14 +63,16 @@ def guard(host: str) -> Middleware:
         own = [f"{scheme}://{authority.lower()}" for scheme in ("http", "https")]
         for origin in request.headers.getall("Origin", []):
             if origin.lower() not in own:
-                return refusal(403, f"the request comes from {origin}; use this server's own page")
+                return error_response(
+                    403, f"the request comes from {origin}; use this server's own page"
+                )
         return await handler(request)
 
-    return refuse_strangers
+    return refuse_other_sites
 
 
 async def add_security_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Signal `on_response_prepare`: the browser loads what this server serves and nothing else."""
+    """Add headers (`on_response_prepare`) with which the browser loads from this server only."""
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
 

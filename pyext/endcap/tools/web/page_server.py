@@ -1,4 +1,4 @@
-"""Runs an aiohttp application in a thread of its own."""
+"""An aiohttp application in a thread of its own."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from endcap.tools.web.errors import PageError
+from endcap.tools.web import PageError
 
 _REQUESTS_END_WITHIN_S = 3.0
-_REST_WITHIN_S = 5.0  # what is left of a body that was refused; a client that sends it sees why
+_LINGER_S = 5.0  # for the rest of a rejected body; a client that sends it sees the response
 _LOOP_ENDS_WITHIN_S = 0.5
-_LOOK_FOR_SIGNALS_EVERY_S = 0.2
+_SIGNAL_POLL_S = 0.2
 _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -30,12 +30,6 @@ class PageServer:
 
     A signal's exception must reach the program and not a callback of an event loop, which would
     swallow it; hence the loop has a thread of its own, and the caller waits beside it.
-    Raises PageError, when it cannot listen there.
-
-    Args:
-        host, port: Where to listen; port 0 picks a free one.
-        headers_within_s: A connection is closed on which no whole request header has come for so
-            long, since it was opened or last answered.
     """
 
     def __init__(
@@ -46,6 +40,18 @@ class PageServer:
         port: int,
         headers_within_s: float = 15.0,
     ) -> None:
+        """Listen on a port; requests are served inside the block.
+
+        Args:
+            application: The application to serve.
+            host: The address to listen on.
+            port: The port; 0 picks a free one.
+            headers_within_s: How long a connection may be open, or idle after a response, without
+                a complete request header, before it is closed.
+
+        Raises:
+            PageError: The address or the port cannot be used.
+        """
         self._application = application
         self._headers_within_s = headers_within_s
         self._listener = _listen(host, port)
@@ -68,16 +74,16 @@ class PageServer:
         trace: TracebackType | None,
     ) -> None:
         if self._loop is not None and self._stop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(_REQUESTS_END_WITHIN_S + _LOOP_ENDS_WITHIN_S)
 
     def wait(self) -> None:
         """Block until an exception is raised in this thread, as a signal handler does."""
-        # The kernel may give a signal to another thread that is being made: that wakes nobody.
-        while not self._ended.wait(_LOOK_FOR_SIGNALS_EVERY_S):
+        # The kernel may deliver a signal to a thread that is just starting: this one is not woken.
+        while not self._ended.wait(_SIGNAL_POLL_S):
             pass
-        raise PageError(f"the server of the page {self.url} has ended by itself")
+        raise PageError(f"the server of the page {self.url} has stopped unexpectedly")
 
     def _run(self) -> None:
         try:
@@ -97,7 +103,7 @@ class PageServer:
             logger=_logger(),
             shutdown_timeout=_REQUESTS_END_WITHIN_S,
             keepalive_timeout=self._headers_within_s,
-            lingering_time=_REST_WITHIN_S,
+            lingering_time=_LINGER_S,
             auto_decompress=False,  # images are sent as they are
         )
         await runner.setup()
@@ -129,7 +135,7 @@ def _run_to_end(serve: Coroutine[Any, Any, None]) -> None:
 
 
 def _logger() -> logging.Logger:
-    """Return a log of failures of this program: who sends no HTTP is answered 400, and no more."""
+    """Return a log of this program's failures, without requests that are not HTTP."""
     logger = logging.getLogger(__name__)
     logger.addFilter(_is_ours)
     return logger
@@ -148,11 +154,11 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen()
     except (OSError, OverflowError) as error:
         listener.close()
-        raise PageError(_why_not(host, port, error)) from error
+        raise PageError(_listen_error(host, port, error)) from error
     return listener
 
 
-def _why_not(host: str, port: int, error: OSError | OverflowError) -> str:
+def _listen_error(host: str, port: int, error: OSError | OverflowError) -> str:
     reason = error.strerror if isinstance(error, OSError) else error
     if isinstance(error, socket.gaierror) or getattr(error, "errno", 0) == errno.EADDRNOTAVAIL:
         return (

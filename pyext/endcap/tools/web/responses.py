@@ -1,4 +1,4 @@
-"""What the page's server answers: results and refusals, as JSON with an HTTP status."""
+"""Responses of the page's server: results and errors, as JSON with an HTTP status."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ _TRITON_FAILED = 502
 _dumps = functools.partial(json.dumps, allow_nan=False)
 
 
-def result_answer(result: ImageResult, encoded: bytes) -> web.Response:
-    """Return ImageResult.to_json with latency_ms, and for a good image its size and colours.
+def result_response(result: ImageResult, encoded: bytes) -> web.Response:
+    """Return ImageResult.to_dict with latency_ms, and for a good image its size and colours.
 
     `width` and `height` are those of the upright picture, in pixels; they are left out where its
-    header cannot be read here. `colors` maps each class id that was found to "#rrggbb".
+    header cannot be read here. `colors` maps each class id of a detection to "#rrggbb".
     """
-    row = result.to_json()
+    row = result.to_dict()
     row["latency_ms"] = result.latency_ms
     if result.ok:
         row["colors"] = {str(d.class_id): css_color(d.class_id) for d in result.detections}
         size = oriented_size(io.BytesIO(encoded))
         if size is not None:
             row["width"], row["height"] = size
-    return json_answer(row, status=_HTTP_STATUS.get(result.status, _TRITON_FAILED))
+    return json_response(row, status=_HTTP_STATUS.get(result.status, _TRITON_FAILED))
 
 
-def refusal(
+def error_response(
     http_status: int,
     message: str,
     *,
     status: Status = Status.INVALID_ARGUMENT,
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
-    """Return the answer to a request that goes no further: {"status": ..., "error": ...}."""
-    return json_answer(
+    """Return the response to a request that is rejected: {"status": ..., "error": ...}."""
+    return json_response(
         {"status": status.label, "error": message}, status=http_status, headers=headers
     )
 
 
-def json_answer(
+def json_response(
     value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """Return a value as JSON, which has no NaN."""
