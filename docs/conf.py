@@ -38,7 +38,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(NDArray|ArrayLike|Sequence|Callable|Mapping|Iterator|PathLike|Path|Any|Literal)"),
     ("py:.*", r"(optional|default.*|dtype|float32|float64|int32|bool_|TracebackType)"),
     ("py:.*", r"(ndarray|dataclass|IntEnum|memoryview|bytearray)"),
-    ("py:.*", r"(Image|Array|Head|Kind|endcap\.client\.client_base\.C)"),  # aliases
+    ("py:.*", r"(Image|Array|Head|Kind|endcap\.client\._\w+\.detection_client\.C)"),  # aliases
     ("py:.*", r"tuple\[str"),  # of a type that Sphinx cuts in two
 ]
 
