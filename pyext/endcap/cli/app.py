@@ -26,8 +26,8 @@ from endcap.terminal.streams import standard_streams
 
 app = typer.Typer(
     name="endcap",
-    help="Both ends of a vision model on Triton: raw JPEG bytes in, detections out.",
-    epilog="`endcap demo` shows all of it at work; `endcap COMMAND --help` has examples.",
+    help="Pre- and postprocessing for NVIDIA Triton: JPEG files in, detections out.",
+    epilog="Start with `endcap demo`. `endcap COMMAND --help` has examples.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -48,8 +48,8 @@ app.add_typer(stub.app)
 app.add_typer(dali.app)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"endcap {importlib.metadata.version('endcap')}")
         raise typer.Exit
 
@@ -59,7 +59,7 @@ def _options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and end."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:

@@ -28,9 +28,13 @@ _NOTHING = "-"
 def check_comparison(form: Form, compare: Path | None, network: Path | None) -> None:
     """Raise BadParameter for options that exclude each other."""
     if network is not None and compare is None:
-        raise typer.BadParameter("--network needs --compare REPOSITORY: give both, or leave --network out")
+        raise typer.BadParameter(
+            "--network needs --compare REPOSITORY: give both, or leave --network out"
+        )
     if compare is not None and form not in (Form.table, Form.json):
-        raise typer.BadParameter(f"--compare prints a table or --json, not --{form.value}: leave one out")
+        raise typer.BadParameter(
+            f"--compare prints a table or --json, not --{form.value}: leave one out"
+        )
 
 
 class ReferenceComparison:

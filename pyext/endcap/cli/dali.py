@@ -11,7 +11,7 @@ from rich.text import Text
 from endcap.cli.options import Verbose
 from endcap.dali.building import build as build_operators
 from endcap.dali.report import look
-from endcap.terminal.console import PlainConsole, printable
+from endcap.terminal.console import PlainConsole, print_check, printable
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.terminal.progress import stage_bar
 
@@ -24,7 +24,7 @@ BUILD_EXAMPLES = """
 
 - `endcap dali build --force --compiler clang++`
 
-**Exit code**: 0 when the library is there, 2 when not: the error message says why.
+**Exit code**: 0 when the library is built, 2 when not: the error message says why.
 """
 INFO_EXAMPLES = """
 **Examples**
@@ -33,8 +33,6 @@ INFO_EXAMPLES = """
 
 **Exit code**: 0 when the operators can be used, 1 when not.
 """
-
-_NAME_COLUMNS = 15
 
 app = typer.Typer(
     name="dali",
@@ -52,28 +50,25 @@ def build(
             "--output",
             "-o",
             metavar="DIR",
-            help="Folder that gets a copy, with the libraries that it needs, as Triton's DALI "
-            "backend takes it.",
+            help="Folder for a copy with the libraries that it needs, for Triton's DALI backend.",
             show_default=False,
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Compile also what was compiled before.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Compile again.")] = False,
     compiler: Annotated[
         str | None,
         typer.Option(
             metavar="CXX",
-            help="C++20 compiler. Else the one that CXX names, g++ or clang++.",
+            help="C++20 compiler. Default: that of CXX, else g++ or clang++.",
             show_default=False,
         ),
     ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Compile the operators for the DALI that is installed.
+    """Compile the operators for the installed DALI.
 
-    A DALI operator goes with one release of DALI. What is compiled is kept in ~/.cache/endcap/dali
-    (or below XDG_CACHE_HOME) for each release, and `endcap.dali.load()` finds it there.
+    A library of operators works with one release of DALI. It is kept in ~/.cache/endcap/dali (or
+    below XDG_CACHE_HOME), from where `endcap.dali.load()` takes it.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         with stage_bar() as stages:
@@ -85,15 +80,10 @@ def build(
 
 @app.command("info", epilog=INFO_EXAMPLES)
 def info(verbose: Verbose = False) -> None:
-    """Show which DALI is here, whether its operators work, and what builds them."""
+    """Show the installed DALI, whether the operators work, and the compiler for them."""
     with report_errors(verbose=verbose):
         parts = look()
-    console = PlainConsole(highlight=False, soft_wrap=True)
     for part in parts:
-        style, mark = ("bold red", "error") if part.problem else ("green", "ok")
-        line = Text.assemble((f"{mark:>5}  ", style), f"{part.name:<{_NAME_COLUMNS}}")
-        console.print(line + Text(printable(part.found)))
-        if part.problem:
-            console.print(Text(" " * 7 + printable(part.problem), style="bold"))
+        print_check(part.name, part.found, part.problem)
     works = all(part.problem is None for part in parts if part.name == "operators")
     raise typer.Exit(0 if works else 1)

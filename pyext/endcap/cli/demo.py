@@ -1,4 +1,4 @@
-"""endcap demo: the shipped repository on a real server, with the shipped pictures."""
+"""endcap demo: the shipped repository on a server, with the shipped images."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ EXAMPLES = """
 
 - `endcap demo --url 127.0.0.1:8001 --repeat 50`
 
-**Exit code**: 0 when all went well, 1 when an image failed or nothing was found, 2 when it could
-not run, 130 when it was interrupted.
+**Exit code**: 0 without errors, 1 when an image failed or nothing was detected, 2 when it could not
+run, 130 when interrupted.
 """
 
 _ENSEMBLE = "detect"
@@ -59,36 +59,36 @@ _TIMES_NAME = "latency.json"
 
 def demo(
     output: Annotated[
-        Path, typer.Option(help="Folder for the pictures, the times and the server's log.")
+        Path, typer.Option(help="Folder for the pictures, latency.json and the server's log.")
     ] = Path("demo-output"),
     images: Annotated[
         Path | None,
-        typer.Option(help="Folder of JPEG files. Else the shipped ones.", show_default=False),
+        typer.Option(help="Folder of JPEG files. Default: the shipped ones.", show_default=False),
     ] = None,
     repeat: Annotated[
-        int, typer.Option(min=0, help="How often each image is sent for the times; 0 for none.")
+        int, typer.Option(min=0, help="Requests per image for the latency; 0 for none.")
     ] = 5,
     url: Annotated[
         str | None,
         typer.Option(
-            help="HOST:PORT of a server that runs already. Else one is started.",
+            help="HOST:PORT of a running server. Default: a server is started.",
             show_default=False,
         ),
     ] = None,
     model: Annotated[str, typer.Option(help="Name of the ensemble, with --url.")] = _ENSEMBLE,
     web: Annotated[
-        bool, typer.Option("--web", help="Serve a page to try pictures and the camera on, instead.")
+        bool, typer.Option("--web", help="Serve a web page for uploads and the camera instead.")
     ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of that page; 0 picks a free one.")
+        int, typer.Option(min=0, max=65535, help="Port of the web page; 0 picks a free one.")
     ] = 8080,
     verbose: Verbose = False,
 ) -> None:
-    """Start a Triton server, send it JPEGs, and draw what it finds.
+    """Start a Triton server, send it JPEG files, and draw the detections.
 
-    Writes the annotated pictures, contact_sheet.jpg with all of them, and latency.json. The server
-    is on free ports of this machine and stops at the end. Requests go over gRPC, one at a time; the
-    times are those that a client sees, and the server's own statistics say where they went.
+    Writes annotated pictures, contact_sheet.jpg with all of them, and latency.json. The server
+    listens on free ports of this machine and stops at the end. Requests are sent over gRPC, one at
+    a time; latency is measured at the client and split up by the server's statistics.
 
     With --web it serves a page on this machine until Ctrl-C, and writes the server's log only.
     """
@@ -107,7 +107,7 @@ def demo(
             if web:
                 _serve_page(server_url, model, port, paths, console)
             with DetectionClient(server_url, model=model, concurrency=1) as client:
-                results, latency = _ask(client, paths, repeat, console)
+                results, latency = _detect(client, paths, repeat, console)
         _write(results, latency, client.labels, output, console)
     problem = _problem(results, latency)
     if problem is not None:
@@ -138,7 +138,7 @@ def _started_server(output: Path, console: Console) -> Iterator[str]:
 def _serve_page(
     server_url: str, model: str, port: int, samples: Sequence[Path], console: Console
 ) -> None:
-    """Return never: a signal ends it."""
+    """Serve the page until a signal ends it."""
     from endcap.tools import web  # needs aiohttp, which nothing else here does
 
     def announce(url: str) -> None:
@@ -147,10 +147,10 @@ def _serve_page(
     web.run(server_url, port=port, samples=samples, model=model, ready=announce)
 
 
-def _ask(
+def _detect(
     client: DetectionClient, paths: Sequence[Path], repeat: int, console: Console
 ) -> tuple[list[ImageResult], Latency | None]:
-    """Send each image once, prints what is found, and then times those that went well."""
+    """Send each image once, print the results, and measure the latency of those without errors."""
     console.print(
         f"Ready at {client.address}; sending {count(len(paths), 'JPEG')}.\n", markup=False
     )

@@ -13,9 +13,17 @@ import typer
 
 from endcap._system.written_file import whole_text_file
 from endcap.cli.files import model_files, refuse_to_overwrite
-from endcap.cli.options import DEFAULT_URL, SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
-from endcap.evaluation.annotations import Predictions
+from endcap.cli.options import (
+    DEFAULT_URL,
+    SERVER_PANEL,
+    Concurrency,
+    Model,
+    Protocol,
+    Timeout,
+    Verbose,
+)
 from endcap.client import ClientArguments
+from endcap.evaluation.annotations import Predictions
 from endcap.evaluation.categories import CategoriesBy
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 from endcap.evaluation.report import as_table
@@ -41,8 +49,8 @@ EXAMPLES = """
 
 - `endcap evaluate images annotations.json --url 127.0.0.1:8001 --predictions own.json`
 
-**Exit code**: 0 without errors, 1 when an image failed, a limit was exceeded or the detections could
-not be saved, 2 when nothing could be measured.
+**Exit code**: 0 without errors, 1 when an image failed, a limit was exceeded or the detections
+could not be saved, 2 when nothing could be measured.
 """
 
 _CLIENT = ClientArguments()
@@ -175,7 +183,9 @@ def evaluate(
     ] = None,
     min_map50: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Exit with 1 when mAP50 is below this.", show_default=False),
+        typer.Option(
+            min=0, max=1, help="Exit with 1 when mAP50 is below this.", show_default=False
+        ),
     ] = None,
     save_predictions: Annotated[
         Path | None,

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from endcap._labels import read_labels
+from endcap.triton.labels import read_labels
 from endcap.cli.compare import (
-    ReferenceBeside,
+    ReferenceComparison,
     check_comparison,
     describe_reference_failures,
     write_comparison,
@@ -229,7 +229,7 @@ def infer(
             draw=draw,
         )
         names = read_labels(labels) if labels else None
-        reference = ReferenceBeside(compare, model, network) if compare else None
+        reference = ReferenceComparison(compare, model, network) if compare else None
         arguments = ClientArguments(
             url,
             protocol=protocol.value if protocol else None,
@@ -264,7 +264,7 @@ def _end(
     results: Sequence[ImageResult],
     sent: int,
     pictures: PictureFolder | None,
-    reference: ReferenceBeside | None,
+    reference: ReferenceComparison | None,
 ) -> None:
     """Print messages about failures, and end the program with its exit code."""
     for message in pictures.summary() if pictures else ():
@@ -292,7 +292,7 @@ def _check_stream(batch: int, *, stream: bool) -> None:
 
 
 def _check_task(
-    client: DetectionClient, form: Form, model: str, reference: ReferenceBeside | None
+    client: DetectionClient, form: Form, model: str, reference: ReferenceComparison | None
 ) -> None:
     """Raise InvalidArgumentError for a report that does not fit the model's task."""
     if form is Form.coco and client.task is not Task.detection:
@@ -335,7 +335,7 @@ def _detect(
     client: DetectionClient,
     paths: Sequence[Path],
     pictures: PictureFolder | None,
-    reference: ReferenceBeside | None,
+    reference: ReferenceComparison | None,
     *,
     stream: bool,
 ) -> Sequence[ImageResult]:

@@ -15,7 +15,6 @@ from endcap.cli.files import find_repository
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import postprocess_defaults
-from endcap.postprocess import Postprocessor
 from endcap.repository.options import InitOptions, PostprocessBackend, PreprocessBackend, Runtime
 from endcap.repository.plan import Plan, SummaryRow, make_plan
 from endcap.repository.rendering import shell_word
@@ -40,8 +39,7 @@ EXAMPLES = """
 why, and nothing is left behind.
 """
 
-_DEFAULTS = InitOptions()
-_CORE = Postprocessor(threads=1).parameters
+_OPTIONS = InitOptions()
 _NETWORK = "Network"
 _RESULTS = "Results"
 _SERVING = "Serving"
@@ -64,8 +62,8 @@ def init(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Preprocessing, such as ultralytics or torchvision. Default: that of the head or the "
-            "file's metadata.",
+            help="Preprocessing, such as ultralytics or torchvision. Default: recognised "
+            "from the network.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
@@ -106,7 +104,7 @@ def init(
         typer.Option(
             min=0,
             max=1,
-            help=f"A detection's score must be greater. [default: {_DEFAULTS['score_threshold']}]",
+            help=f"Scores of detections must be greater. [default: {_DEFAULTS['score_threshold']}]",
             show_default=False,
             rich_help_panel=_RESULTS,
         ),
@@ -116,7 +114,7 @@ def init(
         typer.Option(
             min=0,
             max=1,
-            help="A box that overlaps a better one more is suppressed. [default: "
+            help="Boxes with a greater IoU with a better box are suppressed. [default: "
             f"{_DEFAULTS['iou_threshold']}]",
             show_default=False,
             rich_help_panel=_RESULTS,
@@ -126,7 +124,7 @@ def init(
         int | None,
         typer.Option(
             min=1,
-            help=f"Rows of the answer. [default: {_DEFAULTS['max_detections']}]",
+            help=f"Most detections per image. [default: {_DEFAULTS['max_detections']}]",
             show_default=False,
             rich_help_panel=_RESULTS,
         ),
@@ -135,7 +133,7 @@ def init(
         int | None,
         typer.Option(
             min=1,
-            help=f"Classes in a classifier's answer. [default: {_DEFAULTS['top_k']}]",
+            help=f"Most classes per image of a classifier. [default: {_DEFAULTS['top_k']}]",
             show_default=False,
             rich_help_panel=_RESULTS,
         ),
@@ -167,14 +165,14 @@ def init(
             "a DALI pipeline in a Python-backend model or NVIDIA's DALI backend.",
             rich_help_panel=_SERVING,
         ),
-    ] = _DEFAULTS.preprocess,
+    ] = _OPTIONS.preprocess,
     postprocess: Annotated[
         PostprocessBackend, typer.Option(help="Backend of the last step.", rich_help_panel=_SERVING)
-    ] = _DEFAULTS.postprocess,
+    ] = _OPTIONS.postprocess,
     max_batch: Annotated[
         int,
         typer.Option(min=1, help="Largest batch.", rich_help_panel=_SERVING),
-    ] = _DEFAULTS.max_batch,
+    ] = _OPTIONS.max_batch,
     instances: Annotated[
         int,
         typer.Option(
@@ -182,7 +180,7 @@ def init(
             help="Instances of the network, on each GPU where there are GPUs.",
             rich_help_panel=_SERVING,
         ),
-    ] = _DEFAULTS.instances,
+    ] = _OPTIONS.instances,
     name: Annotated[
         str | None,
         typer.Option(
@@ -306,8 +304,8 @@ def _report(plan: Plan, output: Path) -> None:
         _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")
     if plan.network_batch < plan.options.max_batch:
         say(
-            "endcap: the network takes one image at a time, which is slower than batches; export it "
-            "with a dynamic batch dimension"
+            "endcap: the network takes one image at a time, which is slower than batches; export "
+            "it with a dynamic batch dimension"
         )
     folder = shell_word(f"./{output}" if str(output).startswith("-") else str(output))
     first = "endcap dali build, then " if plan.options.preprocess is PreprocessBackend.dali else ""

@@ -18,7 +18,7 @@ from rich.text import Text
 from endcap._system.written_file import whole_text_file
 from endcap.cli.export import as_coco, as_csv, as_json
 from endcap.client import ClassScore, Detection, ImageResult, Task
-from endcap.drawing.skeleton import SEEN
+from endcap.drawing.draw import SEEN
 from endcap.terminal.console import PlainConsole, count, printable, printable_lines
 
 

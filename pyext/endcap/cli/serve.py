@@ -29,8 +29,6 @@ EXAMPLES = """
 
 - `endcap serve model_repository --client-shared-memory`
 
-- `endcap serve model_repository --tritonserver /opt/tritonserver`
-
 - `endcap serve model_repository --model detect_dali --config-name dali`
 """
 
@@ -47,8 +45,8 @@ def serve(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            help="Serve this model only, and an ensemble's steps with it; may be given several "
-            "times. What a model calls by itself (BLS) has to be named, too.",
+            help="Serve this model only, and an ensemble's steps with it; may be repeated. Models "
+            "that a model calls by BLS have to be named, too.",
             metavar="NAME",
             show_default=False,
         ),
@@ -56,7 +54,7 @@ def serve(
     config_name: Annotated[
         str | None,
         typer.Option(
-            help="Take configs/NAME.pbtxt of the models that have one in place of config.pbtxt; "
+            help="Use configs/NAME.pbtxt instead of config.pbtxt where a model has one; "
             "`dali` is for NVIDIA's DALI backend.",
             metavar="NAME",
             show_default=False,
@@ -65,18 +63,18 @@ def serve(
     tritonserver: Annotated[
         Path | None,
         typer.Option(
-            help="Server to run: a program or an installation's folder. Else the one that "
-            "ENDCAP_TRITONSERVER names, $PATH, NVIDIA's container and an installed nvidia-pytriton "
-            "are searched, and then endcap's own is taken, see `endcap server`.",
+            help="Server to run: a program or an installation's folder. Default: that of "
+            "ENDCAP_TRITONSERVER, of $PATH, of NVIDIA's container, of nvidia-pytriton, or endcap's "
+            "own, see `endcap server`.",
             show_default=False,
         ),
     ] = None,
     host: Annotated[
         str,
         typer.Option(
-            help="Address to listen on; 0.0.0.0 opens it to the network. Refused unless it is a "
-            "loopback address where the server's release has known vulnerabilities: `endcap "
-            "doctor` lists them.",
+            help="Address to listen on; 0.0.0.0 opens it to the network. Only loopback addresses "
+            "are accepted where the server's release has known vulnerabilities: `endcap doctor` "
+            "lists them.",
             rich_help_panel=_NETWORK,
         ),
     ] = _DEFAULTS.host,
@@ -85,7 +83,7 @@ def serve(
         typer.Option(
             "--accept-known-vulnerabilities",
             rich_help_panel=_NETWORK,
-            help="Open a server to the network in spite of them.",
+            help="Open a server with known vulnerabilities to the network.",
         ),
     ] = False,
     http_port: Annotated[int, _PORT] = _DEFAULTS.ports.http,
@@ -96,26 +94,26 @@ def serve(
         typer.Option(
             min=0,
             metavar="MIB",
-            help="CUDA memory on each GPU for tensors between models. Else it follows from the "
+            help="CUDA memory on each GPU for tensors between models. Default: computed from the "
             "models.",
             show_default=False,
         ),
     ] = None,
     log_file: Annotated[
         Path | None,
-        typer.Option(help="Gets a copy of all that the server prints.", show_default=False),
+        typer.Option(help="File for a copy of the server's log.", show_default=False),
     ] = None,
     ready_timeout: Annotated[
         float,
-        typer.Option(min=0, metavar="SECONDS", help="How long loading the models may take."),
+        typer.Option(min=0, metavar="SECONDS", help="Longest time for loading the models."),
     ] = _DEFAULTS.ready_timeout_s,
     client_shared_memory: Annotated[
         bool,
         typer.Option(
             "--client-shared-memory",
             help="Let clients register shared memory, for `--shm` of `endcap infer` and `endcap "
-            "load`. It is refused otherwise: who may do it reads and writes every region of "
-            "/dev/shm that the server can open.",
+            "load`. Such clients can read and write every region of /dev/shm that the server can "
+            "open.",
         ),
     ] = False,
     verbose: Annotated[
@@ -124,11 +122,11 @@ def serve(
 ) -> None:
     """Run a Triton server with endcap's backends, until Ctrl-C or SIGTERM.
 
-    Where there is no server, endcap's own is downloaded once; likewise what its Python models need,
-    where there are some. Prints the addresses when every model is ready, and the server's release
-    with the number of its known vulnerabilities. Warnings and errors of the server go to standard
-    error. A model whose config.pbtxt has the parameter `optional` is left out, with a message,
-    where the DALI or the Python that it runs on is missing, unless it is named.
+    Where there is no server, endcap's own is downloaded once, with the packages for Python models
+    where there are any. Prints the addresses when every model is ready, and the server's release
+    with the number of its known vulnerabilities. Warnings and errors of the server are printed to
+    standard error. A model whose config.pbtxt has the parameter `optional` is left out, with a
+    message, where DALI or the Python that it needs is missing, unless --model names it.
     """
     settings = ServerSettings(
         tritonserver=tritonserver,

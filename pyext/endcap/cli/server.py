@@ -33,7 +33,7 @@ INSTALL_EXAMPLES = """
 
 - `endcap server install --no-python-models`
 
-**Exit code**: 0 when all is there, 2 when not, with an error message.
+**Exit code**: 0 when it is installed, 2 when not, with an error message.
 """
 DOWNLOAD_EXAMPLES = """
 **Examples**
@@ -56,14 +56,14 @@ REMOVE_EXAMPLES = """
 
 - `endcap server remove`
 
-**Exit code**: 0 when all is gone, 1 when a part is in use and was left.
+**Exit code**: 0 when all is removed, 1 when a part is in use and was kept.
 """
 
 _PythonModels = Annotated[
     bool | None,
     typer.Option(
         "--python-models/--no-python-models",
-        help="With NumPy below 2 and ONNX Runtime, which models of the Python backend need. Else "
+        help="Include NumPy below 2 and ONNX Runtime for models of the Python backend. Default: "
         "where there is such a NumPy for this Python, 3.10 to 3.12.",
         show_default=False,
     ),
@@ -71,8 +71,8 @@ _PythonModels = Annotated[
 _Wheelhouse = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of wheels to install from, without a network. Else the one that "
-        "ENDCAP_WHEELHOUSE names, else what pip is set to.",
+        help="Folder of wheels to install from, without a network. Default: that of "
+        "ENDCAP_WHEELHOUSE, else pip's configuration.",
         metavar="DIR",
         show_default=False,
     ),
@@ -80,8 +80,8 @@ _Wheelhouse = Annotated[
 
 app = typer.Typer(
     name="server",
-    help="endcap's own Triton server, which `endcap serve` runs where there is no other: apart "
-    "from all Python environments, in ~/.cache/endcap/server (or below XDG_CACHE_HOME).",
+    help="endcap's own Triton server, which `endcap serve` runs where there is no other; it lies "
+    "outside of Python environments in ~/.cache/endcap/server (or below XDG_CACHE_HOME).",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -91,11 +91,11 @@ app = typer.Typer(
 def install(
     wheelhouse: _Wheelhouse = None, python_models: _PythonModels = None, verbose: Verbose = False
 ) -> None:
-    """Install the server now, instead of when it is first needed.
+    """Install the server.
 
     The wheel of nvidia-pytriton is downloaded by pip, its SHA-256 checked, and unpacked. Packages
-    for Python models are installed beside it for the Python that runs endcap; more than the usual
-    ones are named by ENDCAP_SERVER_PACKAGES.
+    for Python models are installed beside it for the Python that runs endcap;
+    ENDCAP_SERVER_PACKAGES names further ones.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         folders = [install_private_server(installing, wheelhouse=wheelhouse)]
@@ -106,13 +106,13 @@ def install(
 
 @app.command("download", epilog=DOWNLOAD_EXAMPLES)
 def download(
-    folder: Annotated[Path, typer.Argument(help="Folder that gets the wheels.", metavar="DIR")],
+    folder: Annotated[Path, typer.Argument(help="Folder for the wheels.", metavar="DIR")],
     python_models: _PythonModels = None,
     verbose: Verbose = False,
 ) -> None:
-    """Fill a folder with the wheels that `endcap server install --wheelhouse DIR` takes.
+    """Download the wheels for `endcap server install --wheelhouse DIR`.
 
-    They are for this machine's kind and the Python that runs endcap.
+    They are for this machine's architecture and the Python that runs endcap.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         needed = _with_python_models(python_models)
@@ -120,7 +120,7 @@ def download(
             stages("downloading the Triton server, 53 MiB", None)
             wheel = download_server(folder)
             if needed:
-                stages("downloading what Python models need", None)
+                stages("downloading the packages for Python models", None)
                 download_packages(folder)
         _print(wheel.parent)
 
@@ -139,14 +139,14 @@ def path(verbose: Verbose = False) -> None:
 def remove(verbose: Verbose = False) -> None:
     """Remove endcap's own servers and the packages of their Python models.
 
-    Left alone is what a running server uses, and what endcap has not made.
+    Keeps the files of a running server, and files that endcap has not written.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         with installing() as stages:
             removed, used = remove_all(stages)
         _print(*removed)
         for folder in used:
-            say(f"endcap: {folder} is used by a server that runs; end that server, and try again")
+            say(f"endcap: {folder} is used by a running server; stop that server, and try again")
     raise typer.Exit(1 if used else 0)
 
 

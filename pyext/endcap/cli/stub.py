@@ -1,4 +1,4 @@
-"""endcap stub: the stub that a Python model's folder carries."""
+"""endcap stub: the stub in a Python model's folder."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from endcap.cli.options import Verbose
-from endcap.environment.stub import StubReport
 from endcap.environment.stub import check as check_stub
 from endcap.environment.stub import install as install_stub
-from endcap.terminal.console import PlainConsole, printable
+from endcap.terminal.console import PlainConsole, print_check
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
 
 INSTALL_EXAMPLES = """
@@ -30,7 +28,7 @@ CHECK_EXAMPLES = """
 
 - `endcap stub check model_repository/my_model`
 
-**Exit code**: 0 when the stub can work, 1 when it cannot.
+**Exit code**: 0 when the stub can start, 1 when it cannot.
 """
 
 _ModelDir = Annotated[
@@ -44,12 +42,11 @@ _Server = Annotated[
         show_default=False,
     ),
 ]
-_NAME_COLUMNS = 15
 
 app = typer.Typer(
     name="stub",
-    help="The stub that a Python model's folder carries: it looks whether the model's environment "
-    "can work before Triton's own stub starts.",
+    help="The stub in a Python model's folder: it checks the model's environment before Triton's "
+    "own stub starts.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -61,7 +58,7 @@ def install(
     python: Annotated[
         str,
         typer.Option(
-            help="Version of the Python that the model runs in. Else the one that runs endcap.",
+            help="Version of the model's Python. Default: the one that runs endcap.",
             metavar="3.N",
             show_default=False,
         ),
@@ -69,14 +66,14 @@ def install(
     real: Annotated[
         Path | None,
         typer.Option(
-            help="The release's own stub for that Python. Else it comes from the server.",
+            help="The stub of Triton's release for that Python, a file. Default: the server's.",
             show_default=False,
         ),
     ] = None,
     tritonserver: _Server = None,
     verbose: Verbose = False,
 ) -> None:
-    """Put the stub into a model's folder, beside the one of the server's release."""
+    """Copy the stub into a model's folder, beside the one of the server's release."""
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         placed = install_stub(
             model_dir, python_version=python, real=real, tritonserver=tritonserver
@@ -91,22 +88,13 @@ def install(
 
 @app.command("check", epilog=CHECK_EXAMPLES)
 def check(model_dir: _ModelDir, tritonserver: _Server = None, verbose: Verbose = False) -> None:
-    """Look whether a model's stub can work, without a server.
+    """Check a model's stub and environment without a server.
 
-    Makes the checks that the stub makes before it starts; a packed environment is read to its end
-    first.
+    Makes the checks that the stub makes before it starts, on a packed environment that is read
+    completely first.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         report = check_stub(model_dir, tritonserver=tritonserver)
-    _print(report)
-    raise typer.Exit(1 if report.problem else 0)
-
-
-def _print(report: StubReport) -> None:
-    console = PlainConsole(highlight=False, soft_wrap=True)
     for each in report.checks:
-        style, mark = ("bold red", "error") if each.problem else ("green", "ok")
-        line = Text.assemble((f"{mark:>5}  ", style), f"{each.name:<{_NAME_COLUMNS}}")
-        console.print(line + Text(printable(each.found)))
-        if each.problem:
-            console.print(Text(" " * 7 + printable(each.problem), style="bold"))
+        print_check(each.name, each.found, each.problem)
+    raise typer.Exit(1 if report.problem else 0)

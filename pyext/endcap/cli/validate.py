@@ -1,4 +1,4 @@
-"""endcap validate: what is wrong with a model repository, before a server reads it."""
+"""endcap validate: checks of a model repository without a server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLES = """
 - `endcap validate models --json > findings.json`
 
 **Exit code**: 0 when there is no error, 1 when there is one, 2 when the repository could not be
-looked at.
+read.
 """
 
 _ERRORS_FOUND = 1
@@ -35,18 +35,18 @@ def validate(
     repository: Annotated[
         Path, typer.Argument(help="Folder of model folders.", metavar="REPOSITORY")
     ],
-    strict: Annotated[bool, typer.Option("--strict", help="Make errors of the warnings.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print a JSON list of findings, not text.")
     ] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Say all that is wrong with a model repository, each thing with its file and line.
+    """Check a model repository, and print each problem with its file and line.
 
-    Starts no server and changes nothing. It checks the configurations, the files that they name,
-    the parameters of endcap's backends, networks in ONNX files, and the names, types, shapes and
-    batch sizes between the steps of an ensemble. An error is what a server would refuse to load, or
-    what fails every request; a warning is what loads and is hardly meant.
+    Starts no server and changes nothing. Checks the configurations, the files that they name, the
+    parameters of endcap's backends, networks in ONNX files, and the names, types, shapes and batch
+    sizes between the steps of an ensemble. With an error a model does not load or fails every
+    request; with a warning it loads, but probably not as intended.
 
     With --json each finding is an object of file, line (null where there is none), severity
     ("note", "warning", "error"), model, problem and remedy.

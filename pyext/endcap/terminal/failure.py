@@ -1,4 +1,4 @@
-"""How a command fails: an error message on standard error and an exit code."""
+"""Failures of commands: error messages on standard error, exit codes, signals."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ SOME_IMAGE_FAILED = 1
 CANNOT_RUN = 2
 INTERNAL_ERROR = 3
 INTERRUPTED = 130  # 128 and the number of SIGINT, as shells count
-READER_GONE = 141  # likewise SIGPIPE
+READER_GONE = 141  # 128 and the number of SIGPIPE
 
 # `timeout` and terminals send one signal to a program and once more to its group.
 _ONE_REQUEST_S = 0.5
 
 
 class StopRequested(BaseException):
-    """A signal asked this program to end; no handler of ordinary errors may swallow it."""
+    """A signal requested the end of this program; not an Exception, so that no handler hides it."""
 
 
 @contextlib.contextmanager
 def report_errors(*, verbose: bool) -> Iterator[None]:
-    """Turn errors into an error message and an exit code; with `verbose` a traceback too.
+    """Turn exceptions into an error message and an exit code; with `verbose` a traceback, too.
 
-    Expected ones, EndcapError and OSError, end with exit code 2. Any other is a defect of endcap:
-    exit code 3.
+    EndcapError and OSError end with exit code 2. Any other exception is a defect of endcap: exit
+    code 3.
     """
     try:
         yield
     except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
-        raise  # typer ends the program as they say; a broken pipe's reader has seen enough
+        raise  # handled by typer
     except (EndcapError, OSError) as error:
         if verbose:
             traceback.print_exc()
@@ -59,7 +59,7 @@ def report_errors(*, verbose: bool) -> Iterator[None]:
 
 
 def message_of(error: Exception) -> str:
-    """Return an error's message; the system's own with the name of the file."""
+    """Return the message of an error; for a system error with the name of the file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -69,8 +69,8 @@ def message_of(error: Exception) -> str:
 def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
     """Leave the block at the first SIGINT, SIGTERM or SIGHUP, and the program with `exit_code`.
 
-    What the block has opened is closed in peace. A second signal cuts that short: it ends waiting,
-    and then the program without regard to threads that still wait. A third ends it where it is.
+    Resources of the block are closed as usual. A second signal interrupts that and ends the program
+    without waiting for threads. A third ends it at once.
     """
     signals = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
@@ -100,7 +100,7 @@ def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
 
 
 def _end_now(exit_code: int) -> NoReturn:
-    """End the program without waiting for its threads, what it has printed written out."""
+    """Flush the standard streams, and end the program without waiting for its threads."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, typer.Exit):
             stream.flush()
@@ -108,5 +108,5 @@ def _end_now(exit_code: int) -> NoReturn:
 
 
 def say(message: str) -> None:
-    """Print to standard error, where results of a command never go."""
+    """Print a message to standard error."""
     print(printable(message), file=sys.stderr, flush=True)

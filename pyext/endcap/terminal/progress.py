@@ -1,4 +1,4 @@
-"""Bars on standard error, while many images are under way or work has many stages."""
+"""Progress bars on standard error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN_FROM = 8
 
 
 class _RateColumn(ProgressColumn):
-    """Steps per second, of the last half minute at most."""
+    """Steps per second, over the last half minute at most."""
 
     def render(self, task: Task) -> Text:
         rate = task.finished_speed or task.speed
@@ -34,10 +34,10 @@ class _RateColumn(ProgressColumn):
 
 @contextlib.contextmanager
 def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
-    """Give what is to be called at each step done.
+    """Yield a function to call after each step.
 
-    The bar shows count, rate and remaining time; it is gone after the block. There is none for few
-    steps, or where standard error is no terminal.
+    The bar shows count, rate and remaining time, and is removed after the block. There is none for
+    few steps, or where standard error is no terminal.
     """
     console = PlainConsole(stderr=True)
     columns = (
@@ -55,7 +55,7 @@ def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def installing() -> Iterator[Stages]:
-    """Give what begins a stage of an installation: a bar on a terminal, else one line each."""
+    """Yield a function that begins a stage: with a bar on a terminal, else with a line."""
     if PlainConsole(stderr=True).is_terminal:
         with stage_bar() as stages:
             yield stages
@@ -70,10 +70,10 @@ def installing() -> Iterator[Stages]:
 
 @contextlib.contextmanager
 def stage_bar() -> Iterator[Stages]:
-    """Give what begins a stage of long work; each has the bar to itself.
+    """Yield a function that begins a stage, which replaces the bar of the stage before.
 
-    A stage whose number of steps is not known has a bar that only moves. There is none where
-    standard error is no terminal.
+    A stage with an unknown number of steps has a pulsing bar. There is none where standard error is
+    no terminal.
     """
     console = PlainConsole(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())

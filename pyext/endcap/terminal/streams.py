@@ -1,4 +1,4 @@
-"""Standard output and standard error as the commands need them."""
+"""Standard output and standard error of the commands."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def standard_streams() -> Iterator[None]:
     """End the program with a message where standard output is closed or cannot be written.
 
-    A reader that goes before the end, as `head` does, ends it quietly.
+    A reader that closes it early, as `head` does, ends the program without a message.
     """
-    if sys.stderr is None:  # closed: no other file may get its number
+    if sys.stderr is None:  # closed: no other file may get its descriptor
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
         say("endcap: standard output is closed: give it a file, or /dev/null")
@@ -34,7 +34,7 @@ def standard_streams() -> Iterator[None]:
         try:
             yield
         finally:
-            sys.stdout.flush()  # here, where what cannot be written can still be said
+            sys.stdout.flush()  # here, where an error can still be reported
     except OSError as error:
         say(f"endcap: {message_of(error)}")
         sys.exit(CANNOT_RUN)
@@ -43,20 +43,20 @@ def standard_streams() -> Iterator[None]:
 
 
 def _named(stream: TextIO, name: str) -> TextIO:
-    """Return the same stream with errors that name it; what fits no coding becomes an escape."""
+    """Return the stream with errors that name it; text outside of its encoding is escaped."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     return io.TextIOWrapper(
         io.BufferedWriter(_NamedStream(stream.fileno(), name)),
         encoding=stream.encoding,
-        errors="backslashreplace",  # names of files may not fit the terminal's coding
+        errors="backslashreplace",  # names of files may not fit the terminal's encoding
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
 
 
 class _NamedStream(io.FileIO):
-    """Raises its first error and drops what is written after it."""
+    """A stream that raises its first error and discards what is written after it."""
 
     def __init__(self, descriptor: int, name: str) -> None:
         super().__init__(descriptor, "wb", closefd=False)

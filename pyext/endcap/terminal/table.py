@@ -1,4 +1,4 @@
-"""Tables that leave out their least important columns where the terminal is narrow."""
+"""Tables without their least important columns where the terminal is narrow."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ class Column(Generic[Row]):
     """A column.
 
     Attributes:
-        rank: The higher, the sooner it is left out; those of rank 0 stay, unless a number would be
-            cut.
+        title: Its heading.
+        cell: Returns the text of a row.
+        rank: Columns of the highest rank are left out first; those of rank 0 stay, unless a number
+            would be cut.
+        is_text: Whether cells are texts, which may be shortened, else numbers.
         optional: Whether it is left out where no row has a value.
     """
 
@@ -44,8 +47,14 @@ def fitting_table(
 ) -> Table:
     """Return a table of the columns that fit into `width` characters.
 
-    Texts may be cut, with an ellipsis; a number never is, its column goes instead. most_rows: how
-    many are shown; the columns are chosen by all. dim: which rows are less important.
+    Texts may be shortened, with an ellipsis; numbers are not, their column is left out instead.
+
+    Args:
+        columns: In their order.
+        rows: All rows, by which the columns are chosen.
+        width: Of the terminal.
+        most_rows: Number of rows shown.
+        dim: Whether a row is less important.
     """
     cells = [[printable(column.cell(row)) for row in rows] for column in columns]
     widths = [max(map(len, (column.title, *cells[n]))) for n, column in enumerate(columns)]
@@ -62,14 +71,14 @@ def fitting_table(
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """Return a number for a cell, `-` where it is not known."""
+    """Return the cell of a number, `-` where it is not known."""
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
 def _fitting(
     columns: Sequence[Column[Row]], places: list[int], widths: Sequence[int], width: int
 ) -> dict[int, int]:
-    """Return place and width of those columns that fit, the least important ones left out."""
+    """Return the width of each column that fits by its place."""
     least = [
         min(whole, _SHORTEST_TEXT) if column.is_text else whole
         for column, whole in zip(columns, widths, strict=True)

@@ -22,9 +22,9 @@ def pictures(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--network", "model.onnx"], "--network is for --compare: give both"),
-        (["--compare", SHIPPED, "--csv"], "--compare prints a table or --json, no --csv"),
-        (["--compare", SHIPPED, "--coco"], "--compare prints a table or --json, no --coco"),
+        (["--network", "model.onnx"], "--network needs --compare REPOSITORY: give both"),
+        (["--compare", SHIPPED, "--csv"], "--compare prints a table or --json, not --csv"),
+        (["--compare", SHIPPED, "--coco"], "--compare prints a table or --json, not --coco"),
     ],
 )
 def test_options_that_do_not_go_together(pictures: Path, options: list[object], said: str) -> None:

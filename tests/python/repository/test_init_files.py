@@ -178,11 +178,11 @@ def test_the_warm_up_is_a_jpeg(tmp_path: Path) -> None:
         assert picture.format == "JPEG"
 
 
-def test_it_says_what_it_found_and_why(tmp_path: Path) -> None:
+def test_decisions_are_printed_with_reasons(tmp_path: Path) -> None:
     done = init(families.yolov8(batch=1).write(tmp_path / "model.onnx"))
     for part in ("84 cells of strides 8, 16, 32", "one image at a time", "yolov8", "Wrote"):
         assert part in done.stdout
-    assert "takes one image at a time, which wastes" in done.stderr
+    assert "takes one image at a time, which is slower" in done.stderr
     readme = (tmp_path / "models" / "README.md").read_text()
     assert "84 cells of strides 8, 16, 32" in readme
 
@@ -266,10 +266,10 @@ CONTROLS = "im\n\n    rm -rf ~\n\x1b]0;title\x07'\\x\u202e"
 
 def words_of(line: str) -> list[bytes]:
     """What a shell makes of a line."""
-    told = subprocess.run(
+    printed = subprocess.run(
         ["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True
     ).stdout
-    return told.split(b"\0")[:-1]
+    return printed.split(b"\0")[:-1]
 
 
 def test_the_command_for_an_engine_stays_one_line_whatever_the_input_is_called(
