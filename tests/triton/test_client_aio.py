@@ -28,7 +28,7 @@ async def files(count: int) -> AsyncIterator[bytes]:
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("batch", [1, BATCH_LIMIT])
-def test_images_are_answered_in_order(
+def test_results_are_in_the_order_of_the_images(
     detecting_server: RunningServer, protocol: str, memory: Any, batch: int
 ) -> None:
     async def run() -> None:

@@ -105,7 +105,7 @@ def test_https_takes_any_server_where_it_is_told_so(proxy: TcpProxy, kind: str) 
 
 
 @pytest.mark.parametrize("make", [Connection, AsyncConnection])
-def test_what_cannot_be_used_is_told_at_once(
+def test_unusable_options_are_refused_at_once(
     make: type[Connection] | type[AsyncConnection], tmp_path: Path
 ) -> None:
     (tmp_path / "no.pem").write_text("nothing")

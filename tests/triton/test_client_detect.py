@@ -20,7 +20,7 @@ MEMORY = ["none", "system"]
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("batch", [1, 3, BATCH_LIMIT])
-def test_images_are_answered_in_order(
+def test_results_are_in_the_order_of_the_images(
     detecting_server: RunningServer, protocol: str, memory: Any, batch: int
 ) -> None:
     url = url_of(detecting_server, protocol)
@@ -151,7 +151,7 @@ def test_a_deadline_is_of_the_options(detecting_server: RunningServer) -> None:
     assert 250 < result.latency_ms < SLOW_S * 900
 
 
-def test_a_name_that_is_unknown_is_answered_with_all_that_can_be_asked(
+def test_an_unknown_name_is_an_error_that_lists_the_models(
     detecting_server: RunningServer,
 ) -> None:
     with pytest.raises(ClientError, match="has no model 'nosuch' that is ready; name one") as found:

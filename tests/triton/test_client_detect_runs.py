@@ -86,7 +86,7 @@ def test_an_exception_gives_up_what_is_in_flight(detecting_server: RunningServer
     assert regions.isdisjoint(os.listdir("/dev/shm"))
 
 
-def test_images_of_answered_requests_are_not_kept(detecting_server: RunningServer) -> None:
+def test_images_of_finished_requests_are_not_kept(detecting_server: RunningServer) -> None:
     class File(bytes):
         """Bytes that can be counted."""
 
@@ -114,7 +114,7 @@ def test_images_of_answered_requests_are_not_kept(detecting_server: RunningServe
     assert living() == 0
 
 
-def test_results_come_while_the_source_waits(detecting_server: RunningServer) -> None:
+def test_results_do_not_wait_for_the_next_image(detecting_server: RunningServer) -> None:
     came = threading.Event()
 
     def images() -> Iterator[bytes]:
@@ -126,7 +126,7 @@ def test_results_come_while_the_source_waits(detecting_server: RunningServer) ->
         assert sizes(client.detect(images(), on_result=lambda _: came.set())) == [3, 4]
 
 
-def test_what_was_answered_is_kept_when_the_client_is_closed(
+def test_results_are_kept_when_the_client_is_closed(
     detecting_server: RunningServer,
 ) -> None:
     client = DetectionClient(detecting_server.grpc, concurrency=1)

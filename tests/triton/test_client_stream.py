@@ -128,7 +128,7 @@ def test_results_do_not_wait_for_the_next_image(detecting_server: RunningServer)
     assert first < 1.2 < 1.5 < second
 
 
-def test_what_gets_no_answer_in_time_fails_and_the_stream_goes_on(
+def test_a_request_that_times_out_fails_and_the_stream_continues(
     detecting_server: RunningServer, streamed: Streamed
 ) -> None:
     options = ConnectionOptions(timeout_s=SLOW_S / 4)

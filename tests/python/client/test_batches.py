@@ -1,4 +1,4 @@
-"""Which images go into one request, which again by themselves, and the ensemble's requests."""
+"""Batches of images, retries image by image, and the ensemble's requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def never() -> bool:
     return False
 
 
-def test_batches_are_cut_when_they_are_asked_for() -> None:
+def test_batches_are_cut_on_request() -> None:
     numbers = itertools.count()
     endless = (bytes([number]) for number in numbers)
     first, second = itertools.islice(make_batches(endless, 3, never), 2)
@@ -120,15 +120,15 @@ def test_a_failed_batch_is_sent_image_by_image(status: str) -> None:
         attempt = run.next()
         assert attempt is not None
         assert attempt.contents == [content]
-        answer = RequestError(status, "it is me") if content == b"b" else [ImageResponse()]
-        run.take(attempt, answer, 1.0, f"x-{2 + number}")
+        response = RequestError(status, "it is me") if content == b"b" else [ImageResponse()]
+        run.take(attempt, response, 1.0, f"x-{2 + number}")
     assert run.next() is None
     assert [each.status for each in run.results()] == ["ok", status, "ok"]
     assert [each.request_id for each in run.results()] == ["x-2", "x-3", "x-4"]
 
 
 @pytest.mark.parametrize("status", ["unavailable", "timeout", "cancelled"])
-def test_what_no_image_caused_is_not_sent_again(status: str) -> None:
+def test_errors_that_no_image_caused_are_not_retried(status: str) -> None:
     run = run_of([b"a", b"b"])
     attempt = run.next()
     assert attempt is not None

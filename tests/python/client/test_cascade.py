@@ -1,4 +1,4 @@
-"""What a cascade says of each detection: from output tensors to JSON, table and picture."""
+"""Classifications of a cascade: from output tensors to JSON, table and picture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS, KEPT = 4, 3
 LABELS = ["cross", "ring"]
 
 
-def answer(**others: NDArray[Any] | None) -> dict[str, NDArray[Any] | None]:
+def response(**others: NDArray[Any] | None) -> dict[str, NDArray[Any] | None]:
     boxes = np.zeros((1, ROWS, 4), np.float32)
     boxes[0, :KEPT] = [0, 0, 10, 20]
     return {
@@ -39,21 +39,21 @@ def answer(**others: NDArray[Any] | None) -> dict[str, NDArray[Any] | None]:
 
 
 def result() -> ImageResult:
-    return ImageResult("a.jpg", "ok", read_rows(answer(), LABELS))
+    return ImageResult("a.jpg", "ok", read_rows(response(), LABELS))
 
 
 def test_each_row_has_its_own_class() -> None:
-    found = [each.classification for each in read_rows(answer(), LABELS)]
+    found = [each.classification for each in read_rows(response(), LABELS)]
     assert found == [ClassScore(7, 0.5, "purple"), None, ClassScore(2, 0.25, None)]
 
 
 def test_labels_may_be_absent() -> None:
-    first, *_ = read_rows(answer(class_labels=None), LABELS)
+    first, *_ = read_rows(response(class_labels=None), LABELS)
     assert first.classification == ClassScore(7, 0.5, None)
 
 
 def test_json_has_a_classification_where_there_is_one() -> None:
-    first, second, third = (each.to_dict() for each in read_rows(answer(), LABELS))
+    first, second, third = (each.to_dict() for each in read_rows(response(), LABELS))
     assert first["label"] == "ring"
     assert first["classification"] == {"class_id": 7, "label": "purple", "score": 0.5}
     assert "classification" not in second
@@ -100,4 +100,4 @@ def test_a_picture_names_the_class_beside_the_detection() -> None:
 )
 def test_what_does_not_fit_together_is_refused(name: str, value: NDArray[Any], said: str) -> None:
     with pytest.raises(RequestError, match=said):
-        read_rows(answer(**{name: value}), LABELS)
+        read_rows(response(**{name: value}), LABELS)

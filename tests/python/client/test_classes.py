@@ -1,4 +1,4 @@
-"""From a classifier's tensors to classes, class names, and which task a model does."""
+"""From a classifier's tensors to classes and class names, and the task of a model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLASSIFIER = ServedModel(
 )
 
 
-def answer() -> Tensors:
+def response() -> Tensors:
     return {
         "class_scores": np.array([[0.75, 0.25]], np.float32),
         "class_ids": np.array([[2, 0]], np.int32),
@@ -36,34 +36,34 @@ def answer() -> Tensors:
     }
 
 
-def test_classes_come_in_the_order_of_the_answer() -> None:
-    classes = read_classes(answer(), None)
+def test_classes_are_in_the_order_of_the_response() -> None:
+    classes = read_classes(response(), None)
     assert classes == [ClassScore(2, 0.75, "fish 🐟"), ClassScore(0, 0.25, None)]
     assert {type(each.score) for each in classes} == {float}
     assert {type(each.class_id) for each in classes} == {int}
 
 
 def test_rows_without_a_class_are_left_out() -> None:
-    given = {**answer(), "class_ids": np.array([[2, -1]], np.int32)}
+    given = {**response(), "class_ids": np.array([[2, -1]], np.int32)}
     assert [each.class_id for each in read_classes(given, None)] == [2]
 
 
-def test_labels_by_id_go_before_the_answers_own() -> None:
-    assert [each.label for each in read_classes(answer(), ["cat", "dog", "trout"])] == [
+def test_labels_by_id_take_precedence_over_the_responses() -> None:
+    assert [each.label for each in read_classes(response(), ["cat", "dog", "trout"])] == [
         "trout", "cat"
     ]  # fmt: skip
-    assert [each.label for each in read_classes(answer(), ["cat"])] == ["fish 🐟", "cat"]
+    assert [each.label for each in read_classes(response(), ["cat"])] == ["fish 🐟", "cat"]
 
 
 @pytest.mark.parametrize("name", ["class_labels", "status"])
 def test_an_output_that_may_be_left_out(name: str) -> None:
-    classes = read_classes(answer() | {name: None}, None)
+    classes = read_classes(response() | {name: None}, None)
     assert [each.class_id for each in classes] == [2, 0]
 
 
 def test_a_status_that_is_not_ok_is_the_images_error() -> None:
     with pytest.raises(RequestError, match="corrupt_image") as caught:
-        read_classes(answer() | {"status": np.array([[1]], np.int32)}, None)
+        read_classes(response() | {"status": np.array([[1]], np.int32)}, None)
     assert caught.value.status_name == "corrupt_image"
 
 
@@ -86,14 +86,14 @@ def test_what_does_not_fit_together_is_refused(
     name: str, value: NDArray[Any] | None, said: str
 ) -> None:
     with pytest.raises(RequestError, match=said) as caught:
-        read_classes(answer() | {name: value}, None)
+        read_classes(response() | {name: value}, None)
     assert caught.value.status_name == "internal"
 
 
-def test_two_images_in_one_answer_are_refused() -> None:
+def test_two_images_in_one_response_are_refused() -> None:
     two = {
         name: np.repeat(tensor, 2, axis=0)
-        for name, tensor in answer().items()
+        for name, tensor in response().items()
         if tensor is not None
     }
     with pytest.raises(RequestError, match="do not fit together"):
@@ -181,5 +181,7 @@ def test_labels_that_are_no_list_are_refused(text: str, said: str) -> None:
         ({"encoded", "threshold"}, {"class_scores", "class_ids"}, None),
     ],
 )
-def test_the_outputs_tell_the_task(inputs: set[str], outputs: set[str], task: Task | None) -> None:
+def test_the_task_follows_from_the_outputs(
+    inputs: set[str], outputs: set[str], task: Task | None
+) -> None:
     assert task_of(inputs, outputs) is task

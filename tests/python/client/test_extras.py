@@ -26,7 +26,7 @@ ANGLES = np.float32([[0.5, -3.25, 0, 0]])
 RLE = np.array([[*MASKS, b"", b""]], np.object_)
 
 
-def answer(**extras: NDArray[Any]) -> Tensors:
+def response(**extras: NDArray[Any]) -> Tensors:
     boxes = np.zeros((1, ROWS, 4), np.float32)
     boxes[0, :KEPT] = [[0, 0, 10, 20], [5, 5, 7, 7]]
     return {
@@ -40,7 +40,7 @@ def answer(**extras: NDArray[Any]) -> Tensors:
     }
 
 
-EVERY = answer(
+EVERY = response(
     detection_keypoints=KEYPOINTS,
     detection_angles=ANGLES,
     detection_rle=RLE,
@@ -49,7 +49,7 @@ EVERY = answer(
 
 
 def test_a_model_that_gives_none_has_none() -> None:
-    for detection in read_rows(answer(), None):
+    for detection in read_rows(response(), None):
         assert (detection.keypoints, detection.angle, detection.mask) == (None, None, None)
         assert list(detection.to_dict()) == ["box", "score", "class_id", "label"]
 
@@ -78,7 +78,7 @@ def test_run_lengths_may_come_as_text() -> None:
     assert read_rows(EVERY | {"detection_rle": text}, None) == read_rows(EVERY, None)
 
 
-def test_nothing_found_is_no_error() -> None:
+def test_no_detections_are_no_error() -> None:
     none = EVERY | {
         "num_detections": np.array([[0]], np.int32),
         "detection_rle": np.full((1, ROWS), b"", np.object_),

@@ -61,7 +61,7 @@ def test_a_child_does_not_speak_over_its_parents_connection() -> None:
         assert (server.connections, server.requests) == (1, 2)
 
 
-def test_connections_that_a_fork_breaks_say_so() -> None:
+def test_connections_raise_an_error_in_a_forked_child() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"127.0.0.1:{taken.getsockname()[1]}"
     for kind, protocol in (("sync", "grpc"), ("async", "grpc"), ("async", "http")):

@@ -1,4 +1,4 @@
-"""Both kinds of HTTP connections against servers that break off, trickle, or talk nonsense."""
+"""HTTP connections to servers that disconnect, are slow, or send invalid responses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ask(server: RawServer, kind: str, question: Callable[[Any], Any], **options:
 def breaking_once(begun: bytes) -> Callable[[socket.socket, int], None]:
     """Breaks the first request's connection after `begun`, answers others."""
 
-    def answer(wire: socket.socket, number: int) -> None:
+    def response(wire: socket.socket, number: int) -> None:
         if number > 1:
             wire.sendall(EMPTY)
             return
@@ -60,7 +60,7 @@ def breaking_once(begun: bytes) -> Callable[[socket.socket, int], None]:
         time.sleep(0.05)  # a reset would overtake it
         reset(wire)
 
-    return answer
+    return response
 
 
 @KINDS
@@ -110,7 +110,7 @@ def test_no_time_is_left_before_the_request_is_sent(kind: str) -> None:
 
 
 @KINDS
-def test_the_answer_of_another_request_is_an_error(kind: str) -> None:
+def test_the_response_to_another_request_is_an_error(kind: str) -> None:
     other = whole(b'{"id":"another","outputs":[]}')
     with answering(always(other)) as server:
         with pytest.raises(RequestError, match="it is for the request 'another'") as caught:
@@ -141,7 +141,9 @@ def test_json_that_is_nested_without_end_is_an_error(
 
 @KINDS
 @pytest.mark.parametrize("announced", [True, False])
-def test_answers_have_a_limit(kind: str, announced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_have_a_size_limit(
+    kind: str, announced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "MOST_BYTES", 1000)
     chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"100\r\n" + b" " * 256
     endless = chunks + (b"\r\n100\r\n" + b" " * 256) * 8
@@ -153,7 +155,7 @@ def test_answers_have_a_limit(kind: str, announced: bool, monkeypatch: pytest.Mo
 
 
 @KINDS
-def test_what_was_asked_compressed_is_inflated_up_to_the_limit(
+def test_requested_compression_is_inflated_up_to_the_limit(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "MOST_BYTES", 100_000)
@@ -170,7 +172,7 @@ def test_what_was_asked_compressed_is_inflated_up_to_the_limit(
 
 @KINDS
 @pytest.mark.parametrize("asked", [None, "deflate"])
-def test_what_was_not_asked_for_is_not_inflated(kind: str, asked: str | None) -> None:
+def test_unrequested_compression_is_refused(kind: str, asked: str | None) -> None:
     body = gzip.compress(b'{"id":"id","outputs":[]}')
     words = "compressed as 'gzip', which was not requested"
     with (
@@ -181,7 +183,7 @@ def test_what_was_not_asked_for_is_not_inflated(kind: str, asked: str | None) ->
 
 
 @KINDS
-def test_only_the_first_requests_wait_for_a_server_that_is_gone(kind: str) -> None:
+def test_only_the_first_requests_wait_for_a_lost_server(kind: str) -> None:
     counts: list[int] = []
     with answering(always(whole(b'{"error":"busy"}', status="503 Busy"))) as server:
 

@@ -1,4 +1,4 @@
-"""What may be given as an image, and the bytes or pixels that are sent for it."""
+"""Images as arguments, and their encoded bytes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_gray_pixels_stay_gray() -> None:
         (None, "of type NoneType"),
     ],
 )
-def test_what_is_no_image_is_refused(image: Any, part: str) -> None:
+def test_other_objects_than_images_are_refused(image: Any, part: str) -> None:
     with pytest.raises(RequestError) as caught:
         ImageReader().read(image)
     assert caught.value.status_name == "invalid_argument"
@@ -80,7 +80,7 @@ def test_pixels_that_no_jpeg_can_hold_are_refused() -> None:
     assert caught.value.status_name == "invalid_argument"
 
 
-def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+def test_unreadable_files_have_a_reason(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     cases = {
         tmp_path / "none.jpg": "No such file or directory",
@@ -104,7 +104,7 @@ def test_names_are_paths_or_positions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("image", [FILE, bytearray(FILE), "a.jpg", Path("a.jpg"), PHOTO])
-def test_one_image_where_several_are_asked_for_is_refused(image: Any) -> None:
+def test_a_single_image_for_several_is_refused(image: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="detect_one"):
         refuse_single(image)
 

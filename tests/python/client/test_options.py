@@ -1,22 +1,31 @@
-"""Options of connections: what is refused, and with which words."""
+"""Addresses, options of connections and arguments of clients, and the messages for invalid ones."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from endcap.client import (
+    AsyncDetectionClient,
+    ClientArguments,
+    ClientError,
+    ConnectionOptions,
+    DetectionClient,
+)
 from endcap.client._async.connection import AsyncConnection
 from endcap.client._sync.connection import Connection
-from endcap.client.address import parse_address
-from endcap.client.options import ConnectionOptions, Keepalive, Tls
-from endcap.errors import InvalidArgumentError
+from endcap.client.address import Address, parse_address
+from endcap.client.options import Keepalive, Tls
+from endcap.errors import EndcapError, InvalidArgumentError
 
 FILES = Path(__file__).resolve().parents[2] / "data" / "tls"
 
 
-def test_what_can_be_used_is_kept() -> None:
+def test_valid_options_are_kept() -> None:
     options = ConnectionOptions(
         timeout_s=1,
         retries=0,
@@ -77,7 +86,7 @@ def test_keepalives_that_are_refused(given: dict[str, Any], words: str) -> None:
         Keepalive(**given)
 
 
-def test_tls_whose_files_do_not_do_is_refused() -> None:
+def test_tls_with_unusable_files_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="a certificate without its key; give both"):
         Tls(certificate=FILES / "client.pem")
     with pytest.raises(InvalidArgumentError, match="a key without its certificate; give both"):
@@ -86,3 +95,116 @@ def test_tls_whose_files_do_not_do_is_refused() -> None:
         Tls(ca=FILES / "absent.pem")
     with pytest.raises(InvalidArgumentError, match="is no file"):
         Tls(ca=FILES)
+
+
+@pytest.mark.parametrize(
+    ("url", "protocol", "expected"),
+    [
+        ("grpcs://host", None, Address("host:8001", "grpc", secure=True)),
+        ("grpcs://host:1", "grpc", Address("host:1", "grpc", secure=True)),
+        ("https://host", None, Address("host:443", "http", secure=True)),
+        ("https://[::1]:8443/", "http", Address("[::1]:8443", "http", secure=True)),
+        ("http://host", None, Address("host:8000", "http", secure=False)),
+        ("http://m\u00fcller.de", None, Address("xn--mller-kva.de:8000", "http", secure=False)),
+        ("grpc://my_server.:1", None, Address("my_server.:1", "grpc", secure=False)),
+    ],
+)
+def test_schemes_with_and_without_tls(url: str, protocol: Any, expected: Address) -> None:
+    address = parse_address(url, protocol)
+    assert address == expected
+    assert str(address).startswith(url.partition("://")[0] + "://")
+    assert parse_address(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "protocol", "words"),
+    [
+        ("grpcs://host", "http", "contradicts protocol 'http'"),
+        ("https://host", "grpc", "contradicts protocol 'grpc'"),
+        ("ftp://host", None, "use grpc://, http://, grpcs:// or https://"),
+        ("host", "https", "protocol 'https' is unknown; use grpc or http"),
+        ("https://host/path", None, "is not HOST:PORT"),
+        ("a..b:8000", None, "has an invalid host name; give names of 1 to 63 characters"),
+        ("http://" + "x" * 64, None, "has an invalid host name"),
+    ],
+)
+def test_invalid_addresses(url: str, protocol: Any, words: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        parse_address(url, protocol)
+
+
+@pytest.mark.parametrize(
+    ("url", "protocol", "expected"),
+    [
+        ("localhost:9000", None, "grpc://localhost:9000"),
+        ("localhost:9000", "http", "http://localhost:9000"),
+        ("localhost", None, "grpc://localhost:8001"),
+        ("localhost", "http", "http://localhost:8000"),
+        ("grpc://10.0.0.1:1/", None, "grpc://10.0.0.1:1"),
+        ("http://host", "http", "http://host:8000"),
+        ("[::1]:8001", None, "grpc://[::1]:8001"),
+        ("[::1]", "http", "http://[::1]:8000"),
+    ],
+)
+def test_addresses(url: str, protocol: Any, expected: str) -> None:
+    assert str(parse_address(url, protocol)) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "protocol", "message"),
+    [
+        ("ftp://host:1", None, "has the scheme ftp; use grpc://, http"),
+        ("http://host:1", "grpc", "contradicts protocol 'grpc'"),
+        ("host:1", "smtp", "protocol 'smtp' is unknown"),
+        ("host:port", None, "is not HOST:PORT"),
+        ("host:0", None, "is not HOST:PORT"),
+        ("host:65536", None, "is not HOST:PORT"),
+        (":8001", None, "is not HOST:PORT"),
+        ("", None, "is not HOST:PORT"),
+        ("http://host:1/v2", None, "is not HOST:PORT"),
+        ("host/path", None, "is not HOST:PORT"),
+    ],
+)
+def test_addresses_that_are_refused(url: str, protocol: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        parse_address(url, protocol)
+
+
+def test_options_that_cannot_be_used_are_refused_before_anything_is_sent() -> None:
+    with pytest.raises(InvalidArgumentError, match="concurrency 0 is below 1"):
+        DetectionClient(concurrency=0)
+    with pytest.raises(InvalidArgumentError, match="timeout is -1 s: give more than 0"):
+        DetectionClient(timeout_s=-1)
+
+
+def test_client_errors_are_endcap_errors_and_connection_errors() -> None:
+    assert issubclass(ClientError, EndcapError)
+    assert issubclass(ClientError, ConnectionError)
+
+
+@pytest.mark.parametrize("client", [DetectionClient, AsyncDetectionClient])
+def test_signature_and_value_have_the_same_names_types_and_defaults(client: type) -> None:
+    parameters = list(inspect.signature(client).parameters.values())
+    fields = [each for each in dataclasses.fields(ClientArguments) if each.init]
+    signature = [(each.name, each.annotation, each.default) for each in parameters]
+    assert signature == [(each.name, each.type, each.default) for each in fields]
+
+
+def test_a_client_of_arguments_is_made_with_each_of_them() -> None:
+    given = ClientArguments(
+        url="here:1",
+        protocol="http",
+        model="m",
+        timeout_s=3.0,
+        batch=2,
+        request_id="camera",
+        options=ConnectionOptions(timeout_s=4.0),
+    )
+    fields = [each.name for each in dataclasses.fields(given) if each.init]
+    values = {name: getattr(given, name) for name in fields}
+    by_name, by_value = AsyncDetectionClient(**values), AsyncDetectionClient.from_arguments(given)
+    assert by_name._arguments == by_value._arguments == given
+    assert by_value.options.timeout_s == 4.0
+    assert str(by_value.address) == "http://here:1"
+    with pytest.raises(InvalidArgumentError, match="concurrency 0"):
+        AsyncDetectionClient.from_arguments(dataclasses.replace(given, concurrency=0))

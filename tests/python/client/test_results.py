@@ -78,7 +78,7 @@ def test_arrays_are_those_of_a_postprocessor() -> None:
     assert (EMPTY.detections.boxes.shape, len(EMPTY.detections)) == ((0, 4), 0)
 
 
-def test_arrays_of_what_only_some_models_answer() -> None:
+def test_arrays_of_optional_outputs() -> None:
     pixels = np.array([[0, 1, 0], [1, 1, 0]], np.bool_)
     mask = Mask(size=[2, 3], counts=encode_rle(pixels).decode())
     whole = Detection(RING.box, 0.5, 1, None, 0, keypoints=[(1.0, 2.0, 0.5)], angle=0.25, mask=mask)
@@ -90,7 +90,7 @@ def test_arrays_of_what_only_some_models_answer() -> None:
     np.testing.assert_array_equal(arrays.masks, pixels[None])
 
 
-def test_an_image_without_an_answer_has_no_arrays() -> None:
+def test_an_image_without_a_response_has_no_arrays() -> None:
     assert len(FAILED.detections) == len(CLASSES.detections) == 0
     with pytest.raises(InvalidArgumentError, match=r"c\.jpg failed \(corrupt_image: not a JPEG\)"):
         FAILED.to_supervision()

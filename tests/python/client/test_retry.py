@@ -1,4 +1,4 @@
-"""Retries: how often, how long between, and what is not asked again."""
+"""Retries: their number, their waits, and errors without a retry."""
 
 from __future__ import annotations
 
@@ -118,30 +118,30 @@ LOST = {
 
 
 @pytest.mark.parametrize("error", [*REFUSED.values(), *LOST.values()])
-def test_what_passes_is_asked_again(error: RequestError) -> None:
+def test_transient_errors_are_retried(error: RequestError) -> None:
     assert error.status_name == "unavailable"
     assert 0 <= Attempts(1, 10).wait_after(error) <= FIRST_WAIT_S
 
 
 @pytest.mark.parametrize("error", REFUSED.values(), ids=REFUSED)
-def test_what_was_refused_is_asked_again_with_shared_memory_too(error: RequestError) -> None:
+def test_refused_requests_are_retried_with_shared_memory_too(error: RequestError) -> None:
     assert 0 <= Attempts(1, 10, shares_memory=True).wait_after(error) <= FIRST_WAIT_S
 
 
 @pytest.mark.parametrize("error", LOST.values(), ids=LOST)
-def test_what_may_still_run_is_not_asked_again_with_shared_memory(error: RequestError) -> None:
+def test_requests_that_may_run_are_not_retried_with_shared_memory(error: RequestError) -> None:
     """The first attempt would write into a region that others have by then."""
     with pytest.raises(RequestError) as caught:
         Attempts(100, 10, shares_memory=True).wait_after(error)
     assert caught.value is error
 
 
-def test_what_was_answered_in_part_is_not_asked_again() -> None:
+def test_a_request_with_a_partial_response_is_not_retried() -> None:
     with pytest.raises(RequestError, match="broke in the middle of the response"):
         Attempts(100, 10).wait_after(response_truncated())
 
 
-def test_what_was_lost_is_made_anew_with_another_region() -> None:
+def test_a_lost_request_is_repeated_with_another_region() -> None:
     attempts = Attempts(1, 10)
     assert attempts.wait_after_lost([]) is None
     assert attempts.wait_after_lost(from_grpc("INTERNAL", "failed")) is None
@@ -151,12 +151,12 @@ def test_what_was_lost_is_made_anew_with_another_region() -> None:
     assert attempts.wait_after_lost(LOST["TCP"]) is None
 
 
-def test_patience_is_over_until_the_next_answer() -> None:
+def test_retries_stop_until_the_next_response() -> None:
     retry_policy = RetryPolicy(3)
     assert retry_policy.retries() == 3
     retry_policy.end(BUSY)
     assert retry_policy.retries() == 0
-    retry_policy.end(from_grpc("INVALID_ARGUMENT", "no such input"))  # a server that answers
+    retry_policy.end(from_grpc("INVALID_ARGUMENT", "no such input"))  # a server that responses
     assert retry_policy.retries() == 3
     retry_policy.end(BUSY)
     retry_policy.end(None)
@@ -172,7 +172,7 @@ def test_calls_know_whether_they_share_memory() -> None:
     assert Call("m", [outside], [OutputTensor("y", place)]).shares_memory
 
 
-def test_errors_say_what_the_server_says() -> None:
+def test_errors_have_the_servers_message() -> None:
     for region in ("shared memory region", "system shared memory region"):
         assert from_grpc("NOT_FOUND", f"Unable to find {region}: 'a'").region_lost
         said = json.dumps({"error": f"Unable to find {region}: 'a'"}).encode()

@@ -44,7 +44,7 @@ def part_of(tensor: InputTensor) -> SharedSlice:
     return tensor.data
 
 
-def answer(name: str, shape: tuple[int, ...], datatype: str = "FP32") -> Response:
+def response(name: str, shape: tuple[int, ...], datatype: str = "FP32") -> Response:
     return Response({}, {name: SharedOutput(shape, datatype)})
 
 
@@ -126,13 +126,13 @@ def test_a_type_that_triton_lacks_is_refused_and_takes_no_room(lease: Lease, dty
 def test_an_output_is_read_without_a_copy(region: SystemRegion, lease: Lease) -> None:
     output = lease.output("head", (2, 100), np.float32)
     assert output.shared == SharedSlice(region.name, 0, 800)
-    view = lease.read(output, answer("head", (2, 50)))
+    view = lease.read(output, response("head", (2, 50)))
     assert (view.shape, view.dtype) == ((2, 50), np.float32)
     lease.view(0, 4)[:] = np.float32(3.5).tobytes()  # as the server writes
     assert view[0, 0] == 3.5
-    passed_on = lease.as_input(output, "logits", answer("head", (2, 50)))
+    passed_on = lease.as_input(output, "logits", response("head", (2, 50)))
     assert passed_on == InputTensor("logits", (2, 50), "FP32", SharedSlice(region.name, 0, 400))
-    assert lease.read(output, answer("head", (0, 50))).shape == (0, 50)
+    assert lease.read(output, response("head", (0, 50))).shape == (0, 50)
     assert np.from_dlpack(view)[0, 0] == 3.5
 
 
@@ -140,14 +140,14 @@ def test_an_output_is_read_without_a_copy(region: SystemRegion, lease: Lease) ->
     ("told", "message"),
     [
         (Response({}), "does not say"),
-        (answer("head", (2, 101)), "808 bytes, for 800 reserved"),
-        (answer("head", (-1, 2)), "no array"),
-        (answer("head", (2, 2), "O"), "no array"),
-        (answer("head", (2, 2), "BYTES"), "no array"),
-        (answer("head", (2, 2), "f4,f4"), "no array"),
+        (response("head", (2, 101)), "808 bytes, for 800 reserved"),
+        (response("head", (-1, 2)), "no array"),
+        (response("head", (2, 2), "O"), "no array"),
+        (response("head", (2, 2), "BYTES"), "no array"),
+        (response("head", (2, 2), "f4,f4"), "no array"),
     ],
 )
-def test_an_answer_that_does_not_fit_its_room_is_refused(
+def test_an_output_larger_than_reserved_is_refused(
     lease: Lease, told: Response, message: str
 ) -> None:
     output = lease.output("head", (2, 100), np.float32)
@@ -160,9 +160,9 @@ def test_a_lease_that_has_ended_gives_nothing(lease: Lease) -> None:
     assert lease.end() is None
     for use in (
         lambda: lease.put("a", np.zeros(1)),
-        lambda: lease.as_input(output, "logits", answer("head", (1,))),
+        lambda: lease.as_input(output, "logits", response("head", (1,))),
         lambda: lease.sending().__enter__(),
-        lambda: lease.read(output, answer("head", (1,))),
+        lambda: lease.read(output, response("head", (1,))),
         lambda: lease.view(0, 1),
     ):
         with pytest.raises(InvalidArgumentError, match="ended"):
@@ -226,7 +226,7 @@ last = Last()
         (SystemExit(143), False),
     ],
 )
-def test_only_an_answer_ends_the_use_by_the_server(
+def test_only_a_response_ends_the_use_by_the_server(
     lease: Lease, error: BaseException | None, answered: bool
 ) -> None:
     if error is None:

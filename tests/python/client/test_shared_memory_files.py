@@ -1,4 +1,4 @@
-"""Files of /dev/shm: whose they are, what a sweep removes, and what a fork changes."""
+"""Files of /dev/shm: owners, removal of abandoned ones, and forks."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         link.unlink()
 
 
-def test_a_file_of_which_nobody_knows_any_more_is_removed() -> None:
+def test_an_unlocked_file_is_removed() -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
     file = new_region_file()
     name = file.name

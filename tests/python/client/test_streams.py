@@ -1,4 +1,4 @@
-"""What is in flight on a stream, the order of its results, and the steps of a sequence."""
+"""Requests in flight on a stream, the order of its results, and the steps of a sequence."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_failure_with_an_id_is_that_requests() -> None:
     assert told(order.take()) == [("image 0", "ok", True), ("image 1", "internal", True)]
 
 
-def test_a_failure_without_an_id_is_that_of_whoever_gets_no_answer() -> None:
+def test_an_error_without_an_id_is_that_of_the_request_without_a_response() -> None:
     order = make_order()
     first, second, third = enter(order, 3)
     order.failed(RequestError("internal", "whose?"))

@@ -1,4 +1,4 @@
-"""What tasks and threads wait by: order, deadlines, cancellation, and what is left behind."""
+"""Primitives of concurrency: order, timeouts, cancellation and clean-up."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_task_that_is_cancelled_waits_for_its_thread() -> None:
     run(test())
 
 
-def test_results_and_errors_of_threads_come_through() -> None:
+def test_results_and_errors_of_threads_are_passed_on() -> None:
     assert asyncio.run(async_in_thread(divmod, 7, 4)) == (1, 3)
     with pytest.raises(ZeroDivisionError):
         asyncio.run(async_in_thread(divmod, 7, 0))
@@ -67,7 +67,7 @@ def test_results_and_errors_of_threads_come_through() -> None:
 # --- semaphores -----------------------------------------------------------------------------------
 
 
-def test_permits_go_to_who_waits_in_the_order_of_asking() -> None:
+def test_permits_are_first_come_first_served() -> None:
     async def test() -> None:
         permits = AsyncSemaphore(1)
         served = []
@@ -87,7 +87,7 @@ def test_permits_go_to_who_waits_in_the_order_of_asking() -> None:
     run(test())
 
 
-def test_a_task_that_waits_too_long_gets_no_permit() -> None:
+def test_a_task_gets_no_permit_after_the_timeout() -> None:
     async def test() -> None:
         permits = AsyncSemaphore(1)
         assert await permits.acquire(0)
@@ -101,7 +101,7 @@ def test_a_task_that_waits_too_long_gets_no_permit() -> None:
     run(test())
 
 
-def test_a_thread_that_waits_too_long_gets_no_permit() -> None:
+def test_a_thread_gets_no_permit_after_the_timeout() -> None:
     permits = Semaphore(1)
     assert permits.acquire(0)
     assert not permits.acquire(0.01)
@@ -111,7 +111,7 @@ def test_a_thread_that_waits_too_long_gets_no_permit() -> None:
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_a_cancellation_in_the_instant_of_a_permit_is_not_lost(turns: int) -> None:
+def test_a_cancellation_at_the_time_of_a_permit_is_not_lost(turns: int) -> None:
     async def test() -> None:
         permits = AsyncSemaphore(1)
         assert await permits.acquire(5)
@@ -136,7 +136,7 @@ def test_a_cancellation_in_the_instant_of_a_permit_is_not_lost(turns: int) -> No
 # --- queues ---------------------------------------------------------------------------------------
 
 
-def test_items_come_to_tasks_in_order_at_once_or_later() -> None:
+def test_tasks_get_items_in_order() -> None:
     async def test() -> None:
         items: AsyncQueue[int] = AsyncQueue()
         items.put(1)
@@ -151,7 +151,7 @@ def test_items_come_to_tasks_in_order_at_once_or_later() -> None:
     run(test())
 
 
-def test_items_come_to_threads_in_order() -> None:
+def test_threads_get_items_in_order() -> None:
     items: Queue[int] = Queue()
     for number in (4, 5, 0, 6):
         items.put(number)
@@ -214,7 +214,7 @@ def test_a_task_that_is_cancelled_ends_so_and_takes_no_item(turns: int) -> None:
 # --- taking items ---------------------------------------------------------------------------------
 
 
-def test_a_thread_takes_items_when_they_are_asked_for() -> None:
+def test_a_thread_reads_items_on_request() -> None:
     taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
     reader = ItemReader((letter for letter in "abc"), taken.put)
     reader.request_next()
@@ -227,7 +227,7 @@ def test_a_thread_takes_items_when_they_are_asked_for() -> None:
     assert [taken.get(timeout=5) for _ in range(2)] == [Item("c"), EndOfItems()]
 
 
-def test_a_task_takes_items_when_they_are_asked_for() -> None:
+def test_a_task_reads_items_on_request() -> None:
     ended = []
 
     async def letters() -> AsyncGenerator[str, None]:
@@ -250,7 +250,7 @@ def test_a_task_takes_items_when_they_are_asked_for() -> None:
     run(test())
 
 
-def test_a_generator_that_is_not_taken_to_its_end_ends() -> None:
+def test_a_generator_that_is_not_exhausted_is_closed() -> None:
     ended = threading.Event()
 
     def items() -> Generator[int, None, None]:
@@ -327,7 +327,7 @@ def test_an_error_of_a_call_is_raised(mapped: Mapped) -> None:
         mapped(fail, list(range(30)), 2)
 
 
-def test_results_of_threads_come_while_the_source_waits() -> None:
+def test_results_of_threads_do_not_wait_for_the_next_item() -> None:
     came = threading.Event()
 
     def items() -> Generator[int, None, None]:
@@ -351,7 +351,7 @@ def test_an_error_of_the_source_is_raised() -> None:
         list(map_unordered(str, items(), 2))
 
 
-def test_items_are_taken_no_further_when_the_caller_stops() -> None:
+def test_no_items_are_read_after_the_caller_stops() -> None:
     taken: list[int] = []
     ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What a server says is data: looked at before use, and an error where it cannot be."""
+"""Requests and responses of both protocols; responses are checked before use."""
 
 from __future__ import annotations
 
@@ -12,19 +12,67 @@ import pytest
 from tritonclient.grpc import model_config_pb2, service_pb2
 
 from endcap.client.calls import (
+    DATATYPES,
     Call,
     InputTensor,
     Operation,
     OutputTensor,
     Response,
+    SequenceStep,
     SharedSlice,
     TensorSpec,
     numpy_type,
+    triton_type,
 )
 from endcap.client.errors import RequestError
 from endcap.client.grpc import GrpcProtocol, plain_fields
 from endcap.client.http import HttpProtocol, HttpResponse, config_from_json
-from endcap.errors import UnsupportedError
+from endcap.errors import InvalidArgumentError, UnsupportedError
+
+
+def test_types_are_named_both_ways() -> None:
+    names = {"?": "BOOL", "b": "INT8", "Q": "UINT64", "e": "FP16", "d": "FP64", "O": "BYTES"}
+    for code, name in names.items():
+        assert triton_type(np.dtype(code)) == name
+        assert numpy_type(name) == np.dtype(code)
+        assert name in DATATYPES
+
+
+@pytest.mark.parametrize("dtype", ["c8", "M8[s]", "U3", "S3", "f16", "V4"])
+def test_arrays_that_triton_has_no_type_for_are_refused(dtype: str) -> None:
+    array = np.zeros(2, dtype)
+    with pytest.raises(InvalidArgumentError, match="Triton has no type for arrays of"):
+        InputTensor.of("x", array)
+
+
+@pytest.mark.parametrize("protocol", [GrpcProtocol(), HttpProtocol()])
+def test_arrays_of_another_byte_order_are_refused(protocol: GrpcProtocol | HttpProtocol) -> None:
+    """Triton would take their bytes for other numbers."""
+    array = np.arange(3, dtype=np.dtype("f4").newbyteorder())
+    with pytest.raises(InvalidArgumentError, match=r"give it as array\.astype\('float32'\)"):
+        InputTensor.of("x", array)
+    with pytest.raises(InvalidArgumentError, match="byte order of another machine"):
+        protocol.infer(Call("m", [InputTensor("x", (3,), "FP32", array)], []))
+    twin = InputTensor.of("x", array.astype("float32"))
+    assert twin.data.tolist() == [0, 1, 2]  # type: ignore[union-attr]
+
+
+def test_more_than_a_grpc_message_holds_is_refused_before_it_is_made() -> None:
+    large = np.broadcast_to(np.float32(0), (2**15, 2**14))  # 2 GiB, of one element
+    with pytest.raises(InvalidArgumentError, match="put them in shared memory, or send a smaller"):
+        GrpcProtocol().infer(Call("m", [InputTensor.of("x", large)], []))
+    half = np.empty(2, np.object_)
+    half[:] = [b"x" * 3, b""]
+    assert GrpcProtocol().infer(Call("m", [InputTensor.of("x", half)], [])).request
+
+
+@pytest.mark.parametrize("sequence", [0, -1, 2**63, "", "x" * 129, "\u00e9" * 65])
+def test_an_id_that_no_sequence_has_is_refused(sequence: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="is no id of a sequence; give a number from 1"):
+        SequenceStep(sequence)
+    assert SequenceStep(2**63 - 1).id == 2**63 - 1
+    assert SequenceStep("x" * 128).start is False
+
 
 CALL = Call(
     "m",
@@ -55,7 +103,7 @@ def output(name: str = "z", size: int | None = 4, **fields: Any) -> dict[str, An
     }
 
 
-def test_a_call_says_where_its_tensors_are() -> None:
+def test_a_call_names_the_regions_of_its_tensors() -> None:
     message = GrpcProtocol().infer(CALL).request.message
     assert message.inputs[0].parameters["shared_memory_offset"].int64_param == 64
     assert message.outputs[0].parameters["shared_memory_byte_size"].int64_param == 8
@@ -78,7 +126,7 @@ def test_names_in_paths_are_escaped() -> None:
     assert protocol.infer(Call("../x", [], [])).request.path == "/v2/models/..%2Fx/infer"
 
 
-def test_answers_that_fit_are_read() -> None:
+def test_valid_responses_are_read() -> None:
     raw = struct.pack("<f", 1.5)
     for answer in (
         grpc_answer(datatype="FP32", shape=[1], raw=[raw]),
@@ -91,7 +139,7 @@ def test_answers_that_fit_are_read() -> None:
         assert answer.request_id == "id"
 
 
-def test_what_an_answer_lacks_is_none() -> None:
+def test_a_missing_output_is_none() -> None:
     assert GrpcProtocol().infer(CALL).read(service_pb2.ModelInferResponse()).tensors == {"z": None}
     assert http_answer({"outputs": []}).tensors == {"z": None}
 
@@ -107,7 +155,7 @@ def test_what_an_answer_lacks_is_none() -> None:
         {"datatype": "FOO", "shape": [1], "raw": [b"12345678"]},
     ],
 )
-def test_grpc_answers_that_do_not_fit_are_errors(tensor: dict[str, Any]) -> None:
+def test_invalid_grpc_responses_are_errors(tensor: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match="the server's response cannot be read") as caught:
         grpc_answer(**tensor)
     assert caught.value.status_name == "internal"
@@ -135,14 +183,14 @@ def test_grpc_answers_that_do_not_fit_are_errors(tensor: dict[str, Any]) -> None
         (output(size=None, datatype="INT32", data=[10**400]), b""),
     ],
 )
-def test_http_answers_that_do_not_fit_are_errors(said: object, raw: bytes) -> None:
+def test_invalid_http_responses_are_errors(said: object, raw: bytes) -> None:
     with pytest.raises(RequestError, match="the server's response cannot be read") as caught:
         http_answer(said, raw)
     assert caught.value.status_name == "internal"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_what_is_not_compressed_as_it_says_is_an_error(encoding: str) -> None:
+def test_a_wrong_content_encoding_is_an_error(encoding: str) -> None:
     with pytest.raises(RequestError, match="cannot be read"):
         http_answer(output(), b"1234", **{"content-encoding": encoding})
 
@@ -184,14 +232,14 @@ def test_metadata_is_read() -> None:
         {"shape": [1.0]},
     ],
 )
-def test_metadata_that_cannot_be_is_an_error(change: dict[str, Any]) -> None:
+def test_impossible_metadata_is_an_error(change: dict[str, Any]) -> None:
     said = {"inputs": [{**METADATA["inputs"][0], **change}]}  # type: ignore[dict-item]
     with pytest.raises(RequestError) as caught:
         http_metadata(said)
     assert caught.value.status_name in ("internal", "unavailable")
 
 
-def test_two_tensors_of_one_name_cannot_be() -> None:
+def test_two_tensors_of_one_name_are_an_error() -> None:
     with pytest.raises(RequestError, match="a tensor 'x' of model 'm' of type"):
         http_metadata({"inputs": METADATA["inputs"] * 2})
 
@@ -206,7 +254,7 @@ def test_two_tensors_of_one_name_cannot_be() -> None:
     ],
 )
 @pytest.mark.parametrize("said", [b"", b"<html>", b"3", b"[3]", b'"x"', b"\xff"])
-def test_what_is_no_json_of_triton_is_an_error(
+def test_other_json_than_tritons_is_an_error(
     question: Callable[[HttpProtocol], Operation[Any]], said: bytes
 ) -> None:
     with pytest.raises(RequestError):
