@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from endcap.dali.package_files import find_sources
+from endcap.dali.installation import find_sources
 
 BUILD = """
 import sys

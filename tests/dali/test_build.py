@@ -17,11 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from elf_facts import read_elf
 
-from endcap.dali import DaliError, build, built_for, cuda_headers, installation
+from endcap.dali import DaliError, build, built_for, compiler, installation
 from endcap.dali.building import build_from
 from endcap.dali.cache import cache_folder, cached_library
 from endcap.dali.compiler import find_compiler
-from endcap.dali.package_files import CORE_NAME, LIBRARY_NAME, find_sources
+from endcap.dali.installation import CORE_NAME, LIBRARY_NAME, find_sources
 
 COMPILER = find_compiler()[0]
 
@@ -201,19 +201,19 @@ def test_cuda_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     include = tmp_path / "include"
     write_headers(include, "cuda_runtime.h", "crt/host_config.h")
-    assert include not in cuda_headers.find_cuda_headers()  # one of them is not there
+    assert include not in compiler.find_cuda_headers()  # one of them is not there
     write_headers(include, "cccl/nv/target")
-    assert cuda_headers.find_cuda_headers() == [include, include / "cccl"]
+    assert compiler.find_cuda_headers() == [include, include / "cccl"]
 
 
 def test_no_cuda_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(cuda_headers, "_SYSTEM", (tmp_path,))
+    monkeypatch.setattr(compiler, "_SYSTEM_CUDA", (tmp_path,))
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(DaliError, match=re.escape(f"(searched {tmp_path})")) as caught:
-        cuda_headers.find_cuda_headers()
+        compiler.find_cuda_headers()
     assert "`pip install nvidia-cuda-runtime nvidia-cuda-crt" in str(caught.value)
 
 
@@ -227,9 +227,9 @@ def test_the_cuda_headers_of_python_packages(
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(cuda_headers, "_SYSTEM", ())
+    monkeypatch.setattr(compiler, "_SYSTEM_CUDA", ())
     monkeypatch.setattr(sys, "path", [str(tmp_path / "hides"), str(tmp_path / "packages")])
-    assert cuda_headers.find_cuda_headers() == [tmp_path / "packages/nvidia/cu13/include"]
+    assert compiler.find_cuda_headers() == [tmp_path / "packages/nvidia/cu13/include"]
 
 
 @pytest.mark.parametrize("version", ["1.40.0", "1.52.9", "0.31"])

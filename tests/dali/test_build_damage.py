@@ -83,7 +83,7 @@ def test_a_compiler_that_says_nothing(tmp_path: Path, sources: Path, end: str, h
         tmp_path / "silent",
         f'case "$*" in *-fsyntax-only*) exec {COMPILER} "$@";; esac\n{end}',
     )
-    with pytest.raises(DaliError, match=f"ended (with|by) {how} and without a word: .*TMPDIR"):
+    with pytest.raises(DaliError, match=f"ended (with|by) {how} and without output: .*TMPDIR"):
         build_from(sources, compiler=silent)
 
 
@@ -101,7 +101,7 @@ def test_a_copy_that_finds_no_room_names_its_place(tmp_path: Path, dali_operator
     code = """
 import resource, sys
 from pathlib import Path
-from endcap.dali.copying import copy_with_neighbours
+from endcap.dali.building import copy_with_neighbours
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     copy_with_neighbours(Path(sys.argv[1]), Path(sys.argv[2]))

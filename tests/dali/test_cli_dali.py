@@ -18,7 +18,7 @@ from doctor_world import doctor
 from endcap.dali import built_for, installation
 from endcap.dali.cache import cached_library
 from endcap.dali.compiler import find_compiler
-from endcap.dali.package_files import LIBRARY_NAME
+from endcap.dali.installation import LIBRARY_NAME
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from endcap.dali import compiling
+from endcap.dali import compiler
 
 
 class SignalError(Exception):
@@ -42,8 +42,8 @@ def test_a_compiler_is_ended_though_the_signal_comes_while_it_starts(
             started.append(self)
             os.kill(os.getpid(), raising_signal)
 
-    monkeypatch.setattr(compiling.subprocess, "Popen", SignalledPopen)
+    monkeypatch.setattr(compiler.subprocess, "Popen", SignalledPopen)
     command = (["sleep", "60"], tmp_path / "log")
     with pytest.raises(SignalError):
-        compiling.run_all([command], jobs=1, kept_log=tmp_path / "kept", done=lambda: None)
+        compiler.run_all([command], jobs=1, kept_log=tmp_path / "kept", done=lambda: None)
     assert [process.returncode for process in started] == [-signal.SIGKILL]

@@ -13,7 +13,7 @@ from dali_builds import response_of, start_python
 import endcap.dali
 from endcap.dali import DaliError
 from endcap.dali.compiler import find_compiler
-from endcap.dali.package_files import CORE_NAME, LIBRARY_NAME
+from endcap.dali.installation import CORE_NAME, LIBRARY_NAME
 
 LOAD = """
 import sys

@@ -1,7 +1,7 @@
 """DALI: endcap's stages as its operators, ``fn.endcap.*``, and pipelines made of them."""
 
 from endcap.dali.building import BuiltLibrary, build
-from endcap.dali.errors import DaliError
+from endcap.dali.installation import DaliError
 from endcap.dali.loading import load
 from endcap.dali.pipelines import (
     detection_postprocess,

@@ -1,9 +1,10 @@
-"""Builds the library of DALI operators for the DALI that is installed."""
+"""Build of the library of DALI operators for the DALI that is installed."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +12,17 @@ from pathlib import Path
 
 from endcap._system.scratch import scratch_folder
 from endcap._system.stages import Stages, silent
+from endcap._system.written_file import whole_file
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.cache import cached_library, check_place, only_builder
-from endcap.dali.compiler import find_compiler
-from endcap.dali.compiling import run_all
-from endcap.dali.copying import copy_with_neighbours, replace_file
-from endcap.dali.cuda_headers import find_cuda_headers
-from endcap.dali.installation import DaliInstallation, find_dali
-from endcap.dali.package_files import (
+from endcap.dali.compiler import find_compiler, find_cuda_headers, run_all
+from endcap.dali.installation import (
     LIBRARY_NAME,
+    NEIGHBOUR_NAMES,
+    DaliInstallation,
     find_core,
+    find_dali,
     find_include_folder,
     find_sources,
 )
@@ -109,7 +110,7 @@ def build_from(
         with scratch_folder("dali-build") as scratch:
             made = _compile(command, sources, [*includes, *_defined(dali, goal)], dali, scratch,
                             library.parent / _LOG_NAME, stages)  # fmt: skip
-            replace_file(made, library)
+            _replace_file(made, library)
     return BuiltLibrary(path=library, seconds=time.monotonic() - began, cached=False)
 
 
@@ -122,7 +123,7 @@ def _compile(
     log: Path,
     stages: Stages,
 ) -> Path:
-    """Compile and links in the folder `scratch`; what fails leaves its output at `log`."""
+    """Compile and link in the folder `scratch`; a command that fails leaves its output at `log`."""
     units = _write_units(sources, scratch)
     compilations = [
         ([*command, *_FLAGS, *flags, "-c", str(unit), "-o", str(unit.with_suffix(".o"))],
@@ -152,7 +153,10 @@ def _write_units(sources: Path, scratch: Path) -> list[Path]:
 
 
 def _system(*folders: Path) -> list[str]:
-    """Include folders of others, whose warnings are not ours; the system's own is there anyway."""
+    """Return options for include folders of others, whose warnings are not ours.
+
+    The system's own folder is searched anyway.
+    """
     found = [str(folder) for folder in folders if folder != Path("/usr/include")]
     return [word for folder in found for word in ("-isystem", folder)]
 
@@ -181,3 +185,22 @@ def _linked(dali: DaliInstallation) -> list[str]:
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0))
+
+
+def copy_with_neighbours(library: Path, folder: Path) -> Path:
+    """Copy the operators' library and those that it needs into a folder; return the copy."""
+    folder.mkdir(parents=True, exist_ok=True)
+    core = find_core()
+    for name in NEIGHBOUR_NAMES:
+        if (core.parent / name).is_file():
+            _replace_file(core.parent / name, folder / name)
+    _replace_file(library, folder / LIBRARY_NAME)
+    return folder / LIBRARY_NAME
+
+
+def _replace_file(source: Path, target: Path) -> None:
+    """Copy a file into the place of another in one step: a process may be opening that one."""
+    if target.is_symlink():  # is replaced, too, and never followed
+        target.unlink()
+    with whole_file(target, follow_links=False, mode=0o755) as copy, source.open("rb") as original:
+        shutil.copyfileobj(original, copy)

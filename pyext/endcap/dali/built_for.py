@@ -1,4 +1,4 @@
-"""What a library of operators was built for: DALI's C++ interface belongs to one build of it."""
+"""Builds of DALI and endcap that a library of operators goes with, as written in the library."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap._version import __version__
-from endcap.dali.errors import DaliError
-from endcap.dali.installation import DaliInstallation
-from endcap.dali.package_files import c_abi_of_header
+from endcap.dali.installation import DaliError, DaliInstallation, c_abi_of_header
 
 # Of an ELF file of 64 bits: where the table of sections begins, with which linkers end a file, how
 # long its rows are, and how many.
@@ -21,7 +19,7 @@ _WRITTEN = re.compile(rb"endcap_dali built for ([^\0;]*);([^\0;]*);([^\0;]*);([^
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltFor:
-    """The builds that a library goes with."""
+    """The builds that a library goes with: DALI's C++ interface belongs to one build of it."""
 
     dali: str
     dali_identity: str

@@ -1,4 +1,4 @@
-"""Where built libraries are kept: a folder for each DALI, endcap and set of sources."""
+"""Cache of built libraries: a folder for each DALI, endcap and set of sources."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from endcap._system.path_trust import find_untrusted
 from endcap._system.user_cache import make_cache_folder, only_writer, user_cache
 from endcap.dali.built_for import BuiltFor
-from endcap.dali.errors import DaliError
-from endcap.dali.package_files import (
+from endcap.dali.installation import (
     LIBRARY_NAME,
+    DaliError,
     find_core,
     find_include_folder,
     find_sources,
@@ -29,6 +29,7 @@ def cached_library(built_for: BuiltFor, sources: Path | None = None) -> Path:
     """Return the file that a library for these builds has here, whether it is there or not.
 
     Args:
+        built_for: The builds.
         sources: The folder of the operators' sources; None is the package's. What is in the files
             counts, and where the core is, which the library finds by its path.
     """

@@ -1,14 +1,23 @@
-"""The C++ compiler of this machine."""
+"""C++ compiler and CUDA headers of this machine, and the compilation of several files at once."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO
 
 from endcap._system.scratch import scratch_folder
-from endcap.dali.errors import DaliError
+from endcap._system.written_file import open_anew
+from endcap.dali.installation import DaliError
 
 _USUAL = ("g++", "clang++", "c++")
 _INSTALL = "install one (Debian, Ubuntu: `apt install g++`), or name one with --compiler"
@@ -23,6 +32,12 @@ constexpr T First(std::span<const T> values) { return values.front(); }
 constexpr int kValues[] = {1};
 static_assert(First<int>(kValues) == std::bit_cast<int>(1u));
 """
+
+# Each is in another of NVIDIA's packages for Python; a toolkit has them all.
+_CUDA_HEADERS = (Path("cuda_runtime.h"), Path("crt/host_config.h"), Path("nv/target"))
+_SYSTEM_CUDA = (Path("/usr/local/cuda/include"), Path("/usr/include"))
+
+_POLL_S = 0.05
 
 
 def find_compiler(given: str | None = None) -> list[str]:
@@ -82,3 +97,132 @@ def _command(given: str | None) -> list[str]:
         if program := shutil.which(usual):
             return [program]
     raise DaliError(f"no C++ compiler is found (searched {', '.join(_USUAL)}); {_INSTALL}")
+
+
+def find_cuda_headers() -> list[Path]:
+    """Return the folders that have them all; raise DaliError where there are none.
+
+    They are looked for where CUDA_HOME or CUDA_PATH says, where nvcc is, in /usr/local/cuda and
+    /usr/include, and in NVIDIA's packages for Python.
+    """
+    places = list(dict.fromkeys(_places()))
+    for place in places:
+        folders = [place, place / "cccl"]  # the second one is where CUDA 13 keeps some
+        if all(any((folder / name).is_file() for folder in folders) for name in _CUDA_HEADERS):
+            return [folder for folder in folders if folder.is_dir()]
+    raise DaliError(
+        f"the headers of the CUDA runtime are not found (searched {', '.join(map(str, places))}); "
+        "install them with `pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl`, or "
+        "set CUDA_HOME to a CUDA toolkit"
+    )
+
+
+def _places() -> Iterator[Path]:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if home := os.environ.get(variable):
+            yield Path(home) / "include"
+    if nvcc := shutil.which("nvcc"):
+        yield Path(nvcc).resolve().parents[1] / "include"
+    yield from _SYSTEM_CUDA
+    # Each folder by itself: where one has nvidia/__init__.py, `import nvidia` sees no other.
+    for folder in sys.path:
+        yield from sorted((Path(folder) / "nvidia").glob("cu[0-9]*/include"), reverse=True)
+
+
+class _Command:
+    """One running compiler; what it writes goes into a file."""
+
+    def __init__(self, words: Sequence[str], log: Path) -> None:
+        self.words = words
+        self.log = log
+        with log.open("wb") as stream:
+            self.process = _start(words, stream, log.parent)
+
+    def succeeded(self, kept_log: Path) -> bool:
+        """Return whether it has ended well, False while it runs; DaliError where it failed."""
+        code = self.process.poll()
+        if code:
+            output = self.log.read_bytes()
+            if not output.strip():
+                raise DaliError(_silent(self.words[0], code, self.log.parent))
+            with open_anew(kept_log) as kept:
+                kept.write(output)
+            reason = first_error(output.decode(errors="replace"))
+            raise DaliError(
+                f"the DALI operators do not compile: {reason}; {kept_log} has all of it, and "
+                "--compiler names another compiler"
+            )
+        return code is not None
+
+    def stop(self) -> None:
+        """End it, where it still runs, with what it has started: g++ is only a driver."""
+        if self.process.returncode is None:  # not waited for, so that the group is still its own
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def run_all(
+    commands: Sequence[tuple[Sequence[str], Path]],
+    *,
+    jobs: int,
+    kept_log: Path,
+    done: Callable[[], None],
+) -> None:
+    """Run commands; the first one that fails, or any other exception, ends the others.
+
+    Args:
+        commands: Each with the file that its output is written to.
+        jobs: How many run at once.
+        kept_log: Gets the output of a command that fails.
+        done: Is called after each command.
+
+    Raises:
+        DaliError: A command has failed.
+    """
+    waiting = list(reversed(commands))
+    running: list[_Command] = []
+    # Signals raise in the main thread alone: what another one starts is always in `running`.
+    with _all_ended(running), ThreadPoolExecutor(1) as starter:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                starter.submit(lambda: running.append(_Command(*waiting.pop()))).result()
+            for command in [each for each in running if each.succeeded(kept_log)]:
+                running.remove(command)
+                done()
+            time.sleep(_POLL_S if running else 0)
+
+
+@contextlib.contextmanager
+def _all_ended(running: list[_Command]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for command in running:
+            command.stop()
+
+
+def _silent(compiler: str, code: int, folder: Path) -> str:
+    """Return the message for a compiler that failed without output."""
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return (
+        f"the compiler {compiler} {how} and without output: perhaps the disk of {folder} is full "
+        "(TMPDIR names another one), or the memory"
+    )
+
+
+def _start(words: Sequence[str], output: IO[bytes], temporary: Path) -> subprocess.Popen[bytes]:
+    """Start a compiler as the leader of a process group, with a folder for temporary files."""
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(temporary)},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise DaliError(
+            f"the compiler {words[0]} cannot be run ({error.strerror}); name another one with "
+            "--compiler"
+        ) from error

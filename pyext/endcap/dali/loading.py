@@ -1,4 +1,4 @@
-"""Loads the library of operators into this process's DALI."""
+"""Loading of the library of operators into this process's DALI."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from pathlib import Path
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.cache import cached_library, check_place
-from endcap.dali.errors import DaliError
-from endcap.dali.installation import find_dali
-from endcap.dali.package_files import CORE_NAME, LIBRARY_NAME, find_core, find_packaged
+from endcap.dali.installation import (
+    CORE_NAME,
+    LIBRARY_NAME,
+    DaliError,
+    find_core,
+    find_dali,
+    find_packaged,
+)
 
 LIBRARY_VARIABLE = "ENDCAP_DALI_LIBRARY"
 

@@ -7,16 +7,45 @@ DALI's own arguments, of which ``batch_size``, ``num_threads`` and ``device_id``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from endcap import _core
-from endcap._text import to_parameters
-from endcap.dali.letterbox import Letterbox
+from endcap.parameters import to_parameters
+from endcap.dali.installation import find_dali
 from endcap.dali.loading import load
-from endcap.dali.pipeline_arguments import operator_pipeline
 from endcap.errors import InvalidArgumentError
+
+_Graph = TypeVar("_Graph", bound=Callable[..., Any])
+
+
+def operator_pipeline(graph: _Graph) -> _Graph:
+    """Make a function that defines a graph one that returns a pipeline, as `pipeline_def` does.
+
+    DALI's own decorator does not allow a graph to pass arguments on to an operator.
+
+    Keyword arguments of DALI's Pipeline, such as ``batch_size``, go there; all others go to the
+    graph. Without a DALI that fits DaliError is raised.
+    """
+
+    @functools.wraps(graph)
+    def create(*args: Any, **arguments: Any) -> Any:
+        find_dali()
+        from nvidia.dali import Pipeline, pipeline_def
+
+        known = inspect.signature(Pipeline.__init__).parameters
+        of_pipeline = {name: arguments.pop(name) for name in [*arguments] if name in known}
+
+        def define() -> Any:
+            return graph(*args, **arguments)
+
+        return pipeline_def(**of_pipeline)(define)()
+
+    create._is_pipeline_def = True  # type: ignore[attr-defined]  # DALI's autoserialize asks
+    return create  # type: ignore[return-value]
 
 
 @operator_pipeline
@@ -104,7 +133,9 @@ def detection_preprocess_dali_only(
         upscale: whether images may be enlarged.
         layout: ``nchw`` or ``nhwc``.
         dtype: of the images, by default ``types.FLOAT``.
-        scale, mean, std: y = (x * scale - mean) / std; one number or one for each channel.
+        scale: of y = (x * scale - mean) / std.
+        mean: as above; one number or one for each channel.
+        std: as above; one number or one for each channel.
 
     The library of endcap's operators is not needed.
 
@@ -212,6 +243,96 @@ def _per_channel(values: float | Sequence[float]) -> list[float]:
 
 
 def _of_core(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters without those that only DALI's operator has."""
+    """Return the parameters without those that only DALI's operator has."""
     of_operator = ("output_status", "name", "seed", "preserve", "bytes_per_sample_hint")
     return {name: value for name, value in parameters.items() if name not in of_operator}
+
+
+class Letterbox:
+    """A letterbox of DALI's own operators: endcap's placement, in DALI's arithmetic.
+
+    It is computed for each sample from the header of its file.
+    """
+
+    def __init__(self, encoded: Any, size: int | Sequence[int], *, upscale: bool) -> None:
+        """Compute the placement.
+
+        Args:
+            encoded: uint8 [bytes].
+            size: Height and width, or one number for both.
+            upscale: Whether images may be enlarged.
+        """
+        from nvidia.dali import fn, math, types
+
+        height, width = (size, size) if isinstance(size, int) else size
+        self._size = [int(height), int(width)]
+        # In doubles, as endcap computes it: sizes are rounded at their exact halves.
+        shape = fn.cast(fn.peek_image_shape(encoded), dtype=types.FLOAT64)
+        self._image_h, self._image_w = shape[0], shape[1]
+        ratio = math.min(height / self._image_h, width / self._image_w)
+        if not upscale:
+            ratio = math.min(ratio, 1.0)
+        self._resized_h = math.clamp(_round_half_even(self._image_h * ratio), 1.0, float(height))
+        self._resized_w = math.clamp(_round_half_even(self._image_w * ratio), 1.0, float(width))
+        # An odd pixel of padding goes to the right and to the bottom.
+        self._pad_x = math.floor((width - self._resized_w) / 2)
+        self._pad_y = math.floor((height - self._resized_h) / 2)
+
+    def resize(self, images: Any) -> Any:
+        """Return images that are uint8 HWC in the size that they have in the letterbox."""
+        from nvidia.dali import fn, types
+
+        return fn.resize(
+            images,
+            resize_x=fn.cast(self._resized_w, dtype=types.FLOAT),
+            resize_y=fn.cast(self._resized_h, dtype=types.FLOAT),
+            # Whole pixels are whole pixels: else a fraction of one more is resized.
+            subpixel_scale=False,
+            interp_type=types.INTERP_LINEAR,
+            antialias=False,
+        )
+
+    def pad_and_normalize(
+        self,
+        resized: Any,
+        pad_value: float,
+        scale: float,
+        mean: list[float],
+        std: list[float],
+        **of_dali: Any,
+    ) -> Any:
+        """Return what `resize` gave in the middle of the letterbox, (x * scale - mean) / std.
+
+        In one operator: with the padding in one of its own, images would be written once more.
+        """
+        from nvidia.dali import fn
+
+        return fn.crop_mirror_normalize(
+            resized,
+            crop=self._size,
+            rounding="truncate",  # as the geometry: an odd pixel of padding goes behind
+            out_of_bounds_policy="pad",
+            fill_values=[(pad_value * scale - m) / s for m, s in zip(mean, std, strict=True)],
+            mean=[value / scale for value in mean],
+            std=[value / scale for value in std],
+            **of_dali,
+        )
+
+    def geometry(self) -> Any:
+        """Return float32 [8], as endcap's; orientation is 1."""
+        from nvidia.dali import fn, types
+
+        scales = [self._resized_w / self._image_w, self._resized_h / self._image_h]
+        pads = [self._pad_x, self._pad_y]
+        nothing = self._image_w * 0.0
+        known = [*scales, *pads, self._image_w, self._image_h, nothing + 1.0, nothing]
+        return fn.cast(fn.stack(*known), dtype=types.FLOAT)
+
+
+def _round_half_even(number: Any) -> Any:
+    """Return numbers of at least 0 rounded, exact halves to the even neighbour."""
+    from nvidia.dali import math
+
+    up = math.floor(number + 0.5)
+    odd = up - 2 * math.floor(up / 2)
+    return up - odd * (up - number == 0.5)

@@ -1,4 +1,4 @@
-"""What of DALI and its operators is here."""
+"""Report of the installed DALI and operators, for `endcap dali info`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from endcap.dali.compiler import find_compiler, version_of
-from endcap.dali.cuda_headers import find_cuda_headers
-from endcap.dali.installation import find_dali
+from endcap.dali.compiler import find_compiler, find_cuda_headers, version_of
+from endcap.dali.installation import find_core, find_dali, find_sources
 from endcap.dali.loading import load
-from endcap.dali.package_files import find_core, find_sources
 from endcap.errors import EndcapError
 
 
@@ -24,7 +22,7 @@ class Part:
 
 
 def look() -> tuple[Part, ...]:
-    """Look at DALI, loads the operators, and look at what building them takes."""
+    """Look at DALI, load the operators, and look for what building them takes."""
     return (
         _look("DALI", _dali),
         _look("operators", lambda: str(load())),
