@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endcap._system.pip import in_one_line
+from endcap._system.python_process import in_one_line
 from endcap._system.stages import Stages, silent
 from endcap.environment.archive import unpack
 from endcap.environment.errors import ExecutionEnvironmentError

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
-from endcap._system.pip import in_one_line
+from endcap._system.python_process import in_one_line, worker_command
 from endcap._system.stages import Stages
-from endcap._system.worker_command import worker_command
 from endcap.environment.errors import ExecutionEnvironmentError, import_tool
 from endcap.environment.options import NumpyLimit, PackOptions
 from endcap.errors import EndcapError, InvalidArgumentError, Status

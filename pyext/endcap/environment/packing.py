@@ -11,7 +11,13 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._system.pip import PipError, environment_for_pip, in_one_line, pip_command, pip_errors
+from endcap._system.python_process import (
+    PipError,
+    environment_for_pip,
+    in_one_line,
+    pip_command,
+    pip_errors,
+)
 from endcap._system.stages import Stages, silent
 from endcap.environment.checking import CheckedEnvironment, check_archive, check_numpy
 from endcap.environment.conda import install_conda_packages, without_secrets

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from endcap._system.python_process import worker_command
 from endcap._system.scratch import scratch_folder
-from endcap._system.worker_command import worker_command
 from endcap.errors import InvalidArgumentError
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import endcap
-from endcap._system.pip import PipError, environment_for_pip, pip_command, pip_errors
+from endcap._system.python_process import PipError, environment_for_pip, pip_command, pip_errors
 from endcap._system.stages import Progress, Stages, no_progress
 from endcap.server.cache import cache_folder, find_entry, full_disk, make_entry
 from endcap.server.python_stub import PYTHON_VERSION

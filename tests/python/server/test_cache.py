@@ -17,8 +17,8 @@ from doctor_world import SITE_PACKAGES, World, in_own_mounts
 from echo_model import write_model
 from typer.testing import CliRunner
 
-from endcap._system import pip as _pip
-from endcap._system.pip import PipError, environment_for_pip, pip_command
+from endcap._system import python_process
+from endcap._system.python_process import PipError, environment_for_pip, pip_command
 from endcap._system.stages import silent
 from endcap.cli.app import app
 from endcap.server import (
@@ -288,7 +288,8 @@ def test_a_wheelhouse_without_the_wheel(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_python_without_pip_runs_that_of_ensurepip(tmp_path: Path) -> None:
     world = World(tmp_path / "world", without=["pip", "pip-*"])
     program = (
-        "import subprocess\nfrom endcap._system.pip import environment_for_pip, pip_command\n"
+        "import subprocess\n"
+        "from endcap._system.python_process import environment_for_pip, pip_command\n"
         "subprocess.run([*pip_command(), '--version'], env=environment_for_pip(), check=True)\n"
     )
     done = subprocess.run(
@@ -299,8 +300,8 @@ def test_a_python_without_pip_runs_that_of_ensurepip(tmp_path: Path) -> None:
 
 
 def test_a_python_without_any_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pip.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(PipError, match=r"has no pip; type `.* -m ensurepip`, or `apt-get"):
+    monkeypatch.setattr(python_process.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(PipError, match=r"has no pip; run `.* -m ensurepip`, or `apt-get"):
         pip_command()
     with pytest.raises(ServerError, match=r"the Triton server .*cannot be installed: .*has no pip"):
         install_private_server()

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import endcap
-from endcap._system.worker_command import worker_command
+from endcap._system.python_process import worker_command
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject
 from endcap.triton.installation import gpu_count

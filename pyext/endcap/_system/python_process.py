@@ -1,4 +1,4 @@
-"""pip of the Python that runs endcap: its command, its settings and its error messages."""
+"""Processes of the Python that runs endcap: workers of endcap, and pip."""
 
 from __future__ import annotations
 
@@ -11,14 +11,34 @@ from pathlib import Path
 
 from endcap.errors import EndcapError
 
-_KEPT = {
+# `-m` and `-c` look for every module in the folder that they are called in first: before the path
+# is set, only what is compiled into Python may be imported.
+_START = """
+import sys
+name, sys.path[:] = sys.argv[1], sys.argv[2:]
+import importlib
+importlib.import_module(name).main()
+"""
+_KEPT_SETTINGS = {
     "index-url", "extra-index-url", "no-index", "find-links", "trusted-host", "keyring-provider",
     "proxy", "cert", "client-cert", "cache-dir", "no-cache-dir", "retries", "resume-retries",
     "timeout", "default-timeout",
 }  # fmt: skip
-_SECTIONS = ("global", "install", ":env:")  # a later one is in force before an earlier one
-_FOREIGN = {"PYTHONPATH", "PYTHONHOME"}  # of the Python that pip installs for, too
-_ERROR = "error: "  # how lines begin that tell why pip fails
+_SECTIONS = ("global", "install", ":env:")  # later ones override earlier ones
+# They would change the Python that pip installs for, too.
+_PYTHON_VARIABLES = {"PYTHONPATH", "PYTHONHOME"}
+_ERROR = "error: "  # the prefix of pip's error messages
+
+
+def worker_command(module: str) -> list[str]:
+    """Return the command that calls `main` of a module with this process' Python and packages."""
+    return [sys.executable, "-c", _START, module, *_module_folders()]
+
+
+def _module_folders() -> list[str]:
+    """Return the search path of this process without the folder it was started in."""
+    has_start_folder = sys.path[0] in ("", os.getcwd())
+    return [*sys.path[has_start_folder:], str(Path(__file__).parents[2])]
 
 
 class PipError(EndcapError, RuntimeError):
@@ -42,15 +62,15 @@ def pip_command() -> list[str]:
         for wheel in sorted(Path(folder).glob("_bundled/pip-*.whl")):
             return [*python, str(wheel / "pip")]
     raise PipError(
-        f"{sys.executable} has no pip; type `{sys.executable} -m ensurepip`, or `apt-get install "
+        f"{sys.executable} has no pip; run `{sys.executable} -m ensurepip`, or `apt-get install "
         "python3-pip` for the system's Python, or `uv pip install pip` for an environment of uv"
     )
 
 
 def environment_for_pip() -> dict[str, str]:
-    """Return the variables in which pip is to run: no file of settings is read then.
+    """Return the environment of pip's process, in which it reads no configuration file.
 
-    They say where packages come from, and nothing of where they go.
+    The user's settings of sources are kept, those of targets are not.
 
     Raises:
         PipError: pip cannot read its settings, or is not there.
@@ -58,7 +78,7 @@ def environment_for_pip() -> dict[str, str]:
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in _FOREIGN and not name.startswith("PIP_")
+        if name not in _PYTHON_VARIABLES and not name.startswith("PIP_")
     }
     environment.update(_kept_settings())
     return {**environment, "PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
@@ -82,18 +102,18 @@ def in_one_line(text: str) -> str:
 
 
 def _kept_settings() -> dict[str, str]:
-    found: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
+    values: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
     for line in _list_settings().splitlines():
         key, _, value = line.partition("=")
         section, _, name = key.rpartition(".")
-        if section in found and name in _KEPT:
+        if section in values and name in _KEPT_SETTINGS:
             variable = f"PIP_{name.upper().replace('-', '_')}"
-            found[section][variable] = str(ast.literal_eval(value))
-    return {name: value for section in _SECTIONS for name, value in found[section].items()}
+            values[section][variable] = str(ast.literal_eval(value))
+    return {name: value for section in _SECTIONS for name, value in values[section].items()}
 
 
 def _list_settings() -> str:
-    # They may ask for quiet, which silences the list as well.
+    # `quiet` in the settings would silence the list as well.
     environment = {**os.environ, "PIP_QUIET": "0", "PIP_VERBOSE": "0"}
     command = [*pip_command(), "config", "list"]
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
