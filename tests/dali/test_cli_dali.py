@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_one_sentence, endcap
+from cli_runs import assert_error_message, endcap
 from dali_builds import write_compiler
 from doctor_world import doctor
 
@@ -49,12 +49,12 @@ def test_the_output_is_a_folder_of_libraries(tmp_path: Path, own_cache: Path) ->
 
 def test_an_output_that_cannot_be_written(tmp_path: Path, own_cache: Path) -> None:
     (tmp_path / "file").touch()
-    assert_one_sentence(endcap("dali", "build", "-o", tmp_path / "file"), str(tmp_path / "file"))
+    assert_error_message(endcap("dali", "build", "-o", tmp_path / "file"), str(tmp_path / "file"))
 
 
 def test_a_compiler_that_is_not_there(empty_cache: Path) -> None:
     result = endcap("dali", "build", "--compiler", "absent")
-    assert_one_sentence(result, "--compiler is absent, which is no program that can be run")
+    assert_error_message(result, "--compiler is absent, which is no program that can be run")
 
 
 def test_an_interrupt_ends_the_compilers(tmp_path: Path, empty_cache: Path) -> None:

@@ -22,7 +22,7 @@ def endcap(*arguments: object, columns: int = 80) -> Result:
 
 
 @contextlib.contextmanager
-def answering_server(folder: Path) -> Iterator[dict[str, str]]:
+def model_server(folder: Path) -> Iterator[dict[str, str]]:
     """Serve the responding model from a repository in `folder`; give its addresses by protocol."""
     repository = write_model(folder, "detect", CONFIG, MODEL)
     settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
@@ -42,7 +42,7 @@ def write_pictures(folder: Path) -> Path:
     return folder
 
 
-def assert_one_sentence(result: Result, *parts: str, exit_code: int = 2) -> None:
+def assert_error_message(result: Result, *parts: str, exit_code: int = 2) -> None:
     assert result.exit_code == exit_code, result.output
     assert result.stdout == ""
     assert result.stderr.startswith("endcap: ")

@@ -1,4 +1,4 @@
-"""endcap load and the pipelines of endcap infer, on the shipped ensemble."""
+"""endcap load and the options of endcap infer, on the shipped ensemble."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def plain(server: TritonServer) -> Any:
 
 
 @pytest.mark.parametrize("pipeline", INFER_OPTIONS)
-def test_infer_answers_the_same_on_every_pipeline(
+def test_infer_has_the_same_results_with_all_options(
     server: TritonServer, plain: Any, pipeline: str
 ) -> None:
     options = INFER_OPTIONS[pipeline]
@@ -59,7 +59,7 @@ def test_infer_answers_the_same_on_every_pipeline(
 
 
 @pytest.mark.parametrize("pipeline", ["batches", "stream"])
-def test_a_bad_image_is_told_on_every_pipeline(
+def test_a_bad_image_is_an_error_with_all_options(
     server: TritonServer, plain: Any, pipeline: str, tmp_path: Path
 ) -> None:
     good = sorted(SAMPLE_FOLDER.glob("*.jpg"))[:2]
@@ -75,16 +75,16 @@ def test_load_agrees_with_itself_and_with_the_servers_metrics(server: TritonServ
     assert server.metrics_url is not None
     watch = Watch(server.grpc_url, server.metrics_url, ["detect"])
     watch.update()
-    told = run(
+    report = run(
         server, "load", "--concurrency", "1,3", "--duration", "1.5", "--warmup", "0.3",
     )  # fmt: skip
     seen = watch.update().interval
     assert seen is not None
     (model,) = seen.models
     assert model.requests_per_s is not None
-    sent = sum(level["requests"] for level in told["levels"])
+    sent = sum(level["requests"] for level in report["levels"])
     assert sent <= model.requests_per_s * seen.seconds < 2 * sent + 20  # and those of the warm-up
-    for level in told["levels"]:
+    for level in report["levels"]:
         latency = level["latency_ms"]
         assert latency["min"] <= latency["p50"] <= latency["p90"] <= latency["p99"]
         # Little's law: what is in flight is throughput by latency. Requests at the edges of the
@@ -104,20 +104,20 @@ def test_load_agrees_with_itself_and_with_the_servers_metrics(server: TritonServ
 
 
 @pytest.mark.parametrize("pipeline", LOAD_OPTIONS)
-def test_load_takes_every_pipeline(server: TritonServer, pipeline: str) -> None:
-    told = run(
+def test_load_works_with_all_options(server: TritonServer, pipeline: str) -> None:
+    report = run(
         server,
         *("load", "--concurrency", "2", "--duration", "0.5", "--warmup", "0.2"),
         *LOAD_OPTIONS[pipeline],
     )
-    (level,) = told["levels"]
+    (level,) = report["levels"]
     assert level["failures"] == {}
     assert level["images_per_s"] > 0
     models = [step["model"] for step in level["server_ms"]["steps"]]
     assert models == ["preprocess", "detector", "postprocess"]
 
 
-def test_load_tells_what_failed(server: TritonServer, tmp_path: Path) -> None:
+def test_load_reports_failures(server: TritonServer, tmp_path: Path) -> None:
     (tmp_path / "bad.jpg").write_bytes(b"no image")
     (level,) = run(
         server, "load", str(tmp_path / "bad.jpg"), "--concurrency", "1", "--duration", "0.3",

@@ -84,7 +84,7 @@ def test_once_by_the_command(server: RunningServer):
     assert done.stderr == ""
 
 
-def test_a_model_that_is_loaded_anew_is_told_and_goes_on(client, server: RunningServer):
+def test_a_model_that_is_loaded_again_is_a_restart(client, server: RunningServer):
     before = request_count(client, "pre_reloaded")
     infer(client, "pre_reloaded", {"encoded": strings([GOOD])})
     wait_for(lambda: request_count(client, "pre_reloaded") == before + 1)
@@ -103,14 +103,14 @@ def test_a_model_that_is_loaded_anew_is_told_and_goes_on(client, server: Running
     assert interval.totals.requests_per_s * interval.seconds == pytest.approx(1)
 
 
-def test_another_port_of_the_server_is_one_sentence(server: RunningServer):
+def test_another_port_of_the_server_is_an_error(server: RunningServer):
     for port in (server.ports.http, server.ports.grpc):
         problem = Watch(server.grpc, f"127.0.0.1:{port}", ()).update().problem
         assert problem is not None
         assert "port 8002" in problem
 
 
-def test_a_live_server_without_metrics_there_is_told(server: RunningServer, free_port: int):
+def test_a_live_server_without_metrics_gets_advice(server: RunningServer, free_port: int):
     for address in (server.grpc, f"http://{server.http}"):
         problem = Watch(address, f"127.0.0.1:{free_port}", ()).update().problem
         assert problem is not None

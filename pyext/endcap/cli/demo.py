@@ -201,5 +201,5 @@ def _problem(results: Sequence[ImageResult], latency: Latency | None) -> str | N
     if latency is not None and latency.failures:
         return f"when they were sent again, {describe_failures(latency.failures)}"
     if not any(result.predictions for result in results):
-        return f"nothing was found in any of {count(len(results), 'image')}"
+        return f"nothing was detected in any of {count(len(results), 'image')}"
     return None

@@ -41,7 +41,7 @@ _STYLES = {
 }
 _MARK = 9  # columns of the severity and of the title
 _TITLE = 19
-_NARROW = 60  # columns; below that what was found has a line of its own
+_NARROW = 60  # columns; below that a value has a line of its own
 _WORD = re.compile(r"(?:`[^`]*`|[^\s`])+|`")
 
 
@@ -121,7 +121,7 @@ def _print_report(findings: Iterator[Finding], verbose: bool) -> list[Finding]:
 
 
 def _lines(finding: Finding, width: int, verbose: bool) -> Iterator[Text]:
-    """Yield mark, title and what was found; below it what is wrong and what to do."""
+    """Yield severity, title and value; below them the problem and the remedy."""
     mark = f"{finding.severity.value:>{_MARK}}  "
     style = _STYLES[finding.severity]
     if width < _NARROW:
@@ -153,7 +153,7 @@ def _wrapped(text: str, width: int, indent: int) -> list[str]:
 
 
 def _folded(word: str, room: int) -> list[str]:
-    """Cut what is too long for a line, such as a path, behind slashes where it has any."""
+    """Split a word that is too long for a line, after slashes where it has any."""
     return re.findall(f".{{1,{room}}}(?:(?<=/)|$)|.{{1,{room}}}", word)
 
 

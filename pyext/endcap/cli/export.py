@@ -15,7 +15,7 @@ from endcap.detections import ROW_COLUMNS
 from endcap.drawing.draw import mask_fits
 from endcap.drawing.upright import oriented_size
 
-Size = tuple[int, int]  # width, height of an upright picture, in pixels
+Size = tuple[int, int]  # width, height of an image in pixels, in the orientation of its boxes
 
 CSV_COLUMNS = ("image", "status", *ROW_COLUMNS)
 # pycocotools takes an annotation of id 0 for none, and the ids of COCO's own classes start at 1.

@@ -31,7 +31,7 @@ def expand_images(arguments: Iterable[str], *, recursive: bool = False) -> list[
 
 def _expand(argument: str, recursive: bool) -> list[Path]:
     if not argument:
-        raise InvalidArgumentError("an image's name is empty: give a file, a folder or a pattern")
+        raise InvalidArgumentError("an image argument is empty: give a file, a folder or a pattern")
     path = Path(argument)
     if path.is_dir():
         return _jpegs_in(path, recursive)
@@ -39,28 +39,30 @@ def _expand(argument: str, recursive: bool) -> list[Path]:
         return [path]
     if path.exists():
         raise InvalidArgumentError(f"image {argument} is a pipe or a device: give a file")
-    found = sorted(p for p in map(Path, glob.glob(argument, recursive=True)) if p.is_file())
-    if not found:
-        raise InvalidArgumentError(f"image {argument} is not there, and as a pattern fits no file")
-    return found
+    matches = sorted(p for p in map(Path, glob.glob(argument, recursive=True)) if p.is_file())
+    if not matches:
+        raise InvalidArgumentError(
+            f"image {argument} does not exist, and as a pattern matches no file"
+        )
+    return matches
 
 
 def _jpegs_in(folder: Path, recursive: bool) -> list[Path]:
-    found: list[Path] = []
+    jpegs: list[Path] = []
     below = False
     for parent, folders, names in os.walk(folder, onerror=_raise):
-        found += (Path(parent, name) for name in names if name.lower().endswith(JPEG_SUFFIXES))
+        jpegs += (Path(parent, name) for name in names if name.lower().endswith(JPEG_SUFFIXES))
         if not recursive:
             below = bool(folders)
             break
-    found = sorted(path for path in found if path.is_file())
-    if not found:
-        advice = "; --recursive looks into the folders in it, too" if below else ""
+    jpegs = sorted(path for path in jpegs if path.is_file())
+    if not jpegs:
+        advice = "; --recursive includes its subfolders" if below else ""
         raise InvalidArgumentError(
-            f"folder {folder} holds no JPEG file (it has none that ends in "
+            f"folder {folder} holds no JPEG file (no file that ends in "
             f"{', '.join(JPEG_SUFFIXES)}){advice}"
         )
-    return found
+    return jpegs
 
 
 def _raise(error: OSError) -> NoReturn:
@@ -114,7 +116,7 @@ def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advi
         if target is not None:
             by = "" if path == target else f" by {target}"
             raise InvalidArgumentError(
-                f"{path}, which is to be read, would be overwritten{by}: {advice}"
+                f"{path}, which is an input, would be overwritten{by}: {advice}"
             )
 
 
@@ -140,6 +142,6 @@ def _entries(folder: Path) -> list[Path]:
 def _file_id(path: Path) -> FileId | None:
     """Return device and number of a file, None where there is none."""
     with contextlib.suppress(OSError):
-        found = os.stat(path)
-        return found.st_dev, found.st_ino
+        status = os.stat(path)
+        return status.st_dev, status.st_ino
     return None

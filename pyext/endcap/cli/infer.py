@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from endcap.triton.labels import read_labels
 from endcap.cli.compare import (
     ReferenceComparison,
     check_comparison,
@@ -57,6 +56,7 @@ from endcap.terminal.failure import (
     stopped_by_signals,
 )
 from endcap.terminal.progress import progress_bar
+from endcap.triton.labels import read_labels
 
 EXAMPLES = """
 **Examples**

@@ -168,7 +168,8 @@ def _read_levels(text: str) -> list[int]:
         levels = []
     if not levels or not all(1 <= level <= _MOST_CONCURRENT for level in levels):
         raise InvalidArgumentError(
-            f"concurrency {text!r} is no list of numbers from 1 to {_MOST_CONCURRENT}; write 1,4,16"
+            f"--concurrency {text!r} is not a list of numbers from 1 to {_MOST_CONCURRENT}; "
+            "write 1,4,16"
         )
     return levels
 
@@ -177,7 +178,7 @@ def _read(paths: Sequence[Path]) -> list[bytes]:
     size = sum(path.stat().st_size for path in paths)
     if size > _MOST_BYTES:
         raise InvalidArgumentError(
-            f"{count(len(paths), 'image')} of {size >> 20} MiB are too many to hold in memory; "
+            f"{count(len(paths), 'image')} of {size >> 20} MiB do not fit in memory; "
             f"give at most {_MOST_BYTES >> 20} MiB"
         )
     return [path.read_bytes() for path in paths]

@@ -46,10 +46,10 @@ class CompressionName(str, Enum):
 
 def byte_count(text: str) -> int:
     """Return the bytes of 16777216, 16M or 16MiB. Raises BadParameter for anything else."""
-    found = re.fullmatch(r"([1-9]\d{0,15}) ?(?:([KMG])(?:iB)?)?", text.strip(), re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"([1-9]\d{0,15}) ?(?:([KMG])(?:iB)?)?", text.strip(), re.IGNORECASE)
+    if match is None:
         raise typer.BadParameter(f"{text!r} is not a size; write 16777216, 16M or 16MiB")
-    return int(found[1]) * _UNITS[(found[2] or "").upper()]
+    return int(match[1]) * _UNITS[(match[2] or "").upper()]
 
 
 Url = Annotated[
@@ -62,7 +62,9 @@ Url = Annotated[
 Protocol = Annotated[
     ProtocolName | None,
     typer.Option(
-        help="Default: that of --url, else grpc.", show_default=False, rich_help_panel=SERVER_PANEL
+        help="Protocol of requests. Default: that of --url, else grpc.",
+        show_default=False,
+        rich_help_panel=SERVER_PANEL,
     ),
 ]
 Model = Annotated[str, typer.Option(help="Name of the ensemble.", rich_help_panel=SERVER_PANEL)]
@@ -179,7 +181,7 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise typer.BadParameter(f"--header {text!r} is not NAME:VALUE")
+        raise typer.BadParameter(f"--header {text!r} is not NAME:VALUE, such as X-Request-Id:7")
     return name.strip(), value.strip()
 
 
@@ -187,5 +189,5 @@ def check_region_bytes(region_bytes: int | None, *, is_shared: bool) -> None:
     """Raise InvalidArgumentError for --region-bytes without --shm."""
     if region_bytes is not None and not is_shared:
         raise InvalidArgumentError(
-            "--region-bytes is the size of shared memory; give --shm system or cuda with it"
+            "--region-bytes needs shared memory; give --shm system or --shm cuda, too"
         )

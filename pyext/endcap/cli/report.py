@@ -106,7 +106,14 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
         if result.predictions:
             lines += (one_line(_row(each, width)) for each in result.predictions)
         elif result.ok:
-            lines.append(_indented(Text("nothing found", style="dim")))
+            lines.append(
+                _indented(
+                    Text(
+                        "no detections" if result.task is Task.detection else "no classes",
+                        style="dim",
+                    )
+                )
+            )
         else:
             lines.append(failure_line(f"{result.status}: {result.error}"))
     return Group(*lines)

@@ -171,5 +171,5 @@ def _announce(server: TritonServer) -> None:
 
 def _known_vulnerabilities(server: ServerRelease) -> str:
     if server.release is None:
-        return "its known vulnerabilities cannot be told"
+        return "its known vulnerabilities are not known"
     return summarise(find_advisories(server.release))

@@ -129,10 +129,10 @@ def download(
 def path(verbose: Verbose = False) -> None:
     """Print the server that `endcap serve` would run; with --verbose its release and origin."""
     with report_errors(verbose=verbose):
-        found = locate_server()
+        server = locate_server()
         if verbose:
-            say(f"{read_release(found)} ({found.origin})")
-        _print(found.executable)
+            say(f"{read_release(server)} ({server.origin})")
+        _print(server.executable)
 
 
 @app.command("remove", epilog=REMOVE_EXAMPLES)
@@ -150,10 +150,10 @@ def remove(verbose: Verbose = False) -> None:
     raise typer.Exit(1 if used else 0)
 
 
-def _with_python_models(given: bool | None) -> bool:
-    """Return what is given, else whether there are packages for Python models."""
-    if given is not None:
-        return given
+def _with_python_models(requested: bool | None) -> bool:
+    """Return `requested`, else whether there are packages for Python models."""
+    if requested is not None:
+        return requested
     try:
         check_python()
     except ServerError as error:

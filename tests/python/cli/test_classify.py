@@ -1,4 +1,4 @@
-"""endcap infer of a classifier, against a real Triton server with known answers."""
+"""endcap infer of a classifier, against a real Triton server with known responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import classifying_model
 import numpy as np
 import pytest
-from cli_runs import PROTOCOLS, assert_one_sentence, endcap, write_pictures
+from cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
 from echo_model import write_echo_model, write_model
 from PIL import Image
 
@@ -31,7 +31,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     folder = tmp_path_factory.mktemp("models")
     config, code = classifying_model.CONFIG, classifying_model.MODEL
     write_model(folder, "classify", config + classifying_model.LABELS, code)
-    write_echo_model(folder)  # cannot be asked
+    write_echo_model(folder)  # has another task
     settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
     with TritonServer(folder, settings) as server:
         yield {"grpc": server.grpc_url, "http": server.http_url}
@@ -57,7 +57,7 @@ def test_json_has_classes(urls: dict[str, str], pictures: Path, protocol: str) -
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_client_tells_the_task(urls: dict[str, str], pictures: Path, protocol: str) -> None:
+def test_the_client_has_the_task(urls: dict[str, str], pictures: Path, protocol: str) -> None:
     with DetectionClient(urls[protocol], model="classify") as client:
         (result,) = client.detect([pictures / "b.jpg"])
     assert (client.task, result.task) == (Task.classification, Task.classification)
@@ -105,7 +105,7 @@ def test_coco_is_refused_and_a_file_stays_as_it_was(
     file = tmp_path / "report"
     file.write_text("from before")
     result = classify(urls["grpc"], pictures, "--coco", "--output", file)
-    assert_one_sentence(result, "model 'classify' is a classifier; give --json or --csv")
+    assert_error_message(result, "model 'classify' is a classifier; give --json or --csv")
     assert file.read_text() == "from before"
 
 
@@ -124,17 +124,15 @@ def test_the_best_class_stands_in_the_pictures_corner(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("asked", ["detect", "echo"])
-def test_the_only_model_that_can_be_asked_is_named(
-    urls: dict[str, str], pictures: Path, protocol: str, asked: str
+@pytest.mark.parametrize("model", ["detect", "echo"])
+def test_the_only_suitable_model_is_named(
+    urls: dict[str, str], pictures: Path, protocol: str, model: str
 ) -> None:
-    result = endcap("infer", pictures, "--url", urls[protocol], "--model", asked)
-    assert_one_sentence(result, f"'{asked}' ", "the server has classify: --model classify")
+    result = endcap("infer", pictures, "--url", urls[protocol], "--model", model)
+    assert_error_message(result, f"'{model}' ", "the server has classify: --model classify")
 
 
-def test_labels_that_are_broken_and_several_models_are_one_sentence_each(
-    pictures: Path, tmp_path: Path
-) -> None:
+def test_broken_labels_and_several_models_are_errors(pictures: Path, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     config, code = classifying_model.CONFIG, classifying_model.MODEL
     write_model(folder, "broken", config + classifying_model.BROKEN_LABELS, code)
@@ -144,13 +142,13 @@ def test_labels_that_are_broken_and_several_models_are_one_sentence_each(
     settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
     with TritonServer(folder, settings) as server:
         arguments = ["infer", pictures, "--url", server.grpc_url]
-        assert_one_sentence(
+        assert_error_message(
             endcap(*arguments, "--model", "broken"),
             "in the parameter labels of model 'broken', the labels begin with [",
         )
         named = endcap(*arguments, "--model", "broken", "--labels", names, "--json")
-        assert_one_sentence(endcap(*arguments), "--model (`model=` in Python): broken, classify")
-    assert named.exit_code == 0, "labels that are given are not asked for"
+        assert_error_message(endcap(*arguments), "--model (`model=` in Python): broken, classify")
+    assert named.exit_code == 0, "labels given on the command line are not requested"
     assert [each["label"] for each in json.loads(named.stdout)[0]["classes"]] == ["one", "fish"]
 
 
@@ -166,4 +164,4 @@ def test_evaluate_refuses_a_classifier(
         )
     )
     result = endcap("evaluate", pictures, annotations, "--url", urls["grpc"], "--model", "classify")
-    assert_one_sentence(result, "this model returns classes; name a detector with --model")
+    assert_error_message(result, "this model returns classes; name a detector with --model")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from cli_runs import PROTOCOLS, assert_one_sentence, endcap, write_pictures
+from cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
 
 from endcap.cli.app import app
 from endcap.cli.files import SAMPLES, expand_images, find_repository
@@ -41,9 +41,9 @@ def test_a_report_never_replaces_what_is_read(pictures: Path, tmp_path: Path) ->
     for output, read in ((photo, photo), (link, photo), (labels, labels)):
         result = endcap("infer", pictures, "--labels", labels, "--json", "--output", output)
         by = f" by {output}" if output == link else ""
-        assert_one_sentence(
+        assert_error_message(
             result,
-            f"{read}, which is to be read, would be overwritten{by}: give --output another file",
+            f"{read}, which is an input, would be overwritten{by}: give --output another file",
         )
     assert contents(pictures) == before
     assert labels.read_text() == "ring\n"
@@ -56,9 +56,9 @@ def test_pictures_never_replace_what_is_read(pictures: Path, tmp_path: Path) -> 
     (tmp_path / "link").symlink_to(pictures)
     for folder in (pictures, tmp_path / "link"):
         by = f" by {folder / drawn.name}" if folder != pictures else ""
-        assert_one_sentence(
+        assert_error_message(
             endcap("infer", pictures, "--draw", folder),
-            f"{drawn}, which is to be read, would be overwritten{by}: "
+            f"{drawn}, which is an input, would be overwritten{by}: "
             "give another folder for the pictures",
         )
     assert contents(pictures) == before
@@ -70,7 +70,7 @@ def test_certificates_are_not_written_over(pictures: Path, tmp_path: Path) -> No
     for command in ("infer", "load"):
         options = ["--tls-ca", certificates, "--output", certificates]
         result = endcap(command, pictures, "--url", "127.0.0.1:9", *options)
-        assert_one_sentence(result, "which is to be read, would be overwritten", "another file")
+        assert_error_message(result, "which is an input, would be overwritten", "another file")
         assert certificates.read_text() == "certificates"
 
 
@@ -79,7 +79,7 @@ def test_pictures_never_replace_labels_or_certificates(pictures: Path, tmp_path:
     drawn.write_text("ring\n")
     for option in ("--labels", "--tls-ca"):
         result = endcap("infer", pictures, "--draw", tmp_path, option, drawn)
-        assert_one_sentence(result, f"{drawn}, which is to be read, would be overwritten: give")
+        assert_error_message(result, f"{drawn}, which is an input, would be overwritten: give")
         assert drawn.read_text() == "ring\n"
 
 
@@ -92,7 +92,7 @@ def test_report_and_pictures_never_share_a_file(
         output.write_bytes(b"a picture")
     (tmp_path / "link").symlink_to(tmp_path)
     result = endcap("infer", pictures, "--draw", tmp_path / "link", "--output", output)
-    assert_one_sentence(result, f"--output {output} is a picture of --draw; give another file")
+    assert_error_message(result, f"--output {output} is a picture of --draw; give another file")
 
 
 @pytest.mark.parametrize("name", ["contact_sheet.jpg", "latency.json", "server.log"])
@@ -105,9 +105,9 @@ def test_a_demo_never_replaces_what_is_read(pictures: Path, name: str, option: l
     arguments = ["--images", pictures, "--output", pictures, "--url", "127.0.0.1:9", *option]
     result = endcap("demo", *arguments)
     if option and name != "server.log":  # the page writes none of these
-        assert_one_sentence(result, "no Triton server responds")
+        assert_error_message(result, "no Triton server responds")
     else:
-        assert_one_sentence(result, "which is to be read, would be overwritten", "another folder")
+        assert_error_message(result, "which is an input, would be overwritten", "another folder")
     (pictures / "linked.jpg").unlink()
     assert contents(pictures) == before
 
@@ -179,25 +179,25 @@ def test_usage_errors_exit_with_2(arguments: list[str]) -> None:
     assert result.stdout == ""
 
 
-def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, pictures: Path) -> None:
+def test_invalid_images_are_errors(tmp_path: Path, pictures: Path) -> None:
     photo = pictures / "b.jpg"
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert_one_sentence(endcap("infer", tmp_path / "no.jpg"), "no.jpg is not there")
-    assert_one_sentence(endcap("infer", f"{tmp_path}/*.jpg"), "fits no file")
-    assert_one_sentence(endcap("infer", empty), "holds no JPEG file")
-    assert_one_sentence(endcap("infer", photo, "--url", "ftp://x"), "the scheme ftp; use grpc://")
-    assert_one_sentence(endcap("infer", photo, "--labels", tmp_path / "no.txt"), "no.txt")
-    assert_one_sentence(endcap("serve", tmp_path / "no"), "is not a folder")
-    assert_one_sentence(endcap("serve", empty), "holds no model")
-    assert_one_sentence(endcap("serve", empty, "--log-file", "x"), "holds no model")
-    assert_one_sentence(endcap("demo", "--images", empty), "holds no JPEG file")
-    assert_one_sentence(endcap("infer", photo, "-o", empty), "is a folder")
-    assert_one_sentence(endcap("infer", photo, "-o", tmp_path / "no" / "x"), "No such file")
-    assert_one_sentence(endcap("infer", photo, "--draw", photo), "cannot be created: File exists")
+    assert_error_message(endcap("infer", tmp_path / "no.jpg"), "no.jpg is not there")
+    assert_error_message(endcap("infer", f"{tmp_path}/*.jpg"), "matches no file")
+    assert_error_message(endcap("infer", empty), "holds no JPEG file")
+    assert_error_message(endcap("infer", photo, "--url", "ftp://x"), "the scheme ftp; use grpc://")
+    assert_error_message(endcap("infer", photo, "--labels", tmp_path / "no.txt"), "no.txt")
+    assert_error_message(endcap("serve", tmp_path / "no"), "is not a folder")
+    assert_error_message(endcap("serve", empty), "holds no model")
+    assert_error_message(endcap("serve", empty, "--log-file", "x"), "holds no model")
+    assert_error_message(endcap("demo", "--images", empty), "holds no JPEG file")
+    assert_error_message(endcap("infer", photo, "-o", empty), "is a folder")
+    assert_error_message(endcap("infer", photo, "-o", tmp_path / "no" / "x"), "No such file")
+    assert_error_message(endcap("infer", photo, "--draw", photo), "cannot be created: File exists")
 
 
-def test_a_defect_of_endcap_is_one_sentence_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_defect_of_endcap_has_an_error_message(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as ended, report_errors(verbose=False):
         raise KeyError("geometry")
     assert ended.value.exit_code == 3
@@ -216,9 +216,9 @@ def test_a_defect_of_endcap_is_one_sentence_too(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_no_server_is_one_sentence_and_verbose_shows_where(pictures: Path, protocol: str) -> None:
+def test_no_server_is_an_error_and_verbose_shows_a_traceback(pictures: Path, protocol: str) -> None:
     arguments = ["infer", pictures, "--url", "127.0.0.1:9", "--protocol", protocol]
-    assert_one_sentence(
+    assert_error_message(
         endcap(*arguments),
         f"no Triton server responds at {protocol}://127.0.0.1:9",
         "`endcap serve REPOSITORY`",
@@ -233,13 +233,13 @@ class NotTriton(http.server.BaseHTTPRequestHandler):
         """Keeps standard error, which is looked at, to the command."""
 
 
-def test_another_program_at_the_address_is_one_sentence(pictures: Path) -> None:
+def test_another_program_at_the_address_is_an_error(pictures: Path) -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), NotTriton) as other:
         url = f"http://127.0.0.1:{other.server_port}"
         threading.Thread(target=other.serve_forever, daemon=True).start()
         result = endcap("infer", pictures, "--url", url)
         other.shutdown()
-    assert_one_sentence(result, f"the server at {url} is not a Triton server")
+    assert_error_message(result, f"the server at {url} is not a Triton server")
 
 
 def test_files_folders_and_patterns_are_expanded(pictures: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_pipe_or_a_device_is_no_image(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     for path in (tmp_path / "pipe.jpg", Path("/dev/zero")):
         result = endcap("infer", path, "--url", "127.0.0.1:9")
-        assert_one_sentence(result, f"image {path} is a pipe or a device: give a file")
+        assert_error_message(result, f"image {path} is a pipe or a device: give a file")
     with pytest.raises(InvalidArgumentError, match="holds no JPEG file"):
         expand_images([str(tmp_path)])
 
@@ -270,7 +270,7 @@ def test_folders_in_a_folder_are_searched_on_demand(pictures: Path) -> None:
     assert expand_images([str(pictures)], recursive=True) == [
         *outer, inner / "y.jpg", inner / "z.jpg"
     ]  # fmt: skip
-    with pytest.raises(InvalidArgumentError, match="--recursive looks into the folders"):
+    with pytest.raises(InvalidArgumentError, match="--recursive includes its subfolders"):
         expand_images([str(pictures / "c")])
 
 

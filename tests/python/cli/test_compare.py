@@ -1,4 +1,4 @@
-"""What `endcap infer --compare` refuses before any server is asked."""
+"""Errors of `endcap infer --compare` before any request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_one_sentence, endcap, write_pictures
+from cli_runs import assert_error_message, endcap, write_pictures
 
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 NOBODY = ("--url", "127.0.0.1:9")  # no server is there
@@ -20,21 +20,23 @@ def pictures(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--network", "model.onnx"], "--network needs --compare REPOSITORY: give both"),
         (["--compare", SHIPPED, "--csv"], "--compare prints a table or --json, not --csv"),
         (["--compare", SHIPPED, "--coco"], "--compare prints a table or --json, not --coco"),
     ],
 )
-def test_options_that_do_not_go_together(pictures: Path, options: list[object], said: str) -> None:
+def test_options_that_do_not_go_together(
+    pictures: Path, options: list[object], message: str
+) -> None:
     result = endcap("infer", pictures, *NOBODY, *options, columns=200)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--compare", "nowhere"], "nowhere/detect/config.pbtxt cannot be read"),
         (["--compare", SHIPPED, "--model", "other"], "other/config.pbtxt cannot be read"),
@@ -42,9 +44,9 @@ def test_options_that_do_not_go_together(pictures: Path, options: list[object], 
     ],
 )
 def test_a_repository_or_a_network_that_is_not_there(
-    pictures: Path, options: list[object], said: str
+    pictures: Path, options: list[object], message: str
 ) -> None:
-    assert_one_sentence(endcap("infer", pictures, *NOBODY, *options), said)
+    assert_error_message(endcap("infer", pictures, *NOBODY, *options), message)
 
 
 def test_a_parameter_that_cannot_be_imitated_is_named(pictures: Path, tmp_path: Path) -> None:
@@ -53,7 +55,7 @@ def test_a_parameter_that_cannot_be_imitated_is_named(pictures: Path, tmp_path: 
     with (repository / "preprocess" / "config.pbtxt").open("a") as config:
         config.write('parameters { key: "interpolation" value { string_value: "area" } }\n')
     result = endcap("infer", pictures, *NOBODY, "--compare", repository)
-    assert_one_sentence(result, "interpolation is area in the steps of detect")
+    assert_error_message(result, "interpolation is area in the steps of detect")
 
 
 def test_a_head_that_the_reference_does_not_read_is_named(pictures: Path, tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_a_head_that_the_reference_does_not_read_is_named(pictures: Path, tmp_pa
     with (repository / "postprocess" / "config.pbtxt").open("a") as config:
         config.write('parameters { key: "head" value { string_value: "ssd" } }\n')
     result = endcap("infer", pictures, *NOBODY, "--compare", repository)
-    assert_one_sentence(result, "head is ssd in the steps of detect")
+    assert_error_message(result, "head is ssd in the steps of detect")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_the_report_is_not_written_over_the_network(pictures: Path, tmp_path: Pa
     network.write_bytes(b"weights")
     options = ["--compare", SHIPPED, "--network", network, "--output", network]
     result = endcap("infer", pictures, *NOBODY, *options)
-    assert_one_sentence(result, "would be overwritten: give --output another file")
+    assert_error_message(result, "would be overwritten: give --output another file")
     assert network.read_bytes() == b"weights"
 
 
@@ -107,7 +109,7 @@ def test_the_report_is_not_written_over_the_repository(
     result = endcap(
         "infer", pictures, *NOBODY, "--compare", repository, "--json", "--output", target
     )
-    assert_one_sentence(result, f"{target}, which is to be read, would be overwritten")
+    assert_error_message(result, f"{target}, which is an input, would be overwritten")
     assert target.read_bytes() == before
 
 
@@ -117,9 +119,9 @@ def test_an_older_report_in_the_repository_may_be_replaced(pictures: Path, tmp_p
     report = repository / "report.json"
     report.write_text("[]")
     result = endcap("infer", pictures, *NOBODY, "--compare", repository, "--output", report)
-    assert_one_sentence(result, "no Triton server responds")
+    assert_error_message(result, "no Triton server responds")
 
 
-def test_without_a_server_the_sentence_is_the_usual_one(pictures: Path) -> None:
+def test_without_a_server_the_message_is_the_usual_one(pictures: Path) -> None:
     result = endcap("infer", pictures, *NOBODY, "--compare", SHIPPED)
-    assert_one_sentence(result, "no Triton server responds at grpc://127.0.0.1:9")
+    assert_error_message(result, "no Triton server responds at grpc://127.0.0.1:9")

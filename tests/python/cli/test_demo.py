@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_runs import PROTOCOLS, answering_server, assert_one_sentence, endcap, write_pictures
+from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, write_pictures
 from PIL import Image
 
 from endcap.cli.files import SAMPLES, expand_images, find_repository
@@ -25,7 +25,7 @@ from endcap.triton.model_folder import read_repository
 
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with answering_server(tmp_path_factory.mktemp("models")) as urls:
+    with model_server(tmp_path_factory.mktemp("models")) as urls:
         yield urls
 
 
@@ -42,7 +42,7 @@ def test_make_demo_builds_the_backends_that_the_demo_runs() -> None:
     assert {"endcap_preprocess", "endcap_postprocess"} <= ours <= set(built)
 
 
-def test_the_shipped_repository_finds_shapes_and_tells_where_the_time_goes(tmp_path: Path) -> None:
+def test_the_shipped_repository_detects_shapes_and_measures_latency(tmp_path: Path) -> None:
     output = tmp_path / "out"
     result = endcap("demo", "--output", output, "--repeat", "2")
     assert result.exit_code == 0, result.output
@@ -64,7 +64,7 @@ def test_the_shipped_repository_finds_shapes_and_tells_where_the_time_goes(tmp_p
         assert 0 < step["queue"] + step["transfer"] + step["compute"] <= step["total"] * 1.001
     whole = times["server_ms"]["whole"]
     assert max(step["total"] for step in steps.values()) < whole["total"]
-    # All work is done before the client has its answer; the server's own clock may stop later.
+    # All work is done before the client has its response; the server's own clock may stop later.
     assert sum(step["compute"] for step in steps.values()) < times["client_ms"]["mean"]
 
 
@@ -107,14 +107,14 @@ def test_nothing_found_anywhere_is_a_failure(urls: dict[str, str], tmp_path: Pat
     arguments = ["--url", urls["grpc"], "--images", images, "--output", tmp_path / "out"]
     result = endcap("demo", *arguments)
     assert result.exit_code == 1
-    assert "nothing was found in any of 1 image" in result.stderr
+    assert "nothing was detected in any of 1 image" in result.stderr
 
 
-def test_no_server_is_one_sentence(pictures: Path, tmp_path: Path) -> None:
+def test_no_server_is_an_error(pictures: Path, tmp_path: Path) -> None:
     result = endcap(
         "demo", "--url", "127.0.0.1:9", "--images", pictures, "--output", tmp_path / "out"
     )
-    assert_one_sentence(result, "no Triton server responds at grpc://127.0.0.1:9")
+    assert_error_message(result, "no Triton server responds at grpc://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -142,7 +142,7 @@ def test_times_are_counted_and_summed_up(
     assert latency.server.whole.total < numbers["mean"]
 
 
-def test_requests_that_fail_are_told_apart(urls: dict[str, str], pictures: Path) -> None:
+def test_failed_requests_count_separately(urls: dict[str, str], pictures: Path) -> None:
     (pictures / "c.jpg").write_bytes(b"C")
     with DetectionClient(urls["grpc"], concurrency=1) as client:
         latency = measure(client, [pictures / "b.jpg", pictures / "c.jpg"], 2)
@@ -166,8 +166,8 @@ def test_the_page_is_served_until_it_is_interrupted(urls: dict[str, str], tmp_pa
     words = process.stdout.readline().split()
     (page,) = [word for word in words if word.startswith("http://127.0.0.1:")] or [""]
     assert page, process.communicate()
-    with urllib.request.urlopen(page, timeout=20) as answer:
-        assert b"<html" in answer.read().lower()
+    with urllib.request.urlopen(page, timeout=20) as response:
+        assert b"<html" in response.read().lower()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_runs import answering_server, endcap, write_pictures
+from cli_runs import endcap, model_server, write_pictures
 from PIL import Image
 from pycocotools.coco import COCO
 
@@ -29,7 +29,7 @@ FOUND = [["1", "square", "0.75", "8.0", "8.0", "40.0", "32.0"],
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with answering_server(tmp_path_factory.mktemp("models")) as urls:
+    with model_server(tmp_path_factory.mktemp("models")) as urls:
         yield urls["grpc"]
 
 

@@ -1,4 +1,4 @@
-"""endcap infer of a model that answers keypoints, angles and masks, on a real Triton server."""
+"""endcap infer of a model with keypoints, angles and masks, on a real Triton server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import coco_files
 import figures_model
 import numpy as np
 import pytest
-from cli_runs import PROTOCOLS, assert_one_sentence, endcap, write_pictures
+from cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
 from PIL import Image
 from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
@@ -116,14 +116,14 @@ def test_drawn_and_what_masks_are_missing(
         assert picture.convert("RGB").getpixel((40, 400)) == GRAY
 
 
-def test_no_sentence_where_all_masks_fit(
+def test_no_message_where_all_masks_fit(
     urls: dict[str, str], pictures: Path, tmp_path: Path
 ) -> None:
     result = infer(urls["grpc"], pictures / "b.jpg", "--draw", tmp_path / "drawn")
     assert result.stderr == f"1 picture in {tmp_path / 'drawn'}/\n"
 
 
-def test_a_wrong_answer_fails_its_image_alone(urls: dict[str, str], pictures: Path) -> None:
+def test_an_invalid_response_fails_its_image_alone(urls: dict[str, str], pictures: Path) -> None:
     (pictures / "c.jpg").write_bytes(b"A")
     result = infer(urls["grpc"], pictures, "--json")
     assert result.exit_code == 1
@@ -134,7 +134,7 @@ def test_a_wrong_answer_fails_its_image_alone(urls: dict[str, str], pictures: Pa
 def test_coco_cannot_measure_turned_boxes(urls: dict[str, str], pictures: Path) -> None:
     file = coco_files.write(pictures, coco_files.coco(1, [OBJECT]))
     result = endcap("evaluate", pictures, file, "--url", urls["grpc"], "--model", "figures")
-    assert_one_sentence(result, "this model's are rotated by detection_angles")
+    assert_error_message(result, "this model's are rotated by detection_angles")
 
 
 def test_run_lengths_that_are_none_make_one_picture_missing(pictures: Path, tmp_path: Path) -> None:

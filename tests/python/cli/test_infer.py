@@ -1,7 +1,7 @@
 """endcap infer against a real Triton server.
 
-The server runs a Python model with the outputs of the ensemble and known answers, so that what the
-command line does with each kind of answer can be told.
+The server runs a Python model with the outputs of the ensemble and known responses, one for each case
+of the command line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import bad_jpegs
 import jpegs
 import pytest
-from cli_runs import PROTOCOLS, answering_server, assert_one_sentence, endcap, write_pictures
+from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, write_pictures
 from PIL import Image
 
 from endcap.cli.pictures import PictureFolder
@@ -24,7 +24,7 @@ from endcap.client import Detection, DetectionClient, ImageDetections, ImageResu
 
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with answering_server(tmp_path_factory.mktemp("models")) as urls:
+    with model_server(tmp_path_factory.mktemp("models")) as urls:
         yield urls
 
 
@@ -108,7 +108,7 @@ def test_a_pipe_or_a_device_is_unreadable_to_the_client(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_slow_answer_is_a_timeout(urls: dict[str, str], pictures: Path, protocol: str) -> None:
+def test_a_slow_response_is_a_timeout(urls: dict[str, str], pictures: Path, protocol: str) -> None:
     (pictures / "s.jpg").write_bytes(b"S")
     arguments = ["--timeout", "0.5", "--json", "--url", f"{protocol}://{urls[protocol]}"]
     result = endcap("infer", pictures / "s.jpg", *arguments)
@@ -118,20 +118,20 @@ def test_a_slow_answer_is_a_timeout(urls: dict[str, str], pictures: Path, protoc
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_many_images_are_answered_in_order(urls: dict[str, str], protocol: Any) -> None:
+def test_results_of_many_images_are_in_order(urls: dict[str, str], protocol: Any) -> None:
     images = [b"\xff" * (1 + size) for size in range(200)]
-    answered: list[ImageResult] = []
+    received: list[ImageResult] = []
     with DetectionClient(urls[protocol], protocol=protocol, concurrency=8) as client:
-        results = client.detect(images, on_result=answered.append)
+        results = client.detect(images, on_result=received.append)
     assert [result.detections[0].index for result in results] == list(range(1, 201))
-    assert sorted(map(id, answered)) == sorted(map(id, results))
+    assert sorted(map(id, received)) == sorted(map(id, results))
 
 
 def test_the_table_shows_labels_scores_and_boxes(urls: dict[str, str], pictures: Path) -> None:
     (pictures / "e.jpg").write_bytes(b"E")
     (pictures / "f.jpg").write_bytes(b"C")
     result = endcap("infer", pictures, "--url", urls["grpc"])
-    for part in ("square", "class 7", "0.750", "8.0     8.0    40.0    32.0", "nothing found"):
+    for part in ("square", "class 7", "0.750", "8.0     8.0    40.0    32.0", "no detections"):
         assert part in result.stdout
     assert "corrupt_image" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -230,9 +230,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_concern_the_others(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_unknown_model_is_one_sentence(
-    urls: dict[str, str], pictures: Path, protocol: str
-) -> None:
+def test_an_unknown_model_is_an_error(urls: dict[str, str], pictures: Path, protocol: str) -> None:
     url = f"{protocol}://{urls[protocol]}"
     result = endcap("infer", pictures, "--url", url, "--model", "nothing")
-    assert_one_sentence(result, f"{url} has no model 'nothing' that is ready", "--model")
+    assert_error_message(result, f"{url} has no model 'nothing' that is ready", "--model")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from cli_runs import assert_one_sentence, endcap
+from cli_runs import assert_error_message, endcap
 
 from endcap.cli.infer import whole_results
 from endcap.cli.options import CompressionName, byte_count, connection_options
@@ -58,16 +58,16 @@ def test_sizes_that_are_none(text: str) -> None:
 def test_regions_have_a_size_where_there_are_any(command: tuple[str, ...]) -> None:
     url = ("--url", "127.0.0.1:1")
     alone = endcap(*command, *url, "--region-bytes", "16M")
-    assert_one_sentence(alone, "--region-bytes", "give --shm")
+    assert_error_message(alone, "--region-bytes", "give --shm")
     shared = endcap(*command, *url, "--region-bytes", "16M", "--shm", "system")
-    assert_one_sentence(shared, "no Triton server responds")
+    assert_error_message(shared, "no Triton server responds")
     assert "16MiB" in endcap(*command, "--region-bytes", "16MB", columns=200).stderr
 
 
 def test_a_stream_has_no_batches(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
     result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", "--stream", "--batch", 4)
-    assert_one_sentence(result, "--stream", "--batch 4")
+    assert_error_message(result, "--stream", "--batch 4")
 
 
 def part(image: str, index: int, *, final: bool, status: str = "ok") -> ImageResult:
@@ -113,13 +113,13 @@ def test_classes_are_put_together_too() -> None:
 
 
 @pytest.mark.parametrize("option", [(), ("--stream",)])
-def test_without_a_server_it_is_one_sentence(tmp_path: Path, option: tuple[str, ...]) -> None:
+def test_without_a_server_it_is_an_error(tmp_path: Path, option: tuple[str, ...]) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
     result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", *option)
-    assert_one_sentence(result, "no Triton server responds at grpc://127.0.0.1:1")
+    assert_error_message(result, "no Triton server responds at grpc://127.0.0.1:1")
 
 
-def test_tls_without_its_file_is_one_sentence(tmp_path: Path) -> None:
+def test_tls_without_its_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
     result = endcap("infer", tmp_path / "a.jpg", "--tls-ca", tmp_path / "none.pem")
-    assert_one_sentence(result, "none.pem", "PEM")
+    assert_error_message(result, "none.pem", "PEM")

@@ -1,4 +1,4 @@
-"""endcap infer that is interrupted: what was answered is reported."""
+"""endcap infer when interrupted: the results until then are reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_runs import PROTOCOLS, answering_server
+from cli_runs import PROTOCOLS, model_server
 from echo_model import write_model
 from PIL import Image
 from responding_model import CONFIG, MODEL
@@ -25,13 +25,13 @@ DEADLINE_S = 60.0
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with answering_server(tmp_path_factory.mktemp("models")) as urls:
+    with model_server(tmp_path_factory.mktemp("models")) as urls:
         yield urls["grpc"]
 
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """Two images that are answered at once, and then twenty that take three seconds each."""
+    """Two images with a response at once, and then twenty that take three seconds each."""
     folder = tmp_path / "pictures"
     folder.mkdir()
     for name in ("a.jpg", "b.jpg"):
@@ -64,7 +64,7 @@ def interrupt_when_drawn(
 
 
 @pytest.mark.parametrize("pipeline", [(), ("--stream",)])
-def test_what_was_answered_is_reported_and_drawn(
+def test_results_until_then_are_reported_and_drawn(
     url: str, pictures: Path, tmp_path: Path, pipeline: tuple[str, ...]
 ) -> None:
     drawn = tmp_path / "drawn"
@@ -112,7 +112,7 @@ def server_group(server: TritonServer) -> int:
 def infer_until_the_server_hangs(
     server: TritonServer, url: str, pictures: Path, report: Path
 ) -> subprocess.Popen[str]:
-    """Starts endcap infer, and stops the server once two images are answered."""
+    """Starts endcap infer, and stops the server after two results."""
     drawn = report.with_suffix(".drawn")
     command = [sys.executable, "-m", "endcap", "infer", pictures, "--url", url, "--json"]
     options = ["--timeout", "3600", "--concurrency", "2", "--output", report, "--draw", drawn]

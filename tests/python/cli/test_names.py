@@ -217,7 +217,7 @@ def test_csv_is_escaped_on_a_terminal_and_nowhere_else(url: str, hostile_picture
 def read_terminal(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 4096)
-    except OSError:  # how the end of a terminal is told
+    except OSError:  # the end of a terminal
         return b""
 
 

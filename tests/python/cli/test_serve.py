@@ -50,8 +50,8 @@ def read_until_ready(process: subprocess.Popen[str]) -> dict[str, str]:
 
 def stated_version(shown: dict[str, str]) -> str:
     """The version that a running server states."""
-    with urllib.request.urlopen(f"{shown['HTTP']}/v2", timeout=5) as answer:
-        return str(json.load(answer)["version"])
+    with urllib.request.urlopen(f"{shown['HTTP']}/v2", timeout=5) as response:
+        return str(json.load(response)["version"])
 
 
 def server_of(process: subprocess.Popen[str]) -> int:
@@ -70,8 +70,8 @@ def test_serve_runs_until_a_signal_and_stops_cleanly(
     server_id = server_of(process)
     assert shown["models"] == "echo"
     assert is_ready(shown["HTTP"])
-    with urllib.request.urlopen(shown["metrics"], timeout=5) as answer:
-        assert b"nv_inference_request_success" in answer.read()
+    with urllib.request.urlopen(shown["metrics"], timeout=5) as response:
+        assert b"nv_inference_request_success" in response.read()
     grpc = parse_address(shown["gRPC"])
     assert grpc.protocol == "grpc"
     with tritonclient.grpc.InferenceServerClient(grpc.authority) as client:
@@ -82,7 +82,7 @@ def test_serve_runs_until_a_signal_and_stops_cleanly(
     assert not Path(f"/proc/{server_id}").exists()
 
 
-def test_serve_ends_with_a_sentence_when_the_server_dies(
+def test_serve_ends_with_an_error_when_the_server_dies(
     echo_repository: Path, tmp_path: Path
 ) -> None:
     log_file = tmp_path / "server.log"
@@ -142,7 +142,7 @@ def test_a_second_signal_kills_a_server_that_does_not_end(echo_repository: Path)
         time.sleep(0.02)
 
 
-def test_one_request_that_comes_as_two_signals_ends_the_server_in_peace(
+def test_one_request_that_comes_as_two_signals_stops_the_server_normally(
     echo_repository: Path, tmp_path: Path
 ) -> None:
     log_file = tmp_path / "server.log"

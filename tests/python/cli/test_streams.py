@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_runs import answering_server, write_pictures
+from cli_runs import model_server, write_pictures
 
 SHELL = ["bash", "-o", "pipefail", "-c"]
 PROGRAM = [sys.executable, "-m", "endcap"]
@@ -17,7 +17,7 @@ PROGRAM = [sys.executable, "-m", "endcap"]
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with answering_server(tmp_path_factory.mktemp("models")) as urls:
+    with model_server(tmp_path_factory.mktemp("models")) as urls:
         yield urls["grpc"]
 
 
@@ -39,7 +39,7 @@ def in_shell(redirected: str, *arguments: object) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["doctor"], ["infer", "x.jpg"]], ids=str)
-def test_closed_standard_output_is_one_sentence(arguments: list[str]) -> None:
+def test_closed_standard_output_is_an_error(arguments: list[str]) -> None:
     assert in_shell(">&-", *arguments) == (
         2, "", "endcap: standard output is closed: give it a file, or /dev/null\n"
     )  # fmt: skip

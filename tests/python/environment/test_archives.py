@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_one_sentence, endcap
+from cli_runs import assert_error_message, endcap
 
 from endcap.environment.archive import unpack, unpack_for_stub
 from endcap.environment.errors import ExecutionEnvironmentError, StubError
@@ -105,7 +105,7 @@ def test_it_is_refused_before_anything_is_written(case: str, tmp_path: Path, out
 @pytest.mark.parametrize("case", HARMFUL)
 def test_endcap_env_check_refuses_it(case: str, tmp_path: Path, outside: Path) -> None:
     archive = write_archive(tmp_path / "env.tar.gz", *HARMFUL[case](outside))
-    assert_one_sentence(endcap("env", "check", archive), "endcap: ", str(archive))
+    assert_error_message(endcap("env", "check", archive), "endcap: ", str(archive))
     assert outside.read_text() == "mine"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_one_sentence, endcap
+from cli_runs import assert_error_message, endcap
 from conda_channel import VERSION as RUNNING
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
@@ -188,5 +188,5 @@ def test_every_other_byte_of_a_config_stays_as_it_is(tmp_path: Path) -> None:
 def test_an_archive_name_that_a_config_cannot_hold_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "config.pbtxt").write_text('backend: "python"\n')
     output = tmp_path / name
-    assert_one_sentence(endcap("env", "pack", "-o", output, "--into", tmp_path), "--output")
+    assert_error_message(endcap("env", "pack", "-o", output, "--into", tmp_path), "--output")
     assert contents(tmp_path) == {"config.pbtxt": b'backend: "python"\n'}

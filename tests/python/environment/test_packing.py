@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import assert_one_sentence, endcap
+from cli_runs import assert_error_message, endcap
 from conda_channel import SITE_PACKAGES, VERSION, write_channel
 from packed_environments import CONFIG, Workshop, clean_environment, workshop, write_python_model
 from typer.testing import Result
@@ -139,7 +139,7 @@ def test_a_damaged_archive_is_told(
 ) -> None:
     archive = tmp_path / "env.tar.gz"
     archive.write_bytes(damage(packed[0].read_bytes()))
-    assert_one_sentence(endcap("env", "check", archive), str(archive), said)
+    assert_error_message(endcap("env", "check", archive), str(archive), said)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_an_environment_lacks_is_told(
     try:
         if content is not None:
             (unpacked / path).write_text(content)
-        assert_one_sentence(endcap("env", "check", model), str(unpacked), said)
+        assert_error_message(endcap("env", "check", model), str(unpacked), said)
     finally:
         kept.replace(unpacked / path)
 
@@ -185,7 +185,7 @@ def test_what_cannot_be_packed_is_told_and_leaves_nothing(
     output = tmp_path / "env.tar.gz"
     output.write_bytes(b"before")
     result = shop.pack("-o", output, *options)
-    assert_one_sentence(result, said)
+    assert_error_message(result, said)
     assert [path.name for path in tmp_path.iterdir()] == ["env.tar.gz"]
     assert output.read_bytes() == b"before"
     assert list(shop.temporary.glob("endcap-*/*")) == []
@@ -193,7 +193,7 @@ def test_what_cannot_be_packed_is_told_and_leaves_nothing(
 
 def test_a_channel_that_does_not_answer_is_told(shop: Workshop, tmp_path: Path) -> None:
     result = shop.pack("-o", tmp_path / "env.tar.gz", channel="http://127.0.0.1:9/channel")
-    assert_one_sentence(result, "127.0.0.1:9", "cannot be read", "give a folder by --channel")
+    assert_error_message(result, "127.0.0.1:9", "cannot be read", "give a folder by --channel")
 
 
 def test_a_python_without_python3_is_told(shop: Workshop, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_python_without_python3_is_told(shop: Workshop, tmp_path: Path) -> Non
     packages = [python, {"name": "numpy", "version": "1.0"}]
     channel = write_channel(tmp_path / "channel", packages)
     result = shop.pack("-o", tmp_path / "env.tar.gz", channel=channel)
-    assert_one_sentence(result, "has no bin/python3")
+    assert_error_message(result, "has no bin/python3")
 
 
 @pytest.mark.parametrize("when", ["environment/conda-meta/*.json", "tmp*"], ids=["links", "packs"])
@@ -222,11 +222,11 @@ def test_an_interrupt_leaves_nothing(shop: Workshop, tmp_path: Path, when: str) 
 
 
 def test_only_tar_gz_is_written(shop: Workshop, tmp_path: Path) -> None:
-    assert_one_sentence(shop.pack("-o", tmp_path / "env.zip"), "name it .tar.gz")
+    assert_error_message(shop.pack("-o", tmp_path / "env.zip"), "name it .tar.gz")
 
 
 def test_a_tar_of_another_kind_has_no_environment(tmp_path: Path) -> None:
     archive = tmp_path / "env.tar.gz"
     with tarfile.open(archive, "w:gz") as content:
         content.add(__file__, "readme.txt")
-    assert_one_sentence(endcap("env", "check", archive), "has no bin/activate")
+    assert_error_message(endcap("env", "check", archive), "has no bin/activate")

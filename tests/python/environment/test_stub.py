@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_one_sentence, endcap
+from cli_runs import assert_error_message, endcap
 from echo_model import ECHO, TENSORS, write_model
 
 from endcap.environment.stub import StubError, check, describe, find_front, install, is_front
@@ -121,9 +121,9 @@ def test_commands(model, real):
 
 
 def test_a_command_fails_in_one_sentence(model):
-    assert_one_sentence(endcap("stub", "install", model, "--python", "3.5"), "no stub for Python")
+    assert_error_message(endcap("stub", "install", model, "--python", "3.5"), "no stub for Python")
     nowhere = endcap("stub", "check", model, "--tritonserver", "/nowhere")
-    assert_one_sentence(nowhere, "--tritonserver /nowhere is not a program")
+    assert_error_message(nowhere, "--tritonserver /nowhere is not a program")
 
 
 def test_other_stubs_are_left_alone(model, real):

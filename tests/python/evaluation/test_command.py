@@ -82,7 +82,7 @@ def test_predictions_are_not_written_over_an_image(data: tuple[Path, Path]) -> N
     before = sorted(folder.iterdir())
     result = evaluate(*data, "--url", "127.0.0.1:9", "--save-predictions", photo)
     assert result.exit_code == 2
-    assert f"{photo}, which is to be read, would be overwritten" in result.stderr
+    assert f"{photo}, which is an input, would be overwritten" in result.stderr
     assert photo.read_bytes() == b"photo"
     assert sorted(folder.iterdir()) == before
 
@@ -94,7 +94,7 @@ def test_predictions_are_not_written_over_a_model(data: tuple[Path, Path], tmp_p
     repository = config.parents[1]
     result = evaluate(*data, "--repository", repository, "--save-predictions", config)
     assert result.exit_code == 2
-    assert f"{config}, which is to be read, would be overwritten" in result.stderr
+    assert f"{config}, which is an input, would be overwritten" in result.stderr
     assert config.read_text() == ""
 
 

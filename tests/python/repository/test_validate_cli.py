@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_one_sentence, endcap
+from cli_runs import assert_error_message, endcap
 from damage import SHIPPED, copy_model
 from damaged_repositories import DAMAGES
 
@@ -83,7 +83,7 @@ def test_json(tmp_path: Path) -> None:
 def test_what_cannot_be_looked_at(tmp_path: Path, path: str, says: str) -> None:
     (tmp_path / "empty").mkdir()
     copy_model("detect", tmp_path)
-    assert_one_sentence(endcap("validate", tmp_path / path), says)
+    assert_error_message(endcap("validate", tmp_path / path), says)
 
 
 def without(module: str, *arguments: object) -> subprocess.CompletedProcess[str]:

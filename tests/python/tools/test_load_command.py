@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_runs import assert_one_sentence, endcap
+from cli_runs import assert_error_message, endcap
 from rich.console import Console
 
 from endcap.client import ImageResult
@@ -42,15 +42,15 @@ def test_percentiles_are_between_the_closest_ranks() -> None:
 
 
 def test_failures_are_counted_by_status_and_are_no_throughput() -> None:
-    answered = [ImageResult("a", "ok", latency_ms=5.0), ImageResult("b", "corrupt_image")]
+    partly = [ImageResult("a", "ok", latency_ms=5.0), ImageResult("b", "corrupt_image")]
     lost = [ImageResult("c", "timeout"), ImageResult("d", "timeout")]
-    shown = summarize([Finished.of(0.1, answered), Finished.of(0.2, lost)], 0.0, 1.0)
+    shown = summarize([Finished.of(0.1, partly), Finished.of(0.2, lost)], 0.0, 1.0)
     assert shown.failures == {"corrupt_image": 1, "timeout": 2}
     assert (shown.requests, shown.images) == (1, 1)
     assert shown.latency_ms["max"] == 5.0
 
 
-def test_a_window_without_an_answer() -> None:
+def test_a_window_without_results() -> None:
     shown = summarize([done(0.1, None, 0, unavailable=1)], 0.0, 1.0)
     assert (shown.images_per_s, shown.latency_ms) == (0.0, {})
     assert as_csv([level(shown)]).splitlines()[1] == "2,1.0,0,0,0.0,,,,,,,,,,0.1,1"
@@ -100,7 +100,7 @@ class Ticking:
             self.requests.append(done(time.perf_counter()))
 
 
-def test_the_window_begins_after_the_warm_up_and_is_as_long_as_asked() -> None:
+def test_the_window_begins_after_the_warm_up_and_has_its_duration() -> None:
     senders, ticks = Ticking(), []
     shown = measure_level(7, senders, Timing(0.3, 0.5), None, lambda: ticks.append(1))
     assert shown is not None
@@ -134,7 +134,7 @@ class Failing(Ticking):
         raise ValueError("a sender ended")
 
 
-def test_a_sender_that_ends_before_its_time_is_told() -> None:
+def test_a_sender_that_ends_early_is_an_error() -> None:
     senders = Failing()
     with pytest.raises(ValueError, match="a sender ended"):
         measure_level(1, senders, Timing(0.1, 60.0), None, lambda: None)
@@ -169,7 +169,7 @@ def test_the_servers_part_of_an_ensemble_and_of_its_steps_alone() -> None:
     assert (plain.queue, plain.compute) == (0.5, 7.0)
 
 
-def test_requests_of_others_are_told() -> None:
+def test_requests_of_other_clients_are_a_warning() -> None:
     shown = summarize([done(0.5)], 0.0, 1.0)
     counted = {n: ServerTimes(ModelTime("detect", n, 0.0, 0.0, 1.0, 1.0), []) for n in (5, 6)}
     assert level(shown, server=counted[5]).foreign_requests == 0  # two at each edge of the window
@@ -180,7 +180,7 @@ def test_requests_of_others_are_told() -> None:
 SHOWN = summarize([done(0.01 * n, latency_ms=float(n)) for n in range(100)], 0.0, 1.0)
 
 
-def test_a_client_that_may_be_the_limit_is_told_of() -> None:
+def test_a_client_that_may_be_the_limit_is_a_warning() -> None:
     assert "may be its limit" in " ".join(table([level(SHOWN, cpu=0.9)]).split())
     assert "may be its limit" not in " ".join(table([level(SHOWN, cpu=0.5)]).split())
 
@@ -211,9 +211,9 @@ def test_csv_and_json_have_the_same_figures() -> None:
     levels = [level(SHOWN, server=ServerTimes(None, STEPS))]
     (row,) = csv.DictReader(as_csv(levels).splitlines())
     assert tuple(row) == CSV_COLUMNS
-    told: dict[str, Any] = json.loads(as_json(levels, {"model": "detect"}))
-    (figure,) = told["levels"]
-    assert told["model"] == "detect"
+    report: dict[str, Any] = json.loads(as_json(levels, {"model": "detect"}))
+    (figure,) = report["levels"]
+    assert report["model"] == "detect"
     assert float(row["p99_ms"]) == figure["latency_ms"]["p99"] == np.percentile(range(100), 99)
     assert float(row["images_per_s"]) == figure["images_per_s"] == 100
     assert float(row["queue_ms"]) == 4.0
@@ -221,12 +221,12 @@ def test_csv_and_json_have_the_same_figures() -> None:
 
 
 @pytest.mark.parametrize("given", ["0", "1,x", "", "2000"])
-def test_levels_that_are_none_are_one_sentence(given: str) -> None:
-    assert_one_sentence(endcap("load", "--concurrency", given), "write 1,4,16")
+def test_invalid_levels_are_an_error(given: str) -> None:
+    assert_error_message(endcap("load", "--concurrency", given), "write 1,4,16")
 
 
-def test_without_a_server_it_is_one_sentence() -> None:
+def test_without_a_server_it_is_an_error() -> None:
     result = endcap("load", "--url", "127.0.0.1:1", "--duration", 1, "--concurrency", 1)
-    assert_one_sentence(result, "no Triton server responds")
+    assert_error_message(result, "no Triton server responds")
     with_tasks = endcap("load", "--url", "127.0.0.1:1", "--concurrency", 1, "--async")
-    assert_one_sentence(with_tasks, "no Triton server responds")
+    assert_error_message(with_tasks, "no Triton server responds")

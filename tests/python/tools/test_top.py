@@ -60,7 +60,7 @@ def test_counters_of_a_models_gpus_are_added_up() -> None:
     assert model.requests_per_s == 7
 
 
-def test_times_are_of_the_requests_that_the_cache_did_not_answer() -> None:
+def test_times_are_of_the_requests_without_those_of_the_cache() -> None:
     def with_hits(success: int, hits: int, infer_us: int) -> Scrape:
         own = MODEL.format(model="net")
         hit_lines = (
@@ -121,7 +121,7 @@ def test_tables_fit_the_terminal(width: int) -> None:
     assert "failed: net BACKEND 2.0/s, pre corrupt_image 1.0/s" in " ".join(" ".join(lines).split())
 
 
-def test_versions_of_one_model_are_told_apart_in_a_narrow_terminal() -> None:
+def test_versions_of_one_model_are_shown_in_a_narrow_terminal() -> None:
     lines = (
         line + "\n" + line.replace('version="1"', 'version="2"') if line[:3] == "nv_" else line
         for line in EARLIER.splitlines()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 import raw_responses
-from cli_runs import assert_one_sentence, endcap
+from cli_runs import assert_error_message, endcap
 from metrics_text import EARLIER, LATER
 
 from endcap.errors import InvalidArgumentError
@@ -27,11 +27,11 @@ from endcap.tools.top.metrics import MetricsError, scrape
 from endcap.tools.top.watch import Watch
 
 
-class _Answering(http.server.BaseHTTPRequestHandler):
-    answers: list[tuple[int, str]]
+class _Handler(http.server.BaseHTTPRequestHandler):
+    responses: list[tuple[int, str]]
 
     def do_GET(self) -> None:
-        code, text = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        code, text = self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
         self.send_response(code)
         self.end_headers()
         self.wfile.write(text.encode())
@@ -41,9 +41,9 @@ class _Answering(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def answering(*answers: tuple[int, str]) -> Iterator[str]:
-    """Answers in turn, the last one for ever; gives host and port."""
-    handler = type("Handler", (_Answering,), {"answers": list(answers)})
+def metrics_server(*responses: tuple[int, str]) -> Iterator[str]:
+    """Serve the responses in turn, the last one repeatedly; yield host and port."""
+    handler = type("Handler", (_Handler,), {"responses": list(responses)})
     with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -54,8 +54,8 @@ def answering(*answers: tuple[int, str]) -> Iterator[str]:
             thread.join()
 
 
-def test_what_is_no_metrics_is_a_sentence() -> None:
-    with answering((404, ""), (200, "<html>nothing</html>")) as address:
+def test_a_response_without_metrics_is_an_error() -> None:
+    with metrics_server((404, ""), (200, "<html>nothing</html>")) as address:
         with pytest.raises(MetricsError, match="404"):
             scrape(f"http://{address}/metrics")
         with pytest.raises(MetricsError, match="not in Prometheus' text format"):
@@ -90,10 +90,10 @@ def test_a_redirect_is_an_error_that_says_where_to() -> None:
         scrape(f"http://{server.address}/metrics")
 
 
-def test_more_lines_than_metrics_have_are_a_sentence() -> None:
+def test_more_lines_than_metrics_have_are_an_error() -> None:
     text = "nv_x 1\n" * 100_001
     with (
-        answering((200, text)) as address,
+        metrics_server((200, text)) as address,
         pytest.raises(MetricsError, match="more than 100,000 lines, which no metrics have"),
     ):
         scrape(f"http://{address}/metrics")
@@ -113,7 +113,7 @@ def test_numbers_that_json_does_not_have_are_not_known() -> None:
         "# TYPE nv_cpu_utilization gauge\nnv_cpu_utilization NaN\n"
         for given in ("0" * 5, values)
     )
-    with answering((200, before), (200, after)) as address:
+    with metrics_server((200, before), (200, after)) as address:
         result = endcap("top", "--metrics-url", address, "--once", "--interval", 0.1, "--json")
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout, parse_constant=pytest.fail)
@@ -122,7 +122,7 @@ def test_numbers_that_json_does_not_have_are_not_known() -> None:
 
 
 def test_a_server_that_goes_and_comes_back_is_shown() -> None:
-    with answering((200, EARLIER), (503, ""), (200, EARLIER), (200, LATER)) as address:
+    with metrics_server((200, EARLIER), (503, ""), (200, EARLIER), (200, LATER)) as address:
         watch = Watch("127.0.0.1", address, ())
         updates = [watch.update() for _ in range(4)]
     assert [each.interval is not None for each in updates] == [False, False, False, True]
@@ -136,17 +136,19 @@ def test_the_metrics_place_follows_the_url() -> None:
     assert Watch("http://[::1]:8000", None, ()).url == "http://[::1]:8002/metrics"
     assert Watch("a", "b:9", ()).url == "http://b:9/metrics"
     assert Watch("a", "https://b/triton/metrics", ()).url == "https://b/triton/metrics"
-    with pytest.raises(InvalidArgumentError, match="metrics url"):
+    with pytest.raises(
+        InvalidArgumentError, match="--metrics-url 'b:port' is not http://HOST:PORT"
+    ):
         Watch("a", "b:port", ())
 
 
-def test_without_its_parser_it_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_parser_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client.parser", None)
-    assert_one_sentence(endcap("top"), "needs prometheus-client", "endcap[client]")
+    assert_error_message(endcap("top"), "needs prometheus-client", "endcap[client]")
 
 
 def test_once_prints_one_interval() -> None:
-    with answering((200, EARLIER), (200, LATER)) as address:
+    with metrics_server((200, EARLIER), (200, LATER)) as address:
         result = endcap("top", "--metrics-url", address, "--once", "--interval", 0.1, columns=100)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith(f"http://{address}/metrics ")
@@ -154,7 +156,7 @@ def test_once_prints_one_interval() -> None:
 
 
 def test_once_as_json() -> None:
-    with answering((200, EARLIER), (200, LATER)) as address:
+    with metrics_server((200, EARLIER), (200, LATER)) as address:
         result = endcap("top", "--metrics-url", address, "--once", "--interval", 0.1, "--json")
     (line,) = result.stdout.splitlines()
     figures = json.loads(line)
@@ -164,23 +166,23 @@ def test_once_as_json() -> None:
     assert figures["machine"]["gpus"][0]["power_w"] == 300
 
 
-def test_a_model_that_is_not_there_is_a_sentence_with_those_that_are() -> None:
-    with answering((200, EARLIER)) as address:
+def test_a_model_that_is_not_there_is_an_error_with_those_that_are() -> None:
+    with metrics_server((200, EARLIER)) as address:
         result = endcap("top", "--metrics-url", address, "--once", "--model", "n", "--model", "net")
-        assert_one_sentence(result, f"http://{address}/metrics has no model 'n'", "net, post, pre")
+        assert_error_message(result, f"http://{address}/metrics has no model 'n'", "net, post, pre")
         watch = Watch("127.0.0.1", address, ["net", "later"])
         updates = [watch.update() for _ in range(2)]
     assert updates[1].interval is not None  # it goes on: the model may come
     assert all("no model 'later'" in (each.unknown or "") for each in updates)
-    with answering((200, EARLIER)) as address:
+    with metrics_server((200, EARLIER)) as address:
         assert Watch("127.0.0.1", address, ["net"]).update().unknown is None
 
 
-def test_once_without_a_server_is_a_sentence() -> None:
-    with answering((200, "")) as address:
+def test_once_without_a_server_is_an_error() -> None:
+    with metrics_server((200, "")) as address:
         pass  # nothing listens there any more
     result = endcap("top", "--metrics-url", address, "--once")
-    assert_one_sentence(result, f"no metrics at http://{address}/metrics", "port 8002")
+    assert_error_message(result, f"no metrics at http://{address}/metrics", "port 8002")
 
 
 def read_until(terminal: int, *texts: str, timeout_s: float = 20.0) -> str:
@@ -197,7 +199,7 @@ def test_a_key_ends_the_live_table_and_leaves_the_terminal_as_it_was(key: str) -
     # A session's first terminal that is opened becomes the one whose Ctrl-C it gets.
     program = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); "
     program += "from endcap.cli.app import main; main()"
-    with answering((200, EARLIER), (503, ""), (200, EARLIER), (200, LATER)) as address:
+    with metrics_server((200, EARLIER), (503, ""), (200, EARLIER), (200, LATER)) as address:
         command = [sys.executable, "-c", program, "top", "--metrics-url", address]
         ours, its = pty.openpty()
         running = subprocess.Popen(

@@ -234,6 +234,6 @@ def _metrics_url(text: str) -> str:
         named = False
     if not named or " " in url:
         raise InvalidArgumentError(
-            f"metrics url {text!r} is not http://HOST:PORT/metrics or HOST:PORT"
+            f"--metrics-url {text!r} is not http://HOST:PORT/metrics or HOST:PORT"
         )
     return url if parts.path.strip("/") else f"{url.rstrip('/')}/metrics"
