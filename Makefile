@@ -89,7 +89,7 @@ help:
 	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for about a minute"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make bench-pipelines  the pipelines of docs/pipelines.md, and its tables"
-	@echo "make bench-clients  the ways of docs/clients.md, and its tables"
+	@echo "make bench-clients  the transports of docs/clients.md, and its tables"
 	@echo "make bench-network  the network step beside ONNX Runtime, and its threads"
 	@echo "make bench-dali   the pipelines of docs/dali.md, and what differs between DALI and endcap"
 	@echo "make lint         formatters, ruff, mypy, layers of imports, clang-tidy, links of the documentation, pip-audit"
@@ -190,7 +190,7 @@ test-peers: build $(BENCH)/.endcap $(BENCH)/.peers
 	ENDCAP_SERVER_PYTHON=$(abspath $(BIN))/python YOLO_AUTOINSTALL=false \
 	  $(BENCH_BIN)/python -m pytest tests/peers
 
-# A peer that cannot be installed is a row that says so.
+# A peer that cannot be installed has a row with the reason.
 bench: $(BENCH)/.endcap build
 	-$(MAKE) --no-print-directory $(BENCH)/.peers
 	-scripts/system_packages.sh bench

@@ -23,7 +23,7 @@ class Hardening:
     Attributes:
         relro: Whether relocated data becomes read-only.
         bind_now: Whether all symbols are bound at once, which makes `relro` complete.
-        executable_stack: Whether it asks for one, or leaves it open.
+        executable_stack: Whether it requests one, or leaves it open.
         text_relocations: Whether code is relocated, and so writable for a while.
         position_independent: Whether it can be loaded at any address.
         stack_protector: Whether it calls the C library's handler for overwritten stacks.

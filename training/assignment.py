@@ -1,4 +1,4 @@
-"""Which cell answers for which object in training."""
+"""Assignment of cells to objects in training."""
 
 from __future__ import annotations
 

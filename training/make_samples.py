@@ -28,7 +28,7 @@ ROTATED_90 = 6
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample file; `height` and `width` are those of the upright picture."""
+    """One sample file; `height` and `width` are those after EXIF orientation."""
 
     name: str
     seed: int

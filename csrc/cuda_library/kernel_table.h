@@ -17,7 +17,7 @@ struct NvjpegFacts;        // decode/planes.h
 struct NvjpegImage;        // decode/planes.h
 
 // Functions of libendcap_cuda.so, with the conventions of CudaApi: the result is an ErrorCode, 0
-// for success. Nothing waits for the stream unless the stage's header says so.
+// for success. Nothing waits for the stream unless the stage's header documents it.
 struct KernelTable {
   const FusedTuning* fused_tuning;  // the constants that `preprocess` was compiled with
 

@@ -108,7 +108,7 @@ void EntropyDecoder::Decode(j_decompress_ptr info, JBLOCKROW* blocks) {
   if (!SkipsBlock() && !DecodeBlocks(info, blocks)) ReportCorruptData(info, fault_);
 }
 
-// Most MCUs of a progressive scan have no bit of their own. Passes over such a one; returns false
+// Most MCUs of a progressive scan have no bit of their own. Skips such a one; returns false
 // where there is something to read.
 bool EntropyDecoder::SkipsBlock() noexcept {
   if (eob_run_ == 0 || (scan_ == Scan::kAcBits && (*next_nonzero_ & band_places_) != 0)) {

@@ -9,7 +9,7 @@
 namespace endcap {
 namespace {
 
-constexpr size_t kJfifBytes = 14;  // of a JFIF segment; libjpeg-turbo passes over a shorter one
+constexpr size_t kJfifBytes = 14;  // of a JFIF segment; libjpeg-turbo skips a shorter one
 
 bool IsFrame(uint8_t marker) {
   return marker >= kSof0 && marker <= kSof15 && marker != kDht && marker != kJpg && marker != kDac;

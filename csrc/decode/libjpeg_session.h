@@ -72,7 +72,7 @@ class LibjpegSession {
   void Start(bool raw, Codes codes);
   // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.
   int ReadRows(JSAMPROW* rows, int capacity);
-  // Passes over `count` rows, without the last of the image: their entropy coding is read, no more.
+  // Skips `count` rows, without the last of the image: their entropy coding is read, no more.
   // Throws as ReadRows.
   void SkipRows(int count);
   // Reads one row of MCUs, `rows` rows of the image at full size, as its components' samples.

@@ -9,7 +9,7 @@
 
 namespace endcap {
 
-// The run lengths of a mask as COCO's API defines them (pycocotools, maskApi): pixels in
+// The RLE of a mask as COCO's API defines them (pycocotools, maskApi): pixels in
 // column-major order, alternating lengths of runs outside and inside, the first outside and
 // possibly 0.
 class RleCounts {

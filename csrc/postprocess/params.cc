@@ -19,7 +19,7 @@ constexpr size_t kMaxLevels = 64;
 constexpr size_t kMaxSizes = 1024;
 constexpr double kMaxPixels = 65535.0;
 
-// The text before `mark`, which `rest` loses with the mark; all of it where there is none.
+// The text before `mark`, removed from `rest` with the mark; all of it where there is none.
 std::string_view TakeUntil(char mark, std::string_view& rest) {
   const size_t end = rest.find(mark);
   const std::string_view part = rest.substr(0, end);

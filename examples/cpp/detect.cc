@@ -6,7 +6,7 @@
 //   build/examples-cpp/detect http://127.0.0.1:8000 photo.jpg another.jpg
 //
 // prints a line for each detection: file, box x1 y1 x2 y2 in pixels, score, class id. Ends with 1
-// where a file failed; the others are answered all the same.
+// where a file failed; the others have results all the same.
 
 #include <curl/curl.h>
 
@@ -67,12 +67,12 @@ std::string RequestHeader(std::size_t element_bytes) {
 }
 
 Tensors ReadTensors(const std::string& body, std::size_t json_bytes) {
-  const Json answer = Json::parse(body.substr(0, json_bytes));
+  const Json response = Json::parse(body.substr(0, json_bytes));
   Tensors tensors;
   std::size_t begin = json_bytes;
-  for (const Json& output : answer.at("outputs")) {
+  for (const Json& output : response.at("outputs")) {
     const std::size_t size = output.at("parameters").at("binary_data_size");
-    if (size > body.size() - begin) throw std::runtime_error("the answer is cut short");
+    if (size > body.size() - begin) throw std::runtime_error("the response is cut short");
     tensors[output.at("name")] = body.substr(begin, size);
     begin += size;
   }
@@ -87,11 +87,11 @@ std::vector<T> Values(const Tensors& tensors, const std::string& name) {
   return values;
 }
 
-// The message in Triton's answer to a request that failed.
+// The message in Triton's response to a request that failed.
 std::string ErrorMessage(const std::string& body, long status) {
-  const Json answer = Json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (answer.is_object() && answer.contains("error")) return answer.at("error");
-  return "the server answered HTTP status " + std::to_string(status);
+  const Json response = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (response.is_object() && response.contains("error")) return response.at("error");
+  return "the server responded with HTTP status " + std::to_string(status);
 }
 
 // One connection: a handle of libcurl keeps it open from request to request.
@@ -110,7 +110,7 @@ class Client {
     const std::string length = std::string(kJsonLength) + ": " + std::to_string(header.size());
     const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
         curl_slist_append(nullptr, length.c_str()), curl_slist_free_all);
-    std::string answer;
+    std::string response;
     std::size_t json_bytes = 0;
     Set(CURLOPT_URL, target.c_str());
     Set(CURLOPT_HTTPHEADER, headers.get());
@@ -119,15 +119,15 @@ class Client {
     Set(CURLOPT_POSTFIELDS, body.data());
     Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
     Set(CURLOPT_WRITEFUNCTION, &Append);
-    Set(CURLOPT_WRITEDATA, &answer);
+    Set(CURLOPT_WRITEDATA, &response);
     Set(CURLOPT_HEADERFUNCTION, &TakeJsonLength);
     Set(CURLOPT_HEADERDATA, &json_bytes);
     const CURLcode code = curl_easy_perform(curl_.get());
     if (code != CURLE_OK) throw std::runtime_error(url_ + ": " + curl_easy_strerror(code));
     long status = 0;
     curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &status);
-    if (status != 200) throw std::runtime_error(ErrorMessage(answer, status));
-    return ReadTensors(answer, json_bytes);
+    if (status != 200) throw std::runtime_error(ErrorMessage(response, status));
+    return ReadTensors(response, json_bytes);
   }
 
  private:
@@ -138,8 +138,8 @@ class Client {
     }
   }
 
-  static std::size_t Append(char* data, std::size_t, std::size_t size, void* answer) {
-    static_cast<std::string*>(answer)->append(data, size);
+  static std::size_t Append(char* data, std::size_t, std::size_t size, void* response) {
+    static_cast<std::string*>(response)->append(data, size);
     return size;
   }
 
@@ -170,7 +170,7 @@ void Print(const std::string& file, const Tensors& tensors) {
   }
 }
 
-// Returns whether all files were answered.
+// Returns whether all files have results.
 bool Detect(const std::string& url, const std::vector<std::string>& files) {
   const Client client(url);
   bool all = true;

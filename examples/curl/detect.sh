@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Detections in JPEG files by curl alone: the file goes as it is, behind its length, by the binary
-# extension of Triton's HTTP protocol; the answer is asked for in JSON.
+# extension of Triton's HTTP protocol; the response is requested in JSON.
 #
 #     endcap serve model_repository                      # in another shell
 #     examples/curl/detect.sh photo.jpg another.jpg
 #
 # prints a JSON object a line: {"image", "detections": [{"box": [x1, y1, x2, y2], "score", "class_id"}]},
 # boxes in pixels of the file's picture. URL (http://127.0.0.1:8000) and MODEL (detect) are taken from
-# the environment. Ends with 1 where a file failed; the others are answered all the same.
+# the environment. Ends with 1 where a file failed; the others have results all the same.
 set -euo pipefail
 
 url=${URL:-http://127.0.0.1:8000}
@@ -29,14 +29,14 @@ request() {
   printf '{"name": "detection_scores"}, {"name": "detection_classes"}]}'
 }
 
-# values ANSWER OUTPUT: the elements of one output, separated by commas.
+# values RESPONSE OUTPUT: the elements of one output, separated by commas.
 values() {
   [[ $1 =~ \"name\":\"$2\"[^\]]*\"shape\":\[[^\]]*\][^\]]*\"data\":\[([^\]]*)\] ]] ||
-    { echo "detect.sh: the answer has no $2" >&2; return 1; }
+    { echo "detect.sh: the response has no $2" >&2; return 1; }
   printf %s "${BASH_REMATCH[1]}"
 }
 
-# detections ANSWER: those of its rows that count, as a JSON list.
+# detections RESPONSE: those of its rows that count, as a JSON list.
 detections() {
   local count boxes scores classes row separator=
   count=$(values "$1" num_detections) || return
@@ -70,21 +70,21 @@ json_string() {
   printf '"'
 }
 
-# detect FILE: asks the server and prints the file's line.
+# detect FILE: sends a request and prints the file's line.
 detect() {
-  local size header answer found
+  local size header response rows
   [[ -f $1 && -r $1 ]] || { echo "detect.sh: $1 cannot be read" >&2; return 1; }
   size=$(wc -c <"$1")
   header=$(request "$size")
-  answer=$(
+  response=$(
     { printf %s "$header"; length_prefix "$size"; cat "$1"; } |
       curl --silent --show-error --fail-with-body --max-time 30 --data-binary @- \
         --header "Inference-Header-Content-Length: ${#header}" \
         --header "Content-Type: application/octet-stream" \
         "$url/v2/models/$model/infer"
-  ) || { echo "detect.sh: $1: ${answer:-no server answers at $url}" >&2; return 1; }
-  found=$(detections "$answer") || return
-  printf '{"image": %s, "detections": %s}\n' "$(json_string "$1")" "$found"
+  ) || { echo "detect.sh: $1: ${response:-no server responds at $url}" >&2; return 1; }
+  rows=$(detections "$response") || return
+  printf '{"image": %s, "detections": %s}\n' "$(json_string "$1")" "$rows"
 }
 
 [[ $# -gt 0 ]] || { echo "usage: detect.sh FILE.jpg..." >&2; exit 2; }

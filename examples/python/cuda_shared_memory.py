@@ -5,7 +5,7 @@
 
 Needs a GPU that this process and the server on the same machine both see. It is shared_memory.py
 with `kind="cuda"`: the tensor is copied once, on the GPU, and boxes are read out of the head there.
-Without a GPU it says so and ends with 1.
+Without a GPU it prints that and ends with 1.
 
 Prints a line for each detection: file, class id, score, box x1 y1 x2 y2 in pixels.
 """

@@ -4,7 +4,7 @@
     python examples/python/detect.py photo.jpg another.jpg --url grpc://127.0.0.1:8001
 
 Prints a line for each detection: file, class, score, box x1 y1 x2 y2 in pixels. A file that fails
-has a line with the reason on standard error, and does not concern the others.
+has a line with the reason on standard error, and does not affect the others.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from endcap.client import DetectionClient, ImageResult
 
 
 def show(result: ImageResult) -> None:
-    """Print what became of an image."""
+    """Print the result of an image."""
     if not result.ok:
         print(f"{result.image}: {result.status}: {result.error}", file=sys.stderr)
-    for found in result.detections:
-        box = " ".join(f"{side:.1f}" for side in found.box)
-        print(f"{result.image}  {found.label}  {found.score:.3f}  {box}")
+    for detection in result.detections:
+        box = " ".join(f"{side:.1f}" for side in detection.box)
+        print(f"{result.image}  {detection.label}  {detection.score:.3f}  {box}")
 
 
 def main() -> int:
-    """Ask for all files, four of them at once; return 1 where one failed."""
+    """Send all files, at most four at once; return 1 where one failed."""
     parser = argparse.ArgumentParser(description="Detections in JPEG files.")
     parser.add_argument("files", nargs="+")
     parser.add_argument("--url", default="grpc://127.0.0.1:8001", help="or http://HOST:PORT")

@@ -1,10 +1,10 @@
-"""Detections from an event loop, as a web service would ask for them: one task an image.
+"""Detections from an event loop, as a web service would request them: one task per image.
 
     pip install 'endcap[client]'
     python examples/python/detect_asyncio.py photo.jpg another.jpg --url http://127.0.0.1:8000
 
-All tasks share one client, which bounds what is in flight. Prints a line for each image as soon as
-it is answered: file, milliseconds, and how many of each class were detected.
+All tasks share one client, which limits the requests in flight. Prints a line for each image when
+its response arrives: file, milliseconds, and the number of detections of each class.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from endcap.client import AsyncDetectionClient
 
 
 async def handle(client: AsyncDetectionClient, file: str) -> bool:
-    """What a service does for one of its requests; return whether it went well."""
+    """Handle one request of a service; return whether it succeeded."""
     result = await client.detect_one(file)
     if not result.ok:
         print(f"{result.image}: {result.status}: {result.error}", file=sys.stderr)
         return False
-    counts = Counter(found.label for found in result.detections)
+    counts = Counter(detection.label for detection in result.detections)
     said = ", ".join(f"{count} {label}" for label, count in sorted(counts.items()))
     print(f"{result.image}  {result.latency_ms:.1f} ms  {said or 'nothing'}")
     return True

@@ -4,10 +4,10 @@
     ffmpeg -i video.mp4 -f mjpeg - | python examples/python/detect_stream.py
     cat photo.jpg another.jpg | python examples/python/detect_stream.py
 
-Reads JPEGs one behind the other from standard input, a few of which are in flight at once, and
-prints a JSON object a line: image, status, detections. A decoupled model, cascade_bls_decoupled
-say, gives several lines for a frame, the last one with "final": true. With --sequence ID the frames
-are a sequence of a stateful model. A frame that is cut has a line with its status.
+Reads concatenated JPEGs from standard input, sends a few of them at once, and prints a JSON object
+per line: image, status, detections. A decoupled model, such as cascade_bls_decoupled, has several
+lines for a frame, the last one with "final": true. With --sequence ID the frames
+are a sequence of a stateful model. A truncated frame has a line with its status.
 """
 
 from __future__ import annotations

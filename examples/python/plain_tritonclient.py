@@ -1,4 +1,4 @@
-"""Detections in JPEG files with NVIDIA's tritonclient alone: endcap need not be installed here.
+"""Detections in JPEG files with NVIDIA's tritonclient alone: endcap is not needed here.
 
     pip install 'tritonclient[grpc]'
     python examples/python/plain_tritonclient.py photo.jpg another.jpg
@@ -37,7 +37,7 @@ def show(name: str, response: Any) -> None:
 
 
 def main() -> int:
-    """Ask for each file; return how many failed."""
+    """Send each file; return how many failed."""
     parser = argparse.ArgumentParser(description="Detections in JPEG files.")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--url", default="127.0.0.1:8001", help="HOST:PORT of gRPC")

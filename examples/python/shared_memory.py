@@ -1,12 +1,12 @@
-"""A tensor made where the server reads it, and a head read where the server wrote it.
+"""Preprocessing into shared memory, and postprocessing of the head in it.
 
     pip install 'endcap[client]'
     endcap serve model_repository --client-shared-memory
     python examples/python/shared_memory.py photo.jpg another.jpg --url grpc://127.0.0.1:8001
 
-With a server on the same machine only names and shapes cross the connection. This is the way for
-networks of your own, and where the server's CPUs are what is short: it calls `detector`, with
-endcap's two ends around it.
+With a server on the same machine only names and shapes are sent over the connection. Use it for
+networks of your own, and where the server's CPUs are the bottleneck: it calls `detector` between
+endcap's preprocessing and postprocessing.
 
 Prints a line for each detection: file, class id, score, box x1 y1 x2 y2 in pixels.
 """
@@ -37,18 +37,20 @@ def detect(pool: SharedMemoryPool, image: bytes) -> Any:
         made = PREPROCESS(image, out=tensor)
         head = lease.output("head", HEAD, np.float32)
         response = pool.infer(lease, Call("detector", [images], [head]))
-        found: Any = POSTPROCESS(lease.read(head, response), made.geometry)
-        return found[0]
+        detections: Any = POSTPROCESS(lease.read(head, response), made.geometry)
+        return detections[0]
 
 
-def show(file: Path, found: Any) -> None:
+def show(file: Path, detections: Any) -> None:
     """Print the detections of one image."""
-    for box, score, class_id in zip(found.boxes, found.scores, found.class_ids, strict=True):
+    for box, score, class_id in zip(
+        detections.boxes, detections.scores, detections.class_ids, strict=True
+    ):
         print(f"{file}  {class_id}  {score:.3f}  " + " ".join(f"{side:.1f}" for side in box))
 
 
-def respond(pool: SharedMemoryPool, file: Path) -> bool:
-    """Print what is in a file, or why that is not known; return whether it went well."""
+def process(pool: SharedMemoryPool, file: Path) -> bool:
+    """Print the detections of a file, or the error; return whether it succeeded."""
     try:
         show(file, detect(pool, file.read_bytes()))
     except (endcap.EndcapError, OSError) as error:
@@ -70,7 +72,7 @@ def main() -> int:
             SharedMemoryPool(connection, regions=2, region_bytes=ROOM) as pool,
         ):
             for file in options.files:
-                failed |= not respond(pool, file)
+                failed |= not process(pool, file)
     except endcap.EndcapError as error:
         sys.exit(f"shared_memory.py: {error}")
     return int(failed)

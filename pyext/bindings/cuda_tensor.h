@@ -22,7 +22,7 @@ using StreamHandle = uintptr_t;
 void* ToStream(StreamHandle handle) noexcept;
 
 // An array in device memory, or a view of one. Its contents are ready, and its memory is given
-// back, in the order of its stream.
+// back, stream-ordered.
 struct CudaTensor {
   std::shared_ptr<void> stream_owner;  // what keeps the stream; outlives `owner`
   std::shared_ptr<void> owner;         // what keeps the memory
@@ -100,7 +100,7 @@ void ShareWithAllStreams(const CudaTensor& tensor);
 // Keeps a Python object, which is released with the GIL held; null for None.
 std::shared_ptr<void> KeepObject(py::object object);
 
-// Takes over a capsule whose contents are ready in the order of `target`'s stream. Throws
+// Takes over a capsule whose contents are ready on `target`'s stream. Throws
 // kInvalidArgument for memory elsewhere than on that device.
 CudaTensor FromDlpack(const py::capsule& capsule, const CudaTarget& target);
 

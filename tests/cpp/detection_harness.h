@@ -70,7 +70,7 @@ struct TestImage {
   size_t misaligned_by = 0;       // bytes, of the heads on the device
   bool staged = false;            // the head is in CPU memory
   std::vector<size_t> skipped{};  // outputs that nobody wants
-  bool without_rle = false;       // nobody wants run lengths, where the family gives them
+  bool without_rle = false;       // RLE is not requested, where the family has it
 };
 
 struct Results {

@@ -5,7 +5,7 @@
 #include "cuda/cuda_api.h"
 #include "cuda_library/launch_layout.h"
 
-// A library like libendcap_cuda.so that answers what the environment says, for tests of how it is
+// A library like libendcap_cuda.so that returns what the environment says, for tests of how it is
 // opened: FAKE_CUDA_VERSION, _LAYOUT, _DRIVER, _DEVICES, _COMPUTE (75 for 7.5), _DEVICES_FAIL.
 
 namespace {

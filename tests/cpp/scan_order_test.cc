@@ -124,7 +124,7 @@ TEST(ScanOrder, OfAnyKindGivesTheLibrarysPixelsAndErrors) {
   }
 }
 
-// What the library passes over between scans does not hide the scans behind it.
+// What the library skips between scans does not hide the scans behind it.
 TEST(ScanOrder, EveryScanCounts) {
   JpegOptions options;
   options.bit_by_bit = true;

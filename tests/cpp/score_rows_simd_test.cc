@@ -125,7 +125,7 @@ TEST_P(ScoreRowsSimd, EqualsScalarAtEveryThreshold) {
   }
 }
 
-// The scan must not lose a row whose score is a bit above the threshold: every score that occurs,
+// The scan must not miss a row whose score is a bit above the threshold: every score that occurs,
 // and its neighbours, as the threshold.
 TEST_P(ScoreRowsSimd, KeepsScoresThatAreJustOverTheThreshold) {
   Head head = Make(40, 2, 3);

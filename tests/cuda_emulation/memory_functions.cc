@@ -31,7 +31,7 @@ Pool& GetPool(cudaMemPool_t pool) { return *reinterpret_cast<Pool*>(pool); }
 
 cudaError_t Allocate(void** memory, size_t bytes, int device) {
   const Guard guard(Lock());
-  KnowAll();  // memory that a stream has given back may be given again
+  KnowAll();  // memory that a stream has freed may be allocated again
   *memory = AllocateDevice(bytes, device);
   return Note(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }

@@ -42,7 +42,7 @@ namespace endcap::emulation {
 
 using Stream = std::shared_ptr<CUstream_st>;
 
-// One at a time: the emulation is for answers, not for speed. All functions below want the lock.
+// One at a time: the emulation is for results, not for speed. All functions below want the lock.
 std::recursive_mutex& Lock();
 using Guard = std::lock_guard<std::recursive_mutex>;
 

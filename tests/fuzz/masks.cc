@@ -1,4 +1,4 @@
-// Instance masks: the implementations against each other, and run lengths against packed bits.
+// Instance masks: the implementations against each other, and RLE against packed bits.
 
 #include "endcap/masks.h"
 

@@ -1,4 +1,4 @@
-// Run lengths of masks: any text is decoded or refused, and what was encoded decodes to itself.
+// RLE of masks: any text is decoded or refused, and what was encoded decodes to itself.
 
 #include "agreement.h"
 #include "endcap/masks.h"

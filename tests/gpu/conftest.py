@@ -1,4 +1,4 @@
-"""What the tests on a GPU share: whether there is one, and what its lack comes to.
+"""Fixtures of the tests on a GPU: whether there is one, and the outcome without one.
 
 ENDCAP_REQUIRE_CUDA=1 makes each skip for want of a GPU a failure. On the library that
 tests/cuda_emulation builds (ENDCAP_CUDA_LIBRARY names it) all run but those that need torch.

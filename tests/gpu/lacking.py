@@ -1,4 +1,4 @@
-"""What the lack of something that a test needs comes to."""
+"""Outcome of a test that lacks something that it needs: a skip or a failure."""
 
 from __future__ import annotations
 

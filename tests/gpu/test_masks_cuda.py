@@ -1,4 +1,4 @@
-"""Masks of yolov8_seg on a GPU are the CPU's: bits and run lengths."""
+"""Masks of yolov8_seg on a GPU are the CPU's: bits and RLE."""
 
 from __future__ import annotations
 

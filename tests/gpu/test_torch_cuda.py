@@ -70,7 +70,7 @@ def test_heads_of_torch(torch: Any) -> None:
 
 
 def test_a_captured_call_reads_new_heads_at_each_replay(torch: Any) -> None:
-    """Results are copied within the capture: their own memory is taken and given back there."""
+    """Results are copied within the capture: their own memory is allocated and freed there."""
     batches = [
         np.stack([yolov8_head(seed + at, anchors=2100, num_classes=8) for at in range(2)])
         for seed in (0, 10, 20)

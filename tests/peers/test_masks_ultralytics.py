@@ -1,4 +1,4 @@
-"""Masks from prototypes against ultralytics' process_mask, and run lengths against pycocotools."""
+"""Masks from prototypes against ultralytics' process_mask, and RLE against pycocotools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prototypes and coefficients -> instance masks, and COCO's run lengths, pixel by pixel."""
+"""Prototypes and coefficients -> instance masks, and COCO's RLE, pixel by pixel."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def run_lengths(pixels: Mask) -> list[int]:
 
 
 def encode(pixels: Mask) -> bytes:
-    """COCO's text of run lengths: differences from the fourth on, 5 bits and a flag a character."""
+    """COCO's text of RLE: differences from the fourth on, 5 bits and a flag a character."""
     lengths = run_lengths(pixels)
     text = bytearray()
     for i, length in enumerate(lengths):

@@ -122,15 +122,15 @@ def suppress(
     probiou_fast, any.
     """
     kept: list[int] = []
-    rivals: list[int] = []
+    suppressing: list[int] = []
     for candidate in best_first(scores):
         falls = any(
-            ious[rival, candidate] > iou_threshold
-            and (class_ids is None or class_ids[rival] == class_ids[candidate])
-            for rival in rivals
+            ious[other, candidate] > iou_threshold
+            and (class_ids is None or class_ids[other] == class_ids[candidate])
+            for other in suppressing
         )
         if not falls:
             kept.append(int(candidate))
         if not falls or method == "probiou_fast":
-            rivals.append(int(candidate))
+            suppressing.append(int(candidate))
     return np.array(kept, dtype=np.int64)

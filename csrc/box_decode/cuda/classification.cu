@@ -13,7 +13,7 @@ struct Shared {
   float highest[kLogitThreads];
 };
 
-// A block's way through the logits [C] of one image.
+// A block's loop over the logits [C] of one image.
 template <typename T>
 struct Logits {
   const T* values;

@@ -58,7 +58,7 @@ struct HeadParams {
   double score_threshold = 0.25;  // a candidate's score must be greater
   int max_candidates = 30000;     // best scores first
   // Every class over the threshold is a candidate, not the best only. Without one: rtdetr and ssd.
-  // Classification: only classes over the threshold are answered; without, the threshold is unused.
+  // Classification: only classes over the threshold are returned; without, the threshold is unused.
   std::optional<bool> multi_label;
   // Classification only. Without one: 5, or num_classes where that is less.
   std::optional<int> top_k;

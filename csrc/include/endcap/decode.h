@@ -136,7 +136,7 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 // swaps the axes, MakeRows of fused_preprocess.cu flips columns, both while reading.
 //
 // Boxes are mapped back (csrc/common/map_box.h) to the image that was preprocessed: with exif=apply
-// the upright one, which viewers and PIL.ImageOps.exif_transpose show; with exif=ignore, the
+// the oriented one, which viewers and PIL.ImageOps.exif_transpose show; with exif=ignore, the
 // default of the presets torchvision, inception, rtdetr and ssd, the stored one.
 //
 // Tests, each for all eight values: Decode.AppliesOrIgnoresOrientation,

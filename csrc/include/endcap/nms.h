@@ -101,7 +101,7 @@ void NmsRotatedCuda(const float* boxes_xywhr, const float* scores, const int32_t
                     int64_t* kept, int64_t* kept_count);
 
 // The IoU of every box of `a` [N][5] with every box of `b` [M][5], boxes as above, into `iou`
-// [N][M] float32. Equal with a and b exchanged.
+// [N][M] float32. Symmetric in a and b.
 //
 // kPolygon: computed in float64 in the frame of one box, so that large coordinates lose no
 // precision, and rounded to float32, which is its only error (3e-8). A box without a positive width

@@ -168,7 +168,7 @@ class Preprocessor {
   // and device, before any work; as CheckRoiTensors.
   //
   // Images are encoded bytes in CPU memory, or pixels in CPU memory or, on a GPU, in that of the
-  // device. On a GPU the tensors are written in the order of `stream` (a cudaStream_t; null: the
+  // device. On a GPU the tensors are written stream-ordered on `stream` (a cudaStream_t; null: the
   // legacy default stream); on return the host has read all images in CPU memory and written
   // geometries and statuses, but does not wait for the kernel. Throws kCuda and kOutOfMemory for
   // what is not one image's fault. On a CPU `stream` is not used.

@@ -181,7 +181,7 @@ class CudaPostprocess final : public PostprocessDevice {
     return MakeItems(RecordsIn(LaunchAndRead(in, out, nullptr, target), in.size()));
   }
 
-  // Some images of a call that wants run lengths: nothing, and a greater `room`, where there was
+  // Some images of a call that wants RLE: nothing, and a greater `room`, where there was
   // too little of it.
   std::vector<PostprocessItem> RunPart(std::span<const PostprocessInput> in,
                                        std::span<const PostprocessOutput> out, RleCapacity& room,
@@ -198,7 +198,7 @@ class CudaPostprocess final : public PostprocessDevice {
     return items;
   }
 
-  // The images are taken together as far as what their run lengths need stays within bounds. What
+  // The images are taken together as far as the memory of their RLE stays within bounds. What
   // was needed is remembered, so that only the first ones are repeated. An image that alone takes
   // more than the GPU has fails by itself.
   std::vector<PostprocessItem> RunWithRunLengths(std::span<const PostprocessInput> in,

@@ -48,7 +48,7 @@ enum class DetectionFault : int32_t {
   kMaskLogit,            // element: detection; input: index; values: the sum, and its MaskPlace
 };
 
-// What became of one image, for the host to read.
+// The result of one image, for the host to read.
 struct DetectionRecord {
   DetectionFault fault;
   int32_t input;
@@ -60,7 +60,7 @@ struct DetectionRecord {
   double values[2];
 };
 
-// Where the run lengths of one mask are in RunLengthMemory::text.
+// Where the RLE of one mask is in RunLengthMemory::text.
 struct RunLengthText {
   uint64_t at;
   uint64_t bytes;
@@ -68,7 +68,7 @@ struct RunLengthText {
 
 struct DetectionImage {
   void* outputs[6];       // device memory, in the order of PostprocessOutputs; null: skipped
-  const float* geometry;  // device memory; null: `values`, where has_values says so
+  const float* geometry;  // device memory; null: `values`, if has_values
   float values[Geometry::kSize];
   int32_t has_values;
   int32_t status;              // of the stages before

@@ -187,11 +187,11 @@ __device__ inline void FinishImage(const HeadBatch& heads, const DetectionBatch&
   WriteCounts(target, heads.rule.layout, rows, 0);
   batch.kept_rows[image] = rows;
   if (batch.records == nullptr) return;
-  DetectionRecord& told = batch.records[image];
-  told = record;
+  DetectionRecord& written = batch.records[image];
+  written = record;
   if (heads.rule.layout == HeadLayout::kLogits) return;
-  told.num_detections = static_cast<int32_t>(rows);
-  told.truncated = heads.states[image].count > batch.max_candidates ? 1 : 0;
+  written.num_detections = static_cast<int32_t>(rows);
+  written.truncated = heads.states[image].count > batch.max_candidates ? 1 : 0;
 }
 
 }  // namespace endcap

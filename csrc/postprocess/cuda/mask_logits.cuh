@@ -7,7 +7,7 @@
 #include "postprocess/cuda/detection_faults.cuh"
 #include "postprocess/cuda/detection_launch.h"
 
-// What the kernels of packed masks and of run lengths share: where a mask's pixels lie, and the
+// Shared by the kernels of packed masks and of RLE: where a mask's pixels lie, and the
 // sums of prototypes that they are interpolated from. The definition is masks/masks_scalar.cc.
 
 namespace endcap {

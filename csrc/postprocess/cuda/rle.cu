@@ -5,7 +5,7 @@
 #include "postprocess/cuda/kernels.h"
 #include "postprocess/cuda/mask_window.cuh"
 
-// Run lengths of masks: the definition is masks/masks_scalar.cc and masks/rle.cc. A block
+// RLE of masks: the definition is masks/masks_scalar.cc and masks/rle.cc. A block
 // makes the string of one mask, which is never there pixel by pixel: the logits below its box; for
 // each column the pixels where it changes, between prototype pixels of different signs; from these
 // the lengths, and the characters that each of them takes.

@@ -29,7 +29,7 @@ size_t Share(size_t all, size_t images) { return (all + images - 1) / images; }
 
 const Asked* AskedIn(const uint8_t* noted) { return reinterpret_cast<const Asked*>(noted); }
 
-// What the CPU would say before it came to a logit that is not finite: it goes mask by mask, where
+// The CPU's result before it reaches a logit that is not finite: it goes mask by mask, where
 // nobody wants bits.
 bool EncodesFirst(const DetectionRecord& record, const PostprocessOutput& output) {
   const bool packs =

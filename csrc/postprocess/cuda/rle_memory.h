@@ -45,7 +45,7 @@ class RleCapacities {
   RleCapacity of_image_;
 };
 
-// The run lengths of one launch's masks, in device memory. What the kernels found no room for is
+// The RLE of one launch's masks, in device memory. What the kernels found no room for is
 // known when the work is done: then it is to be repeated with more.
 class CudaRunLengths {
  public:

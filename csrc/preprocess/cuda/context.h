@@ -20,7 +20,7 @@ class CudaPreprocessContext {
   CudaPreprocessContext& operator=(const CudaPreprocessContext&) = delete;
 
   // Waits until pinned memory may be written: the copies of the batch before are done. Device
-  // memory is written in the order of upload_stream, after the kernel of the batch before.
+  // memory is written stream-ordered on upload_stream, after the kernel of the batch before.
   void Begin();
 
   // Memory for images: pinned, and on the device, where the first `host_bytes` are uploaded. Throws

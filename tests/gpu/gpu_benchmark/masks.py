@@ -38,7 +38,7 @@ def seg_heads(sizes: Sizes) -> dict[str, npt.NDArray[np.float32]]:
 
 
 def measure_masks(gpu: Gpu, records: Records, sizes: Sizes) -> None:
-    """Measure masks at the input's size as bits and as run lengths, and torch's."""
+    """Measure masks at the input's size as bits and as RLE, and torch's."""
     side = sizes.prototype_side
     work = (
         f"{sizes.mask_images} x [{4 + NUM_CLASSES + PROTOTYPES}, {sizes.anchors}], "
@@ -64,7 +64,7 @@ def measure_masks(gpu: Gpu, records: Records, sizes: Sizes) -> None:
     times = measure(
         gpu, records, work, lambda: packing.enqueue(tensors), by="endcap, bits", notes="bits"
     )
-    with records.part(f"{work}: run lengths"):
+    with records.part(f"{work}: RLE"):
         _measure_run_lengths(gpu, records, work, fields, arrays, tensors, packing)
     with records.part(f"{work} by torch", optional=(UnavailableError,)):
         _measure_torch(gpu, records, work, tensors, expected, times)
@@ -87,14 +87,14 @@ def _measure_run_lengths(
         options = {**fields, "mask_resolution": resolution}
         encoding: Any = endcap.Postprocessor(**options, device="cuda")
         reference: Any = endcap.Postprocessor(**options)
-        with records.check(f"{work}, run lengths, {resolution}: GPU equals CPU"):
+        with records.check(f"{work}, RLE, {resolution}: GPU equals CPU"):
             if encoding(tensors, place).rle != reference(arrays, place).rle:
-                raise AssertionError("run lengths differ from the CPU's")
+                raise AssertionError("RLE differs from the CPU's")
         runs: dict[str, Run] = {
-            "endcap, run lengths": partial(encoding, tensors, place),
+            "endcap, RLE": partial(encoding, tensors, place),
             f"endcap, CPU, {reference.threads} threads": partial(reference, arrays, place),
         }
-        notes = f"run lengths of the masks in pixels of the {resolution}, in host memory"
+        notes = f"RLE of the masks in pixels of the {resolution}, in host memory"
         for by, run in runs.items():
             taken = gpu.latency(run, _ROUNDS)
             metric = f"latency, {resolution}"
@@ -125,17 +125,17 @@ def _compare_encoders(
             made = iter(list(pool.map(encode, places)))
             return [[next(made) for _ in range(most)] for most in counts]
 
-        with records.check(f"{work}: run lengths of bits are those of the GPU"):
+        with records.check(f"{work}: RLE of bits is that of the GPU"):
             if encoded_by_host() != encoding(tensors).rle:
-                raise AssertionError("run lengths of the bits differ from the GPU's")
+                raise AssertionError("RLE of the bits differs from the GPU's")
         on_gpu = gpu.latency(lambda: encoding(tensors), _ROUNDS)
         by_host = gpu.latency(encoded_by_host, _ROUNDS)
     ratio = by_host.ms / on_gpu.ms
     by = f"bits by the GPU, downloaded, encoded by {threads} threads of the host"
     records.rows.append(Row(work, by, "latency, input", by_host.ms, "ms", "", by_host.spread))
     verdict = "more" if ratio >= _WORTH else "less"
-    notes = f"{by}, against run lengths by the GPU; {verdict} than the {_WORTH:g} that pay for them"
-    records.rows.append(Row(work, "endcap, run lengths", "host / GPU", ratio, "x", notes))
+    notes = f"{by}, against RLE by the GPU; {verdict} than the {_WORTH:g} that pay for them"
+    records.rows.append(Row(work, "endcap, RLE", "host / GPU", ratio, "x", notes))
 
 
 def by_torch(torch: Any, tensors: Any, boxes: Any, anchors: Any) -> list[Any]:

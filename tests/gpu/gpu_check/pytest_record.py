@@ -49,7 +49,7 @@ class _Recorder:
         self._write({"test": nodeid, "event": "started"})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record what became of a test, or of its set-up or clean-up where these decide."""
+        """Record the outcome of a test, or of its set-up or clean-up where these decide."""
         if report.when == "call" or not report.passed:
             self._append(report.nodeid, report)
 

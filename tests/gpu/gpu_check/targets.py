@@ -182,7 +182,7 @@ def summary(
     lines += ["left out:" if omissions else "nothing was left out"]
     lines += [f"  {line}" for line in omissions]
     if not content["complete"]:
-        lines.append("this run has not come to its end")
+        lines.append("this run is not complete")
     return "\n".join(lines)
 
 

@@ -40,7 +40,7 @@ def test_curl_without_a_server() -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert "no server answers at http://127.0.0.1:1" in done.stderr
+    assert "no server responds at http://127.0.0.1:1" in done.stderr
 
 
 def loaded(path: Path) -> ModuleType:
