@@ -1,4 +1,4 @@
-"""Folders for what is needed for a while, and the removal of those that killed processes left.
+"""Temporary folders, and the removal of those that killed processes have left.
 
 All lie in one folder of this user, TMPDIR/endcap-UID, which nobody but root can enter or replace.
 Each is named PURPOSE-TOKEN, with a random token, and holds a marker: a file with that name as its
@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from endcap._system.locked_file import LockedFile, LostFileError, lock_abandoned
-from endcap._system.path_trust import find_untrusted
+from endcap._system.user_folders import find_untrusted
 from endcap.errors import UnsupportedError
 
 MARKER_NAME = ".endcap-scratch"
-# Set to 1, it says that nobody else can reach the temporary folder, whatever its mode.
+# Set to 1, nobody else can reach the temporary folder, whatever its mode.
 TRUST_VARIABLE = "ENDCAP_TRUST_TMPDIR"
 
 _TOKEN_BYTES = 16
@@ -44,15 +44,15 @@ def scratch_root() -> Path:
     """Return the folder of this user's scratch folders, made where there is none.
 
     Raises:
-        UnsupportedError: It cannot be made, what lies there is not a folder of this user's that is
-            closed to all others, or others may replace it.
+        UnsupportedError: It cannot be made, it is not a folder of this user that is closed to all
+            others, or others may replace it.
     """
     root = root_path()
     try:
         _check_parents(root)
         root.mkdir(mode=0o700)
     except FileExistsError:
-        pass  # looked at below, like a new one
+        pass  # checked below, like a new one
     except OSError as error:
         raise UnsupportedError(
             f"the temporary folder {root} cannot be made ({error.strerror}); set TMPDIR to a "
@@ -63,7 +63,7 @@ def scratch_root() -> Path:
 
 
 def root_path() -> Path:
-    """Return where `scratch_root` is, links on the way to it followed, without looking at it."""
+    """Return where `scratch_root` is, links on the way to it followed, without checking it."""
     return Path(os.path.realpath(tempfile.gettempdir())) / f"endcap-{os.geteuid()}"
 
 
@@ -72,7 +72,7 @@ def scratch_folder(purpose: str, *, sweep: bool = True) -> Iterator[Path]:
     """Make an empty folder (but for its marker), which is gone after the block.
 
     Args:
-        purpose: Lowercase words with hyphens; begins the folder's name.
+        purpose: Lowercase words with hyphens; the folder's name begins with it.
         sweep: Remove the folders for this purpose that killed processes have left, before.
 
     Yields:
@@ -103,7 +103,7 @@ def sweep_scratch(purpose: str) -> list[Path]:
 
 
 def abandoned_scratch(purpose: str) -> Iterator[Path]:
-    """Yield the folders for a purpose that no process holds, each locked while it is looked at."""
+    """Yield the folders for a purpose that no process holds, each locked meanwhile."""
     root = root_path()
     try:
         _check_parents(root)
@@ -138,8 +138,8 @@ def remove_scratch(folder: Path) -> None:
 def partial_folder(place: int, purpose: str) -> Iterator[int]:
     """Make an empty folder (but for its marker) in any folder; it is gone after the block.
 
-    Only this user can enter it. Descriptors are used throughout, so that whoever may rename things
-    in `place` cannot lead this process elsewhere.
+    Only this user can enter it. Descriptors are used throughout, so that users who may rename
+    files in `place` cannot redirect this process to another folder.
 
     Args:
         place: A descriptor of the folder to make it in.
@@ -228,13 +228,15 @@ def _make(purpose: str) -> tuple[Path, LockedFile]:
                 f"no folder can be made in {root} ({error.strerror}); free space there, or set "
                 "TMPDIR to another folder"
             ) from error
-    raise UnsupportedError(f"folders in {root} vanish as they are made; see what removes them")
+    raise UnsupportedError(
+        f"folders in {root} are removed as soon as they are made; check which program removes them"
+    )
 
 
 def _mark(folder: Path) -> LockedFile:
     """Put a locked marker into an empty folder, which is removed where that fails."""
     try:
-        # Where the program's end cuts the block off, the marker tells the next sweep.
+        # Where the program ends within the block, the next sweep recognises the folder by it.
         marker = LockedFile(folder / MARKER_NAME, remove_unused=False)
         # A sweep takes a folder for abandoned only with this content, so that there is no
         # moment in which the marker is complete and not locked.
@@ -331,7 +333,7 @@ def _remove_rest(folder: Path) -> None:
 
 
 def _empty_own(folder: Path, marker: LockedFile) -> None:
-    """Empty the folder that a marker of this process lies in; another in its place is an error."""
+    """Empty the folder of a marker of this process; another folder in its place is an error."""
     descriptor = os.open(folder, _FOLDER_FLAGS)
     try:
         there = os.stat(MARKER_NAME, dir_fd=descriptor, follow_symlinks=False)
@@ -343,7 +345,7 @@ def _empty_own(folder: Path, marker: LockedFile) -> None:
 
 
 def _empty(folder: int) -> None:
-    """Remove what is in a folder, but its marker; links are removed, not followed.
+    """Remove the contents of a folder, but not its marker; links are removed, not followed.
 
     Folders within folders are moved up into it before they are emptied: neither the depth of the
     stack nor the number of open files bounds how deep they lie.
@@ -363,7 +365,7 @@ def _empty(folder: int) -> None:
 
 
 def _remove_files(folder: int, *, spared: str = "") -> list[str]:
-    """Remove what is in a folder and is no folder; return the others, which can be entered now."""
+    """Remove all but folders from a folder; return the folders, made accessible."""
     folders = []
     with os.scandir(folder) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]

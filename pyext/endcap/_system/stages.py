@@ -6,16 +6,16 @@ import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-# Begins a stage: what it is called and how many steps it has, None where that is not known. Returns
-# what is to be called at each step done.
+# Begins a stage with a name and a number of steps, None if unknown. Returns the function to call
+# after each step.
 Stages = Callable[[str, int | None], Callable[[], None]]
 
-# Opens the display of progress; entered only around work that is really done.
+# Opens the display of progress; entered only where there is work to do.
 Progress = Callable[[], AbstractContextManager[Stages]]
 
 
 def silent(name: str, total: int | None) -> Callable[[], None]:
-    """Tell nobody."""
+    """Begin a stage without showing it."""
     return lambda: None
 
 

@@ -8,8 +8,7 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._system.path_trust import find_untrusted
-from endcap._system.user_cache import make_cache_folder, only_writer, user_cache
+from endcap._system.user_folders import find_untrusted, make_cache_folder, only_writer, user_cache
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.installation import (
     LIBRARY_NAME,

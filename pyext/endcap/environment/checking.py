@@ -148,7 +148,7 @@ def _check_report(report: dict[str, Any], folder: Path, shown: Path) -> None:
         if error is not None:
             raise ExecutionEnvironmentError(
                 f"the module {name} of {shown} cannot be imported: {in_one_line(error)}; "
-                "ask for another version of it, or for what it misses"
+                "request another version of it, or the missing module"
             )
     libpython = folder / "lib" / f"libpython{report['python']}.so.1.0"
     if not libpython.is_file():

@@ -167,7 +167,7 @@ def _raise_for_numpy(
     numpy = next(record for record in records if record.name.normalized == "numpy")
     raise ExecutionEnvironmentError(
         f"the requested packages need NumPy {numpy.version}, and it must be "
-        f"numpy{limit.specifier}: {limit.reason}; ask for packages that go with "
+        f"numpy{limit.specifier}: {limit.reason}; request packages that go with "
         f"numpy{limit.specifier}"
     )
 

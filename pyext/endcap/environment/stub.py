@@ -54,7 +54,7 @@ def find_front() -> Path:
     Raises:
         StubError: The front was not built.
     """
-    # An editable install has two package folders: the sources, and what was built.
+    # An editable install has two package folders: the sources, and the build.
     for root in endcap.__path__:
         program = Path(root) / "backends" / "python_stub" / STUB_NAME
         if program.is_file():

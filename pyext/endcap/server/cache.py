@@ -15,10 +15,9 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from endcap._system.path_trust import find_untrusted
 from endcap._system.scratch import descriptor_path, partial_folder
 from endcap._system.stages import Stages
-from endcap._system.user_cache import make_cache_folder, only_writer, user_cache
+from endcap._system.user_folders import find_untrusted, make_cache_folder, only_writer, user_cache
 from endcap.errors import UnsupportedError
 from endcap.triton.errors import ServerError
 

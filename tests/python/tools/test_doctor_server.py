@@ -11,7 +11,7 @@ from damage import SHIPPED
 from doctor_world import World, copied_server, doctor, replace_needed, run, wheel_server
 from echo_model import ECHO, TENSORS, write_model
 
-from endcap._system.user_cache import user_cache
+from endcap._system.user_folders import user_cache
 from endcap.cli.files import find_repository
 from endcap.server import locate
 from endcap.server.private_server import private_server_folder

@@ -65,7 +65,7 @@ OPEN_FILES = Topic(
     },
 )
 _MIB = 2**20
-# A container of Docker has 64 MiB unless told otherwise: too little for one full batch of 640x640.
+# A container of Docker has 64 MiB by default: too little for one full batch of 640x640.
 _ENOUGH_SHARED_BYTES = 256 * _MIB
 # The server of the shipped repository and its one stub use 280 MiB under load.
 _ENOUGH_BYTES = 512 * _MIB

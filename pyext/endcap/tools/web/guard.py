@@ -44,7 +44,7 @@ _HEADERS = {
 
 
 def guard(host: str) -> Middleware:
-    """Return the middleware that answers 403 to requests for or from another site.
+    """Return the middleware that rejects requests for or from another site with status 403.
 
     Args:
         host: The address that the server listens on. A name that resolves to this machine (DNS
