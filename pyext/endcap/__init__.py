@@ -10,7 +10,6 @@ except ImportError as error:
         "`pip install --force-reinstall --no-deps endcap`"
     ) from error
 
-from endcap._text import Parameter
 from endcap._version import __version__
 from endcap.box_decode import Candidates, box_decode
 from endcap.cuda import CudaDevice, CudaState, NvjpegState, cuda_state, nvjpeg_state
@@ -28,8 +27,8 @@ from endcap.errors import (
     UnsupportedError,
 )
 from endcap.implementations import Implementation, force_implementation, implementations
-from endcap.nms import batched_nms, nms
-from endcap.nms_rotated import nms_rotated, rotated_iou
+from endcap.nms import batched_nms, nms, nms_rotated, rotated_iou
+from endcap.parameters import Parameter
 from endcap.postprocess import Postprocessor
 from endcap.preprocess import Preprocessor, PreprocessResult, preprocess, presets
 from endcap.yuv import YuvImage, nv12, planar_yuv

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap._images import ImageBuffer, YuvBuffers
-from endcap._text import Parameters
+from endcap.parameters import Parameters
 
 Spec = tuple[str, str, list[int]]
 Parameter = tuple[str, str, str, str]

@@ -1,4 +1,4 @@
-"""What may be given as an image, brought to buffers that the core can read."""
+"""Images as the core reads them: files, bytes, Pillow images, arrays and YUV."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from endcap.errors import InvalidArgumentError
 from endcap.yuv import YuvImage
 
 # A bytes-like object or a 1-D uint8 array is an encoded file; [H,W] uint8 is gray pixels and
-# [H,W,3] uint8 is pixels in `pixel_format`. Objects with __dlpack__ count as arrays. A YuvImage is
-# pixels in YUV.
+# [H,W,3] uint8 is pixels in `pixel_format`. Objects with __dlpack__ or __array__ count as arrays. A
+# YuvImage is pixels in YUV.
 Image: TypeAlias = Any
 ImageBuffer: TypeAlias = "bytes | bytearray | memoryview | npt.NDArray[np.uint8]"
 # Layout, planes, matrix and range of a YuvImage.
@@ -149,7 +149,7 @@ def _to_array(image: Image) -> npt.NDArray[Any]:
     if hasattr(image, "__dlpack__"):
         return from_dlpack(image, "an image")
     try:
-        return np.asarray(memoryview(image))
+        return np.asarray(image if hasattr(image, "__array__") else memoryview(image))
     except TypeError as error:
         raise InvalidArgumentError(
             f"an image is of type {type(image).__name__}: give encoded bytes, or uint8 pixels "

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._head import Head, to_batched
-from endcap._text import to_parameters
+from endcap._arrays import from_dlpack
+from endcap._cuda_input import borrow, device_of, refuse_cuda
+from endcap._device import Target
 from endcap.errors import InvalidArgumentError
-from endcap.parameters import HeadParameters, list_parameters
+from endcap.parameters import HeadParameters, list_parameters, to_parameters
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+# One array, or for a family with several inputs a mapping by name or a sequence in their order.
+Head: TypeAlias = Any
+Specs: TypeAlias = list[tuple[str, str, list[int]]]
+
+_AS_IT_IS = frozenset({np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.int32)})
 
 
 @dataclass(frozen=True)
@@ -65,3 +74,89 @@ def box_decode(
     if batched:
         raise InvalidArgumentError("the head has a batch dimension: give one image's")
     return Candidates(*_core.box_decode(parameters, tensors))
+
+
+def to_batched(head: Head, specs: Specs) -> tuple[list[npt.NDArray[Any]], bool]:
+    """Return C-contiguous arrays [B, ...] in the order of ``specs``, and whether a batch came.
+
+    Raises:
+        InvalidArgumentError: a missing input, or a rank that fits neither one image nor a batch.
+    """
+    if len(specs) == 1 and _is_as_it_is(head) and head.ndim == len(specs[0][2]):
+        return [head[np.newaxis]], False  # nearly always: no question is asked twice
+    arrays = [
+        _to_array(part, name) for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
+    ]
+    batched = _is_batch([array.shape for array in arrays], specs)
+    return [array if batched else array[np.newaxis] for array in arrays], batched
+
+
+def to_cuda_batched(
+    head: Head, specs: Specs, target: Target
+) -> list[npt.NDArray[Any] | _core.CudaTensor]:
+    """As `to_batched`; parts that lie on the target's device stay there.
+
+    Raises:
+        InvalidArgumentError: as there; a part on another device.
+    """
+    arrays = [
+        _to_array(part, name) if device_of(part) is None else borrow(part, target, name)
+        for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
+    ]
+    if _is_batch([tuple(array.shape) for array in arrays], specs):
+        return arrays
+    return [
+        array.reshape([1, *array.shape])
+        if isinstance(array, _core.CudaTensor)
+        else array[np.newaxis]
+        for array in arrays
+    ]
+
+
+def _is_batch(shapes: list[tuple[int, ...]], specs: Specs) -> bool:
+    more_axes = {len(shape) - len(spec[2]) for shape, spec in zip(shapes, specs, strict=True)}
+    if more_axes == {0} or more_axes == {1}:
+        return 1 in more_axes
+    given = ", ".join(f"{spec[0]} {list(shape)}" for shape, spec in zip(shapes, specs, strict=True))
+    wanted = ", ".join(f"{name} {_shape_text(shape)}" for name, _, shape in specs)
+    raise InvalidArgumentError(
+        f"the head has shapes {given}: give {wanted} for one image, or a batch of them"
+    )
+
+
+def _parts(head: Head, specs: Specs) -> list[Any]:
+    names = [name for name, _, _ in specs]
+    if isinstance(head, Mapping):
+        missing = [name for name in names if name not in head]
+        if missing:
+            raise InvalidArgumentError(f"the head lacks {missing[0]!r}: it needs {names}")
+        return [head[name] for name in names]
+    if len(names) == 1:
+        return [head]
+    if isinstance(head, Sequence) and len(head) == len(names):
+        return list(head)
+    raise InvalidArgumentError(f"this head has {len(names)} inputs: give a mapping with {names}")
+
+
+def _is_as_it_is(part: Any) -> TypeGuard[npt.NDArray[Any]]:
+    return type(part) is np.ndarray and part.dtype in _AS_IT_IS and part.flags.c_contiguous
+
+
+def _to_array(part: Any, name: str) -> npt.NDArray[Any]:
+    if _is_as_it_is(part):
+        return part  # each question below takes as long as this one
+    if not isinstance(part, np.ndarray) and hasattr(part, "__dlpack__"):
+        part = from_dlpack(part, name)
+    refuse_cuda(part, name)
+    array = np.asarray(part)
+    if array.dtype == np.int64 and (array == array.astype(np.int32)).all():
+        array = array.astype(np.int32)
+    if array.dtype not in (np.float32, np.float16, np.int32):
+        raise InvalidArgumentError(
+            f"{name} is {array.dtype}: give float32 or float16, or int32 for counts and classes"
+        )
+    return np.ascontiguousarray(array)
+
+
+def _shape_text(shape: list[int]) -> str:
+    return "[" + ", ".join("*" if size < 0 else str(size) for size in shape) + "]"

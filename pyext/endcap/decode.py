@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from endcap import _core
 from endcap._images import Image, open_image, to_buffer
-from endcap._text import to_parameters
 from endcap.errors import InvalidArgumentError
-from endcap.parameters import preprocess_defaults
+from endcap.parameters import preprocess_defaults, to_parameters
 
 
 def decode(

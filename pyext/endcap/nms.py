@@ -1,13 +1,26 @@
-"""Non-maximum suppression of one image's boxes."""
+"""Non-maximum suppression of one image's boxes, upright or rotated."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from endcap import _core
-from endcap._device import cuda_target, refuse_stream
-from endcap._nms_arguments import Array, CudaBoxes, HostBoxes, device_to_use, require_threshold
+from endcap._arrays import empty, to_array, to_class_ids
+from endcap._cuda_input import borrow, device_of, refuse_cuda, upload
+from endcap._device import Target, cuda_device, cuda_target, refuse_stream
 from endcap.cuda_array import CudaArray
+from endcap.errors import InvalidArgumentError
+
+# Whatever NumPy makes an array of, or an array on a GPU.
+Array: TypeAlias = Any
+Method: TypeAlias = Literal["polygon", "probiou", "probiou_fast"]
+
+_COLUMNS = {4: "x1, y1, x2, y2", 5: "centre x, centre y, width, height and angle"}
 
 
 def nms(
@@ -79,14 +92,14 @@ def _run(
     device: str | None,
     stream: object,
 ) -> Any:
-    threshold = require_threshold(iou_threshold)
-    device_id = device_to_use(boxes, device)
+    threshold = _require_threshold(iou_threshold)
+    device_id = _device_to_use(boxes, device)
     if device_id is None:
         refuse_stream(stream)
-        host = HostBoxes.take(boxes, scores, class_ids, 4)
+        host = _HostBoxes.take(boxes, scores, class_ids, 4)
         return _core.nms(host.boxes, host.scores, host.class_ids, threshold)
     target = cuda_target(device_id, stream)
-    gpu = CudaBoxes.take(boxes, scores, class_ids, 4, target)
+    gpu = _CudaBoxes.take(boxes, scores, class_ids, 4, target)
     return CudaArray(
         _core.nms_cuda(
             gpu.boxes,
@@ -98,3 +111,216 @@ def _run(
             target.stream_owner,
         )
     )
+
+
+def nms_rotated(
+    boxes: Array,
+    scores: Array,
+    iou_threshold: float,
+    *,
+    class_ids: Array | None = None,
+    method: Method = "polygon",
+    max_detections: int | None = None,
+    device: str | None = None,
+    stream: object = None,
+) -> Any:
+    """Keep the best rotated boxes and drop those that overlap a better one.
+
+    Equal scores go to the lower index. A box goes when an IoU is greater than the threshold; which,
+    the method says:
+
+    * ``polygon``: the exact IoU of the rectangles with a kept box.
+    * ``probiou``: the probabilistic IoU (arXiv 2106.06072, ultralytics' ``batch_probiou``) with a
+      kept box.
+    * ``probiou_fast``: the same with any better box of its class, also one that went itself, as
+      ultralytics suppresses rotated boxes.
+
+    Args:
+        boxes: [N, 5] float32: centre x, centre y, width, height in pixels, and the angle in
+            radians, any value, from the x axis towards the y axis to the side that the width
+            measures. A box without a positive width and height neither drops a box nor is dropped
+            by ``polygon``; of such boxes the other methods make what ultralytics does.
+        scores: [N] float32.
+        iou_threshold: 0 to 1.
+        class_ids: [N] integers; boxes of different classes do not drop each other. By default all
+            boxes are of one class.
+        method: ``polygon``, ``probiou`` or ``probiou_fast``.
+        max_detections: stop after so many kept boxes; by default there is no limit.
+        device: as for nms.
+        stream: as for nms.
+
+    Returns:
+        int64 [M], the indices of the kept boxes, best score first: a NumPy array, or on a GPU a
+        CudaArray.
+
+    Raises:
+        InvalidArgumentError: shapes that do not fit, a threshold outside 0 to 1, a NaN score, an
+            unknown method.
+        CudaError: the device cannot be used, or a CUDA call failed.
+        OutOfMemoryError: the host's, or the device's.
+    """
+    threshold = _require_threshold(iou_threshold)
+    limit = _to_limit(max_detections)
+    device_id = _device_to_use(boxes, device)
+    if device_id is None:
+        refuse_stream(stream)
+        host = _HostBoxes.take(boxes, scores, class_ids, 5)
+        return _core.nms_rotated(
+            host.boxes, host.scores, host.class_ids, threshold, str(method), limit
+        )
+    target = cuda_target(device_id, stream)
+    gpu = _CudaBoxes.take(boxes, scores, class_ids, 5, target)
+    return CudaArray(
+        _core.nms_rotated_cuda(
+            gpu.boxes,
+            gpu.scores,
+            gpu.class_ids,
+            threshold,
+            str(method),
+            limit,
+            target.device_id,
+            target.stream,
+            target.stream_owner,
+        )
+    )
+
+
+def rotated_iou(
+    boxes_a: Array, boxes_b: Array, method: Method = "polygon"
+) -> npt.NDArray[np.float32]:
+    """Return the IoU of every box with every other, as nms_rotated computes it.
+
+    Args:
+        boxes_a: [N, 5] float32, as for nms_rotated.
+        boxes_b: [M, 5] float32.
+        method: as for nms_rotated; ``probiou`` and ``probiou_fast`` are the same here.
+
+    Returns:
+        float32 [N, M]. By ``polygon``, 0 where one of two boxes lacks a positive width or height,
+        and NaN where both do or a number is not finite.
+
+    Raises:
+        InvalidArgumentError: shapes that do not fit, an unknown method, an array on a GPU.
+        OutOfMemoryError: there is no room for the result.
+    """
+    first = _to_boxes(boxes_a, "boxes_a")
+    second = _to_boxes(boxes_b, "boxes_b")
+    iou = empty((len(first), len(second)), np.dtype(np.float32))
+    _core.rotated_iou(first, second, str(method), iou)
+    return iou
+
+
+def _to_boxes(boxes: Array, name: str) -> npt.NDArray[np.float32]:
+    device_id = device_of(boxes)
+    if device_id is not None:
+        raise InvalidArgumentError(
+            f"{name} lies on cuda:{device_id}, and these IoUs are the CPU's: copy it to the host"
+        )
+    array = to_array(boxes, np.float32, name)
+    if array.shape == (0,):  # what an empty list becomes
+        array = array.reshape(0, 5)
+    if array.ndim != 2 or array.shape[1] != 5:
+        raise InvalidArgumentError(
+            f"{name} have shape {list(array.shape)}: give [N, 5], centre x, centre y, width, "
+            "height and angle"
+        )
+    return array
+
+
+def _to_limit(max_detections: int | None) -> int:
+    if max_detections is None:
+        return -1
+    if isinstance(max_detections, bool) or not isinstance(max_detections, (int, np.integer)):
+        raise InvalidArgumentError(
+            f"max_detections is {max_detections!r}: give a whole number from 0 on, or None"
+        )
+    if max_detections < 0:
+        raise InvalidArgumentError(
+            f"max_detections is {max_detections}: give a whole number from 0 on, or None"
+        )
+    return min(int(max_detections), np.iinfo(np.int64).max)
+
+
+def _device_to_use(boxes: Array, device: str | None) -> int | None:
+    """Return the number of the GPU that a call is for, None for the CPU."""
+    return device_of(boxes) if device is None else cuda_device(device)
+
+
+def _require_threshold(iou_threshold: object) -> float:
+    """Return the threshold as a float; its range is the core's to check."""
+    if not isinstance(iou_threshold, Real):
+        raise InvalidArgumentError(f"iou_threshold is {iou_threshold!r}: give a number from 0 to 1")
+    return float(iou_threshold)
+
+
+@dataclass(frozen=True)
+class _HostBoxes:
+    """One image's boxes in host memory, as the core takes them; no class_ids are one class."""
+
+    boxes: npt.NDArray[np.float32]
+    scores: npt.NDArray[np.float32]
+    class_ids: npt.NDArray[np.int32]
+
+    @classmethod
+    def take(cls, boxes: Array, scores: Array, class_ids: Array | None, columns: int) -> _HostBoxes:
+        """Return them checked; ``columns`` is how many numbers a box has."""
+        box_array = to_array(boxes, np.float32, "boxes")
+        score_array = to_array(scores, np.float32, "scores")
+        count = _count(box_array.shape, score_array.shape, columns)
+        classes = np.empty(0, np.int32)
+        if class_ids is not None:
+            refuse_cuda(class_ids, "class_ids")
+            classes = to_class_ids(class_ids, count)
+        return cls(box_array, score_array, classes)
+
+
+@dataclass(frozen=True)
+class _CudaBoxes:
+    """The same in a GPU's memory."""
+
+    boxes: _core.CudaTensor
+    scores: _core.CudaTensor
+    class_ids: _core.CudaTensor | None
+
+    @classmethod
+    def take(
+        cls, boxes: Array, scores: Array, class_ids: Array | None, columns: int, target: Target
+    ) -> _CudaBoxes:
+        """Return them checked, and what is in host memory copied to the target."""
+        _core.require_cuda(target.device_id)
+        box_tensor = _to_floats(boxes, target, "boxes")
+        score_tensor = _to_floats(scores, target, "scores")
+        count = _count(tuple(box_tensor.shape), tuple(score_tensor.shape), columns)
+        classes = None if class_ids is None else _to_cuda_classes(class_ids, count, target)
+        return cls(box_tensor, score_tensor, classes)
+
+
+def _count(boxes: tuple[int, ...], scores: tuple[int, ...], columns: int) -> int:
+    count = scores[0] if len(scores) == 1 else -1
+    # An empty list becomes an array of shape [0].
+    if boxes != (count, columns) and not (count == 0 and boxes == (0,)):
+        raise InvalidArgumentError(
+            f"boxes have shape {list(boxes)} and scores {list(scores)}: "
+            f"give [N, {columns}], {_COLUMNS[columns]}, and [N]"
+        )
+    return count
+
+
+def _to_floats(values: Array, target: Target, name: str) -> _core.CudaTensor:
+    if device_of(values) is None:
+        return upload(to_array(values, np.float32, name), target)
+    tensor = borrow(values, target, name)
+    if tensor.type_string != "<f4" or not tensor.contiguous:
+        raise InvalidArgumentError(
+            f"{name} are {np.dtype(tensor.type_string)}: on a GPU give C-contiguous float32"
+        )
+    return tensor
+
+
+def _to_cuda_classes(class_ids: Array, count: int, target: Target) -> _core.CudaTensor:
+    if device_of(class_ids) is None:
+        return upload(to_class_ids(class_ids, count), target)
+    tensor = borrow(class_ids, target, "class_ids")
+    if tensor.type_string == "<i4" and tensor.shape == [count] and tensor.contiguous:
+        return tensor
+    return upload(to_class_ids(tensor.to_numpy(), count), target)

@@ -8,11 +8,47 @@ preset or the default. A default is the initializer of the field in the core's s
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
 
+import numpy as np
+
 from endcap import _core
+
+Parameters = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One row of a parameter table; all as text, as config.pbtxt takes it."""
+
+    name: str
+    meaning: str
+    allowed: str
+    value: str
+
+
+def to_text(value: object) -> str:
+    """Write one parameter value: numbers, booleans, names, and sequences of them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, np.ndarray):
+        return to_text(value.tolist())
+    if isinstance(value, Iterable):
+        return ",".join(to_text(part) for part in value)
+    if isinstance(value, float):
+        return repr(float(value))
+    return str(value)
+
+
+def to_parameters(fields: Mapping[str, object]) -> Parameters:
+    """Write keyword arguments; those that are None are left to the preset or the default."""
+    return [(name, to_text(value)) for name, value in fields.items() if value is not None]
+
 
 Size = int | Sequence[int] | str  # one number for both sides, (height, width), or "height,width"
 Numbers = float | Sequence[float] | str  # one for all, or one for each

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+from endcap import _core, _cuda_input
+from endcap._arrays import empty, to_array
 from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
 from endcap._images import (
     Image,
@@ -20,15 +21,13 @@ from endcap._images import (
     to_buffer,
     to_cuda_buffer,
 )
-from endcap._preprocess_out import cuda_output, host_output
-from endcap._rois import image_of_rois, to_rois
-from endcap._text import Parameter, to_parameters
 from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError, error_for_status
-from endcap.parameters import PreprocessParameters, list_parameters
+from endcap.parameters import Parameter, PreprocessParameters, list_parameters, to_parameters
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
 
 # A NumPy array; with device="cuda" a CudaArray, and as `out` any array on that device.
 Array: TypeAlias = Any
@@ -170,10 +169,10 @@ class Preprocessor:
         """
         if pixel_format not in ("rgb", "bgr", "gray"):
             raise InvalidArgumentError(f"pixel_format is {pixel_format!r}: give rgb, bgr or gray")
-        regions = None if rois is None else to_rois(rois)
+        regions = None if rois is None else _to_rois(rois)
         if regions is not None:
             self._core.check_rois(len(regions))
-            batch = [image_of_rois(images)]
+            batch = [_image_of_rois(images)]
         else:
             batch = [images] if is_single_image(images) else list(images)
         batch = [open_image(image, pixel_format, self._max_bytes) for image in batch]
@@ -215,9 +214,9 @@ class Preprocessor:
     ) -> tuple[Array, Any]:
         """Return the result's array, and its memory as the core takes it."""
         if target is None:
-            tensors = host_output(out, shape, self._dtype)
+            tensors = _host_output(out, shape, self._dtype)
             return tensors, tensors
-        memory = cuda_output(out, shape, self._dtype, target)
+        memory = _cuda_output(out, shape, self._dtype, target)
         return CudaArray(memory) if out is None else out, memory
 
 
@@ -261,3 +260,81 @@ def _raise_first(items: list[tuple[int, str, int, str]]) -> None:
         if status != 0:
             place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
             raise error_for_status(status, place + message)
+
+
+Shape = tuple[int, ...]
+
+
+def _host_output(out: Any, shape: Shape, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return ``out``, or an array for it where it is None.
+
+    Raises:
+        InvalidArgumentError: For an ``out`` that cannot be used, and OutOfMemoryError.
+    """
+    if out is None:
+        return empty(shape, dtype)
+    if not isinstance(out, np.ndarray):
+        raise InvalidArgumentError(f"out is a {type(out).__name__}: give a NumPy array")
+    _check_out(out.shape, out.dtype, out.flags.c_contiguous, shape, dtype)
+    if not out.flags.writeable:
+        raise InvalidArgumentError("out is read-only: give an array that can be written")
+    return out
+
+
+def _cuda_output(out: Any, shape: Shape, dtype: np.dtype[Any], target: Target) -> _core.CudaTensor:
+    """Return ``out`` as memory of the target's device, or new memory where it is None.
+
+    Raises:
+        InvalidArgumentError: For an ``out`` that cannot be used, and OutOfMemoryError.
+    """
+    if out is None:
+        return _cuda_input.empty(shape, dtype, target)
+    if _cuda_input.device_of(out) is None:
+        raise InvalidArgumentError(
+            f"out is a {type(out).__name__} in host memory: give an array on "
+            f"cuda:{target.device_id}"
+        )
+    tensor = _cuda_input.borrow(out, target, "out")
+    _check_out(tuple(tensor.shape), np.dtype(tensor.type_string), tensor.contiguous, shape, dtype)
+    return tensor
+
+
+def _check_out(
+    shape: Shape, dtype: np.dtype[Any], contiguous: bool, wanted: Shape, wanted_dtype: np.dtype[Any]
+) -> None:
+    if shape != wanted or dtype != wanted_dtype or not contiguous:
+        raise InvalidArgumentError(
+            f"out is {dtype} {list(shape)}: give a C-contiguous {wanted_dtype} "
+            f"array of shape {list(wanted)}"
+        )
+
+
+def _to_rois(rois: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Return regions as C-contiguous float32 [K, 4]; no region at all may have any shape.
+
+    Raises:
+        InvalidArgumentError: For anything that is not K rows of four real numbers.
+    """
+    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, which the core refuses
+        array = to_array(rois, np.float32, "rois")
+    if array.size == 0:
+        return array.reshape(0, 4)
+    if array.ndim != 2 or array.shape[1] != 4:
+        raise InvalidArgumentError(
+            f"rois has shape {list(array.shape)}: give [K, 4], a row x1, y1, x2, y2 for each region"
+        )
+    return array
+
+
+def _image_of_rois(images: Image) -> Image:
+    """Return the one image that regions go with.
+
+    Raises:
+        InvalidArgumentError: For a sequence of images.
+    """
+    if not is_single_image(images):
+        raise InvalidArgumentError(
+            f"rois came with a {type(images).__name__} of {len(images)} images: give one image, "
+            "and call again for the next"
+        )
+    return images

@@ -18,7 +18,7 @@ from running_server import RunningServer, run_server
 from tritonclient.utils import InferenceServerException
 
 import endcap
-from endcap._text import to_parameters
+from endcap.parameters import to_parameters
 
 pytestmark = pytest.mark.both_variants
 

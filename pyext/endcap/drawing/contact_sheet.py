@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageDraw, ImageFont
 
-from endcap.drawing.contrast import Color
+from endcap.drawing.labels import Color
 
 PICTURES_PER_SHEET = 24
 _COLUMNS_OF_A_FULL_SHEET = 4

@@ -6,13 +6,20 @@ import colorsys
 import math
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from endcap.detections import ClassScore, Detection, Mask
-from endcap.drawing.contrast import Color
-from endcap.drawing.labels import Label, draw_label, fit_labels, fonts, label_size
-from endcap.drawing.mask_fill import fill_mask
-from endcap.drawing.skeleton import draw_keypoints
+from endcap.detections import ClassScore, Detection, Keypoint, Mask
+from endcap.drawing.labels import (
+    Color,
+    Label,
+    contrasting,
+    draw_label,
+    fit_labels,
+    fonts,
+    label_size,
+)
 from endcap.drawing.upright import oriented
 from endcap.masks import decode_rle
 from endcap.results import ImageResult, Task
@@ -22,6 +29,16 @@ _GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get di
 _READABLE_SIDE = 240
 _LONGEST_ENLARGED_SIDE = 4096
 _FARTHEST = 1e5  # pixels: Pillow cannot draw lines to everywhere
+
+_OPACITY = 115  # of 255: the picture shows through, and neighbouring classes are told apart
+SEEN = 0.5  # the least visibility of a point that counts
+# Pairs of COCO's 17 keypoints: nose, eyes, ears, shoulders, elbows, wrists, hips, knees and ankles,
+# each the left one first. Source: `skeleton` of COCO's category person, which counts from 1.
+_COCO_KEYPOINTS = 17
+_COCO_SKELETON = (
+    (15, 13), (13, 11), (16, 14), (14, 12), (11, 12), (5, 11), (6, 12), (5, 6), (5, 7), (6, 8),
+    (7, 9), (8, 10), (1, 2), (0, 1), (0, 2), (1, 3), (2, 4), (3, 5), (4, 6),
+)  # fmt: skip
 
 
 def class_color(class_id: int) -> Color:
@@ -221,3 +238,56 @@ def _caption(answer: Detection | ClassScore, labels: Sequence[str] | None) -> st
 
 def _clamp(value: float, largest: int) -> int:
     return max(0, min(largest, round(value)))
+
+
+def fill_mask(picture: Image.Image, mask: npt.NDArray[np.bool_], color: Color) -> None:
+    """Tint an RGB picture where a mask is true.
+
+    Args:
+        mask: Bool [H, W], scaled to the picture where its size is another. Only the part that holds
+            the mask is worked on.
+    """
+    columns = np.flatnonzero(mask.any(axis=0))
+    if not len(columns):
+        return
+    left, right = int(columns[0]), int(columns[-1]) + 1
+    rows = np.flatnonzero(mask[:, left:right].any(axis=1))
+    top, bottom = int(rows[0]), int(rows[-1]) + 1
+    inside = mask[top:bottom, left:right].astype(np.uint8) * np.uint8(_OPACITY)
+    alpha = Image.fromarray(inside)
+    across, down = picture.width / mask.shape[1], picture.height / mask.shape[0]
+    x, y = round(left * across), round(top * down)
+    size = (max(1, round(right * across) - x), max(1, round(bottom * down) - y))
+    if alpha.size != size:
+        alpha = alpha.resize(size, Image.Resampling.BILINEAR)
+    picture.paste(color, (x, y), alpha)
+
+
+def draw_keypoints(
+    canvas: ImageDraw.ImageDraw,
+    keypoints: Sequence[Keypoint],
+    size: tuple[int, int],
+    color: Color,
+    *,
+    line_width: int,
+) -> None:
+    """Draw keypoints in pixels of the canvas, and for 17 of them COCO's skeleton of a person.
+
+    Args:
+        size: Width and height of the canvas. A point whose visibility is below 0.5, or that lies
+            beyond the canvas, is left out with its lines.
+    """
+    width, height = size
+    shown = {
+        number: (x, y)
+        for number, (x, y, visibility) in enumerate(keypoints)
+        if visibility >= SEEN and 0 <= x <= width and 0 <= y <= height
+    }
+    if len(keypoints) == _COCO_KEYPOINTS:
+        for begin, end in _COCO_SKELETON:
+            if begin in shown and end in shown:
+                canvas.line((shown[begin], shown[end]), fill=color, width=line_width)
+    radius, edge = 1.5 * line_width, max(1, line_width // 3)
+    for x, y in shown.values():
+        box = (x - radius, y - radius, x + radius, y + radius)
+        canvas.ellipse(box, fill=color, outline=contrasting(color), width=edge)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap._labels import read_labels
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import Decision, InitOptions
+from endcap.triton.labels import read_labels
 
 Numbers = NDArray[np.float64]
 _NOT_TRIED = "assumed, as it could not be tried"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from endcap._labels import read_labels
 from endcap.errors import InvalidArgumentError
 from endcap.postprocess import Postprocessor
 from endcap.repository.errors import RepositoryError
@@ -18,6 +17,7 @@ from endcap.repository.head_families import HEAD_FAMILIES
 from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
+from endcap.triton.labels import read_labels
 from endcap.triton.stage_contract import StageContract, postprocess_contract
 
 # Written down although they are the defaults: what people tune first.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from endcap import _core
-from endcap._text import Parameters
+from endcap.parameters import Parameters
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.triton.labels import Labels
 from endcap.triton.parameters import parse_count, read_parameters

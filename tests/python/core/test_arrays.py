@@ -30,6 +30,28 @@ class Foreign:
         return self._device
 
 
+class Convertible:
+    """An object that NumPy converts: it has `__array__` and nothing else."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._array
+
+
+@pytest.mark.parametrize("kind", [Foreign, Convertible])
+@pytest.mark.parametrize("shape", [(30, 40), (30, 40, 3), (2, 30, 40, 3)])
+def test_arrays_of_other_libraries_are_images(kind: Any, shape: tuple[int, ...]) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
+    expected = endcap.preprocess(pixels, size=(16, 16))
+    actual = endcap.preprocess(kind(pixels), size=(16, 16))
+    assert len(actual.images) == (2 if len(shape) == 4 else 1)
+    np.testing.assert_array_equal(actual.images, expected.images)
+    with pytest.raises(endcap.InvalidArgumentError, match="dtype float32: give uint8"):
+        endcap.preprocess(kind(pixels.astype(np.float32)), size=(16, 16))
+
+
 def test_images_by_dlpack() -> None:
     pixels = jpegs.photo(30, 40)
     file = np.frombuffer(jpegs.photo_jpeg(30, 40), np.uint8).copy()

@@ -13,7 +13,7 @@ from sample_heads import seg_outputs
 import endcap
 from endcap import _core, _cuda_input
 from endcap._device import Target
-from endcap._text import to_parameters
+from endcap.parameters import to_parameters
 
 require_cuda()
 pytestmark = pytest.mark.skipif(

@@ -12,8 +12,7 @@ from PIL import Image, ImageDraw
 
 from endcap.client import Detection, Mask
 from endcap.detections import Keypoint
-from endcap.drawing.draw import class_color, draw_detections
-from endcap.drawing.skeleton import draw_keypoints
+from endcap.drawing.draw import class_color, draw_detections, draw_keypoints
 from endcap.errors import InvalidArgumentError
 from endcap.masks import encode_rle
 

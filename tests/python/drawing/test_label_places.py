@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endcap._label_places import place_labels
+from endcap.drawing.labels import place_labels
 
 PICTURE = (200, 100)
 LABEL = (40, 12)
