@@ -1,4 +1,4 @@
-"""Models of which a client's tests want something: to wait, to tell what came, to answer often."""
+"""Models that wait, return their request, or respond several times."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from pathlib import Path
 
 from model_folders import ON_CPU, tensor, write_model, write_postprocess
 
-BYTES = [tensor("said", "TYPE_STRING", [-1])]
-_TOLD = tensor("told", "TYPE_STRING", [1])
+BYTES = [tensor("texts", "TYPE_STRING", [-1])]
+_BEHAVIOR = tensor("behavior", "TYPE_STRING", [1])
 _RESPONSE = [tensor("response", "TYPE_STRING", [-1])]
 
-# Responds with `said`, behind what the request's parameters and place in a sequence are. It is told
-# how long to wait, or until which file is there, and stops when the client has gone.
+# Responds with the parameters and the sequence step of the request, followed by `texts`. `behavior`
+# sets how long it waits, or for which file; it stops when the request is cancelled.
 _ECHO = """
 import json, os, time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
 def respond(request):
-    said = pb_utils.get_input_tensor_by_name(request, "said").as_numpy()
-    told = json.loads(pb_utils.get_input_tensor_by_name(request, "told").as_numpy()[0])
+    texts = pb_utils.get_input_tensor_by_name(request, "texts").as_numpy()
+    behavior = json.loads(pb_utils.get_input_tensor_by_name(request, "behavior").as_numpy()[0])
     pb_utils.Logger.log_warn(f"echo: {request.request_id()} begins")
-    end = time.monotonic() + told.get("wait_s", 30 if "until" in told else 0)
-    while time.monotonic() < end and not os.path.exists(told.get("until", "")):
+    end = time.monotonic() + behavior.get("wait_s", 30 if "until" in behavior else 0)
+    while time.monotonic() < end and not os.path.exists(behavior.get("until", "")):
         if request.is_cancelled():
             pb_utils.Logger.log_warn(f"echo: {request.request_id()} is cancelled")
             break
         time.sleep(0.01)
-    seen = {
+    received = {
         "parameters": json.loads(request.parameters()),
         "sequence": request.correlation_id(),
         "flags": request.flags(),
     }
-    content = np.concatenate([np.array([json.dumps(seen).encode()], object), said])
+    content = np.concatenate([np.array([json.dumps(received).encode()], object), texts])
     return pb_utils.InferenceResponse([pb_utils.Tensor("response", content)])
 
 class TritonPythonModel:
@@ -40,7 +40,8 @@ class TritonPythonModel:
         return [respond(request) for request in requests]
 """
 
-# Responds as often as it is told; with "final" set, the last response says so, else an empty one.
+# Responds as often as `behavior` sets; with "final" the last response is the final one, else one
+# without tensors.
 _TALK = """
 import json
 import numpy as np
@@ -49,18 +50,19 @@ import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
     def execute(self, requests):
         for request in requests:
-            told = json.loads(pb_utils.get_input_tensor_by_name(request, "told").as_numpy()[0])
+            text = pb_utils.get_input_tensor_by_name(request, "behavior").as_numpy()[0]
+            behavior = json.loads(text)
             sender = request.get_response_sender()
             final = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-            for number in range(told["responses"]):
+            for number in range(behavior["responses"]):
                 content = np.array([str(number).encode()], object)
                 response = pb_utils.InferenceResponse([pb_utils.Tensor("response", content)])
-                last = told.get("final", False) and number == told["responses"] - 1
+                last = behavior.get("final", False) and number == behavior["responses"] - 1
                 sender.send(response, flags=final if last else 0)
-            if "fail" in told:
-                error = pb_utils.TritonError(told["fail"])
+            if "fail" in behavior:
+                error = pb_utils.TritonError(behavior["fail"])
                 sender.send(pb_utils.InferenceResponse(error=error), flags=final)
-            elif not told.get("final", False):
+            elif not behavior.get("final", False):
                 sender.send(flags=final)
 """
 
@@ -71,7 +73,7 @@ def write_all(repository: Path) -> None:
         repository,
         "echo",
         backend="python",
-        inputs=[*BYTES, _TOLD],
+        inputs=[*BYTES, _BEHAVIOR],
         outputs=_RESPONSE,
         more=f"{ON_CPU}\ndynamic_batching {{ default_queue_policy {{ max_queue_size: 2 }} }}",
         files={"1/model.py": _ECHO},
@@ -80,7 +82,7 @@ def write_all(repository: Path) -> None:
         repository,
         "talk",
         backend="python",
-        inputs=[_TOLD],
+        inputs=[_BEHAVIOR],
         outputs=_RESPONSE,
         more=f"{ON_CPU}\nmodel_transaction_policy {{ decoupled: true }}",
         files={"1/model.py": _TALK},

@@ -15,7 +15,7 @@ from running_server import RunningServer
 _HERE = Path(__file__).resolve().parent
 _PATHS = [str(_HERE), str(_HERE.parent / "support"), str(_HERE.parent)]
 
-# What a program begins with. It gets PROTOCOL and AUTHORITY as arguments.
+# The first part of a program; its arguments are PROTOCOL and AUTHORITY.
 SYNC = """
 import os, sys, threading, time
 import numpy as np

@@ -34,7 +34,7 @@ def write_all(folder: Path) -> None:
 
 
 def expected(image: bytes) -> NDArray[np.float32]:
-    """What both models make of an image."""
+    """The output of both models for an image."""
     return np.asarray(endcap.preprocess(image, size=SIZE).images, np.float32)
 
 

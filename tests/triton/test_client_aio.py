@@ -140,12 +140,12 @@ def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:
         async with AsyncDetectionClient(detecting_server.grpc) as client:
             child = os.fork()
             if child == 0:
-                told = 1
+                status = 1
                 try:
                     client.detect([file_of(1)]).send(None)
                 except ClientError as error:
-                    told = 0 if "make a client in each process" in str(error) else 2
-                os._exit(told)
+                    status = 0 if "make a client in each process" in str(error) else 2
+                os._exit(status)
             wait_for(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
             assert (await client.detect_one(file_of(2))).ok
 

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from connection_asks import CLASSES, KINDS, LOGITS, PROTOCOLS, ask, echo, open_connection, seen
+from connection_calls import (
+    CLASSES,
+    KINDS,
+    LOGITS,
+    PROTOCOLS,
+    echo,
+    open_connection,
+    received,
+    request,
+)
 from running_server import RunningServer, rested, until_taken, wait_for
 from tcp_proxy import proxy_to
 
@@ -37,30 +46,30 @@ def server(client_server: RunningServer) -> RunningServer:
 @KINDS
 @PROTOCOLS
 def test_a_server_is_asked_for_what_it_has(server: RunningServer, protocol: str, kind: str) -> None:
-    assert ask(server, protocol, kind, "is_live") is True
-    assert ask(server, protocol, kind, "is_ready", "classes") is True
-    assert ask(server, protocol, kind, "is_ready", "no such model") is False
-    assert ask(server, protocol, kind, "ready_models") == ["classes", "echo", "talk"]
-    assert ask(server, protocol, kind, "inputs", "echo") == {
-        "said": TensorSpec("BYTES", (-1,)),
-        "told": TensorSpec("BYTES", (1,)),
+    assert request(server, protocol, kind, "is_live") is True
+    assert request(server, protocol, kind, "is_ready", "classes") is True
+    assert request(server, protocol, kind, "is_ready", "no such model") is False
+    assert request(server, protocol, kind, "ready_models") == ["classes", "echo", "talk"]
+    assert request(server, protocol, kind, "inputs", "echo") == {
+        "texts": TensorSpec("BYTES", (-1,)),
+        "behavior": TensorSpec("BYTES", (1,)),
     }
-    assert ask(server, protocol, kind, "outputs", "echo") == {
+    assert request(server, protocol, kind, "outputs", "echo") == {
         "response": TensorSpec("BYTES", (-1,))
     }
 
 
 @KINDS
 def test_a_configuration_is_the_same_by_either_protocol(server: RunningServer, kind: str) -> None:
-    config = ask(server, "grpc", kind, "config", "classes")
-    assert config == ask(server, "http", kind, "config", "classes")
+    config = request(server, "grpc", kind, "config", "classes")
+    assert config == request(server, "http", kind, "config", "classes")
     assert config["max_batch_size"] == 8
     assert config["parameters"]["top_k"] == {"string_value": "3"}
-    assert ask(server, "http", kind, "config", "echo")["input"] == [
-        {"name": "said", "data_type": "TYPE_STRING", "dims": [-1]},
-        {"name": "told", "data_type": "TYPE_STRING", "dims": [1]},
+    assert request(server, "http", kind, "config", "echo")["input"] == [
+        {"name": "texts", "data_type": "TYPE_STRING", "dims": [-1]},
+        {"name": "behavior", "data_type": "TYPE_STRING", "dims": [1]},
     ]
-    talk = ask(server, "http", kind, "config", "talk")
+    talk = request(server, "http", kind, "config", "talk")
     assert talk["model_transaction_policy"] == {"decoupled": True}
 
 
@@ -68,13 +77,13 @@ def test_a_configuration_is_the_same_by_either_protocol(server: RunningServer, k
 @PROTOCOLS
 def test_a_server_counts_its_requests(server: RunningServer, protocol: str, kind: str) -> None:
     def counted() -> int:
-        statistics = ask(server, protocol, kind, "statistics")
+        statistics = request(server, protocol, kind, "statistics")
         assert [model["name"] for model in statistics] == ["classes", "echo", "talk"]
         return int(statistics[0]["inference_stats"]["success"].get("count", 0))
 
-    ask(server, protocol, kind, "infer", CLASSES)
+    request(server, protocol, kind, "infer", CLASSES)
     before = rested(counted)
-    ask(server, protocol, kind, "infer", CLASSES)
+    request(server, protocol, kind, "infer", CLASSES)
     wait_for(lambda: counted() == before + 1)  # after its response is on its way
 
 
@@ -84,14 +93,14 @@ def test_a_server_counts_its_requests(server: RunningServer, protocol: str, kind
 def test_tensors_go_and_come(
     server: RunningServer, protocol: str, kind: str, compression: str | None
 ) -> None:
-    said = [b"", b"one", bytes(range(256)) * 40]
-    response = ask(
-        server, protocol, kind, "infer", echo(*said, request_id="a"), compression=compression
+    texts = [b"", b"one", bytes(range(256)) * 40]
+    response = request(
+        server, protocol, kind, "infer", echo(*texts, request_id="a"), compression=compression
     )
     assert response.request_id == "a"
     assert response.final
-    assert response.tensors["response"][1:].tolist() == said
-    rows = ask(server, protocol, kind, "infer", CLASSES, compression=compression)
+    assert response.tensors["response"][1:].tolist() == texts
+    rows = request(server, protocol, kind, "infer", CLASSES, compression=compression)
     assert rows.tensors["class_ids"].tolist() == [[4, 3, 2]] * 2
     assert rows.tensors["class_ids"].dtype == np.int32
 
@@ -102,9 +111,11 @@ def test_no_output_named_is_all_of_them_and_classes_come_as_texts(
     server: RunningServer, protocol: str, kind: str
 ) -> None:
     call = Call("classes", CLASSES.inputs, [])
-    assert {"class_ids", "class_scores"} <= set(ask(server, protocol, kind, "infer", call).tensors)
+    assert {"class_ids", "class_scores"} <= set(
+        request(server, protocol, kind, "infer", call).tensors
+    )
     call = Call("classes", CLASSES.inputs, [OutputTensor("class_scores", class_count=2)])
-    texts = ask(server, protocol, kind, "infer", call).tensors["class_scores"]
+    texts = request(server, protocol, kind, "infer", call).tensors["class_scores"]
     assert texts.shape == (2, 2)
     assert texts[1, 0].endswith(b":0")  # best first: the scores are sorted
 
@@ -120,12 +131,12 @@ def test_headers_and_places_in_sequences_arrive(
         (SequenceStep("camera 4", end=True), 2),
     ):
         call = echo(b"x", sequence=step)
-        said = seen(ask(server, protocol, kind, "infer", call, headers=headers))
-        assert said["parameters"]["x-tenant" if protocol == "grpc" else "X-Tenant"] == (
+        texts = received(request(server, protocol, kind, "infer", call, headers=headers))
+        assert texts["parameters"]["x-tenant" if protocol == "grpc" else "X-Tenant"] == (
             "orchard; row 3"
         )
-        assert said["sequence"] == step.id
-        assert said["flags"] == flags
+        assert texts["sequence"] == step.id
+        assert texts["flags"] == flags
 
 
 @KINDS
@@ -142,7 +153,7 @@ def test_errors_of_the_server_have_its_words(
         ),
     ):
         with pytest.raises(RequestError, match=words) as caught:
-            ask(server, protocol, kind, "infer", call)
+            request(server, protocol, kind, "infer", call)
         assert caught.value.status_name == status
         assert caught.value.request_id == "id 1"
         assert not caught.value.region_lost
@@ -154,7 +165,7 @@ def test_data_that_are_not_what_their_input_says_are_never_sent(server: RunningS
         for tensor, words in (
             (InputTensor("logits", (5,), "FP32", LOGITS), r"FP32 \[5\], but its data are FP32 \[2"),
             (InputTensor("logits", (2, 5), "FP16", LOGITS), "is declared as FP16"),
-            (InputTensor.of("said", np.array([1.5], np.object_)), "an element of type float"),
+            (InputTensor.of("texts", np.array([1.5], np.object_)), "an element of type float"),
         ):
             with pytest.raises(InvalidArgumentError, match=words):
                 connection.infer(Call("classes", [tensor], []))
@@ -175,24 +186,25 @@ def test_tensors_lie_in_shared_memory(server: RunningServer, protocol: str, kind
     )
     try:
         with pytest.raises(RequestError, match=f"region: '{name}'") as caught:
-            ask(server, protocol, kind, "infer", call)
+            request(server, protocol, kind, "infer", call)
         assert caught.value.region_lost
-        ask(server, protocol, kind, "register_shared", "system", name, 140)
-        assert ask(server, protocol, kind, "registered", "system") == {name: name}
-        response = ask(server, protocol, kind, "infer", call)
+        request(server, protocol, kind, "register_shared", "system", name, 140)
+        assert request(server, protocol, kind, "registered", "system") == {name: name}
+        response = request(server, protocol, kind, "infer", call)
         assert response.shared == {"class_ids": SharedOutput((2, 3), "INT32")}
         assert set(response.tensors) == {"class_scores"}
         ids = np.frombuffer(path.read_bytes(), np.int32, count=6, offset=64)
         assert ids.tolist() == [4, 3, 2] * 2
         with pytest.raises(RequestError, match=f"'{name}' already in manager"):
-            ask(server, protocol, kind, "register_shared", "system", name, 140)
+            request(server, protocol, kind, "register_shared", "system", name, 140)
     finally:
         until_taken(
-            lambda: ask(server, protocol, kind, "unregister_shared", "system", name), RequestError
+            lambda: request(server, protocol, kind, "unregister_shared", "system", name),
+            RequestError,
         )
         path.unlink()
-    assert ask(server, protocol, kind, "registered", "system") == {}
-    assert ask(server, protocol, kind, "registered", "cuda") == {}
+    assert request(server, protocol, kind, "registered", "system") == {}
+    assert request(server, protocol, kind, "registered", "cuda") == {}
 
 
 @KINDS
@@ -201,7 +213,7 @@ def test_compression_saves_bytes(server: RunningServer, protocol: str, kind: str
     call = echo(bytes(200_000))
     for compression in (None, "gzip", "deflate"):
         with proxy_to(getattr(server, protocol)) as proxy:
-            ask(server, protocol, kind, "infer", call, proxy=proxy, compression=compression)
+            request(server, protocol, kind, "infer", call, proxy=proxy, compression=compression)
             assert len(proxy.sent) > 200_000 if compression is None else len(proxy.sent) < 5_000
             # Over gRPC the server decides of its own part.
             plain = compression is None or protocol == "grpc"
@@ -212,7 +224,7 @@ def test_http_bodies_are_compressed_as_their_header_says(server: RunningServer) 
     call = echo(b"x" * 1000)
     for compression, expand in (("gzip", gzip.decompress), ("deflate", zlib.decompress)):
         with proxy_to(server.http) as proxy:
-            ask(server, "http", "sync", "infer", call, proxy=proxy, compression=compression)
+            request(server, "http", "sync", "infer", call, proxy=proxy, compression=compression)
         head, _, body = bytes(proxy.sent).partition(b"\r\n\r\n")
         assert f"Content-Encoding: {compression}".encode() in head
         assert b"x" * 1000 in expand(body)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from connection_asks import CLASSES, KINDS, PROTOCOLS, ask, echo, open_connection
+from connection_calls import CLASSES, KINDS, PROTOCOLS, echo, open_connection, request
 from running_server import RunningServer, wait_for
 from tcp_proxy import proxy_to
 
@@ -33,17 +33,17 @@ def server(client_server: RunningServer) -> RunningServer:
 def idle_afterwards(server: RunningServer) -> Iterator[None]:
     """For tests that leave a request over HTTP, which the server goes on with."""
     yield
-    ask(server, "grpc", "sync", "infer", echo(), retries=100)
+    request(server, "grpc", "sync", "infer", echo(), retries=100)
 
 
 @pytest.mark.usefixtures("idle_afterwards")
 @KINDS
 @PROTOCOLS
 def test_a_deadline_holds(server: RunningServer, protocol: str, kind: str) -> None:
-    call = echo(told={"wait_s": 0.8}, request_id="d")
+    call = echo(behavior={"wait_s": 0.8}, request_id="d")
     begin = time.monotonic()
     with pytest.raises(RequestError, match=r"no response within 0\.2 s") as caught:
-        ask(server, protocol, kind, "infer", call, timeout_s=0.2)
+        request(server, protocol, kind, "infer", call, timeout_s=0.2)
     assert time.monotonic() - begin < 0.7
     assert caught.value.status_name == "timeout"
     assert caught.value.request_id == "d"
@@ -109,7 +109,7 @@ def test_closing_ends_what_is_in_flight(server: RunningServer, protocol: str) ->
         threading.Timer(0.2, connection.close).start()
         begin = time.monotonic()
         with pytest.raises(RequestError, match="the connection was closed") as caught:
-            connection.infer(echo(told={"wait_s": 0.8}))
+            connection.infer(echo(behavior={"wait_s": 0.8}))
         assert time.monotonic() - begin < 0.7
         assert caught.value.status_name == "cancelled"
         with pytest.raises(RequestError, match="the connection was closed; open another one"):
@@ -121,7 +121,7 @@ def test_closing_ends_what_is_in_flight(server: RunningServer, protocol: str) ->
 def test_closing_ends_tasks_in_flight(server: RunningServer, protocol: str) -> None:
     async def run() -> None:
         connection = AsyncConnection(parse_address(f"{protocol}://{getattr(server, protocol)}"))
-        waiting = asyncio.ensure_future(connection.infer(echo(told={"wait_s": 0.8})))
+        waiting = asyncio.ensure_future(connection.infer(echo(behavior={"wait_s": 0.8})))
         await asyncio.sleep(0.2)
         begin = time.monotonic()
         await connection.close()
@@ -142,7 +142,7 @@ def test_a_task_that_is_cancelled_before_the_connection_is_closed_stays_cancelle
 ) -> None:
     async def run() -> None:
         connection = AsyncConnection(parse_address(f"{protocol}://{getattr(server, protocol)}"))
-        waiting = asyncio.ensure_future(connection.infer(echo(told={"wait_s": 0.8})))
+        waiting = asyncio.ensure_future(connection.infer(echo(behavior={"wait_s": 0.8})))
         await asyncio.sleep(0.2)
         waiting.cancel()
         await connection.close()
@@ -158,7 +158,7 @@ def test_a_cancelled_task_cancels_its_request_alone(server: RunningServer, proto
     async def run() -> None:
         address = parse_address(f"{protocol}://{getattr(server, protocol)}")
         async with AsyncConnection(address) as connection:
-            call = echo(told={"wait_s": 0.8}, request_id="gone")
+            call = echo(behavior={"wait_s": 0.8}, request_id="gone")
             task = asyncio.ensure_future(connection.infer(call))
             other = asyncio.ensure_future(connection.infer(CLASSES))
             await asyncio.sleep(0.2)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from connection_asks import CLASSES, KINDS, LOGITS, PROTOCOLS, ask, echo, open_connection
+from connection_calls import CLASSES, KINDS, LOGITS, PROTOCOLS, echo, open_connection, request
 from running_server import RunningServer, wait_for
 from tcp_proxy import TcpProxy, proxy_to
 
@@ -32,7 +32,7 @@ def test_what_answers_may_be_no_such_service(
 ) -> None:
     other = server.http if protocol == "grpc" else server.grpc
     with proxy_to(other) as proxy, pytest.raises(RequestError) as caught:
-        ask(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=0)
+        request(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=0)
     assert caught.value.status_name == "unavailable"
     if protocol == "http":
         assert "not a Triton server's http service" in str(caught.value)
@@ -42,7 +42,7 @@ def test_what_answers_may_be_no_such_service(
 def full_queue(server: RunningServer, folder: Path) -> Iterator[Path]:
     """While this lasts, `echo` is busy and takes no more, until there is the file that is given."""
     end = folder / "end"
-    call = echo(told={"until": str(end)}, request_id=f"busy {uuid.uuid4().hex}")
+    call = echo(behavior={"until": str(end)}, request_id=f"busy {uuid.uuid4().hex}")
     with open_connection(server, "grpc") as connection, ThreadPoolExecutor(3) as workers:
         try:
             workers.submit(connection.infer, call)
@@ -63,11 +63,11 @@ def test_a_busy_server_is_asked_again(
 ) -> None:
     with full_queue(server, tmp_path) as end:
         with pytest.raises(RequestError, match="Exceeds maximum queue size") as caught:
-            ask(server, protocol, kind, "infer", echo(b"x"), retries=0)
+            request(server, protocol, kind, "infer", echo(b"x"), retries=0)
         assert caught.value.status_name == "unavailable"
         assert caught.value.transient
         threading.Timer(0.1, end.touch).start()
-        response = ask(server, protocol, kind, "infer", echo(b"x"), retries=100)
+        response = request(server, protocol, kind, "infer", echo(b"x"), retries=100)
         assert response.tensors["response"][1:].tolist() == [b"x"]
 
 
@@ -86,7 +86,7 @@ def test_what_is_not_to_be_sent_twice_is_not(
         ):
             before = proxy.sent.count(b"POST")
             with pytest.raises(RequestError):
-                ask(server, "http", kind, "infer", call, proxy=proxy, retries=retries)
+                request(server, "http", kind, "infer", call, proxy=proxy, retries=retries)
             assert proxy.sent.count(b"POST") - before == times
 
 
@@ -97,10 +97,10 @@ def test_a_server_that_comes_up_is_met(server: RunningServer, protocol: str, kin
     opener = threading.Timer(0.4, proxy.open)
     try:
         with pytest.raises(RequestError) as caught:
-            ask(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=0)
+            request(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=0)
         assert caught.value.status_name == "unavailable"
         opener.start()
-        response = ask(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=100)
+        response = request(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=100)
         assert response.tensors["class_ids"].shape == (2, 3)
     finally:
         opener.join()

@@ -76,9 +76,11 @@ def classify(best: int, request_id: str = "") -> Call:
     return Call("classes", inputs, [OutputTensor("class_ids")], request_id)
 
 
-def talk(request_id: str, **told: object) -> Call:
-    content = np.array([json.dumps(told).encode()], np.object_)
-    return Call("talk", [InputTensor.of("told", content)], [OutputTensor("response")], request_id)
+def talk(request_id: str, **behavior: object) -> Call:
+    content = np.array([json.dumps(behavior).encode()], np.object_)
+    return Call(
+        "talk", [InputTensor.of("behavior", content)], [OutputTensor("response")], request_id
+    )
 
 
 def content(response: Response) -> list[Any]:
@@ -104,8 +106,8 @@ def test_a_decoupled_model_answers_often_and_says_which_is_last(
     server: RunningServer, kind: str
 ) -> None:
     async def test(stream: AnyStream) -> None:
-        await stream.send(talk("said with the last", responses=3, final=True))
-        await stream.send(talk("said after it", responses=2))
+        await stream.send(talk("final with the last", responses=3, final=True))
+        await stream.send(talk("final after it", responses=2))
         await stream.send(talk("none", responses=0))
         responses: dict[str, list[tuple[list[Any], bool]]] = {}
         while Counter(a[1] for each in responses.values() for a in each)[True] < 3:
@@ -114,8 +116,8 @@ def test_a_decoupled_model_answers_often_and_says_which_is_last(
                 (content(response), response.final)
             )
         assert responses == {
-            "said with the last": [([b"0"], False), ([b"1"], False), ([b"2"], True)],
-            "said after it": [([b"0"], False), ([b"1"], False), ([], True)],
+            "final with the last": [([b"0"], False), ([b"1"], False), ([b"2"], True)],
+            "final after it": [([b"0"], False), ([b"1"], False), ([], True)],
             "none": [([], True)],
         }
 

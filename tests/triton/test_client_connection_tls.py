@@ -55,7 +55,7 @@ def proxy(server: RunningServer) -> Iterator[TcpProxy]:
         yield standing
 
 
-def ask(url: str, kind: str, tls: Tls | None) -> Response:
+def request(url: str, kind: str, tls: Tls | None) -> Response:
     address, options = parse_address(url), ConnectionOptions(tls=tls, retries=0)
 
     async def run() -> Response:
@@ -78,7 +78,7 @@ def authority(server: RunningServer, proxy: TcpProxy, protocol: str) -> str:
 @PROTOCOLS
 def test_both_sides_show_who_they_are(authority: str, protocol: str, kind: str) -> None:
     for url in (f"{protocol}s://{authority}", f"{protocol}://{authority}"):
-        ids = ask(url, kind, Tls(ca=CA, **CLIENT)).tensors["class_ids"]
+        ids = request(url, kind, Tls(ca=CA, **CLIENT)).tensors["class_ids"]
         assert ids is not None
         assert ids.tolist() == [[4, 3, 2]]
 
@@ -94,13 +94,13 @@ def test_strangers_are_not_spoken_with(
     authority: str, protocol: str, kind: str, tls: Tls | None
 ) -> None:
     with pytest.raises(RequestError) as caught:
-        ask(f"{protocol}s://{authority}", kind, tls)
+        request(f"{protocol}s://{authority}", kind, tls)
     assert caught.value.status_name == "unavailable"
 
 
 @KINDS
-def test_https_takes_any_server_where_it_is_told_so(proxy: TcpProxy, kind: str) -> None:
-    response = ask(f"https://{proxy.address}", kind, Tls(verify=False, **CLIENT))
+def test_https_accepts_any_certificate_without_verification(proxy: TcpProxy, kind: str) -> None:
+    response = request(f"https://{proxy.address}", kind, Tls(verify=False, **CLIENT))
     assert set(response.tensors) == {"class_scores", "class_ids"}
 
 

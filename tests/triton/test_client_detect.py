@@ -66,8 +66,8 @@ def test_what_fits_into_a_region_does_not_depend_on_the_batch(
     statuses = [each.status for each in results]
     assert statuses == ["ok"] * 3 + ["invalid_argument"] + ["ok"] * 4
     assert sizes([each for each in results if each.ok]) == [n for n in sizes_given if n != 1500]
-    for said in ("region_bytes=", "--region-bytes"):
-        assert said in (results[3].error or "")
+    for words in ("region_bytes=", "--region-bytes"):
+        assert words in (results[3].error or "")
 
 
 def test_request_ids_are_in_results_and_unlike(detecting_server: RunningServer) -> None:

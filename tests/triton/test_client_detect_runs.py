@@ -54,13 +54,13 @@ def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:
         assert client.detect_one(file_of(1)).ok
         child = os.fork()
         if child == 0:
-            told = 1
+            status = 1
             try:
                 client.detect([file_of(1)])
             except ClientError as error:
-                told = 0 if "make a client in each process" in str(error) else 2
+                status = 0 if "make a client in each process" in str(error) else 2
             client.close()
-            os._exit(told)
+            os._exit(status)
         wait_for(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
         assert client.detect_one(file_of(2)).ok
 
@@ -87,12 +87,20 @@ def test_an_exception_gives_up_what_is_in_flight(detecting_server: RunningServer
 
 
 def test_images_of_finished_requests_are_not_kept(detecting_server: RunningServer) -> None:
+    alive: set[int] = set()
+
     class File(bytes):
-        """Bytes that can be counted."""
+        """Bytes whose living instances are in `alive`."""
+
+        def __init__(self, _: bytes) -> None:
+            alive.add(id(self))
+
+        def __del__(self) -> None:
+            alive.discard(id(self))
 
     def living() -> int:
         gc.collect()
-        return sum(type(each) is File for each in gc.get_objects())
+        return len(alive)
 
     counts: list[int] = []
     results = []

@@ -3,7 +3,8 @@
 From `DetectionClient.detect(["a.jpg"])` to the bytes on the socket:
 
 1. `_sync/detection_client.py`, `DetectionClient.detect`: cuts the images into `Batch`es and runs
-   `_run` for each in at most `concurrency` threads. (`_sync` is generated from `_async`.)
+   `_run`, `_infer`, `_call_model` for each in at most `concurrency` threads. (`_sync` is generated
+   from `_async`.)
 2. `batches.py`: `BatchRun` reads the file, `EnsembleRequest.call` makes a `Call` with the input
    `encoded`.
 3. `_sync/connection.py`, `Connection.infer`: `_send` sends within the deadline, and again where

@@ -24,27 +24,29 @@ _OF_NO_IMAGE = frozenset({"unavailable", "timeout", "cancelled"})
 
 @dataclass(frozen=True)
 class Batch:
-    """Images of one request. start: the position of the first among all."""
+    """Images of one request. start: the position of the first one among all images."""
 
     start: int
     images: Sequence[Image]
 
     @property
     def names(self) -> list[str]:
-        """Returns the images' names in their results."""
+        """The images' names in their results."""
         return [name_of(image, self.start + n) for n, image in enumerate(self.images)]
 
     def cancelled(self, task: Task) -> list[ImageResult]:
-        """Return the results of images that are not sent, for the client was closed."""
+        """Return the results of images that a closed client did not send."""
         error = "the client was closed before this image was sent; make another one"
         return [ImageResult(name, "cancelled", error=error, task=task) for name in self.names]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A request of some images of a batch; rows: which of them.
+    """A request for some images of a batch.
 
     Attributes:
+        rows: The positions of these images in the batch.
+        contents: Their encoded bytes.
         spent_s: The seconds that an earlier attempt has used up.
     """
 

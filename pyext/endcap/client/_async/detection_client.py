@@ -301,7 +301,7 @@ class AsyncDetectionClient:
                 deadline = Deadline(self.options.timeout_s, attempt.spent_s)
                 request_id = self._next_request_id()
                 begin = time.perf_counter()
-                outcome = await self._request(attempt.contents, request_id, deadline)
+                outcome = await self._infer(attempt.contents, request_id, deadline)
                 run.take(attempt, outcome, (time.perf_counter() - begin) * 1e3, request_id)
         return batch.start, run.results()
 
@@ -311,13 +311,13 @@ class AsyncDetectionClient:
             return BatchRun(*arguments)
         return await async_in_thread(BatchRun, *arguments)
 
-    async def _request(
+    async def _infer(
         self, contents: Sequence[bytes], request_id: str, deadline: Deadline
     ) -> Outcome:
         """Return each image's part of the response, or the error of the request."""
         connection, pool = self._connection, self._pool
         if pool is None:
-            return await self._send(
+            return await self._call_model(
                 contents,
                 None,
                 request_id,
@@ -325,13 +325,13 @@ class AsyncDetectionClient:
             )
         attempts = Attempts(connection.retry_policy.retries(), deadline.left_s())
         while True:
-            outcome = await self._send_shared(pool, contents, request_id, deadline)
+            outcome = await self._infer_shared(pool, contents, request_id, deadline)
             wait_s = attempts.wait_after_lost(outcome)
             if wait_s is None:
                 return outcome
             await async_sleep(wait_s)
 
-    async def _send_shared(
+    async def _infer_shared(
         self,
         pool: AsyncSharedMemoryPool,
         contents: Sequence[bytes],
@@ -340,7 +340,7 @@ class AsyncDetectionClient:
     ) -> Outcome:
         try:
             async with pool.acquire(deadline.left_s()) as lease:
-                return await self._send(
+                return await self._call_model(
                     contents,
                     lease,
                     request_id,
@@ -349,7 +349,7 @@ class AsyncDetectionClient:
         except EndcapError as error:
             return as_request_error(error)
 
-    async def _send(
+    async def _call_model(
         self,
         contents: Sequence[bytes],
         lease: Lease | None,

@@ -300,7 +300,7 @@ class DetectionClient:
                 deadline = Deadline(self.options.timeout_s, attempt.spent_s)
                 request_id = self._next_request_id()
                 begin = time.perf_counter()
-                outcome = self._request(attempt.contents, request_id, deadline)
+                outcome = self._infer(attempt.contents, request_id, deadline)
                 run.take(attempt, outcome, (time.perf_counter() - begin) * 1e3, request_id)
         return batch.start, run.results()
 
@@ -310,11 +310,11 @@ class DetectionClient:
             return BatchRun(*arguments)
         return in_thread(BatchRun, *arguments)
 
-    def _request(self, contents: Sequence[bytes], request_id: str, deadline: Deadline) -> Outcome:
+    def _infer(self, contents: Sequence[bytes], request_id: str, deadline: Deadline) -> Outcome:
         """Return each image's part of the response, or the error of the request."""
         connection, pool = self._connection, self._pool
         if pool is None:
-            return self._send(
+            return self._call_model(
                 contents,
                 None,
                 request_id,
@@ -322,13 +322,13 @@ class DetectionClient:
             )
         attempts = Attempts(connection.retry_policy.retries(), deadline.left_s())
         while True:
-            outcome = self._send_shared(pool, contents, request_id, deadline)
+            outcome = self._infer_shared(pool, contents, request_id, deadline)
             wait_s = attempts.wait_after_lost(outcome)
             if wait_s is None:
                 return outcome
             sleep(wait_s)
 
-    def _send_shared(
+    def _infer_shared(
         self,
         pool: SharedMemoryPool,
         contents: Sequence[bytes],
@@ -337,7 +337,7 @@ class DetectionClient:
     ) -> Outcome:
         try:
             with pool.acquire(deadline.left_s()) as lease:
-                return self._send(
+                return self._call_model(
                     contents,
                     lease,
                     request_id,
@@ -346,7 +346,7 @@ class DetectionClient:
         except EndcapError as error:
             return as_request_error(error)
 
-    def _send(
+    def _call_model(
         self,
         contents: Sequence[bytes],
         lease: Lease | None,

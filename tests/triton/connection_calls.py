@@ -1,4 +1,4 @@
-"""What either kind of connection is asked, by either protocol."""
+"""Requests over either kind of connection, by either protocol."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def open_connection(
     return Connection(parse_address(f"{protocol}://{place}"), ConnectionOptions(**options))
 
 
-def ask(
+def request(
     server: RunningServer,
     protocol: str,
     kind: str,
@@ -42,7 +42,7 @@ def ask(
     timeout_s: float | None = None,
     **options: Any,
 ) -> Any:
-    """What either kind of connection returns for a method."""
+    """Returns the result of a method of either kind of connection."""
     given = {} if timeout_s is None else {"timeout_s": timeout_s}
     with open_connection(server, protocol, proxy, **options) as connection:
         if kind == "sync":
@@ -55,16 +55,16 @@ def ask(
         return asyncio.run(run())
 
 
-def echo(*said: bytes, told: object = None, **more: Any) -> Call:
+def echo(*texts: bytes, behavior: object = None, **more: Any) -> Call:
     inputs = [
-        InputTensor.of("said", np.array([*said, b""], np.object_)[:-1]),
-        InputTensor.of("told", np.array([json.dumps(told or {}).encode()], np.object_)),
+        InputTensor.of("texts", np.array([*texts, b""], np.object_)[:-1]),
+        InputTensor.of("behavior", np.array([json.dumps(behavior or {}).encode()], np.object_)),
     ]
     return Call("echo", inputs, [OutputTensor("response")], **more)
 
 
-def seen(response: Response) -> dict[str, Any]:
-    """What the model says of the request."""
+def received(response: Response) -> dict[str, Any]:
+    """Returns the request as the model received it."""
     tensor = response.tensors["response"]
     assert tensor is not None
     return dict(json.loads(tensor[0]))
