@@ -83,7 +83,7 @@ def _draw_column(column: list[Bars], part: Any, tallest: float) -> None:
 
 
 def panels_of(document: Json) -> list[Bars]:
-    """The panels of a document, with a bar for every entry that was timed."""
+    """Return the panels of a document, with a bar for every entry that was timed."""
     found = []
     if "preprocess" in document:
         found += _preprocess(document["preprocess"])

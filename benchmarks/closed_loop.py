@@ -50,7 +50,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def footprint(pid: int) -> Footprint:
-    """What the processes use now."""
+    """Return the memory and regions that a process and its descendants use now."""
     family = list(_family(pid))
     memory = sum(map(_proportional_bytes, family))
     regions = [file.stat().st_size for file in _regions(pid)]
@@ -59,7 +59,7 @@ def footprint(pid: int) -> Footprint:
 
 
 def _family(pid: int) -> Iterator[int]:
-    """The process and its descendants."""
+    """Yield the process and its descendants."""
     children: dict[int, list[int]] = {}
     for entry in _PROC.iterdir():
         if entry.name.isdecimal():
@@ -72,7 +72,7 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name, which may hold anything: state, parent, ..."""
+    """Return the fields of /proc/PID/stat behind the name, which may be any text."""
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
@@ -91,7 +91,7 @@ def _command(pid: int) -> str:
 
 
 def _regions(pid: int) -> list[Path]:
-    """The server's regions: their names begin as its command line says."""
+    """Return the server's regions: their names begin as its command line says."""
     for word in _command(pid).replace(",", " ").split():
         if word.startswith(_REGION_OPTION):
             return list(_SHARED_MEMORY.glob(f"{word.removeprefix(_REGION_OPTION)}*"))
@@ -121,7 +121,7 @@ class LoadError(Exception):
 
 
 def clocks(pid: int) -> Clocks:
-    """The clocks now; `pid` is the service, 0 for none."""
+    """Return the clocks now; `pid` is the service, 0 for none."""
     service = cpu_seconds(pid) if pid else 0.0
     return time.perf_counter(), service, time.process_time()
 
@@ -132,7 +132,7 @@ def has_begun(requests: Sequence[Span], start: float) -> bool:
 
 
 def figures(concurrency: int, requests: Sequence[Span], before: Clocks, after: Clocks) -> Point:
-    """The figures of the window between two looks at the clocks. Raises LoadError."""
+    """Return the figures of the window between two looks at the clocks. Raises LoadError."""
     wall, service, client = (now - then for now, then in zip(after, before, strict=True))
     took = [end - begin for begin, end in requests if before[0] <= begin < after[0]]
     if not took:

@@ -22,7 +22,7 @@ class SourceMissingError(Exception):
 
 
 def source(package: str, name: str) -> Path:
-    """The file `name` (the end of its path) of an installed package.
+    """Return the file `name` (the end of its path) of an installed package.
 
     Raises SourceMissingError.
     """

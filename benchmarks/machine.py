@@ -60,7 +60,7 @@ def _cpu_field(name: str) -> str:
 
 
 def _commit() -> str:
-    """The commit of the working tree, with a mark where files were changed since."""
+    """Return the commit of the working tree, with a mark where files were changed since."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

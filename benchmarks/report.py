@@ -65,12 +65,12 @@ def cell(row: Json) -> str:
 
 
 def median_cell(row: Json) -> str:
-    """The median alone; a dash for a row whose reason stands in the notes."""
+    """Return the median alone; a dash for a row whose reason stands in the notes."""
     return "-" if row["timing"] is None else f"{row['timing']['median_ms']:.2f}"
 
 
 def times(ratio: float | None) -> str:
-    """A ratio: 2.00x takes twice as long as endcap."""
+    """Return a ratio: 2.00x takes twice as long as endcap."""
     return "" if ratio is None else f"{ratio:.2f}x"
 
 

@@ -117,7 +117,7 @@ def summary(seconds: Sequence[float]) -> Timing:
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
-    """The mean of ratios: twice as fast here and half as fast there makes 1."""
+    """Return the mean of ratios: twice as fast here and half as fast there makes 1."""
     if not ratios:
         raise ValueError("the geometric mean of no ratios")
     return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
@@ -175,7 +175,7 @@ class Ready:
 
 
 def load(make: Callable[[], T]) -> T | Row:
-    """What `make` makes, or the row of a library that is not there."""
+    """Return what `make` makes, or the row of a library that is not there."""
     try:
         return make()
     except ModuleNotFoundError as error:

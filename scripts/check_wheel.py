@@ -55,7 +55,7 @@ SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)
 
 
 def check_tag(wheel: Path) -> Iterator[str]:
-    """The name promises glibc 2.35 or older on x86-64, for one version of CPython."""
+    """Check that the name promises glibc 2.35 or older on x86-64, for one version of CPython."""
     tags = re.fullmatch(r"endcap-[\d.\w]+-(cp3\d+)-\1t?-(.+)\.whl", wheel.name)
     if tags is None:
         yield f"{wheel.name} is not named endcap-VERSION-cp3X-cp3X[t]-PLATFORM.whl"
@@ -107,7 +107,7 @@ def check_files(wheel: Path, names: set[str], *, cuda: bool = True) -> Iterator[
 
 
 def check_notices(unpacked: Path) -> Iterator[str]:
-    """The licences of what is inside are there."""
+    """Check that the licences of bundled libraries are there."""
     for path in unpacked.glob("*.dist-info/licenses/THIRD_PARTY_LICENSES.txt"):
         text = path.read_text(encoding="utf-8")
         for name in NOTICES:

@@ -60,7 +60,7 @@ def row(name: str, kind: Any, info: ArgumentInfo | OptionInfo, default: Any) -> 
 
 
 def spellings(name: str, kind: Any, info: OptionInfo) -> list[str]:
-    """The ways to write an option, the short one first."""
+    """Return the ways to write an option, the short one first."""
     # Within Annotated the first of typer.Option's spellings stands in the place of a default.
     first = [info.default] if isinstance(info.default, str) else []
     given = [*first, *(info.param_decls or [])]
@@ -71,7 +71,7 @@ def spellings(name: str, kind: Any, info: OptionInfo) -> list[str]:
 
 
 def value(kind: Any, info: OptionInfo) -> str:
-    """What is written behind an option."""
+    """Return the placeholder behind an option."""
     if kind is bool:
         return ""
     if info.metavar:
@@ -82,7 +82,7 @@ def value(kind: Any, info: OptionInfo) -> str:
 
 
 def default_text(kind: Any, info: ArgumentInfo | OptionInfo, default: Any) -> str:
-    """The default, where there is one to speak of."""
+    """Return the default, where there is one to speak of."""
     if default is inspect.Parameter.empty:
         return "required"
     if default is None or kind is bool or info.show_default is False:
@@ -92,7 +92,7 @@ def default_text(kind: Any, info: ArgumentInfo | OptionInfo, default: Any) -> st
 
 
 def bounds(info: ArgumentInfo | OptionInfo) -> str:
-    """The range of a number."""
+    """Return the range of a number."""
     if info.min is not None and info.max is not None:
         return f"{info.min} to {info.max}"
     return f"at least {info.min}" if info.min is not None else ""

@@ -95,7 +95,7 @@ def readable(mangled: Iterable[str]) -> list[str]:
 
 
 def short(name: str) -> str:
-    """A kernel's name without its namespaces."""
+    """Return a kernel's name without its namespaces."""
     name = name.replace("endcap::", "").replace("(anonymous namespace)::", "")
     return name.removeprefix("void ")
 

@@ -33,14 +33,14 @@ from there.
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     header = list(header)
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def stage(title: str, rows: list[endcap.Parameter]) -> str:
-    """The table of one stage's parameters."""
+    """Return the table of one stage's parameters."""
     cells = ([f"`{r.name}`", r.meaning, r.allowed, f"`{r.value}`"] for r in rows)
     return f"## {title}\n\n" + table(["name", "meaning", "allowed", "default"], cells)
 

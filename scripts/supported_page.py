@@ -26,7 +26,7 @@ from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.preprocess_dali_stage import PreprocessDaliStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.repository.head_families import HEAD_FAMILIES
-from endcap.triton.stage_contract import postprocess_contract, preprocess_contract
+from endcap.triton.tensor_contract import postprocess_contract, preprocess_contract
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))  # jpegs
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def implementations() -> str:
-    """The section of the alternative implementations of each stage."""
+    """Return the section of the alternative implementations of each stage."""
     rows = endcap.implementations()
     names = list(dict.fromkeys(row.path for row in rows))
     known = {(row.stage, row.path) for row in rows}
@@ -81,7 +81,7 @@ def implementations() -> str:
 
 
 def stages() -> str:
-    """The section of what each interface offers, and on which device."""
+    """Return the section of what each interface offers, and on which device."""
     header = read("csrc/include/endcap/c_api.h")
     preprocess_backend = read("backends/preprocess/preprocess_model.cc")
     postprocess_backend = read("backends/postprocess/postprocess_model.cc")
@@ -161,7 +161,7 @@ def stages() -> str:
 
 
 def by_signature(function: Callable[..., Any], *, needs: str = "") -> str:
-    """The devices of a function or class of the library: it has `device`, or is the CPU's."""
+    """Return the devices of a function or class: both where it has the argument `device`."""
     names = inspect.signature(function).parameters
     if needs and needs not in names:
         return NO
@@ -169,21 +169,21 @@ def by_signature(function: Callable[..., Any], *, needs: str = "") -> str:
 
 
 def by_target(stage: type, *, needs: str = "") -> str:
-    """The devices of a stage of the Python backend: it takes a `target`, or is the CPU's."""
+    """Return the devices of a stage of the Python backend: it takes a `target`, or is the CPU's."""
     if needs and not hasattr(stage, needs):
         return NO
     return BOTH if "target" in inspect.signature(stage).parameters else CPU
 
 
 def by_engine(source: str, engine: str, *, needs: str = "") -> str:
-    """The devices of a backend's model: its engine is made for the instance's, or for the CPU."""
+    """Return the devices of a backend's model: those for which its engine is made."""
     if needs not in source:
         return NO
     return BOTH if re.search(rf"make_shared<{engine}>\(params_, device,", source) else CPU
 
 
 def in_c(header: str, name: str) -> str:
-    """The devices of a C function: `device` or a stream is an argument, also of its variants."""
+    """Return the devices of a C function and its variants: both with a device or a stream."""
     prototypes = re.findall(
         rf"ENDCAP_C endcap_status {name}(?:_cuda|_on_stream)?\(([^)]*)\);", header
     )
@@ -193,7 +193,7 @@ def in_c(header: str, name: str) -> str:
 
 
 def dali_operators() -> dict[str, str]:
-    """The operators' devices, by the names of their schemas."""
+    """Return the operators' devices, by the names of their schemas."""
     devices: dict[str, set[str]] = {}
     for source in sorted((ROOT / "backends" / "dali").glob("*.cc")):
         for name, device in re.findall(
@@ -207,7 +207,7 @@ def dali_operators() -> dict[str, str]:
 
 
 def dali_regions() -> str:
-    """The devices of the operators' regions."""
+    """Return the devices of the operators' regions."""
     if '"rois"' not in read("backends/dali/image_schema.cc"):
         return NO
     refused = "rois go with the cpu operator only" in read("backends/dali/images_operator.cc")
@@ -215,7 +215,7 @@ def dali_regions() -> str:
 
 
 def images() -> str:
-    """The section of what an image may be."""
+    """Return the section of what an image may be."""
     header = read("csrc/include/endcap/c_api.h")
     formats = one_match(r"typedef enum endcap_pixel_format {(.*?)}", header)
     in_c_api = set(re.findall(r"ENDCAP_(\w+) =", formats))
@@ -249,7 +249,7 @@ def images() -> str:
 
 
 def yes(supported: bool) -> str:
-    """A cell."""
+    """Return a cell."""
     return "yes" if supported else NO
 
 
@@ -275,7 +275,7 @@ def check_subsamplings() -> str:
 
 
 def files() -> str:
-    """The section of encoded formats: what decoding a small file of each kind gives."""
+    """Return the section of encoded formats: what decoding a small file of each kind gives."""
     rows = []
     for name, data in sample_files():
         try:
@@ -295,7 +295,7 @@ def files() -> str:
 
 
 def sample_files() -> Iterable[tuple[str, bytes]]:
-    """A small file of each kind."""
+    """Yield a small file of each kind."""
     color = jpegs.photo(32, 32)
     good = jpegs.encode(color)
     yield "JPEG, baseline", good
@@ -311,14 +311,14 @@ def sample_files() -> Iterable[tuple[str, bytes]]:
 
 
 def by_pillow(mode: str, kind: str) -> bytes:
-    """A file that Pillow writes."""
+    """Return a file that Pillow writes."""
     out = io.BytesIO()
     Image.new(mode, (32, 32)).save(out, kind)
     return out.getvalue()
 
 
 def tensors() -> str:
-    """The section of the tensor that preprocess makes."""
+    """Return the section of the tensor that preprocess makes."""
     wanted = (
         "dtype",
         "layout",
@@ -343,7 +343,7 @@ def tensors() -> str:
 
 
 def heads() -> str:
-    """The section of the head families."""
+    """Return the section of the head families."""
     (row,) = (row for row in endcap.Postprocessor(threads=1).describe() if row.name == "head")
     check_layouts()
     rotated = next(r for r in endcap.Postprocessor(threads=1).describe() if r.name == "rotated_nms")
@@ -387,14 +387,14 @@ COMMON_OUTPUTS = (
 
 
 def extras(family: str) -> str:
-    """The outputs that other families lack."""
+    """Return the outputs that other families lack."""
     outputs = [tensor.name for tensor in postprocess_contract({"head": family}).outputs]
     names = [f"`{name}`" for name in outputs if name not in COMMON_OUTPUTS]
     return ", ".join(names) or NO
 
 
 def check_layouts() -> None:
-    """Stops where a head family lacks an implementation: the page says that none does."""
+    """Stop where a head layout lacks its kernels: the page says that none does."""
     families = read("csrc/box_decode/families.h")
     layouts = one_match(r"enum class HeadLayout : int32_t {(.*?)};", families)
     kernels = read("csrc/box_decode/cuda/filter.cu")
@@ -408,7 +408,7 @@ def check_layouts() -> None:
 
 
 def one_match(pattern: str, text: str) -> str:
-    """The only group of the pattern's first match."""
+    """Return the only group of the pattern's first match."""
     match = re.search(pattern, text, re.DOTALL)
     if match is None:
         raise SystemExit(f"no match of {pattern}: the source that this script reads has changed")
@@ -416,7 +416,7 @@ def one_match(pattern: str, text: str) -> str:
 
 
 def read(path: str) -> str:
-    """The text of a source file."""
+    """Return the text of a source file."""
     return (ROOT / path).read_text(encoding="utf-8")
 
 

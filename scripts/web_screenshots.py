@@ -37,7 +37,7 @@ def open_sample(page: Page, number: int) -> None:
 
 
 def reduce_colors(shot: Image.Image) -> Image.Image:
-    """The picture with a palette of its own, dithered."""
+    """Return the picture with a palette of its own, dithered."""
     palette = shot.quantize(COLORS, method=Image.Quantize.MEDIANCUT)
     return shot.quantize(COLORS, palette=palette, dither=Image.Dither.FLOYDSTEINBERG)
 
@@ -60,7 +60,7 @@ def take(
 
 
 def take_all(browser: Browser, url: str, samples: list[Path], output: Path) -> None:
-    """The two pictures: a wide window in light colours, a phone in dark ones."""
+    """Take the two pictures: a wide window in light colours, a phone in dark ones."""
 
     def position(part: str) -> int:
         return next((i for i, path in enumerate(samples) if part in path.name), 0)

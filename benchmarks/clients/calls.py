@@ -35,7 +35,7 @@ IMAGE = ROOT / "model_repository" / "detect" / "samples" / "shapes_1920x1080.jpg
 
 
 def tensor(image: bytes) -> PreprocessResult:
-    """The tensor of a file and its geometry, as the shipped `preprocess` makes them."""
+    """Return the tensor of a file and its geometry, as the shipped `preprocess` makes them."""
     return preprocess(image, preset="ultralytics", size=SIZE)
 
 
@@ -52,7 +52,7 @@ class _Heads:
         self._first: tuple[NDArray[Any], Response] | None = None
 
     def read(self, head: Any) -> Response:
-        """The detections; raise VerificationError for another head than the first."""
+        """Return the detections; raise VerificationError for another head than the first."""
         if self._first is None:
             self._first = (np.array(head), self._detections(head))
         first, response = self._first
@@ -97,7 +97,7 @@ def ready_tensor(way: Way, connection: Connection, image: bytes, concurrency: in
 def tensor_of_file(
     way: Way, connection: Connection, image: bytes, concurrency: int
 ) -> Iterator[Ask]:
-    """The same from a file, which is decoded and resized here, to detections."""
+    """Yield the same from a file, which is decoded and resized here, to detections."""
     preprocess = Preprocessor("ultralytics", size=SIZE)
     postprocess = Postprocessor("yolov8", num_classes=NUM_CLASSES, score_threshold=SCORE_THRESHOLD)
 
@@ -137,10 +137,13 @@ _TIMEOUT_S = 60.0
 
 @contextmanager
 def open_way(way: Way, address: str, image: bytes, concurrency: int) -> Iterator[Ask]:
-    """A way for threads: `concurrency` of them may call what this gives.
+    """Yield the function that sends one request, for threads.
 
     Args:
+        way: What to send, and how.
         address: HOST:PORT of the way's protocol.
+        image: The encoded file.
+        concurrency: How many threads call it at once.
     """
     if way.sends == "tensor":
         make_way = ready_tensor if way.comparison == "tensor" else tensor_of_file
@@ -159,7 +162,7 @@ def open_way(way: Way, address: str, image: bytes, concurrency: int) -> Iterator
 async def open_way_later(
     way: Way, address: str, image: bytes, concurrency: int
 ) -> AsyncIterator[AskLater]:
-    """The same for tasks of asyncio."""
+    """Yield the same for tasks of asyncio."""
     async with AsyncDetectionClient(address, **_options(way, concurrency)) as client:
 
         async def ask() -> Response:

@@ -64,7 +64,7 @@ class CountingProxy:
             each.close()
 
     def take(self) -> Bytes:
-        """What was counted since the last call."""
+        """Return the bytes counted since the last call."""
         with self._lock:
             counted, self._counted = self._counted, [0, 0]
         return Bytes(*counted)

@@ -174,7 +174,7 @@ def _address(way: Way, service: Running) -> str:
 
 
 async def _first(way: Way, address: str, image: bytes) -> tuple[Response, Bytes]:
-    """A response, and the bytes of a request and a response on a connection that is open."""
+    """Return a response, and the bytes of a request and a response on a connection that is open."""
     with CountingProxy(address) as proxy:
         async with _either(way, proxy.address, image) as ask:
             response = await ask()
@@ -207,7 +207,7 @@ def _point(way: Way, address: str, image: bytes, window: Window) -> Point:
 
 
 def read_job(text: str) -> Job:
-    """The job that `asdict` and JSON made."""
+    """Return the job that `asdict` and JSON made."""
     fields: dict[str, Any] = json.loads(text)
     first = fields["first"]
     fields["first"] = Response(**first) if first else None

@@ -57,7 +57,7 @@ def write(folder: Path) -> None:
 
 
 def recording(images: NDArray[np.float32], head: NDArray[np.float32]) -> bytes:
-    """What recorded_network.cc reads: a fingerprint of the tensor, and its head."""
+    """Return what recorded_network.cc reads: a fingerprint of the tensor, and its head."""
     fingerprint = images.view(np.uint32).ravel()[::_PAGE_VALUES].sum(dtype=np.uint32)
     return struct.pack("<I", int(fingerprint)) + head.astype("<f4").tobytes()
 
@@ -138,7 +138,7 @@ def run(plan: Plan, done: Callable[[str], None]) -> Json:
 
 
 def versions() -> dict[str, str]:
-    """What client and server consist of."""
+    """Return the versions of client and server."""
     names = ("endcap", "nvidia-pytriton", "numpy", "tritonclient", "grpcio", "geventhttpclient")
     return {
         "python": platform.python_version(),

@@ -84,7 +84,7 @@ def every(document: Json) -> Iterator[TextTable]:
 
 
 def loads(document: Json, comparison: str, title: str) -> TextTable:
-    """A row for each way that was measured; a cell has a figure for each concurrency."""
+    """Return a row for each way that was measured; a cell has a figure for each concurrency."""
     at = " / ".join(map(str, concurrencies(document)))
     names = ("inferences/s", "p50 ms", "p99 ms")
     rows = [
@@ -95,7 +95,7 @@ def loads(document: Json, comparison: str, title: str) -> TextTable:
 
 
 def costs(document: Json, comparison: str, title: str) -> TextTable:
-    """A row for each way that was measured: bytes and CPU time of a request with its response."""
+    """Return a row for each measured way: bytes and CPU time of a request with its response."""
     at = " / ".join(map(str, concurrencies(document)))
     header = ("way", "bytes up", "bytes down", f"client CPU ms at {at}", f"server CPU ms at {at}")
     rows = [
@@ -112,13 +112,13 @@ def costs(document: Json, comparison: str, title: str) -> TextTable:
 
 
 def notes(document: Json) -> TextTable:
-    """A row for each way, also for one that was not measured, which then says why."""
+    """Return a row for each way, also for one that was not measured, which then says why."""
     rows = [(COMPARISONS[way["comparison"]], way["name"], way["note"]) for way in document["ways"]]
     return TextTable("Responses", ("", "way", "verified, or why not measured"), rows, words=3)
 
 
 def ratios(document: Json) -> TextTable:
-    """A row for each claim."""
+    """Return a row for each claim."""
     rows = [
         (
             claim.what,
@@ -143,7 +143,7 @@ DOCUMENT = RESULTS / "clients.json"
 
 
 def fill(page: str, document: Json | None) -> str:
-    """The page with the figures of a document, or with "Not measured yet." for None.
+    """Return the page with the figures of a document, or with "Not measured yet." for None.
 
     Raises:
         ValueError: The page lacks a mark.
@@ -152,7 +152,7 @@ def fill(page: str, document: Json | None) -> str:
 
 
 def committed() -> Json | None:
-    """The committed results, None before there are any."""
+    """Return the committed results, None before there are any."""
     if not DOCUMENT.exists():
         return None
     found: Json = json.loads(DOCUMENT.read_text(encoding="utf-8"))

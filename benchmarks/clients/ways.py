@@ -52,7 +52,7 @@ WAYS = (
 
 
 def find(comparison: str, name: str) -> Way:
-    """The way of that name. Raises KeyError."""
+    """Return the way of that name. Raises KeyError."""
     for way in WAYS:
         if (way.comparison, way.name) == (comparison, name):
             return way

@@ -32,7 +32,7 @@ def noise(height: int, width: int) -> Pixels:
 
 
 def edges(height: int, width: int) -> Pixels:
-    """A chessboard of fields of three pixels, black and white."""
+    """Return a chessboard of fields of three pixels, black and white."""
     y, x = np.mgrid[0:height, 0:width]
     board = ((y // 3 + x // 3) % 2 * 255).astype(np.uint8)
     return np.repeat(board[..., None], 3, axis=2)
@@ -57,7 +57,7 @@ def pictures() -> dict[str, Pixels]:
 
 
 def jpegs() -> dict[str, bytes]:
-    """The pictures as files, and one of each kind of file that Pillow writes."""
+    """Return the pictures as files, and one of each kind of file that Pillow writes."""
     files = {name: encode(pixels) for name, pixels in pictures().items()}
     picture = ramp(431, 653) // 2 + noise(431, 653) // 2
     for name, subsampling in (("4:4:4", 0), ("4:2:2", 1), ("4:2:0", 2)):
@@ -78,7 +78,7 @@ def cmyk() -> dict[str, bytes]:
 
 
 def encode(pixels: Pixels, mode: str | None = None, **options: Any) -> bytes:
-    """A JPEG of quality 90 unless told otherwise."""
+    """Return a JPEG of quality 90 unless told otherwise."""
     mode = mode or ("L" if pixels.ndim == 2 else "RGB")
     size = (pixels.shape[1], pixels.shape[0])
     picture = Image.frombytes(mode, size, np.ascontiguousarray(pixels).tobytes())
@@ -114,7 +114,7 @@ class Difference:
 
 
 def worst(differences: Iterable[Difference]) -> Difference:
-    """The largest of each figure."""
+    """Return the largest of each figure."""
     every = list(differences)
     farthest = max(every, key=lambda each: each.largest)
     return Difference(
@@ -133,7 +133,7 @@ def measured(kind: Kind, inputs: Mapping[str, Any]) -> Difference:
 
 
 def pipeline(key: str, files: Mapping[str, bytes]) -> Difference:
-    """A way of CPU_WAYS against endcap.preprocess, the images in 8-bit steps."""
+    """Return a way of CPU_WAYS against endcap.preprocess, the images in 8-bit steps."""
     (way,) = (way for way in CPU_WAYS if way.key == key)
     theirs, ours = pipelines.make(way, 1, 1), pipelines.make(CPU_WAYS[0], 1, 1)
     found = []
@@ -145,7 +145,7 @@ def pipeline(key: str, files: Mapping[str, bytes]) -> Difference:
 
 
 def run(pictures: Iterable[Photograph], done: Callable[[str], None]) -> list[Json]:
-    """A row for each kind and pipeline; one that needs a GPU where there is none says so."""
+    """Return a row for each kind and pipeline; one that needs a GPU where there is none says so."""
     photographs = {picture.name: picture.encoded for picture in pictures}
     rows = []
     for kind in KINDS:

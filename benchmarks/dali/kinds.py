@@ -23,7 +23,7 @@ def decode(encoded: bytes, **options: Any) -> Pixels:
 
 
 def decode_gpu(encoded: bytes, **options: Any) -> Pixels:
-    """The same with device="mixed", which on most GPUs is nvJPEG."""
+    """Return the same with device="mixed", which on most GPUs is nvJPEG."""
     return _run(_decoder("mixed", tuple(options.items())), np.frombuffer(encoded, np.uint8))
 
 

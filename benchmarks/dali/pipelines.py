@@ -89,11 +89,11 @@ class Runner(Protocol):
         """Do what is timed; the tensors are complete when it returns."""
 
     def arrays(self, encoded: Encoded) -> Arrays:
-        """The same, with copies of the tensors, to be verified."""
+        """Return the same, with copies of the tensors, to be verified."""
 
 
 def make(way: Way, batch_size: int, threads: int) -> Runner:
-    """The runner of a way.
+    """Return the runner of a way.
 
     Raises:
         ModuleNotFoundError: DALI is not installed, and endcap.EndcapError where its operators

@@ -28,7 +28,7 @@ class NotVerifiedError(Exception):
 
 
 def expected(encoded: Encoded) -> Arrays:
-    """What endcap.preprocess makes on the CPU, on its own threads."""
+    """Return the tensors of endcap.preprocess on the CPU, on its own threads."""
     result = endcap.Preprocessor(size=SIZE)(encoded)
     return np.asarray(result.images), result.geometry, result.status
 
@@ -151,7 +151,7 @@ def _entry(way: Way, encoded: Encoded, threads: int) -> Ready | Row:
 
 
 def _make(way: Way, batch_size: int, threads: int) -> pipelines.Runner | Row:
-    """The runner, or the row of a way that this machine does not have."""
+    """Return the runner, or the row of a way that this machine does not have."""
     if way.device == "gpu" and not endcap.cuda_state().available:
         return Row("not measured", "it needs a GPU; `endcap doctor` says what is missing")
     try:

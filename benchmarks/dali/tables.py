@@ -24,7 +24,7 @@ def every(found: Json) -> Iterator[TextTable]:
 
 
 def throughput(found: Json) -> TextTable:
-    """A row for each way: images a second, and milliseconds an image, by threads."""
+    """Return a row for each way: images a second, and milliseconds an image, by threads."""
     comparisons = found["throughput"]
     units = [_threads(comparison) for comparison in comparisons]
     header = (
@@ -44,7 +44,7 @@ def throughput(found: Json) -> TextTable:
 
 
 def latency(found: Json) -> TextTable:
-    """A row for each photograph: milliseconds of each way; the last row has the mean ratios."""
+    """Return a row for each photograph: milliseconds of each way; last, the mean ratios."""
     ways = list(found["throughput"][0]["rows"])
     rows = [
         (
@@ -62,7 +62,7 @@ def latency(found: Json) -> TextTable:
 
 
 def gpu(found: Json) -> TextTable:
-    """A row for each way with a GPU."""
+    """Return a row for each way with a GPU."""
     comparison = found["gpu"]
     rows = [
         (way, _rate(comparison, way), _milliseconds(comparison, way)) for way in comparison["rows"]
@@ -72,7 +72,7 @@ def gpu(found: Json) -> TextTable:
 
 
 def notes(found: Json) -> TextTable:
-    """A row for each way: how it was verified, or why it has no figures somewhere."""
+    """Return a row for each way: how it was verified, or why it has no figures somewhere."""
     rows = []
     for way, how in found["ways"].items():
         comparisons = [each for each in (*found["throughput"], found["gpu"]) if way in each["rows"]]
@@ -84,7 +84,7 @@ def notes(found: Json) -> TextTable:
 
 
 def differences(found: list[Json]) -> TextTable:
-    """A row for each kind of difference: largest and mean of photographs and synthetic pictures."""
+    """Return a row for each kind of difference: largest and mean of all pictures."""
     groups = ("photographs", "synthetic")
     rows = [
         (row["name"], row["reason"], *(_difference(row, group) for group in groups))
@@ -139,7 +139,7 @@ PARITY_DOCUMENT = RESULTS / "dali_parity.json"
 
 
 def fill(page: str, document: Json | None) -> str:
-    """The page with the times of a document, or with "Not measured yet." for None.
+    """Return the page with the times of a document, or with "Not measured yet." for None.
 
     Raises:
         ValueError: The page lacks a mark.
@@ -148,12 +148,12 @@ def fill(page: str, document: Json | None) -> str:
 
 
 def fill_parity(page: str, document: Json | None) -> str:
-    """The page with the differences of a document; else as `fill`."""
+    """Return the page with the differences of a document; else as `fill`."""
     return between_marks(page, _differences(document) if document else "Not measured yet.")
 
 
 def committed(path: Path) -> Json | None:
-    """The committed results, None before there are any."""
+    """Return the committed results, None before there are any."""
     if not path.exists():
         return None
     found: Json = json.loads(path.read_text(encoding="utf-8"))

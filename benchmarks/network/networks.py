@@ -76,7 +76,7 @@ class _Builder:
         return self.add("Add", product, self.constant(np.zeros(fan_out, np.float32)))
 
     def network(self, output: str, output_dims: list[Any]) -> Any:
-        """The finished network, which renames `output`."""
+        """Return the finished network, which renames `output`."""
         self._nodes.append(helper.make_node("Identity", [output], ["output"]))
         images: list[str | int | None] = ["batch", 3, IMAGE_SIZE, IMAGE_SIZE]
         graph = helper.make_graph(
@@ -98,7 +98,7 @@ def _classify(build: _Builder, data: str, channels: int) -> Any:
 
 
 def _residual() -> Any:
-    """Basic blocks of 3x3 convolutions, as in ResNet-18 (1.8 GFLOP multiplications)."""
+    """Make basic blocks of 3x3 convolutions, as in ResNet-18 (1.8 GFLOP multiplications)."""
     build = _Builder()
     data = build.add("Relu", build.convolution("images", (3, 64), 7, stride=2))
     data = build.add("MaxPool", data, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)

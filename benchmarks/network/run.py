@@ -61,7 +61,7 @@ class Model:
 
 
 def steps(plan: Plan) -> int:
-    """The number of lines that `run` reports."""
+    """Return the number of lines that `run` reports."""
     models = 4 * len(THREAD_SETTINGS)
     return models * len(plan.concurrencies) * plan.rounds + 4 * len(BATCHES)
 

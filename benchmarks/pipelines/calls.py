@@ -46,7 +46,7 @@ class Http:
         self._session = session
 
     async def post(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[bytes, Any]:
-        """The response's body and headers. Raises CallError where its status is not 200."""
+        """Return the response's body and headers. Raises CallError where its status is not 200."""
         async with self._session.post(self._url + path, data=body, headers=headers) as response:
             content = await response.read()
             if response.status != 200:
@@ -74,10 +74,11 @@ async def connect(url: str) -> AsyncIterator[Http]:
 
 
 def request_body(inputs: dict[str, Any], outputs: Sequence[str]) -> tuple[bytes, int]:
-    """A request with binary tensors, and how many of its bytes are JSON.
+    """Return a request with binary tensors, and how many of its bytes are JSON.
 
     Args:
         inputs: Name to array: float32, or object for BYTES.
+        outputs: The names of the outputs.
     """
     tensors = []
     for name, array in inputs.items():
@@ -90,7 +91,7 @@ def request_body(inputs: dict[str, Any], outputs: Sequence[str]) -> tuple[bytes,
 
 
 def encoded(image: bytes, *shape: int) -> Any:
-    """A file as the input `encoded` takes it."""
+    """Return a file as the input `encoded` takes it."""
     array = np.empty(shape, np.object_)
     array.flat[0] = image
     return array
@@ -103,7 +104,7 @@ _ROW = ("detection_boxes", "detection_scores", "detection_classes", "class_label
 async def stream(
     service: Running, model: str, image: bytes
 ) -> AsyncIterator[Callable[[], Awaitable[Response]]]:
-    """The call yields when the final response has come."""
+    """Yield a call over gRPC, which returns after the final response."""
     file = grpc.InferInput("encoded", [1], "BYTES")
     file.set_data_from_numpy(encoded(image, 1))
     request = {"model_name": model, "inputs": [file], "enable_empty_final_response": True}
@@ -138,7 +139,7 @@ def _respond(rows: list[list[Any]]) -> Response:
 
 
 def ends() -> tuple[Preprocessor, Postprocessor]:
-    """The steps around the network."""
+    """Return the steps around the network."""
     preprocess = Preprocessor(preset="ultralytics", size=SIZE)
     postprocess = Postprocessor(
         head="yolov8", num_classes=NUM_CLASSES, score_threshold=SCORE_THRESHOLD
@@ -147,7 +148,7 @@ def ends() -> tuple[Preprocessor, Postprocessor]:
 
 
 def response_of(results: Any) -> Response:
-    """What was found in the only image."""
+    """Return the detections of the only image."""
     found = results[0]
     return Response(found.boxes.tolist(), found.scores.tolist(), found.class_ids.tolist())
 
@@ -156,7 +157,7 @@ def response_of(results: Any) -> Response:
 async def threads(
     service: Running, model: str, image: bytes
 ) -> AsyncIterator[Callable[[], Awaitable[Response]]]:
-    """A thread for each CPU; the network has all CPUs for a call that is alone, else one."""
+    """Yield a thread for each CPU; the network has all CPUs for a call that is alone, else one."""
     preprocess, postprocess = ends()
     on_all, on_one = _session(service.network, 0), _session(service.network, 1)
     under_way = 0
@@ -200,7 +201,7 @@ _RING = 5  # the class that has a classifier of its own
 
 @asynccontextmanager
 async def triton(service: Running, model: str, image: bytes) -> AsyncIterator[Call]:
-    """The whole pipeline is one model."""
+    """Yield a call of one model, which is the whole pipeline."""
     outputs = (*_DETECTIONS, *(_CLASSES if model.startswith("cascade") else ()))
     request = request_body({"encoded": encoded(image, 1, 1)}, outputs)
     async with connect(service.http) as http:
@@ -213,7 +214,7 @@ async def triton(service: Running, model: str, image: bytes) -> AsyncIterator[Ca
 
 @asynccontextmanager
 async def client_side(service: Running, model: str, image: bytes) -> AsyncIterator[Call]:
-    """The client decodes and reads the head; the tensor crosses the network."""
+    """Yield a call that decodes and reads the head in the client; the tensor is sent."""
     preprocess, postprocess = ends()
 
     def before() -> tuple[tuple[bytes, int], Any]:
@@ -234,7 +235,7 @@ async def client_side(service: Running, model: str, image: bytes) -> AsyncIterat
 
 @asynccontextmanager
 async def service(running: Running, model: str, image: bytes) -> AsyncIterator[Call]:
-    """The file is posted, JSON comes back."""
+    """Yield a call that posts the file and gets JSON."""
     headers = {"Content-Type": "image/jpeg"}
     async with connect(running.http) as http:
 
@@ -265,7 +266,7 @@ async def steps(service: Running, model: str, image: bytes) -> AsyncIterator[Cal
 
 
 async def _classify(http: Http, images: Any, classes: list[int]) -> tuple[list[str], list[float]]:
-    """The best label of each crop, and its score; rings go to their own classifier."""
+    """Return the best label of each crop, and its score; rings go to their own classifier."""
     rings = np.array(classes) == _RING
     parts = [
         (model, rows[start : start + _CROPS_AT_ONCE])
@@ -287,7 +288,7 @@ async def _classify(http: Http, images: Any, classes: list[int]) -> tuple[list[s
 
 
 def read(result: Any, outputs: tuple[str, ...]) -> Response:
-    """The response in a result of a model that detects one image, batch dimension in front."""
+    """Return the response of a model for one image, with a batch dimension in front."""
     count = int(result.as_numpy("num_detections")[0, 0])
     rows = [result.as_numpy(name)[0, :count].tolist() for name in outputs[1:]]
     if len(rows) > 3:

@@ -105,7 +105,7 @@ async def _pass(seconds: float, workers: list[asyncio.Task[None]]) -> None:
 
 
 def read_job(text: str) -> Job:
-    """The job that `asdict` and JSON made."""
+    """Return the job that `asdict` and JSON made."""
     fields: dict[str, Any] = json.loads(text)
     first = fields["first"]
     fields["first"] = Response(**first) if first else None

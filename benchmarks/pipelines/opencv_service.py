@@ -92,7 +92,7 @@ async def detect(request: Request) -> Json:
 
 
 def make_app(network: Path) -> Any:
-    """The service on an ONNX file."""
+    """Return the service on an ONNX file."""
     app = FastAPI()
     app.state.detector = Detector(network)
     app.add_api_route("/detect", detect, methods=["POST"])

@@ -1,4 +1,4 @@
-"""python -m benchmarks.pipelines.run OUTPUT.json --service-python PYTHON [--quick]
+"""Figures of the pipelines: python -m benchmarks.pipelines.run OUTPUT.json --service-python PYTHON.
 
 Measures each pipeline in turn, several rounds of all, and takes medians. It runs in the server's
 environment and prints the number of measurements, then a line for each.
@@ -71,6 +71,8 @@ def run(plan: Plan, service_python: Path, done: Callable[[str], None]) -> list[J
     """All comparisons with all networks; `done` is called after each visit.
 
     Args:
+        plan: How much to measure.
+        done: Is called with the name of each measurement that is done.
         service_python: Of an environment that has FastAPI, OpenCV and onnxruntime.
     """
     networks = repository.write_networks(PIPELINES_REPOSITORY / "networks")
@@ -82,7 +84,7 @@ def run(plan: Plan, service_python: Path, done: Callable[[str], None]) -> list[J
 
 
 def versions() -> dict[str, str]:
-    """What the side of the server consists of."""
+    """Return the versions on the server's side."""
     packages = ("endcap", "nvidia-pytriton", "numpy", "opencv-python-headless", "onnxruntime")
     names = (*packages, "tritonclient", "aiohttp")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}

@@ -43,7 +43,7 @@ class Running:
 
 @contextmanager
 def triton(repository: Path) -> Iterator[Running]:
-    """A Triton server on free ports of the loopback. Raises endcap.server.ServerError."""
+    """Yield a Triton server on free ports of the loopback. Raises endcap.server.ServerError."""
     ports = ServerPorts(http=0, grpc=0, metrics=0)
     settings = ServerSettings(ports=ports, client_shared_memory=True)
     with TritonServer(repository, settings) as server:
@@ -53,7 +53,7 @@ def triton(repository: Path) -> Iterator[Running]:
 
 @contextmanager
 def opencv(python: Path, network: Path) -> Iterator[Running]:
-    """The FastAPI service, run by the Python of an environment that has its packages.
+    """Yield the FastAPI service, run by the Python of an environment that has its packages.
 
     Raises ServiceError.
     """

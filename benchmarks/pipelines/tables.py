@@ -23,19 +23,19 @@ class TextTable:
     words: int
 
     def markdown(self) -> str:
-        """The table without its title."""
+        """Return the table without its title."""
         rule = [*["---"] * self.words, *["---:"] * (len(self.header) - self.words)]
         lines = [self.header, rule, *self.rows]
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def title(comparison: Json) -> str:
-    """What was asked, and of which network."""
+    """Return the task and the network."""
     return f"{comparison['task']}, {comparison['network']}"
 
 
 def loads(comparison: Json) -> TextTable:
-    """A row for each pipeline that was measured; a cell has a figure for each concurrency.
+    """Return a row for each pipeline that was measured; a cell has a figure for each concurrency.
 
     CPU times are those of one inference, of server and client together.
     """
@@ -56,7 +56,7 @@ def loads(comparison: Json) -> TextTable:
 
 
 def costs(comparison: Json) -> TextTable:
-    """A row for each pipeline that was measured: CPU time of each side, memory after the load."""
+    """Return a row for each measured pipeline: CPU time of each side, memory after the load."""
     last = max(_concurrencies(comparison), default=0)
     header = (
         "pipeline",
@@ -81,7 +81,7 @@ def costs(comparison: Json) -> TextTable:
 
 
 def notes(comparison: Json) -> TextTable:
-    """A row for each pipeline, also for one that was not measured, which then says why."""
+    """Return a row for each pipeline, also for one that was not measured, which then says why."""
     header = ("pipeline", "how", "verified, or why not measured")
     rows = [
         (pipeline["name"], pipeline["how"], pipeline["note"])
@@ -139,7 +139,7 @@ _SHOWN = ("fastapi", "opencv-python-headless", "onnxruntime")
 
 
 def fill(page: str, document: Json | None) -> str:
-    """The page with the figures of a document, or with "Not measured yet." for None.
+    """Return the page with the figures of a document, or with "Not measured yet." for None.
 
     Raises:
         ValueError: The page lacks a mark.
@@ -148,7 +148,7 @@ def fill(page: str, document: Json | None) -> str:
 
 
 def between_marks(page: str, text: str) -> str:
-    """The page with a text in the place of what stands between its marks.
+    """Return the page with a text in the place of what stands between its marks.
 
     Raises:
         ValueError: The page lacks one.
@@ -161,7 +161,7 @@ def between_marks(page: str, text: str) -> str:
 
 
 def committed() -> Json | None:
-    """The committed results, None before there are any."""
+    """Return the committed results, None before there are any."""
     if not DOCUMENT.exists():
         return None
     found: Json = json.loads(DOCUMENT.read_text(encoding="utf-8"))

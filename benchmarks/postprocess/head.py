@@ -37,7 +37,7 @@ def anchors() -> tuple[Floats, Floats]:
 
 
 def make(seed: int = 0) -> Floats:
-    """The head: rows cx, cy, w, h in pixels, then a score for each class."""
+    """Return the head: rows cx, cy, w, h in pixels, then a score for each class."""
     random = np.random.default_rng(seed)
     centres, strides = anchors()
     count = len(strides)

@@ -31,7 +31,7 @@ def nms(boxes: Floats, scores: Floats, iou_threshold: float) -> Ids:
 
 
 def batched_nms(boxes: Floats, scores: Floats, class_ids: Ids, iou_threshold: float) -> Ids:
-    """The same within each class; best first over all."""
+    """Return the same within each class; best first over all."""
     kept = [
         rows[nms(boxes[rows], scores[rows], iou_threshold)]
         for rows in (np.flatnonzero(class_ids == each) for each in np.unique(class_ids))

@@ -40,7 +40,7 @@ class RotatedTask:
     share: float  # of the kept boxes, how many must be endcap's
 
     def ours(self, boxes: Floats, scores: Floats) -> Kept:
-        """What is timed of endcap."""
+        """Return the function of endcap to time."""
         return lambda: endcap.nms_rotated(boxes, scores, IOU_THRESHOLD, method=self.method)
 
 

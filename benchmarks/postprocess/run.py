@@ -28,7 +28,7 @@ class Comparison:
 
 
 def names(num_boxes: int) -> list[str]:
-    """The comparisons in their order."""
+    """Return the comparisons in their order."""
     return [*TASKS, *task_heads.TASKS, *_nms_names(num_boxes), *rotated.TASKS]
 
 

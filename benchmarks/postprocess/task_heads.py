@@ -70,7 +70,7 @@ def mask_error(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> float:
 
 
 def largest(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> float:
-    """The largest difference of two numbers."""
+    """Return the largest difference of two numbers."""
     return float(np.abs(ours - theirs).max())
 
 

@@ -22,7 +22,7 @@ class BareDecodeError(Exception):
 
 
 def single() -> Single:
-    """A function that decodes one JPEG and gives the number of its rows.
+    """Return a function that decodes one JPEG and gives the number of its rows.
 
     Raises:
         BareDecodeError: There is no C compiler, jpeglib.h or libjpeg of endcap.
@@ -41,7 +41,7 @@ def single() -> Single:
 
 
 def bundled_libjpeg() -> Path:
-    """The libjpeg-turbo of the installed endcap package."""
+    """Return the libjpeg-turbo of the installed endcap package."""
     spec = importlib.util.find_spec("endcap._core")
     if spec is None or spec.origin is None:
         raise BareDecodeError("endcap's compiled core is not installed")

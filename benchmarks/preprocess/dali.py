@@ -51,7 +51,7 @@ def _pipeline(batch_size: int, threads: int) -> Any:
 
 
 def single() -> Single:
-    """A batch of one, on one thread of DALI."""
+    """Return a batch of one, on one thread of DALI."""
     pipeline = _pipeline(1, 1)
 
     def run(encoded: bytes) -> Any:
@@ -61,7 +61,7 @@ def single() -> Single:
 
 
 def batch(threads: int) -> Batch:
-    """A batch on DALI's threads; a pipeline is made for each size of batch."""
+    """Return a batch on DALI's threads; a pipeline is made for each size of batch."""
     pipelines = {1: _pipeline(1, threads)}
 
     def run(images: Sequence[bytes]) -> Any:

@@ -89,7 +89,7 @@ def load_peers() -> dict[str, Loaded | Row]:
 
 
 def load_floor() -> Single | Row:
-    """The bare decode."""
+    """Return the bare decode."""
     try:
         return bare_decode.single()
     except bare_decode.BareDecodeError as error:
@@ -110,7 +110,7 @@ def ready_for(
 
 
 def ready_floor(floor: Single | Row, encoded: bytes) -> Ready | Row:
-    """The bare decode of one file."""
+    """Return the bare decode of one file."""
     if isinstance(floor, Row):
         return floor
     return Ready(_case(floor, encoded), f"{floor(encoded)} rows")

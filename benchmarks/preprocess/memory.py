@@ -31,7 +31,7 @@ def run(image: Photograph) -> dict[str, Memory]:
 
 
 def measure_here(name: str, path: Path) -> Memory:
-    """The measurement itself, for a process that has done nothing else."""
+    """Return the measurement itself, for a process that has done nothing else."""
     (peer,) = (each for each in PEERS if each.name == name)
     single = load(peer.single)
     if not callable(single):

@@ -32,7 +32,7 @@ _SCALE = np.float32(1 / 255)
 
 
 def writer() -> Write:
-    """The function for any number of threads: each has a square of its own."""
+    """Return the function for any number of threads: each has a square of its own."""
     import cv2
 
     cv2.setNumThreads(1)  # the threads, where there are some, take an image each
@@ -67,7 +67,7 @@ def single() -> Single:
 
 
 def batch(threads: int) -> Batch:
-    """An image a thread."""
+    """Return an image a thread."""
     return thread_pool(writer(), threads)
 
 

@@ -24,7 +24,7 @@ def single(**fields: Any) -> Single:
 
 
 def batch(threads: int, **fields: Any) -> Batch:
-    """A list of images on endcap's own threads."""
+    """Return a list of images on endcap's own threads."""
     preprocess = endcap.Preprocessor(size=SIZE, threads=threads, **fields)
     buffers: dict[int, Tensor] = {}
 

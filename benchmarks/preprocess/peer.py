@@ -40,7 +40,7 @@ class Peer:
 
 
 def one_buffer(write: Write) -> Single:
-    """A peer that writes into a tensor, with one tensor for all calls."""
+    """Return a peer that writes into a tensor, with one tensor for all calls."""
     tensor = np.empty((3, SIZE, SIZE), np.float32)
 
     def run(encoded: bytes) -> Tensor:
@@ -51,7 +51,7 @@ def one_buffer(write: Write) -> Single:
 
 
 def thread_pool(write: Write, threads: int) -> Batch:
-    """A peer whose library releases the GIL, on a pool of Python threads."""
+    """Return a peer whose library releases the GIL, on a pool of Python threads."""
     pool = ThreadPoolExecutor(threads)
     buffers: dict[int, npt.NDArray[np.float32]] = {}
 

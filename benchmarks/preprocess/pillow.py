@@ -41,7 +41,7 @@ def single() -> Single:
 
 
 def batch(threads: int) -> Batch:
-    """An image a thread."""
+    """Return an image a thread."""
     return thread_pool(write, threads)
 
 

@@ -76,7 +76,7 @@ def endcap_cut() -> Cut:
 
 
 def decode_and_cut() -> Cut:
-    """What one does without: decode, slice, preprocess the slices. This is also the definition."""
+    """Decode, slice and preprocess the slices: the code without `rois`, and the definition."""
     preprocess = endcap.Preprocessor(size=TARGET, fit="stretch", threads=1)
 
     def cut(encoded: bytes, regions: Regions, out: Tensors) -> None:

@@ -21,7 +21,7 @@ from benchmarks.preprocess.peer import (
 
 
 def writer() -> Write:
-    """The function for any number of threads."""
+    """Return the function for any number of threads."""
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg
     from torchvision.transforms.v2 import InterpolationMode, functional
@@ -53,7 +53,7 @@ def single() -> Single:
 
 
 def batch(threads: int) -> Batch:
-    """An image a thread."""
+    """Return an image a thread."""
     return thread_pool(writer(), threads)
 
 

@@ -59,11 +59,17 @@ class LoadGenerator:
     def run(
         self, model: str, encoded: bytes, concurrency: int, window: Window, output_bytes: int
     ) -> Load:
-        """Send one image again and again; inputs and outputs are in system shared memory.
+        """Send one image repeatedly; inputs and outputs are in system shared memory.
 
         Args:
-            output_bytes: As much as the largest output of the model takes. Raises LoadError, and
-                UnsteadyError under it.
+            model: The model's name.
+            encoded: The image.
+            concurrency: The number of requests in flight.
+            window: How long to measure.
+            output_bytes: As much as the largest output of the model takes.
+
+        Raises:
+            LoadError: The load generator failed; UnsteadyError, where its figures do not settle.
         """
         requests, figures = self._folder / "requests.json", self._folder / "figures.csv"
         requests.write_text(json.dumps(input_data(encoded)))
@@ -88,14 +94,14 @@ class LoadGenerator:
 
 
 def input_data(encoded: bytes) -> dict[str, object]:
-    """The requests as perf_analyzer reads them: a BYTES element goes behind its length."""
+    """Return the requests as perf_analyzer reads them: a BYTES element goes behind its length."""
     element = len(encoded).to_bytes(4, "little") + encoded
     content = {"b64": base64.b64encode(element).decode()}
     return {"data": [{"encoded": {"content": content, "shape": [1]}}]}
 
 
 def read_figures(table: str) -> Load:
-    """The figures of the CSV table that perf_analyzer writes; its last row.
+    """Return the figures of the last row of the CSV table that perf_analyzer writes.
 
     Raises:
         LoadError: There is none.
@@ -138,7 +144,7 @@ def _program(folder: Path) -> Path:
 
 
 def _cuda_runtime(folder: Path) -> Path:
-    """A folder with libcudart.so.12, which the server's wheel has under another name."""
+    """Return a folder with libcudart.so.12, which the server's wheel has under another name."""
     spec = importlib.util.find_spec("pytriton")
     places = (spec.submodule_search_locations or []) if spec else []
     pattern = "nvidia_pytriton.libs/libcudart-*.so.12*"

@@ -112,7 +112,7 @@ def run(wanted: Sequence[Task], plan: Plan, done: Callable[[str], None]) -> list
 
 
 def versions() -> dict[str, str]:
-    """What the server's side consists of."""
+    """Return the versions on the server's side."""
     packages = ("endcap", "nvidia-pytriton", "numpy", "opencv-python-headless", "onnxruntime")
     return {
         "python": platform.python_version(),
@@ -179,7 +179,7 @@ def _medians(loads: Sequence[Load]) -> Load:
 
 @contextmanager
 def _server() -> Iterator[str]:
-    """A server on free ports of the loopback; give the authority of its gRPC endpoint."""
+    """Yield a server on free ports of the loopback; give the authority of its gRPC endpoint."""
     repository.write(SERVER_REPOSITORY)
     ports = ServerPorts(http=0, grpc=0, metrics=0)
     settings = ServerSettings(ports=ports, client_shared_memory=True)
