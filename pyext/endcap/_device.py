@@ -61,7 +61,7 @@ def refuse_stream(stream: object) -> None:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return how many threads the core is asked for; 0 stands for all CPUs.
+    """Return the number of threads for the core; 0 stands for all CPUs.
 
     Raises:
         InvalidArgumentError: not a whole number that fits.

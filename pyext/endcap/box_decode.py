@@ -83,7 +83,7 @@ def to_batched(head: Head, specs: Specs) -> tuple[list[npt.NDArray[Any]], bool]:
         InvalidArgumentError: a missing input, or a rank that fits neither one image nor a batch.
     """
     if len(specs) == 1 and _is_as_it_is(head) and head.ndim == len(specs[0][2]):
-        return [head[np.newaxis]], False  # nearly always: no question is asked twice
+        return [head[np.newaxis]], False  # the usual case
     arrays = [
         _to_array(part, name) for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
     ]

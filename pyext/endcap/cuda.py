@@ -35,7 +35,7 @@ class CudaState:
     Attributes:
         available: the library is loaded, its driver works, there is a device that it has code for.
         reason: why not, and what to do; empty when available.
-        library_path: ``libendcap_cuda.so`` as it was found; empty where there is none.
+        library_path: the path of ``libendcap_cuda.so``; empty where there is none.
         driver_version: newest CUDA that the driver can run, 1000 * major + 10 * minor; 0 unknown.
         runtime_version: CUDA that the library was built with, written alike.
         architectures: what its code is for, such as ``90-real``, or as PTX ``90-virtual``.

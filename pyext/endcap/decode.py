@@ -26,7 +26,7 @@ def decode(
 
     Args:
         image: encoded bytes: bytes-like, or a 1-D uint8 array; or the path of a file of them.
-        exif: ``apply`` (default) turns the image upright by its EXIF orientation, ``ignore``
+        exif: ``apply`` (default) applies the EXIF orientation, ``ignore``
             leaves it as stored.
         max_pixels: most pixels the header may claim (89478485); checked before any allocation,
             as are the next four.

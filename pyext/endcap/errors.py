@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Status(IntEnum):
-    """What became of one image; the values of the ``status`` tensor (int32)."""
+    """Status of one image; the values of the ``status`` tensor (int32)."""
 
     OK = 0
     CORRUPT_IMAGE = 1

@@ -1,4 +1,4 @@
-"""Every way of doing every stage, by name."""
+"""Implementations of the stages, by name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from endcap import _core
 
 @dataclass(frozen=True)
 class Implementation:
-    """One path of one stage.
+    """One implementation of one stage.
 
     Attributes:
         name: stage and path, for example ``nms_scalar``.
         stage: ``decode``, ``preprocess``, ``box_decode`` or ``nms``.
         path: ``scalar``, ``simd`` or ``cuda``.
         available: whether this machine can run it.
-        reason: why not, ; empty when it can.
+        reason: why it cannot; empty when it can.
         ran_last: whether the stage's most recent run in this process took it.
     """
 
@@ -29,7 +29,7 @@ class Implementation:
 
 
 def implementations() -> list[Implementation]:
-    """List every path, stages in the order of the data's way.
+    """List every implementation, by stage in the order of the data flow.
 
     Those named ``cuda`` are for ``device="cuda"``. To know whether they are available, this starts
     the driver where there is one; processes that fork should do so first.
@@ -38,11 +38,11 @@ def implementations() -> list[Implementation]:
 
 
 def force_implementation(path: str) -> None:
-    """Force every stage onto one path, ``scalar``, ``simd`` or ``cuda``; ``auto`` ends that.
+    """Force ``scalar``, ``simd`` or ``cuda`` for every stage; ``auto`` ends that.
 
     The environment variable ``ENDCAP_FORCE_IMPLEMENTATION`` does the same from the start. A stage
-    that cannot take the path raises UnsupportedError when it runs; on the CPU none can take
-    ``cuda``, which ``device="cuda"`` asks for.
+    that lacks it raises UnsupportedError when it runs; on the CPU none has
+    ``cuda``, which is for ``device="cuda"``.
 
     Raises:
         InvalidArgumentError: an unknown path.

@@ -47,8 +47,8 @@ class Postprocessor:
 
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
-        CudaError: a CUDA device was asked for that cannot be used; ``cuda_state()`` says more.
-        UnsupportedError: a CUDA device was asked for with a head that only the CPU reads, or packed
+        CudaError: a CUDA device that cannot be used; ``cuda_state()`` says more.
+        UnsupportedError: a CUDA device with a head that only the CPU reads, or packed
             masks that only the CPU makes.
     """
 
@@ -142,8 +142,8 @@ class Postprocessor:
     ) -> Result:
         """Process as a call does, in the order of ``stream`` and without waiting for it.
 
-        Arguments are as for a call. What a bad head comes to is its image's ``status`` in the
-        result, and no error; ``truncated`` is None, and masks are there with packed_masks alone.
+        Arguments are as for a call. A bad head is reported by its image's ``status`` in the result,
+        not by an exception; ``truncated`` is None, and there are masks only with packed_masks.
 
         The call can be captured into a CUDA graph, after one like it has run outside: with head and
         geometry on the GPU, and the results copied to tensors of yours inside the capture, since

@@ -38,7 +38,7 @@ class PreprocessResult:
     """The tensors of a batch of N images, or of N regions of one image.
 
     Attributes:
-        images: [N, C, H, W] or [N, H, W, C], of the dtype that was asked for: a NumPy array, or
+        images: [N, C, H, W] or [N, H, W, C], of the requested dtype: a NumPy array, or
             with ``device="cuda"`` a CudaArray, which the GPU may not have filled yet.
         geometry: float32 [N, 8] = scale_x, scale_y, pad_x, pad_y, image_w, image_h, orientation,
             source index; x_source = (x - pad_x) / scale_x, also of a region in the whole image.
@@ -74,7 +74,7 @@ class Preprocessor:
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
         UnsupportedError: what this build cannot do.
-        CudaError: a CUDA device was asked for that cannot be used; ``cuda_state()`` says more.
+        CudaError: a CUDA device that cannot be used; ``cuda_state()`` says more.
     """
 
     @list_parameters(PreprocessParameters)
@@ -152,7 +152,7 @@ class Preprocessor:
             pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as arrays of pixels hold;
                 Pillow images tell that themselves.
             stream: a CUDA stream: None for the legacy default stream, which is also what torch and
-                CuPy use unless told otherwise; a ``cudaStream_t`` as a number; or an object with
+                CuPy use by default; a ``cudaStream_t`` as a number; or an object with
                 ``__cuda_stream__``, ``cuda_stream`` (torch) or ``ptr`` (CuPy). The number 2 is
                 another stream in every thread: a result made with it is for that thread alone.
 

@@ -15,7 +15,7 @@ from mutations import damaged, fuzzed, only_own_errors
 from rich.console import Group
 
 from endcap.triton.labels import read_labels
-from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented, oriented_size
+from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented, oriented_size
 from endcap.terminal.console import PlainConsole
 from endcap.tools.top.metrics import parse_metrics
 from endcap.tools.top.rates import compare

@@ -13,7 +13,7 @@ import endcap
 from endcap.client import Detection, ImageResult
 from endcap.detections import ROW_COLUMNS
 from endcap.drawing.draw import mask_fits
-from endcap.drawing.upright import oriented_size
+from endcap.drawing.orientation import oriented_size
 
 Size = tuple[int, int]  # width, height of an image in pixels, in the orientation of its boxes
 

@@ -17,7 +17,7 @@ from endcap.cli.report import summary
 from endcap.client import ImageResult, Mask
 from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
 from endcap.drawing.draw import draw_result, mask_fits
-from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented_size
+from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented_size
 from endcap.results import Task
 from endcap.terminal.console import count, printable
 from endcap.tools.load.latency import Latency

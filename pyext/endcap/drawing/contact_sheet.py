@@ -51,9 +51,10 @@ def contact_sheets(cards: Sequence[Card], *, title: str, note: str) -> Iterator[
     """Yield sheets, RGB and 1600 pixels wide, with at most PICTURES_PER_SHEET cards on each.
 
     Args:
-        title, note: The lines at the top of each sheet; of several, each has its number there. A
-            sheet's pictures are drawn when it is asked for, so that one sheet is in memory at a
-            time.
+        cards: The pictures with their names; each is drawn when its sheet is yielded, so that one
+            sheet is in memory at a time.
+        title: The first line of each sheet, followed by its number where there are several.
+        note: The second line.
     """
     pages = math.ceil(len(cards) / PICTURES_PER_SHEET)
     for page in range(pages):

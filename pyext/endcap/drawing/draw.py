@@ -20,7 +20,7 @@ from endcap.drawing.labels import (
     fonts,
     label_size,
 )
-from endcap.drawing.upright import oriented
+from endcap.drawing.orientation import oriented
 from endcap.masks import decode_rle
 from endcap.results import ImageResult, Task
 
@@ -30,7 +30,7 @@ _READABLE_SIDE = 240
 _LONGEST_ENLARGED_SIDE = 4096
 _FARTHEST = 1e5  # pixels: Pillow cannot draw lines to everywhere
 
-_OPACITY = 115  # of 255: the picture shows through, and neighbouring classes are told apart
+_OPACITY = 115  # of 255: the picture shows through
 SEEN = 0.5  # the least visibility of a point that counts
 # Pairs of COCO's 17 keypoints: nose, eyes, ears, shoulders, elbows, wrists, hips, knees and ankles,
 # each the left one first. Source: `skeleton` of COCO's category person, which counts from 1.
@@ -72,11 +72,15 @@ def draw_class(
     *,
     within: tuple[int, int] | None = None,
 ) -> Image.Image:
-    """Return a new RGB picture, turned upright, with a class in its upper left corner.
+    """Return a new RGB picture with a class in its corner, the EXIF orientation applied.
+
+    Letters shrink until a long name fits the picture's width.
 
     Args:
-        labels: Class names by id, for a class that carries none. The size, and `within`, are as for
-            `draw_detections`; the letters shrink so far that a long name fits the picture's width.
+        image: Any Pillow image.
+        best: The class.
+        labels: Class names by id, for a class without a label.
+        within: As for `draw_detections`.
     """
     picture, _ = _scaled(oriented(image).convert("RGB"), draws=True, within=within)
     canvas = ImageDraw.Draw(picture)
@@ -100,9 +104,9 @@ def draw_detections(
 ) -> Image.Image:
     """Return a new RGB picture with a box and a label for each detection.
 
-    And what else a detection has: its mask is laid over the picture in the class's colour, a box
-    with an angle is drawn turned, keypoints are dots. Of 17 keypoints COCO's skeleton is drawn; a
-    point whose visibility is below 0.5 is left out.
+    A mask is laid over the picture in the class's colour, a box with an angle is drawn rotated,
+    keypoints are dots. Of 17 keypoints COCO's skeleton is drawn; a point whose visibility is below
+    0.5 is left out.
 
     Lines and letters grow with the picture, and letters shrink in a crowd. The best detection is
     drawn last, on top; its label chooses its place first. A label that would hide others is left
@@ -112,15 +116,15 @@ def draw_detections(
         image: Any Pillow image.
         detections: Boxes xyxy in its pixels; parts outside the picture are cut off. A mask of
             another size than the picture is left out (`mask_fits`).
-        upright: Whether boxes are in pixels of the upright picture (`ImageResult.upright`): then
-            its EXIF orientation is applied first.
+        upright: Whether boxes are in pixels after the EXIF orientation (`ImageResult.upright`):
+            then it is applied first.
         labels: Class names by id, for detections that carry none.
         within: Width and height in pixels that the picture is scaled to fit. Without it the picture
             keeps its size; one whose short side is below 240 pixels, too small for letters, is
             enlarged by a whole factor where something is to be drawn.
 
     Raises:
-        InvalidArgumentError: For a mask whose run lengths are none.
+        InvalidArgumentError: A mask that is no run-length encoding.
     """
     picture = oriented(image, upright=upright).convert("RGB")
     source_size = picture.size
@@ -155,7 +159,7 @@ def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:
 def _scaled(
     picture: Image.Image, *, draws: bool, within: tuple[int, int] | None
 ) -> tuple[Image.Image, float]:
-    """The picture to draw on in its size, and the factor that made that size."""
+    """Return the picture to draw on, scaled, and the factor of the scaling."""
     scale = _scale(picture.size, draws, within)
     if scale != 1:
         width, height = (max(1, round(side * scale)) for side in picture.size)
@@ -195,7 +199,7 @@ def _draw_figures(
         if detection.angle is None:
             canvas.rectangle(mark.box, outline=mark.color, width=line_width)
         else:
-            _draw_turned(canvas, detection, scale, mark.color, line_width)
+            _draw_rotated(canvas, detection, scale, mark.color, line_width)
     for detection, mark in drawn:
         points = [(x * scale, y * scale, seen) for x, y, seen in detection.keypoints or ()]
         draw_keypoints(canvas, points, picture.size, mark.color, line_width=line_width)
@@ -204,7 +208,7 @@ def _draw_figures(
 def _label_box(
     detection: Detection, size: tuple[int, int], scale: float
 ) -> tuple[int, int, int, int]:
-    """What of the box lies in the picture; of a turned one its topmost corner there."""
+    """Return the part of a box in the picture; of a rotated box its topmost corner there."""
     width, height = size
     corners = [(x * scale, y * scale) for x, y in detection.corners()]
     if detection.angle is not None:
@@ -215,7 +219,7 @@ def _label_box(
     return min(across), min(down), max(across), max(down)
 
 
-def _draw_turned(
+def _draw_rotated(
     canvas: ImageDraw.ImageDraw, detection: Detection, scale: float, color: Color, line_width: int
 ) -> None:
     corners = [
@@ -226,13 +230,15 @@ def _draw_turned(
     canvas.line([*corners, *corners[:2]], fill=color, width=line_width, joint="curve")
 
 
-def _caption(answer: Detection | ClassScore, labels: Sequence[str] | None) -> str:
-    name = answer.label
-    if name is None and labels is not None and 0 <= answer.class_id < len(labels):
-        name = labels[answer.class_id]
-    caption = f"{name if name is not None else f'class {answer.class_id}'} {answer.score:.2f}"
-    if isinstance(answer, Detection) and answer.classification is not None:
-        caption += f", {_caption(answer.classification, None)}"
+def _caption(prediction: Detection | ClassScore, labels: Sequence[str] | None) -> str:
+    name = prediction.label
+    if name is None and labels is not None and 0 <= prediction.class_id < len(labels):
+        name = labels[prediction.class_id]
+    caption = (
+        f"{name if name is not None else f'class {prediction.class_id}'} {prediction.score:.2f}"
+    )
+    if isinstance(prediction, Detection) and prediction.classification is not None:
+        caption += f", {_caption(prediction.classification, None)}"
     return caption
 
 
@@ -244,8 +250,9 @@ def fill_mask(picture: Image.Image, mask: npt.NDArray[np.bool_], color: Color) -
     """Tint an RGB picture where a mask is true.
 
     Args:
-        mask: Bool [H, W], scaled to the picture where its size is another. Only the part that holds
-            the mask is worked on.
+        picture: The picture, changed in place.
+        mask: Bool [H, W], scaled to the picture where its size is another.
+        color: The colour.
     """
     columns = np.flatnonzero(mask.any(axis=0))
     if not len(columns):
@@ -273,9 +280,15 @@ def draw_keypoints(
 ) -> None:
     """Draw keypoints in pixels of the canvas, and for 17 of them COCO's skeleton of a person.
 
+    A point whose visibility is below 0.5, or that lies outside the canvas, is left out with its
+    lines.
+
     Args:
-        size: Width and height of the canvas. A point whose visibility is below 0.5, or that lies
-            beyond the canvas, is left out with its lines.
+        canvas: The canvas.
+        keypoints: X, y and visibility of each.
+        size: Width and height of the canvas.
+        color: The class's colour.
+        line_width: Pixels; a point's diameter is three times as much.
     """
     width, height = size
     shown = {

@@ -48,6 +48,7 @@ def fit_labels(
     """Return the largest letters with which every label has room, and the labels' places.
 
     Args:
+        canvas: The canvas that the labels are drawn on.
         labels: The most important first.
         margin: Pixels around the letters.
         size: Width and height of the picture. A place is None where not even the smallest letters
@@ -112,7 +113,8 @@ def place_labels(
 
     Args:
         boxes: X1, y1, x2, y2 in pixels of the picture, the most important first: it chooses first.
-        sizes: Width and height of each label; picture: width and height.
+        sizes: Width and height of each label.
+        picture: Width and height of the picture.
     """
     taken = np.zeros((len(boxes), 4), np.int64)
     corners: list[Corner | None] = []

@@ -20,7 +20,7 @@ from endcap._system.written_file import whole_file, whole_text_file
 from endcap.cli.export import as_coco, as_csv
 from endcap.cli.report import summary
 from endcap.client import Detection, ImageDetections, ImageResult
-from endcap.drawing.upright import oriented_size
+from endcap.drawing.orientation import oriented_size
 
 HEADER = ["image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2"]
 FOUND = [["1", "square", "0.75", "8.0", "8.0", "40.0", "32.0"],

@@ -15,7 +15,7 @@ from PIL import Image
 import endcap
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
 from endcap.drawing.draw import class_color, draw_class, draw_detections, draw_result
-from endcap.drawing.upright import open_picture
+from endcap.drawing.orientation import open_picture
 
 GRAY = (128, 128, 128)
 

@@ -1,7 +1,7 @@
-"""Pictures as the core sees them: turned by the orientation in their EXIF block, by nothing else.
+"""EXIF orientation of Pillow images, read and applied as the core does.
 
-Pillow's own ways read an orientation from XMP, too, and write the EXIF block anew, which fails on a
-damaged one.
+Pillow's own functions read an orientation from XMP, too, and write the EXIF block again, which
+fails on a damaged one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import IO
 
 from PIL import ExifTags, Image
 
-# Pillow's ways to say that it cannot read a file as a picture.
+# Pillow's exceptions for a file that it cannot read as an image.
 NOT_A_PICTURE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
 
 _EXIF_PREFIX = b"Exif\0\0"
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _SHORT = 3
-_TURNS = {  # Exif 2.3, section 4.6.4: what makes a picture of each orientation upright
+_TRANSFORMS = {  # by orientation; Exif 2.3, section 4.6.4
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -31,7 +31,7 @@ _TURNS = {  # Exif 2.3, section 4.6.4: what makes a picture of each orientation 
     8: Image.Transpose.ROTATE_90,
 }
 _FIRST_THAT_SWAPS_SIDES = 5
-_ORIENTATION_STANDS_IN = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")
+_ORIENTATION_METADATA = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")
 
 
 @contextlib.contextmanager
@@ -49,18 +49,22 @@ def open_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
 
 
 def oriented(image: Image.Image, *, upright: bool = True) -> Image.Image:
-    """Return an upright copy, or one as stored, that says nothing of an orientation."""
-    turn = _TURNS.get(_orientation(image)) if upright else None
-    turned = image.copy() if turn is None else image.transpose(turn)
-    for name in _ORIENTATION_STANDS_IN:
-        turned.info.pop(name, None)
-    return turned
+    """Return a copy without metadata of an orientation; upright: with the orientation applied."""
+    transform = _TRANSFORMS.get(_orientation(image)) if upright else None
+    copy = image.copy() if transform is None else image.transpose(transform)
+    for name in _ORIENTATION_METADATA:
+        copy.info.pop(name, None)
+    return copy
 
 
 def oriented_size(file: Path | IO[bytes], *, upright: bool = True) -> tuple[int, int] | None:
-    """Return width and height of the upright picture, or as stored, None without a header.
+    """Return width and height from an image's header, None where it has none.
 
-    Reads the header only, whatever size it tells. Not thread-safe, as `open_picture`.
+    Accepts any size, for the pixels are not decoded. Not thread-safe, as `open_picture`.
+
+    Args:
+        file: The image.
+        upright: Whether they are those after the EXIF orientation, or those as stored.
     """
     try:
         with _any_size(), open_picture(file) as image:

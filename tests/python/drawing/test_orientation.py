@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import endcap
-from endcap.drawing.upright import open_picture, oriented, oriented_size
+from endcap.drawing.orientation import open_picture, oriented, oriented_size
 
 HEIGHT, WIDTH = 16, 24
 PLAIN = jpegs.photo_jpeg(HEIGHT, WIDTH)
