@@ -17,8 +17,7 @@ from endcap.cli.files import find_repository
 from endcap.environment.stub import execution_environment
 from endcap.evaluation.served_config import read_settings
 from endcap.repository.validation import validate_repository
-from endcap.triton.config_text import get_parameter, read_config, set_parameter
-from endcap.triton.model_config import read_model_config
+from endcap.triton.model_config import get_parameter, read_config, read_model_config, set_parameter
 from endcap.triton.model_folder import read_repository
 
 # Python's decoder warns of "\\m", protobuf takes it.

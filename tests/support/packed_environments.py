@@ -15,7 +15,7 @@ from endcap_wheel import write_wheel
 from typer.testing import Result
 
 from endcap.environment.stub import PARAMETER
-from endcap.triton.config_text import set_parameter
+from endcap.triton.model_config import set_parameter
 
 CONFIG = '# Returns what is requested.\nbackend: "python"\nmax_batch_size: 0  # none\n'
 

@@ -17,7 +17,7 @@ from running_server import RunningServer, run_server
 from stub_models import RUNNING
 
 from endcap.environment.stub import PARAMETER, install
-from endcap.triton.config_text import set_parameter
+from endcap.triton.model_config import set_parameter
 
 SHIPPED = Path(__file__).parents[2] / "model_repository"
 STAGES = ("preprocess", "postprocess")

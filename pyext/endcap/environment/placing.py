@@ -21,7 +21,7 @@ from endcap.environment.stub import (
     install,
 )
 from endcap.errors import InvalidArgumentError
-from endcap.triton.config_text import read_config, set_parameter, write_config
+from endcap.triton.model_config import read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_model_folder
 
 CONFIG = "config.pbtxt"

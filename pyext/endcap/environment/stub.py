@@ -21,8 +21,8 @@ from endcap.server.locate import ServerInstallation, locate_if_there, locate_ser
 from endcap.server.plan import server_environment
 from endcap.server.private_server import find_packages
 from endcap.server.release import read_release
-from endcap.triton.config_text import get_parameter
 from endcap.triton.errors import ServerError
+from endcap.triton.model_config import get_parameter
 from endcap.triton.model_folder import ModelFolder, read_model_folder
 
 __all__ = ["Check", "InstalledStub", "StubError", "StubReport", "check", "install"]

@@ -14,8 +14,7 @@ from endcap._device import Target
 from endcap._images import ImageBuffer
 from endcap.errors import Status
 from endcap.python_backend.preprocess_stage import PreprocessJob, PreprocessStage
-from endcap.triton.dali_arguments import dali_arguments
-from endcap.triton.stage_settings import StageSettings
+from endcap.triton.stage_settings import StageSettings, dali_arguments
 
 _SMALL = ("geometry", "status")  # which are read and completed on the host
 # Nothing runs ahead: what is fed is what the next run works on.

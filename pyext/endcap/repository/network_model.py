@@ -10,7 +10,7 @@ from endcap.repository.errors import RepositoryError
 from endcap.repository.head_evidence import Head
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput
 from endcap.repository.options import AS_GIVEN, Runtime
-from endcap.triton.stage_contract import postprocess_contract
+from endcap.triton.tensor_contract import postprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
 

@@ -33,7 +33,7 @@ from endcap.repository.postprocess_parameters import (
 )
 from endcap.repository.preprocess_parameters import choose_preprocess_parameters
 from endcap.repository.trial_run import to_half, try_network
-from endcap.triton.stage_contract import postprocess_contract, preprocess_contract
+from endcap.triton.tensor_contract import postprocess_contract, preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
 # Decided before the others, and by more than a value.

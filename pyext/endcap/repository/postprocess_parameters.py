@@ -18,7 +18,7 @@ from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
 from endcap.triton.labels import read_labels
-from endcap.triton.stage_contract import StageContract, postprocess_contract
+from endcap.triton.tensor_contract import StageContract, postprocess_contract
 
 # Written down although they are the defaults: what people tune first.
 _TUNED = ("score_threshold", "iou_threshold", "max_detections", "top_k")

@@ -11,7 +11,7 @@ from endcap.repository.head_evidence import Head
 from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
-from endcap.triton.stage_contract import preprocess_contract
+from endcap.triton.tensor_contract import preprocess_contract
 
 # What a preset is good for, where the user has to choose.
 _CANDIDATES = {

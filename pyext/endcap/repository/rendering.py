@@ -20,8 +20,8 @@ from endcap.repository.options import (
     decided_values,
 )
 from endcap.repository.plan import Plan
-from endcap.triton.dali_arguments import Argument, dali_arguments
-from endcap.triton.stage_contract import ENCODED, SIDE_INPUTS, preprocess_contract
+from endcap.triton.stage_settings import Argument, dali_arguments
+from endcap.triton.tensor_contract import ENCODED, SIDE_INPUTS, preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"

@@ -8,8 +8,8 @@ exporter's metadata or the user gives it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,24 +18,13 @@ from endcap.repository.head_evidence import Head, Hints
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import Decision
-from endcap.triton.stage_contract import postprocess_contract
+from endcap.triton.tensor_contract import postprocess_contract
 
 _TASKS = {"segment": "yolov8_seg", "pose": "yolov8_pose", "obb": "yolov8_obb"}
 _MASKS = 32  # prototypes of Ultralytics' segmentation heads
 _KEYPOINTS = ("num_keypoints", "keypoint_values")
 _LARGEST_ANGLE = 2 * math.pi
 _MOST_SUPPRESSED_ROWS = 1000
-
-
-@dataclass(frozen=True)
-class _Extras:
-    """Numbers behind the scores of each anchor."""
-
-    family: str
-    count: int
-    inputs: Mapping[str, NetworkOutput] = field(default_factory=dict)
-    parameters: Mapping[str, Decision] = field(default_factory=dict)
-    missing: str = ""
 
 
 def has_task(metadata: ExporterMetadata) -> bool:
@@ -46,7 +35,7 @@ def has_task(metadata: ExporterMetadata) -> bool:
 def propose_task(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
     """Yield the head of the task that the metadata names."""
     metadata, family = hints.metadata, _TASKS[hints.metadata.task]
-    extras = _extras(family, outputs, hints)
+    form = _form(family, outputs, hints)
     for output in outputs:
         if len(output.dims) != 2 or not output.is_float:
             continue
@@ -58,12 +47,10 @@ def propose_task(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[H
             )
             yield Head(f"end2end{suffix}", {}, None, reason, is_sure=True)
             return
-        classes = output.dims[0] - 4 - extras.count
-        if classes < 1 or (
-            metadata.names and len(metadata.names) != classes and not extras.missing
-        ):
+        classes = output.dims[0] - 4 - form.extras
+        if classes < 1 or (metadata.names and len(metadata.names) != classes and not form.missing):
             continue
-        yield from _read(output, extras, classes, hints, is_declared=True)
+        yield from _read(output, form, classes, hints, is_declared=True)
 
 
 def propose_task_by_values(
@@ -75,39 +62,30 @@ def propose_task_by_values(
         yield from _propose_suppressed(output, hints)
         return
     for family in _TASKS.values():
-        extras = _extras(family, outputs, hints)
-        classes = output.dims[0] - 4 - extras.count
-        if classes < 1 or not (extras.missing or hints.num_classes in (None, classes)):
+        form = _form(family, outputs, hints)
+        classes = output.dims[0] - 4 - form.extras
+        if classes < 1 or not (form.missing or hints.num_classes in (None, classes)):
             continue
-        if family == hints.wanted or _shows(extras, output, hints):
-            yield from _read(output, extras, classes, hints, is_declared=False)
-            if extras.inputs:  # prototypes of masks tell what the rows behind the scores are
+        if family == hints.wanted or _shows(form, output, hints):
+            yield from _read(output, form, classes, hints, is_declared=False)
+            if form.inputs:  # prototypes of masks tell what the rows behind the scores are
                 return
 
 
 def _read(
-    output: NetworkOutput, extras: _Extras, classes: int, hints: Hints, *, is_declared: bool
+    output: NetworkOutput, form: GridForm, classes: int, hints: Hints, *, is_declared: bool
 ) -> Iterator[Head]:
     grids = find_grids(output.dims[1], hints.size)
-    form = GridForm(
-        family=extras.family,
-        classes=classes,
-        grids=grids,
-        extras=extras.count,
-        inputs=extras.inputs,
-        parameters=extras.parameters,
-        is_declared=is_declared,
-        missing=extras.missing,
-    )
-    is_sure = is_declared or (grids is not None and grids.anchors == 1 and not extras.missing)
+    form = replace(form, classes=classes, grids=grids, is_declared=is_declared)
+    is_sure = is_declared or (grids is not None and grids.anchors == 1 and not form.missing)
     yield from read_grid_head(output, form, hints.size, is_sure=is_sure)
 
 
-def _shows(extras: _Extras, output: NetworkOutput, hints: Hints) -> bool:
+def _shows(form: GridForm, output: NetworkOutput, hints: Hints) -> bool:
     """Return whether the outputs look like a family that neither metadata nor user names."""
-    family = extras.family
+    family = form.family
     if family == "yolov8_seg":
-        return any(prototypes.dims[0] == _MASKS for prototypes in extras.inputs.values())
+        return any(prototypes.dims[0] == _MASKS for prototypes in form.inputs.values())
     if family == "yolov8_pose" and "num_keypoints" in hints.settings:
         return True
     if output.values is None:
@@ -120,33 +98,39 @@ def _shows(extras: _Extras, output: NetworkOutput, hints: Hints) -> bool:
     return bool(outside.sum() > 1 and not outside[0])
 
 
-def _extras(family: str, outputs: tuple[NetworkOutput, ...], hints: Hints) -> _Extras:
+def _form(family: str, outputs: tuple[NetworkOutput, ...], hints: Hints) -> GridForm:
+    """Return the form of a family, without the number of its classes and its grids."""
     if family == "yolov8_seg":
-        return _mask_extras(outputs)
+        return _mask_form(outputs)
     if family == "yolov8_pose":
-        return _keypoint_extras(hints)
+        return _keypoint_form(hints)
     suppression = Decision("probiou_fast", "as Ultralytics suppresses rotated boxes")
-    return _Extras(family, 1, parameters={"rotated_nms": suppression})
+    return GridForm(family=family, extras=1, parameters={"rotated_nms": suppression})
 
 
-def _mask_extras(outputs: tuple[NetworkOutput, ...]) -> _Extras:
+def _mask_form(outputs: tuple[NetworkOutput, ...]) -> GridForm:
     prototypes = [each for each in outputs if len(each.dims) == 3 and each.is_float]
     if len(prototypes) != 1:
         missing = (
             f"{len(prototypes) or 'none'} of its outputs has the form of prototypes of masks, "
             "[M, height, width]; export it with its head and its prototypes and nothing else"
         )
-        return _Extras("yolov8_seg", _MASKS, missing=missing)
+        return GridForm(family="yolov8_seg", extras=_MASKS, missing=missing)
     count, height, width = prototypes[0].dims
     reason = f"the shape of {prototypes[0].name}"
     parameters = {
         "mask_coefficients": Decision(str(count), reason),
         "prototype_size": Decision(f"{height},{width}", reason),
     }
-    return _Extras("yolov8_seg", count, {"protos": prototypes[0]}, parameters)
+    return GridForm(
+        family="yolov8_seg",
+        extras=count,
+        inputs={"protos": prototypes[0]},
+        parameters=parameters,
+    )
 
 
-def _keypoint_extras(hints: Hints) -> _Extras:
+def _keypoint_form(hints: Hints) -> GridForm:
     declared = dict(zip(_KEYPOINTS, hints.metadata.keypoints or (), strict=False))
     given = {name: hints.settings[name] for name in _KEYPOINTS if name in hints.settings}
     values = {name: str(value) for name, value in declared.items()} | given
@@ -156,12 +140,12 @@ def _keypoint_extras(hints: Hints) -> _Extras:
             "num_keypoints=17, or another number, and --set keypoint_values=2 where a "
             "keypoint has x and y alone"
         )
-        return _Extras("yolov8_pose", 0, missing=missing)
+        return GridForm(family="yolov8_pose", missing=missing)
     known = postprocess_contract({"head": "yolov8_pose", **values}).parameters
     reason = "kpt_shape in the metadata" if declared else "as many as were given"
-    return _Extras(
-        "yolov8_pose",
-        int(known["num_keypoints"]) * int(known["keypoint_values"]),
+    return GridForm(
+        family="yolov8_pose",
+        extras=int(known["num_keypoints"]) * int(known["keypoint_values"]),
         parameters={name: Decision(known[name], reason) for name in _KEYPOINTS},
     )
 

@@ -1,10 +1,10 @@
 """What Triton's model configuration means: tensors, parameters, labels. A leaf of the library.
 
-`config_text` and `model_config` read and write config.pbtxt, and nothing else of the package does;
+`model_config` reads and writes config.pbtxt, and nothing else of the package does;
 `model_folder` reads a repository before a server does; `installation` knows the machine's GPUs and
 endcap's backends.
 
-`stage_contract` and `tensor_contract` say which tensors the parameters of endcap's stages make,
+`tensor_contract` says which tensors the parameters of endcap's stages make,
 `stage_settings` and `cascade_settings` read the parameters of a model, `tensor_completion` fills in
 the tensors that a config.pbtxt leaves out.
 """

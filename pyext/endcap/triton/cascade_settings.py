@@ -88,7 +88,7 @@ _FOR_CLIENTS = "labels"
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeSettings:
-    """What the parameters have become.
+    """Settings of a cascade, read from its parameters.
 
     Args:
         detect_model: the model with the input ``encoded`` and detections as its outputs.
@@ -128,7 +128,7 @@ def read_cascade_settings(model_config: Mapping[str, Any]) -> CascadeSettings:
 
 
 def models_called(settings: CascadeSettings) -> list[tuple[str, str]]:
-    """The parameter and the name of each model that a cascade calls."""
+    """Return the parameter and the name of each model that a cascade calls."""
     routes = [*settings.classifiers.by_class.values(), settings.classifiers.rest]
     names = [name for r in routes if r is not None for name in (r.rois_model, r.classifier)]
     called = [("classifiers", name) for name in dict.fromkeys(names)]

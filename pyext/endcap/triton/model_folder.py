@@ -124,6 +124,7 @@ def read_repository(repository: Path, config_name: str | None = None) -> list[Mo
     """Return the models of a repository in the order of their names.
 
     Args:
+        repository: The folder of the models.
         config_name: Where a model has configs/NAME.pbtxt, that is its configuration.
 
     Raises:

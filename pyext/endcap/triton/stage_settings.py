@@ -1,18 +1,31 @@
-"""What the parameters of a config.pbtxt make of a model: its core, its tensors, its labels."""
+"""Settings of a stage, read from config.pbtxt; its parameters as arguments of DALI's operators."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from endcap import _core
-from endcap.parameters import Parameters
 from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.parameters import Parameters
 from endcap.triton.labels import Labels
 from endcap.triton.parameters import parse_count, read_parameters
-from endcap.triton.tensor_contract import TensorContract, class_paths_contract, contracts_of
+from endcap.triton.tensor_contract import (
+    TensorContract,
+    class_paths_contract,
+    contracts_of,
+    preprocess_contract,
+)
+
+Argument = bool | int | float | str | list[int | float]
+
+# The names in nvidia.dali.types.
+DALI_TYPES = {"float32": "FLOAT", "float16": "FLOAT16", "uint8": "UINT8", "int8": "INT8"}
+
+_WHOLE = re.compile(r"-?[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -129,3 +142,32 @@ def _read_labels(
     if folder is None:
         return Labels(hierarchical=separator is not None)
     return Labels.read(folder / file, int(values["num_classes"]), separator)
+
+
+def dali_arguments(parameters: Mapping[str, str]) -> dict[str, Argument]:
+    """Return the arguments by name, `preset` among them; `dtype` by its name in nvidia.dali.types.
+
+    Raises InvalidArgumentError or UnsupportedError for parameters that cannot be.
+
+    Args:
+        parameters: As config.pbtxt has them, only those that are to be given.
+    """
+    # The core's own spelling of each value: `640` becomes `640,640`.
+    values = {**preprocess_contract(parameters).parameters, "preset": parameters.get("preset", "")}
+    return {name: _argument(name, values[name]) for name in parameters}
+
+
+def _argument(name: str, text: str) -> Argument:
+    if name == "dtype":
+        return DALI_TYPES[text]
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        numbers = [_number(part) for part in text.split(",")]
+    except ValueError:
+        return text
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _number(text: str) -> int | float:
+    return int(text) if _WHOLE.fullmatch(text) else float(text)

@@ -1,22 +1,86 @@
-"""The tensors that the parameters of endcap's backends determine.
+"""Tensors that the parameters of endcap's backends determine, as the core has them.
 
 The server decides by backends/*/contracts.cc; this is the same for Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from endcap import _core
-from endcap.triton.stage_contract import ENCODED, SIDE_INPUTS, run_lengths
 from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec, free_dims
+
+ENCODED = TensorSpec("encoded", "STRING", (1,))
+# What postprocess takes beside the head, both optional.
+SIDE_INPUTS = (TensorSpec("geometry", "FP32", (8,)), TensorSpec("status", "INT32", (1,)))
 
 Core = _core.Preprocessor | _core.Postprocessor
 
 _ENCODED = (ENCODED, TensorSpec("encoded", "UINT8", (None,)))
 _ROIS = TensorSpec("rois", "FP32", (None, 4))
 _SORTED = ("class_scores", "class_ids")  # best first, not in the order of the classes
+
+
+@dataclass(frozen=True)
+class StageContract:
+    """Parameters of a stage and the tensors that they make.
+
+    Attributes:
+        parameters: The value of each, as text.
+        meanings: The meaning of each.
+        inputs: Of one image, without a batch dimension.
+        outputs: The same.
+    """
+
+    parameters: Mapping[str, str]
+    meanings: Mapping[str, str]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+def preprocess_contract(parameters: Mapping[str, str]) -> StageContract:
+    """Return the contract of a preprocess model.
+
+    Raises:
+        InvalidArgumentError: A parameter has an impossible value.
+        UnsupportedError: This build cannot do it.
+    """
+    core = _core.Preprocessor(list(parameters.items()), 1)
+    return StageContract(*_texts(core.parameters), (ENCODED,), _tensors(core.outputs))
+
+
+def postprocess_contract(parameters: Mapping[str, str]) -> StageContract:
+    """Return the contract of a postprocess model: inputs of the head, outputs without class names.
+
+    A dimension that the network decides is None.
+
+    Raises:
+        InvalidArgumentError: A parameter has an impossible value.
+    """
+    core = _core.Postprocessor(list(parameters.items()), 1)
+    outputs = (*_tensors(core.outputs), *run_lengths(core))
+    return StageContract(*_texts(core.parameters), _tensors(core.inputs), outputs)
+
+
+def run_lengths(core: _core.Postprocessor) -> tuple[TensorSpec, ...]:
+    """Return the output of masks, one string a row, which the backend makes; () without masks."""
+    values = {name: value for name, _, _, value in core.parameters}
+    if not any(name == "mask_size" for name, _, _ in core.outputs):
+        return ()
+    return (TensorSpec("detection_rle", "STRING", (int(values["max_detections"]),)),)
+
+
+def _texts(rows: list[_core.Parameter]) -> tuple[dict[str, str], dict[str, str]]:
+    values = {name: value for name, _, _, value in rows}
+    return values, {name: meaning for name, meaning, _, _ in rows}
+
+
+def _tensors(specs: list[_core.Spec]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(name, TRITON_TYPES[dtype], tuple(dim if dim >= 0 else None for dim in dims))
+        for name, dtype, dims in specs
+    )
 
 
 @dataclass(frozen=True)
@@ -43,6 +107,7 @@ def contracts_of(core: Core, *, with_rois: bool = False) -> dict[str, list[Tenso
     """Return the contracts of the inputs and of the outputs, in their order.
 
     Args:
+        core: The engine with the parameters.
         with_rois: The config lists an input `rois`, which only preprocess may have.
     """
     if isinstance(core, _core.Preprocessor):
@@ -101,7 +166,7 @@ def _class_outputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Te
 
 
 def class_paths_contract(core: Core) -> TensorContract:
-    """The output that `labels_separator` adds to a classifier."""
+    """Return the output that `labels_separator` adds to a classifier."""
     values = {name: value for name, _, _, value in core.parameters}
     paths = TensorSpec("class_paths", "STRING", (int(values["top_k"]),))
     return TensorContract((paths,), _says(values, "top_k"))

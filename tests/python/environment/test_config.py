@@ -12,7 +12,7 @@ from tritonclient.grpc import model_config_pb2
 
 from endcap.environment.placing import PARAMETER, check_model, environment_of, place
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.triton.config_text import get_parameter, set_parameter
+from endcap.triton.model_config import get_parameter, set_parameter
 
 PATH_MAX = 4096
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
@@ -72,7 +72,7 @@ def test_a_parameter_that_is_not_there_comes_to_the_end(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('backend: "python\n', "line 1 .* string that does not end"),
         ("parameters { key: 'a'\n", "brackets"),
@@ -80,8 +80,8 @@ def test_a_parameter_that_is_not_there_comes_to_the_end(text: str) -> None:
         ('parameters { key: "EXECUTION_ENV_PATH" }', "no string_value"),
     ],
 )
-def test_a_broken_config_is_refused(text: str, said: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_a_broken_config_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
         set_parameter(text, PARAMETER, VALUE)
 
 
@@ -93,7 +93,7 @@ def test_models_that_can_have_no_environment_are_refused(tmp_path: Path) -> None
         check_model(tmp_path)
 
 
-def test_a_model_tells_where_its_environment_is(tmp_path: Path) -> None:
+def test_a_model_names_its_environment(tmp_path: Path) -> None:
     config = tmp_path / "config.pbtxt"
     config.write_text('backend: "python"\n')
     with pytest.raises(InvalidArgumentError, match="endcap env pack --into"):

@@ -20,7 +20,7 @@ from packed_environments import CONFIG, Workshop, clean_environment, workshop, w
 from typer.testing import Result
 
 from endcap.environment.stub import PARAMETER
-from endcap.triton.config_text import get_parameter
+from endcap.triton.model_config import get_parameter
 
 DEADLINE_S = 60.0
 IMPORTS = """
@@ -99,7 +99,7 @@ def test_nothing_is_left_of_what_was_made_on_the_way(
     assert list(model.glob(".*")) == []
 
 
-def test_the_environment_of_a_model_that_works_is_found_to(
+def test_the_environment_of_a_model_that_works_passes(
     packed: tuple[Path, Path, Result],
 ) -> None:
     archive, model, written = packed
@@ -124,7 +124,7 @@ def flipped(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (cut, "broken off after"),
         (without_checksum, "broken off after"),
@@ -134,16 +134,19 @@ def flipped(content: bytes) -> bytes:
     ],
     ids=["cut", "checksum", "flipped", "zip", "empty"],
 )
-def test_a_damaged_archive_is_told(
-    packed: tuple[Path, Path, Result], tmp_path: Path, damage: Callable[[bytes], bytes], said: str
+def test_a_damaged_archive_is_reported(
+    packed: tuple[Path, Path, Result],
+    tmp_path: Path,
+    damage: Callable[[bytes], bytes],
+    message: str,
 ) -> None:
     archive = tmp_path / "env.tar.gz"
     archive.write_bytes(damage(packed[0].read_bytes()))
-    assert_error_message(endcap("env", "check", archive), str(archive), said)
+    assert_error_message(endcap("env", "check", archive), str(archive), message)
 
 
 @pytest.mark.parametrize(
-    ("path", "content", "said"),
+    ("path", "content", "message"),
     [
         ("bin/python3", None, "has no bin/python3"),
         ("bin/activate", None, "has no bin/activate"),
@@ -152,21 +155,21 @@ def test_a_damaged_archive_is_told(
     ],
     ids=["python3", "activate", "libpython", "numpy"],
 )
-def test_what_an_environment_lacks_is_told(
-    unpacked: Path, tmp_path: Path, path: str, content: str | None, said: str
+def test_what_an_environment_lacks_is_reported(
+    unpacked: Path, tmp_path: Path, path: str, content: str | None, message: str
 ) -> None:
     model = write_python_model(tmp_path / "model", unpacked)  # a folder, as later releases take
     kept = (unpacked / path).rename(tmp_path / "kept")
     try:
         if content is not None:
             (unpacked / path).write_text(content)
-        assert_error_message(endcap("env", "check", model), str(unpacked), said)
+        assert_error_message(endcap("env", "check", model), str(unpacked), message)
     finally:
         kept.replace(unpacked / path)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--package", "numpy >=2"], "need NumPy 2.1.0, and it must be numpy<2: with a later one"),
         (["--package", "nosuch >=1"], "No candidates were found for nosuch"),
@@ -179,24 +182,24 @@ def test_what_an_environment_lacks_is_told(
     ],
     ids=lambda value: value[1] if isinstance(value, list) else "",
 )
-def test_what_cannot_be_packed_is_told_and_leaves_nothing(
-    shop: Workshop, tmp_path: Path, options: list[str], said: str
+def test_what_cannot_be_packed_is_reported_and_leaves_nothing(
+    shop: Workshop, tmp_path: Path, options: list[str], message: str
 ) -> None:
     output = tmp_path / "env.tar.gz"
     output.write_bytes(b"before")
     result = shop.pack("-o", output, *options)
-    assert_error_message(result, said)
+    assert_error_message(result, message)
     assert [path.name for path in tmp_path.iterdir()] == ["env.tar.gz"]
     assert output.read_bytes() == b"before"
     assert list(shop.temporary.glob("endcap-*/*")) == []
 
 
-def test_a_channel_that_does_not_answer_is_told(shop: Workshop, tmp_path: Path) -> None:
+def test_a_channel_that_does_not_respond_is_reported(shop: Workshop, tmp_path: Path) -> None:
     result = shop.pack("-o", tmp_path / "env.tar.gz", channel="http://127.0.0.1:9/channel")
     assert_error_message(result, "127.0.0.1:9", "cannot be read", "give a folder by --channel")
 
 
-def test_a_python_without_python3_is_told(shop: Workshop, tmp_path: Path) -> None:
+def test_a_python_without_python3_is_reported(shop: Workshop, tmp_path: Path) -> None:
     python = {"name": "python", "version": f"{VERSION}.0", "files": {f"bin/python{VERSION}": b""}}
     packages = [python, {"name": "numpy", "version": "1.0"}]
     channel = write_channel(tmp_path / "channel", packages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import endcap
-from endcap.triton.dali_arguments import dali_arguments
+from endcap.triton.stage_settings import dali_arguments
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,6 @@ def test_what_is_not_given_is_not_made() -> None:
     assert [*dali_arguments({"preset": "vgg", "size": "224"})] == ["preset", "size"]
 
 
-def test_what_cannot_be_is_the_cores_sentence() -> None:
+def test_an_impossible_value_is_the_cores_error() -> None:
     with pytest.raises(endcap.InvalidArgumentError, match=r"^pad_value is "):
         dali_arguments({"pad_value": "300"})

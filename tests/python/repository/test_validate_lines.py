@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
-from endcap.triton.config_text import Block, read_lines
+from endcap.triton.model_config import Block, read_lines
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 MAPS = st.dictionaries(TEXTS, TEXTS, max_size=3)
@@ -61,22 +61,22 @@ def test_the_tree_is_what_protobuf_reads(config: Any, form: dict[str, bool]) -> 
 
 
 def starts(block: Block) -> list[tuple[int, str]]:
-    found = []
+    fields = []
     for field in block.fields:
-        found.append((field.line, field.name))
+        fields.append((field.line, field.name))
         if isinstance(field.value, Block):
             assert field.value.line == field.line
-            found += starts(field.value)
-    return found
+            fields += starts(field.value)
+    return fields
 
 
 @given(configs())
 def test_every_field_stands_in_its_line(config: Any) -> None:
     text = text_format.MessageToString(config)
     lines = text.split("\n")
-    found = starts(read_lines(text))
-    assert [lines[line - 1].split()[0].rstrip(":") for line, _ in found] == [n for _, n in found]
-    assert len(found) == sum(1 for line in lines if line.strip() not in ("", "}"))
+    fields = starts(read_lines(text))
+    assert [lines[line - 1].split()[0].rstrip(":") for line, _ in fields] == [n for _, n in fields]
+    assert len(fields) == sum(1 for line in lines if line.strip() not in ("", "}"))
 
 
 LISTED = """\

@@ -9,8 +9,8 @@ from typing import Any
 
 from endcap.repository.validation.model import Finding, Model, Severity, enum_name
 from endcap.repository.validation.tensors import SIDES, Interface, data_type_of
-from endcap.triton.config_text import Block
 from endcap.triton.installation import gpu_count
+from endcap.triton.model_config import Block
 
 _NOT_COMPLETING = ("python", "")  # "" is an ensemble's
 _FILE_OF_BACKEND = {

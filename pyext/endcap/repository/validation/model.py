@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from endcap.repository.errors import RepositoryError
-from endcap.triton.config_text import Block, read_lines
-from endcap.triton.model_config import CONFIG_NAME, protobuf_modules
+from endcap.triton.model_config import CONFIG_NAME, Block, protobuf_modules, read_lines
 from endcap.triton.model_folder import needed_backend, read_model_folder
 
 _VERSION = re.compile("0|[1-9][0-9]*")  # Triton ignores 01

@@ -8,7 +8,7 @@ from typing import Any
 
 from endcap.repository.validation.model import Finding, Model
 from endcap.repository.validation.tensors import Interface, Port
-from endcap.triton.config_text import Block
+from endcap.triton.model_config import Block
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from endcap.repository.validation.model import Finding, Model, enum_name
-from endcap.triton.config_text import Block
+from endcap.triton.model_config import Block
 from endcap.triton.tensor_contract import TensorContract
 from endcap.triton.tensor_spec import Dims, TensorSpec, dims_fit, free_dims
 
