@@ -18,7 +18,7 @@ BELOW_2 = NumpyLimit("<2", "the stub is old")
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("endcap-0.1.0-cp310-cp310-manylinux_2_35_x86_64.whl", "is for cp310, .* Python is 3.11"),
         ("numpy-1.26.4-cp311-cp311-manylinux_2_17_x86_64.whl", "is a wheel of numpy"),
@@ -26,11 +26,11 @@ BELOW_2 = NumpyLimit("<2", "the stub is old")
         ("missing/endcap-0.1.0-cp311-cp311-linux_x86_64.whl", "is no file"),
     ],
 )
-def test_a_wheel_that_pip_would_refuse(tmp_path: Path, name: str, said: str) -> None:
+def test_a_wheel_that_pip_would_refuse(tmp_path: Path, name: str, message: str) -> None:
     wheel = tmp_path / name
     if wheel.parent.is_dir():
         wheel.touch()
-    with pytest.raises(EndcapError, match=said):
+    with pytest.raises(EndcapError, match=message):
         PackOptions(python="3.11", endcap=str(wheel))
 
 
@@ -54,7 +54,7 @@ def test_channels_by_name_address_and_folder(
 
 
 @pytest.mark.parametrize(
-    ("channel", "offline", "said"),
+    ("channel", "offline", "message"),
     [
         ("conda-forge", True, "--offline reads folders only"),
         ("https://example.org/c", True, "--offline reads folders only"),
@@ -62,8 +62,8 @@ def test_channels_by_name_address_and_folder(
         (".", False, "is no channel"),
     ],
 )
-def test_a_channel_that_cannot_be_asked(channel: str, offline: bool, said: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_a_channel_that_cannot_be_read(channel: str, offline: bool, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
         resolve_channels([channel], offline=offline)
 
 
@@ -95,7 +95,7 @@ def test_numpy_is_held_against_the_stub() -> None:
     check_numpy(checked, NumpyLimit("", "any"), Path("environment.tar.gz"))
 
 
-def test_a_missing_tool_tells_the_extra() -> None:
+def test_a_missing_tool_names_the_extra() -> None:
     with pytest.raises(ExecutionEnvironmentError, match=r"pip install 'endcap\[env\]'"):
         import_tool("no_such_tool")
 

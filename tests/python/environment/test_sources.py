@@ -49,7 +49,7 @@ class ChannelServer(ThreadingHTTPServer):
     def __init__(self, channel: Path) -> None:
         super().__init__(("127.0.0.1", 0), _Channel)
         self.channel = channel
-        self.asked = 0
+        self.requests = 0
         self.command_lines: set[str] = set()
 
     @property
@@ -64,7 +64,7 @@ class _Channel(SimpleHTTPRequestHandler):
         return str(self.server.channel / path.removeprefix(f"/t/{TOKEN}/channel/"))
 
     def do_GET(self) -> None:
-        self.server.asked += 1
+        self.server.requests += 1
         self.server.command_lines |= command_lines()
         known = base64.b64encode(f"user:{PASSWORD}".encode()).decode()
         if self.headers["Authorization"] == f"Basic {known}":
@@ -141,7 +141,7 @@ def test_an_archive_does_not_tell_where_wheels_lay(
 
 @pytest.mark.usefixtures("contents")
 def test_other_users_of_the_machine_see_no_secret(channel_server: ChannelServer) -> None:
-    assert channel_server.asked
+    assert channel_server.requests
     assert any("endcap.environment.conda" in line for line in channel_server.command_lines)
     assert not any(PASSWORD in line or TOKEN in line for line in channel_server.command_lines)
 
@@ -170,7 +170,7 @@ def test_only_where_packages_come_from_is_taken_of_the_settings_of_pip(
     assert not any("/nowhere" in value for value in found.values())
 
 
-def test_settings_that_pip_cannot_read_are_told(
+def test_settings_that_pip_cannot_read_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pip.conf").write_text("[global")

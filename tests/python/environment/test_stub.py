@@ -206,7 +206,7 @@ def test_a_config_that_does_not_close(model):
     assert "brackets of the config.pbtxt do not close" in str(check(model).problem)
 
 
-def test_a_front_that_gives_no_answer(model, real, monkeypatch):
+def test_a_front_that_does_not_respond(model, real, monkeypatch):
     monkeypatch.setattr("endcap.environment.stub._TIMEOUT_S", 0.0)
     with pytest.raises(StubError, match="does not respond within 0 s; check"):
         describe(real)
@@ -248,6 +248,6 @@ def test_a_signal_ends_check_and_nothing_is_left(model, real, tmp_path):
             assert process.poll() is None, "it has ended before the signal"
             time.sleep(0.01)
         process.terminate()
-        _, said = process.communicate(timeout=30)
-    assert process.returncode == 130, said
+        _, message = process.communicate(timeout=30)
+    assert process.returncode == 130, message
     assert [path.name for path in temporary.rglob("*")] == [f"endcap-{os.geteuid()}"]

@@ -123,7 +123,7 @@ def test_problems_have_fields_for_all_names_in_their_remedies() -> None:
 # --- endcap itself --------------------------------------------------------------------------------
 
 
-def test_how_endcap_is_installed_is_told(tmp_path: Path) -> None:
+def test_the_kind_of_installation_is_reported(tmp_path: Path) -> None:
     world = World(tmp_path)
     found = world.doctor().findings["endcap"]["found"]
     assert f"installed in {world.endcap}" in found

@@ -156,7 +156,7 @@ def test_a_configuration_that_triton_refuses(tmp_path: Path, config: str, reason
 
 
 @pytest.mark.parametrize("config", [None, "max_batch_size: 4"])
-def test_a_model_that_tells_no_backend(tmp_path: Path, config: str | None) -> None:
+def test_a_model_that_names_no_backend(tmp_path: Path, config: str | None) -> None:
     write_model(tmp_path, "preprocess", config or "")
     file = tmp_path / "preprocess" / "config.pbtxt"
     if config is None:
