@@ -1,4 +1,4 @@
-"""Writes docs/heads.md: every head family with its inputs, its outputs, and its parameters.
+"""docs/heads.md: every head family with its inputs, its outputs, and its parameters.
 
 python scripts/heads_page.py > docs/heads.md
 """
@@ -16,12 +16,12 @@ INTRODUCTION = """\
 
 Made from the code by `python scripts/heads_page.py > docs/heads.md`; a test compares.
 
-A head is what a network gives back before anybody has read boxes out of it. Its family is named by
-the parameter `head`, and never guessed: the same shape may mean two things. In Python it is the
+A head is the output of a network before boxes are decoded. Its family is named by the parameter
+`head`, and never guessed: the same shape may mean two things. In Python it is the
 first argument of `Postprocessor`, on a server a parameter of a model of `endcap_postprocess`.
 
 Shapes are those of one image; a batch dimension goes in front. C = `num_classes`, K =
-`max_detections`, M = `mask_coefficients`, P = `num_keypoints`, `*` is for the network to decide.
+`max_detections`, M = `mask_coefficients`, P = `num_keypoints`, `*` depends on the network.
 Inputs of type float32 may be float16 as well. Boxes are in pixels of the network's input unless
 `box_unit` is `normalized`, and then `input_size` says how large that is. A score counts when it
 is *greater* than `score_threshold`. A GPU reads all of them.
@@ -39,7 +39,7 @@ SYMBOLS = {
 
 
 def tensors(family: str) -> tuple[list[Tensor], list[Tensor]]:
-    """Inputs and outputs, with symbols where a dimension follows a parameter."""
+    """Return inputs and outputs, with symbols where a dimension follows a parameter."""
     base, *changed = [_core(family, more) for more in (None, *SYMBOLS)]
     return (
         _symbolic(base.inputs, [core.inputs for core in changed]),
@@ -48,7 +48,7 @@ def tensors(family: str) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def _core(family: str, more: str | None) -> Any:
-    """A postprocessor in which one of the symbols is 1 more than usual."""
+    """Return a postprocessor in which one of the symbols is 1 more than usual."""
     given = {name: value + (symbol == more) for symbol, (name, value) in SYMBOLS.items()}
     fixed = [("head", family), ("mask_resolution", "prototype")]
     return _compiled.Postprocessor(
@@ -80,7 +80,7 @@ def _dim(size: int, slopes: list[int]) -> str:
 
 
 def section(family: str) -> str:
-    """One family."""
+    """Return the section of one family."""
     inputs, outputs = tensors(family)
     known = HEAD_FAMILIES[family]
     rows = [
@@ -88,7 +88,7 @@ def section(family: str) -> str:
         for side, each in (("in", inputs), ("out", outputs))
         for name, dtype, shape in each
     ]
-    if family == "classification":  # the number of classes in the answer is a parameter, not 5
+    if family == "classification":  # the number of classes in the output is a parameter, not 5
         rows = [row.replace("[5]", "[top_k]") for row in rows]
     if family == "yolov8_seg":
         rows.insert(-2, "| out | `detection_rle` | string | `[K]` |")

@@ -126,8 +126,8 @@ class GridForm:
     """
 
     family: str
-    classes: int
-    grids: Grids | None
+    classes: int = 0
+    grids: Grids | None = None
     extras: int = 0
     inputs: Mapping[str, NetworkOutput] = field(default_factory=dict)
     parameters: Mapping[str, Decision] = field(default_factory=dict)

@@ -67,8 +67,7 @@ strings, COCO's compressed run lengths of the masks, which pycocotools and
 `endcap.masks.decode_rle` read (empty in rows that do not count). `detection_masks` has a bit
 for each pixel, rows from the left, in whole bytes, as `numpy.unpackbits` reads them; not where
 `mask_resolution` is `source`, as then each image's has a size of its own. An output that is
-not requested is not computed. Only the prototypes' pixels in the boxes of the detections that are kept are worked
-on.""",
+not requested is not computed. Masks are computed in the boxes of the kept detections only.""",
         (*_YOLO, "mask_coefficients", "prototype_size", "mask_resolution"),
         needs=_BOTH,
     ),
