@@ -77,7 +77,7 @@ def without_input(path: Path) -> Path:
 def with_varying_rows(path: Path) -> Path:
     """Give the places of the pixels over a half: NonZero's shape depends on the image."""
     image = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 8, 8])
-    rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, [1, "found", 4])
+    rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, [1, "rows", 4])
     half = onnx.numpy_helper.from_array(np.array(0.5, np.float32), "half")
     first = onnx.numpy_helper.from_array(np.array([0]), "first")
     nodes = [

@@ -26,7 +26,7 @@ _ELEMENTS = {
 
 @dataclass(frozen=True)
 class Output:
-    """One output of one image: base + change * f, then softmax over the last axis where asked.
+    """One output of one image: base + change * f, then softmax over the last axis where `softmax`.
 
     batch: whether it has a batch dimension. declared: what the file says of that, else the truth.
     """

@@ -64,7 +64,7 @@ FILES: Refusals = {
         [],
         ["claims to take any number of images", "--max-batch 1"],
     ),
-    "as many rows as are found": (with_varying_rows, [], ["as many rows of rows as it finds"]),
+    "a varying number of rows": (with_varying_rows, [], ["as many rows of rows as it finds"]),
     "an engine is no way out of that": (
         with_a_batch_that_is_none,
         ["--runtime", "tensorrt"],

@@ -1,12 +1,15 @@
-"""Networks for endcap init to wrap, and what the oracle says of a picture that is sent to them."""
+"""Networks for `endcap init`, and what the reference expects of a served image."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import cli_runs
 import cv2
 import family_networks as families
 import numpy as np
@@ -27,7 +30,7 @@ NAMES = '{0: "a", 1: "b, c", 2: "d"}'
 
 @dataclass(frozen=True)
 class Case:
-    """A network, what is said to init, and how its images and its heads are read by the oracle.
+    """A network, the options of init, and how the reference reads its images and its head.
 
     within: differences of scores, and of boxes in pixels.
     """
@@ -40,7 +43,7 @@ class Case:
 
 
 def letterboxed(jpeg: bytes) -> tuple[Floats, Floats]:
-    """Ultralytics' way into 64x64: RGB [3, 64, 64] from 0 to 1, and the geometry."""
+    """Ultralytics' preparation for 64x64: RGB [3, 64, 64] from 0 to 1, and the geometry."""
     pixels = cv2.cvtColor(cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR), 4)
     height, width = pixels.shape[:2]
     place = placement.letterbox(height, width, 64, 64, upscale=True, pad_align="center")
@@ -56,7 +59,7 @@ def as_bytes(jpeg: bytes) -> tuple[Floats, Floats]:
 
 
 def as_yolox(jpeg: bytes) -> tuple[Floats, Floats]:
-    """YOLOX's way into 64x64: BGR from 0 to 255 in the upper left corner."""
+    """YOLOX's preparation for 64x64: BGR from 0 to 255 in the upper left corner."""
     pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
     height, width = pixels.shape[:2]
     place = placement.letterbox(height, width, 64, 64, upscale=True, pad_align="top_left")
@@ -71,7 +74,7 @@ def channels_last(jpeg: bytes) -> tuple[Floats, Floats]:
 
 
 def cropped(jpeg: bytes) -> tuple[Floats, None]:
-    """torchvision's way into 64x64 at the ImageNet weights' proportion: 73 pixels, 64 of them."""
+    """torchvision's preparation for 64x64: the shorter side has 73 pixels, of which 64 are kept."""
     picture = Image.open(io.BytesIO(jpeg)).convert("RGB")
     place = placement.center_crop(picture.height, picture.width, 64, 64, resize_shorter=73)
     resized = picture.resize((place.new_w, place.new_h), Image.Resampling.BILINEAR)
@@ -128,6 +131,21 @@ CASES = {
         image=cropped,
     ),
 }
+
+
+def write_together(cases: Iterable[tuple[str, Network, Sequence[object]]], folder: Path) -> Path:
+    """Write each network's repository by the command; return one folder with all their models."""
+    together = folder / "together"
+    together.mkdir()
+    for name, network, options in cases:
+        model = network.write(folder / f"{name}.onnx")
+        # In this process: starting one takes longer than the command.
+        done = cli_runs.endcap("init", model, "-o", folder / name, "--name", name, *options)
+        assert done.exit_code == 0, done.stderr
+        for written in (folder / name).iterdir():
+            if written.is_dir():
+                shutil.move(written, together / written.name)
+    return together
 
 
 def expected_rows(case: Case, jpeg: bytes) -> detections.Rows:

@@ -1,4 +1,4 @@
-"""Networks with extras, of queries and with anchors, for endcap init, and the expected outputs."""
+"""Networks with masks, keypoints, angles, queries and anchors, and the expected outputs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from reference.heads import Candidate
 Floats = np.ndarray
 Outputs = Mapping[str, Floats]
 INPUT = (64, 64)
-KEYPOINTS_NOTED = {"author": "Ultralytics", "task": "pose", "kpt_shape": "[5, 3]"}
+KEYPOINTS_METADATA = {"author": "Ultralytics", "task": "pose", "kpt_shape": "[5, 3]"}
 
 
 def stretched(jpeg: bytes) -> tuple[Floats, Floats]:
-    """RT-DETR's way into 64x64, by Pillow."""
+    """RT-DETR's preparation for 64x64, by Pillow."""
     picture = Image.open(io.BytesIO(jpeg)).convert("RGB")
     place = placement.stretch(*INPUT)
     pixels = picture.resize((place.new_w, place.new_h), Image.Resampling.BILINEAR)
@@ -32,7 +32,7 @@ def stretched(jpeg: bytes) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class HeadCase:
-    """A network, what is said to init, and how its images and its heads are read by the oracle.
+    """A network, the options of init, and how the reference reads its images and its head.
 
     iou_threshold: None where nothing is suppressed.
     """
@@ -59,7 +59,7 @@ class HeadCase:
 
 
 def yolo(classes: int) -> Callable[[Outputs], list[Candidate]]:
-    """What stands behind the scores is left to others."""
+    """Candidates by boxes and scores alone."""
     return lambda outputs: heads.yolov8(outputs["output0"][: 4 + classes], score_threshold=0.25)
 
 
@@ -109,7 +109,7 @@ _GRID = ["--set", "anchors=grid", "--set", f"anchor_grid={families.ANCHOR_GRID}"
 
 PLAIN = {
     "seg": HeadCase(families.seg(), yolo(3)),
-    "pose": HeadCase(families.pose(metadata=KEYPOINTS_NOTED), yolo(2)),
+    "pose": HeadCase(families.pose(metadata=KEYPOINTS_METADATA), yolo(2)),
     "joined": HeadCase(families.joined(), joined, image=stretched, iou_threshold=None),
     "joined_raw": HeadCase(families.joined(raw=True), joined_raw, _AS_YOLO, iou_threshold=None),
     "rtdetr": HeadCase(

@@ -1,23 +1,30 @@
-"""endcap init: what it writes, the real server serves, and the responses are the oracle's."""
+"""Repositories of `endcap init` on the real server, against the reference."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import cli_runs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 from calls import infer, strings
 from commands import endcap
-from init_cases import CASES, PICTURES, TOP_K, Case, Floats, expected_rows, letterboxed
+from init_cases import (
+    CASES,
+    PICTURES,
+    TOP_K,
+    Case,
+    Floats,
+    expected_rows,
+    letterboxed,
+    write_together,
+)
 from running_server import RunningServer, run_server
 from tolerances import SERVED_SCORE
 
@@ -32,22 +39,10 @@ def write_labels(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The models of all cases in one folder, each written by the command."""
     folder = tmp_path_factory.mktemp("init")
-    together = folder / "together"
-    together.mkdir()
-    for name, case in CASES.items():
-        model = case.network.write(folder / f"{name}.onnx")
-        options = [*case.options]
-        if name in ("logits", "logits_in_python"):
-            options += ["--labels", write_labels(folder)]
-        # In this process: starting one takes longer than the command.
-        done = cli_runs.endcap("init", model, "-o", folder / name, "--name", name, *options)
-        assert done.exit_code == 0, done.stderr
-        for written in (folder / name).iterdir():
-            if written.is_dir():
-                shutil.move(written, together / written.name)
-    return together
+    labels = {name: ["--labels", write_labels(folder)] for name in ("logits", "logits_in_python")}
+    cases = ((n, case.network, [*case.options, *labels.get(n, [])]) for n, case in CASES.items())
+    return write_together(cases, folder)
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +54,9 @@ def served(repository: Path) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="module")
-def asked(served: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
-    with grpc_client.InferenceServerClient(served.grpc) as connection:
-        yield connection
+def connection(served: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(served.grpc) as client:
+        yield client
 
 
 def assert_detections(
@@ -75,7 +70,7 @@ def assert_detections(
     np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=case.within[1])
 
 
-def test_validate_finds_nothing_in_any_of_them(repository: Path) -> None:
+def test_validate_has_no_findings(repository: Path) -> None:
     done = endcap("validate", repository, "--strict")
     assert done.returncode == 0, done.stdout
     assert "0 errors, 0 warnings" in done.stdout
@@ -85,24 +80,30 @@ DETECTORS = [name for name, case in CASES.items() if case.family != "classificat
 
 
 @pytest.mark.parametrize("name", DETECTORS)
-def test_detections_equal_the_oracle(asked: grpc_client.InferenceServerClient, name: str) -> None:
+def test_detections_equal_the_reference(
+    connection: grpc_client.InferenceServerClient, name: str
+) -> None:
     case = CASES[name]
     for jpeg in PICTURES:
-        response = infer(asked, name, {"encoded": strings([jpeg])})
+        response = infer(connection, name, {"encoded": strings([jpeg])})
         assert_detections(case, response, 0, expected_rows(case, jpeg))
 
 
 @pytest.mark.parametrize("name", [name for name in DETECTORS if CASES[name].network.batch != 1])
-def test_a_batch_equals_the_oracle(asked: grpc_client.InferenceServerClient, name: str) -> None:
-    response = infer(asked, name, {"encoded": strings(PICTURES)})
+def test_a_batch_equals_the_reference(
+    connection: grpc_client.InferenceServerClient, name: str
+) -> None:
+    response = infer(connection, name, {"encoded": strings(PICTURES)})
     for row, jpeg in enumerate(PICTURES):
         assert_detections(CASES[name], response, row, expected_rows(CASES[name], jpeg))
 
 
 @pytest.mark.parametrize("name", ["logits", "logits_in_python", "softmax"])
-def test_classes_equal_the_oracle(asked: grpc_client.InferenceServerClient, name: str) -> None:
+def test_classes_equal_the_reference(
+    connection: grpc_client.InferenceServerClient, name: str
+) -> None:
     case = CASES[name]
-    response = infer(asked, name, {"encoded": strings(PICTURES)})
+    response = infer(connection, name, {"encoded": strings(PICTURES)})
     for row, jpeg in enumerate(PICTURES):
         (given,) = case.network.expected_outputs(case.image(jpeg)[0]).values()
         scores = given if name == "softmax" else heads.softmax(given)
@@ -113,27 +114,27 @@ def test_classes_equal_the_oracle(asked: grpc_client.InferenceServerClient, name
 
 
 @pytest.mark.parametrize("name", ["logits", "logits_in_python"])
-def test_classes_have_their_names(asked: grpc_client.InferenceServerClient, name: str) -> None:
-    response = infer(asked, name, {"encoded": strings(PICTURES[:1])})
+def test_classes_have_their_names(connection: grpc_client.InferenceServerClient, name: str) -> None:
+    response = infer(connection, name, {"encoded": strings(PICTURES[:1])})
     names = ["tench, Tinca tinca", "goldfish", "shark", "ray", "cock", "hen", "ostrich"]
     expected = [names[class_id].encode() for class_id in response["class_ids"][0]]
     assert response["class_labels"][0].tolist() == expected
 
 
 def test_tritons_classification_extension_works_through_the_ensemble(
-    asked: grpc_client.InferenceServerClient,
+    connection: grpc_client.InferenceServerClient,
 ) -> None:
     wanted = [grpc_client.InferRequestedOutput("class_probabilities", class_count=2)]
     encoded = grpc_client.InferInput("encoded", [1, 1], "BYTES")
     encoded.set_data_from_numpy(strings(PICTURES[:1]))
-    ranked = asked.infer("logits", [encoded], outputs=wanted).as_numpy("class_probabilities")
-    response = infer(asked, "logits", {"encoded": strings(PICTURES[:1])})
+    ranked = connection.infer("logits", [encoded], outputs=wanted).as_numpy("class_probabilities")
+    response = infer(connection, "logits", {"encoded": strings(PICTURES[:1])})
     best = zip(response["class_ids"][0, :2], response["class_labels"][0, :2], strict=True)
     expected = [[str(class_id), label.decode()] for class_id, label in best]
     assert [text.decode().split(":")[1:] for text in ranked[0]] == expected
 
 
-def test_the_ensemble_tells_class_names(served: RunningServer) -> None:
+def test_the_ensemble_has_class_names(served: RunningServer) -> None:
     labels = served.config("v8_named")["parameters"]["labels"]["string_value"]
     assert json.loads(labels) == ["a", "b, c", "d"]
 
@@ -143,10 +144,10 @@ def test_every_step_was_warmed_up(served: RunningServer) -> None:
         assert served.config(model)["model_warmup"], model
 
 
-def test_the_calls_of_the_readme_answer(
+def test_the_calls_of_the_readme_run(
     served: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both calls of the README, as they stand there but for the ports."""
+    """Both calls of the README, with other ports."""
     model = CASES["v8"].network.write(tmp_path / "v8.onnx")
     assert endcap("init", model, "-o", tmp_path / "models", "--name", "v8").returncode == 0
     readme = (tmp_path / "models" / "README.md").read_text()
@@ -180,8 +181,8 @@ def test_init_serve_and_the_first_response_of_the_sample_detector_take_less_than
         picture = shipped / "detect/samples/shapes_640x427.jpg"
         response = endcap("infer", picture, "--url", server.grpc, "--json")
         took = time.monotonic() - begin
-    (found,) = json.loads(response.stdout)
-    assert [each["label"] for each in found["detections"]].count("triangle") == 2
+    (image,) = json.loads(response.stdout)
+    assert [each["label"] for each in image["detections"]].count("triangle") == 2
     assert took < 20
 
 
@@ -218,7 +219,7 @@ def test_self_contained_models_need_no_backend_directory(tmp_path: Path) -> None
         grpc_client.InferenceServerClient(server.grpc) as client,
     ):
         assert {m["state"] for m in server.index().values()} == {"READY"}
-        # Nobody has asked yet: this is the warm-up.
+        # No request yet: this is the warm-up.
         assert server.metric("endcap_preprocess_images_total", model="preprocess") == 1
         made = infer(client, "preprocess", {"encoded": strings(PICTURES[:1])})
     np.testing.assert_allclose(

@@ -1,19 +1,17 @@
-"""endcap init around heads with extras, of queries and with anchors: served as the oracle says."""
+"""Repositories of `endcap init` for masks, keypoints, angles, queries and anchors, when served."""
 
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import cli_runs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 from calls import Arrays, infer, strings
 from commands import endcap
-from init_cases import PICTURES
+from init_cases import PICTURES, write_together
 from init_head_cases import CASES, INPUT, OBB, PLAIN, kept_rotated, to_source
 from running_server import RunningServer, run_server
 from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE, TURNED_ANGLE
@@ -23,19 +21,8 @@ from reference import masks
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The models of all cases in one folder, each written by the command."""
-    folder = tmp_path_factory.mktemp("init")
-    together = folder / "together"
-    together.mkdir()
-    for name, case in CASES.items():
-        model = case.network.write(folder / f"{name}.onnx")
-        # In this process: starting one takes longer than the command.
-        done = cli_runs.endcap("init", model, "-o", folder / name, "--name", name, *case.options)
-        assert done.exit_code == 0, done.stderr
-        for written in (folder / name).iterdir():
-            if written.is_dir():
-                shutil.move(written, together / written.name)
-    return together
+    cases = ((name, case.network, case.options) for name, case in CASES.items())
+    return write_together(cases, tmp_path_factory.mktemp("init"))
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +35,19 @@ def served(repository: Path) -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def responses(served: RunningServer) -> dict[str, Arrays]:
-    """What each ensemble says of a batch of all pictures."""
+    """Each ensemble's response to a batch of all pictures."""
     with grpc_client.InferenceServerClient(served.grpc) as client:
         return {name: infer(client, name, {"encoded": strings(PICTURES)}) for name in CASES}
 
 
-def test_validate_finds_nothing_in_any_of_them(repository: Path) -> None:
+def test_validate_has_no_findings(repository: Path) -> None:
     done = endcap("validate", repository, "--strict")
     assert done.returncode == 0, done.stdout
     assert "0 errors, 0 warnings" in done.stdout
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_detections_equal_the_oracle(responses: dict[str, Arrays], name: str) -> None:
+def test_detections_equal_the_reference(responses: dict[str, Arrays], name: str) -> None:
     response = responses[name]
     for row, jpeg in enumerate(PICTURES):
         expected = CASES[name].rows(jpeg)
@@ -72,7 +59,7 @@ def test_detections_equal_the_oracle(responses: dict[str, Arrays], name: str) ->
         np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
 
 
-def test_masks_equal_the_oracle(responses: dict[str, Arrays]) -> None:
+def test_masks_equal_the_reference(responses: dict[str, Arrays]) -> None:
     case, response = CASES["seg"], responses["seg"]
     for row, jpeg in enumerate(PICTURES):
         tensors, geometry = case.expected_outputs(jpeg), case.image(jpeg)[1]
@@ -91,7 +78,7 @@ def test_masks_equal_the_oracle(responses: dict[str, Arrays]) -> None:
         assert set(given[len(kept) :]) == {b""}
 
 
-def test_keypoints_equal_the_oracle(responses: dict[str, Arrays]) -> None:
+def test_keypoints_equal_the_reference(responses: dict[str, Arrays]) -> None:
     case, response = CASES["pose"], responses["pose"]
     for row, jpeg in enumerate(PICTURES):
         scale_x, scale_y, pad_x, pad_y, width, height = case.image(jpeg)[1][:6]
@@ -105,7 +92,7 @@ def test_keypoints_equal_the_oracle(responses: dict[str, Arrays]) -> None:
         assert not given[len(kept) :].any()
 
 
-def test_rotated_boxes_equal_the_oracle(responses: dict[str, Arrays]) -> None:
+def test_rotated_boxes_equal_the_reference(responses: dict[str, Arrays]) -> None:
     response = responses["obb"]
     for row, jpeg in enumerate(PICTURES):
         kept, boxes = kept_rotated(jpeg)

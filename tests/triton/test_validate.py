@@ -46,7 +46,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def states(repository: Path) -> Iterator[dict[str, str]]:
-    """Name -> state of every model that the server has heard of."""
+    """Name -> state of every model that the server lists."""
     options = ("--model-control-mode=explicit", "--load-model=*")
     with run_server(repository, *options) as server:
         yield {name: model.get("state", "") for name, model in server.index().items()}
@@ -54,10 +54,10 @@ def states(repository: Path) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def findings(repository: Path) -> dict[str, list[Finding]]:
-    found: dict[str, list[Finding]] = {}
+    by_model: dict[str, list[Finding]] = {}
     for finding in validate_repository(repository).findings:
-        found.setdefault(finding.model, []).append(finding)
-    return found
+        by_model.setdefault(finding.model, []).append(finding)
+    return by_model
 
 
 @pytest.mark.parametrize("name", SERVED)

@@ -113,7 +113,7 @@ def test_the_same_network_runs_with_more_memory(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
 
 
-def test_a_crash_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_is_an_error_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ends as one that a defect of ONNX Runtime ends."""
     package = tmp_path / "broken" / "onnxruntime"
     package.mkdir(parents=True)

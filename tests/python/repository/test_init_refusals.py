@@ -16,7 +16,7 @@ REFUSED = {**FILES, **HEADS, **EXTRAS, **OPTIONS}
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_one_sentence_and_nothing_left_behind(
+def test_one_error_message_and_nothing_left_behind(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, options, parts = REFUSED[case]
@@ -50,14 +50,14 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
     onnx.load(str(model))
 
 
-def test_a_folder_that_is_a_link_to_itself_is_a_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_link_to_itself_is_an_error_message(tmp_path: Path) -> None:
     (tmp_path / "models").symlink_to("models")
     done = init(families.yolov8().write(tmp_path / "model.onnx"))
     assert done.exit_code == 2
     assert "is a link that leads to itself" in done.stderr
 
 
-def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error_message(tmp_path: Path) -> None:
     model = families.yolov8().write(tmp_path / "model.onnx")
     for output, part in ((tmp_path / "no" / "such", "is no folder"), (Path("/proc/m"), "/proc/")):
         done = init(model, output=output)

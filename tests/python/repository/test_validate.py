@@ -71,7 +71,7 @@ def test_the_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damage_is_found_once_in_its_line(
+def test_one_finding_in_the_damaged_line(
     tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -106,7 +106,7 @@ def test_one_broken_model_hides_nothing_in_another(tmp_path: Path) -> None:
     assert len(findings) == len(names) + 1  # and nothing that follows from these
 
 
-def test_all_bad_parameters_of_a_model_are_found(tmp_path: Path) -> None:
+def test_all_bad_parameters_of_a_model_are_reported(tmp_path: Path) -> None:
     repository = copy_of_shipped(tmp_path)
     for name in ("unknown_parameter", "impossible_value", "unknown_preset", "threads"):
         DAMAGES[name].apply(repository / "preprocess")
@@ -121,7 +121,7 @@ def test_all_bad_parameters_of_a_model_are_found(tmp_path: Path) -> None:
 
 
 def test_versions_that_are_not_loaded(tmp_path: Path) -> None:
-    """Triton loads the newest version alone, unless told otherwise."""
+    """Triton loads only the newest version by default."""
     folder = copy_of_shipped(tmp_path) / "detector_python"
     (folder / "1" / "model.py").rename(folder / "model.py")
     (folder / "1").rename(folder / "0")
@@ -170,8 +170,8 @@ def test_a_network_on_endcap_onnx_is_compared(
     config = copy_of_shipped(tmp_path) / "detector" / "config.pbtxt"
     assert edit[0] in config.read_text()
     config.write_text(config.read_text().replace(*edit))
-    found = [each.problem for each in validate_repository(tmp_path).findings]
-    assert any(problem.startswith(says) for problem in found), found
+    problems = [each.problem for each in validate_repository(tmp_path).findings]
+    assert any(problem.startswith(says) for problem in problems), problems
 
 
 def test_endcap_onnx_needs_its_file(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def model_of(
     return file
 
 
-def found(file: Path) -> Finding:
+def only_finding(file: Path) -> Finding:
     (finding,) = validate_repository(file.parents[1]).findings
     return finding
 
@@ -73,7 +73,7 @@ def test_a_fixed_batch_of_1_under_python(tmp_path: Path) -> None:
     file = model_of(tmp_path, PER_IMAGE, image=FIXED, backend="python")
     assert validate_repository(tmp_path).findings == []
     file.write_text(file.read_text().replace("max_batch_size: 1", "max_batch_size: 4"))
-    finding = found(file)
+    finding = only_finding(file)
     assert (finding.severity, finding.line) == ("error", 2)
     assert "max_batch_size is 4, and " in finding.problem
     assert "takes batches of 1 alone (its input is images FP32 [1, 3, 64, 96])" in finding.problem
@@ -81,7 +81,7 @@ def test_a_fixed_batch_of_1_under_python(tmp_path: Path) -> None:
 
 
 def test_onnx_runtimes_backend_takes_no_fixed_batch_at_all(tmp_path: Path) -> None:
-    finding = found(model_of(tmp_path, PER_IMAGE, image=FIXED))
+    finding = only_finding(model_of(tmp_path, PER_IMAGE, image=FIXED))
     assert (finding.severity, finding.line) == ("error", 2)
     assert "has the fixed batch 1" in finding.problem
     assert "max_batch_size: 0" in finding.remedy
@@ -101,7 +101,7 @@ def test_what_onnx_runtimes_backend_refuses(
     tmp_path: Path, old: str, new: str, line: int, says: str
 ) -> None:
     assert WHOLE.count(old) == 1
-    finding = found(model_of(tmp_path, WHOLE.replace(old, new), image=FIXED))
+    finding = only_finding(model_of(tmp_path, WHOLE.replace(old, new), image=FIXED))
     assert (finding.severity, finding.line) == ("error", line)
     assert finding.problem.startswith(says)
 
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_network(tmp_path: Path) -> None:
     file = model_of(tmp_path, WHOLE, image=FIXED)
     network = file.parent / "1" / "model.onnx"
     network.write_bytes(b"version https://git-lfs.github.com/spec/v1")
-    finding = found(file)
+    finding = only_finding(file)
     assert (finding.file, finding.line, finding.severity) == (network, None, "error")
     assert finding.problem.startswith("is no ONNX model")
 
@@ -129,7 +129,7 @@ def test_the_files_shapes_reach_the_ensemble(tmp_path: Path) -> None:
     (tmp_path / "detect" / "config.pbtxt").write_text(
         text.replace('output_map { key: "head"', 'output_map { key: "head0"')
     )
-    finding = found(tmp_path / "detect" / "config.pbtxt")
+    finding = only_finding(tmp_path / "detect" / "config.pbtxt")
     assert finding.problem == (
         "step detector takes images as FP32 [3, 320, 320], and preprocess gives images "
         "FP32 [3, 640, 640]"
