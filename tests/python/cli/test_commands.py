@@ -183,7 +183,7 @@ def test_invalid_images_are_errors(tmp_path: Path, pictures: Path) -> None:
     photo = pictures / "b.jpg"
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert_error_message(endcap("infer", tmp_path / "no.jpg"), "no.jpg is not there")
+    assert_error_message(endcap("infer", tmp_path / "no.jpg"), "no.jpg does not exist")
     assert_error_message(endcap("infer", f"{tmp_path}/*.jpg"), "matches no file")
     assert_error_message(endcap("infer", empty), "holds no JPEG file")
     assert_error_message(endcap("infer", photo, "--url", "ftp://x"), "the scheme ftp; use grpc://")

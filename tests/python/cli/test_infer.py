@@ -1,7 +1,7 @@
 """endcap infer against a real Triton server.
 
-The server runs a Python model with the outputs of the ensemble and known responses, one for each case
-of the command line.
+The server runs a Python model with the outputs of the ensemble and known responses, one for each
+case of the command line.
 """
 
 from __future__ import annotations

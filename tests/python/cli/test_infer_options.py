@@ -123,3 +123,11 @@ def test_tls_without_its_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
     result = endcap("infer", tmp_path / "a.jpg", "--tls-ca", tmp_path / "none.pem")
     assert_error_message(result, "none.pem", "PEM")
+
+
+def test_async_has_no_effect_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
+    result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", "--async")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("endcap: --async has no effect any more")
+    assert "no Triton server responds" in result.stderr
