@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients.ways import COMPARISONS
+from benchmarks.clients.transports import COMPARISONS
 
 Json = dict[str, Any]
 _TITLE_AT = -0.12  # left of the bars, above their labels
@@ -94,7 +94,7 @@ def panels_of(document: Json) -> list[Bars]:
     for comparison in document.get("pipelines", {}).get("comparisons", []):
         found += _pipelines(comparison)
     if "clients" in document:
-        found += _ways(document["clients"])
+        found += _transports(document["clients"])
     if "dali" in document:
         found += _dali(document["dali"])
     return found
@@ -160,16 +160,18 @@ def _pipelines(comparison: Json) -> list[Bars]:
     return [Bars(title, "inferences/s", rates), Bars(title, "CPU ms", costs)]
 
 
-def _ways(part: Json) -> list[Bars]:
+def _transports(part: Json) -> list[Bars]:
     """Bytes to the server, and throughput at the most requests at once, of each comparison."""
     panels = []
     for comparison, title in COMPARISONS.items():
-        ways = [way for way in part["ways"] if way["comparison"] == comparison and way["points"]]
-        if not ways:
+        transports = [
+            each for each in part["ways"] if each["comparison"] == comparison and each["points"]
+        ]
+        if not transports:
             continue
-        at_once = max(point["concurrency"] for way in ways for point in way["points"])
-        rates = [(way["name"], way["points"][-1]["inferences_per_second"]) for way in ways]
-        sent = [(way["name"], way["wire"]["up"] / 1e3) for way in ways]
+        at_once = max(point["concurrency"] for each in transports for point in each["points"])
+        rates = [(each["name"], each["points"][-1]["inferences_per_second"]) for each in transports]
+        sent = [(each["name"], each["wire"]["up"] / 1e3) for each in transports]
         panels.append(Bars(f"{title}, at {at_once:.0f}", "inferences/s", rates))
         panels.append(Bars(f"{title}, sent", "KB", sent))
     return panels

@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.clients import tables as ways
+from benchmarks.clients import tables as client_tables
 from benchmarks.dali import tables as dali
 from benchmarks.pipelines import tables as pipeline_tables
 
@@ -47,7 +47,7 @@ def tables(document: Json) -> Iterator[Table | Group]:
         yield _server(comparison)
     for table in pipeline_tables.every(document.get("pipelines", {}).get("comparisons", [])):
         yield _text(table)
-    for table in ways.every(document.get("clients", {})):
+    for table in client_tables.every(document.get("clients", {})):
         yield _text(table)
     for table in dali.every(document.get("dali", {})):
         yield _text(table)
@@ -128,7 +128,7 @@ def _memory(part: Json) -> Table:
 
 def _regions(part: Json) -> Table:
     table = Table(title=f"Regions of {part['image']} to float32 tensors: ms, one thread")
-    for name in ("way", "ms", "bare decodes", "verified, or why not"):
+    for name in ("code", "ms", "bare decodes", "verified, or why not"):
         table.add_column(name, justify="right" if name in ("ms", "bare decodes") else "left")
     for name, row in part["rows"].items():
         table.add_row(name, cell(row), times(row["ratio"]), row["note"])

@@ -1,4 +1,4 @@
-"""The ways from a client to a server, side by side: what does each cost, and where does it pay?
+"""Costs of the transports from a client to a server, side by side.
 
-`make bench-clients` measures; docs/clients.md says what the ways are and shows the tables.
+`make bench-clients` measures; docs/clients.md says what the transports are and shows the tables.
 """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.clients.ways import Way
+from benchmarks.clients.transports import Transport
 from benchmarks.paths import ROOT
 from benchmarks.pipelines import NUM_CLASSES, SCORE_THRESHOLD
 from benchmarks.pipelines.responses import Response
@@ -70,17 +70,19 @@ class _Heads:
 
 
 @contextmanager
-def ready_tensor(way: Way, connection: Connection, image: bytes, concurrency: int) -> Iterator[Ask]:
+def ready_tensor(
+    transport: Transport, connection: Connection, image: bytes, concurrency: int
+) -> Iterator[Ask]:
     """Yield what threads may call, `concurrency` of them at once."""
     made = tensor(image)
     heads = _Heads(made.geometry)
-    if way.shared_memory == "none":
+    if transport.shared_memory == "none":
         call = Call(_MODEL, [InputTensor.of("images", made.images)], [OutputTensor("head")])
         yield lambda: heads.read(connection.infer(call).tensors["head"])
         return
     size = made.images.nbytes + 4 * int(np.prod(_HEAD_SHAPE)) + _ALIGNED
     with SharedMemoryPool(
-        connection, regions=concurrency, region_bytes=size, kind=way.shared_memory
+        connection, regions=concurrency, region_bytes=size, kind=transport.shared_memory
     ) as pool:
 
         def ask() -> Response:
@@ -95,7 +97,7 @@ def ready_tensor(way: Way, connection: Connection, image: bytes, concurrency: in
 
 @contextmanager
 def tensor_of_file(
-    way: Way, connection: Connection, image: bytes, concurrency: int
+    transport: Transport, connection: Connection, image: bytes, concurrency: int
 ) -> Iterator[Ask]:
     """Yield the same from a file, which is decoded and resized here, to detections."""
     preprocess = Preprocessor("ultralytics", size=SIZE)
@@ -106,7 +108,7 @@ def tensor_of_file(
         first = detections[0]
         return Response(first.boxes.tolist(), first.scores.tolist(), first.class_ids.tolist())
 
-    if way.shared_memory == "none":
+    if transport.shared_memory == "none":
 
         def ask() -> Response:
             made = preprocess(image)
@@ -118,7 +120,7 @@ def tensor_of_file(
     shape = preprocess(image).images.shape
     size = 4 * (int(np.prod(shape)) + int(np.prod(_HEAD_SHAPE))) + _ALIGNED
     with SharedMemoryPool(
-        connection, regions=concurrency, region_bytes=size, kind=way.shared_memory
+        connection, regions=concurrency, region_bytes=size, kind=transport.shared_memory
     ) as pool:
 
         def ask_shared() -> Response:
@@ -136,34 +138,36 @@ _TIMEOUT_S = 60.0
 
 
 @contextmanager
-def open_way(way: Way, address: str, image: bytes, concurrency: int) -> Iterator[Ask]:
+def open_transport(
+    transport: Transport, address: str, image: bytes, concurrency: int
+) -> Iterator[Ask]:
     """Yield the function that sends one request, for threads.
 
     Args:
-        way: What to send, and how.
-        address: HOST:PORT of the way's protocol.
+        transport: What to send, and how.
+        address: HOST:PORT of the transport's protocol.
         image: The encoded file.
         concurrency: How many threads call it at once.
     """
-    if way.sends == "tensor":
-        make_way = ready_tensor if way.comparison == "tensor" else tensor_of_file
-        options = _connection_options(way)
+    if transport.sends == "tensor":
+        make_call = ready_tensor if transport.comparison == "tensor" else tensor_of_file
+        options = _connection_options(transport)
         with (
-            Connection(parse_address(address, way.protocol), options) as connection,
-            make_way(way, connection, image, concurrency) as ask,
+            Connection(parse_address(address, transport.protocol), options) as connection,
+            make_call(transport, connection, image, concurrency) as ask,
         ):
             yield ask
         return
-    with DetectionClient(address, **_options(way, concurrency)) as client:
+    with DetectionClient(address, **_options(transport, concurrency)) as client:
         yield lambda: _respond(client.detect_one(image))
 
 
 @asynccontextmanager
-async def open_way_later(
-    way: Way, address: str, image: bytes, concurrency: int
+async def open_async(
+    transport: Transport, address: str, image: bytes, concurrency: int
 ) -> AsyncIterator[AskLater]:
     """Yield the same for tasks of asyncio."""
-    async with AsyncDetectionClient(address, **_options(way, concurrency)) as client:
+    async with AsyncDetectionClient(address, **_options(transport, concurrency)) as client:
 
         async def ask() -> Response:
             return _respond(await client.detect_one(image))
@@ -171,17 +175,17 @@ async def open_way_later(
         yield ask
 
 
-def _options(way: Way, concurrency: int) -> dict[str, Any]:
+def _options(transport: Transport, concurrency: int) -> dict[str, Any]:
     return {
-        "protocol": way.protocol,
+        "protocol": transport.protocol,
         "concurrency": concurrency,
-        "shared_memory": way.shared_memory,
-        "options": _connection_options(way),
+        "shared_memory": transport.shared_memory,
+        "options": _connection_options(transport),
     }
 
 
-def _connection_options(way: Way) -> ConnectionOptions:
-    return ConnectionOptions(timeout_s=_TIMEOUT_S, retries=0, compression=way.compression)
+def _connection_options(transport: Transport) -> ConnectionOptions:
+    return ConnectionOptions(timeout_s=_TIMEOUT_S, retries=0, compression=transport.compression)
 
 
 class AskError(Exception):

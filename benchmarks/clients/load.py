@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients.calls import Ask, AskLater, open_way, open_way_later
+from benchmarks.clients.calls import Ask, AskLater, open_async, open_transport
 from benchmarks.clients.counting_proxy import Bytes, CountingProxy
-from benchmarks.clients.ways import Way, find
+from benchmarks.clients.transports import Transport, find
 from benchmarks.closed_loop import MOST_WINDOWS, LoadError, Point, Span, clocks, figures, has_begun
 from benchmarks.pipelines import responses
 from benchmarks.pipelines.responses import Response
@@ -123,7 +123,7 @@ _COUNTED = 4
 
 @dataclass(frozen=True)
 class Job:
-    """One way, the server, and how to load it. first: the response that this way's must equal."""
+    """One transport, its server and load. first: the response that its own must equal."""
 
     service: Running
     comparison: str
@@ -137,7 +137,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Found:
-    """The way's response, how it was verified, bytes of a request and its response, and its points.
+    """The transport's response, its verification, bytes of a request, and its points.
 
     Or the problem that ended it.
     """
@@ -152,31 +152,33 @@ class Found:
 def run(job: Job) -> Found:
     """Ask once and verifies, counts bytes, then load at each concurrency in turn."""
     found = Found(None, "", None, [])
-    way = find(job.comparison, job.name)
-    address = _address(way, job.service)
+    transport = find(job.comparison, job.name)
+    address = _address(transport, job.service)
     image = Path(job.image).read_bytes()
     try:
-        response, wire = asyncio.run(_first(way, address, image))
+        response, wire = asyncio.run(_first(transport, address, image))
         verified = responses.compare(response, job.first or response, exact=True)
         verified = verified if job.first else "the others are held to it"
         found = replace(found, response=response, verified=verified, wire=wire)
         for concurrency in job.concurrencies:
             window = Window(job.service.pid, len(response), concurrency, job.warm_up_s, job.seconds)
-            found = replace(found, points=[*found.points, _point(way, address, image, window)])
+            found = replace(
+                found, points=[*found.points, _point(transport, address, image, window)]
+            )
         return found
-    except Exception as error:  # whatever a client may raise is the way's problem, in its row
+    except Exception as error:  # whatever a client may raise is the transport's problem, in its row
         return replace(found, problem=f"{type(error).__name__}: {error}")
 
 
-def _address(way: Way, service: Running) -> str:
-    address = service.grpc if way.protocol == "grpc" else service.http
+def _address(transport: Transport, service: Running) -> str:
+    address = service.grpc if transport.protocol == "grpc" else service.http
     return address.removeprefix("http://")
 
 
-async def _first(way: Way, address: str, image: bytes) -> tuple[Response, Bytes]:
+async def _first(transport: Transport, address: str, image: bytes) -> tuple[Response, Bytes]:
     """Return a response, and the bytes of a request and a response on a connection that is open."""
     with CountingProxy(address) as proxy:
-        async with _either(way, proxy.address, image) as ask:
+        async with _either(transport, proxy.address, image) as ask:
             response = await ask()
             proxy.take()
             for _ in range(_COUNTED):
@@ -186,12 +188,12 @@ async def _first(way: Way, address: str, image: bytes) -> tuple[Response, Bytes]
 
 
 @asynccontextmanager
-async def _either(way: Way, address: str, image: bytes) -> AsyncIterator[AskLater]:
-    if way.asyncio:
-        async with open_way_later(way, address, image, 1) as ask_later:
+async def _either(transport: Transport, address: str, image: bytes) -> AsyncIterator[AskLater]:
+    if transport.asyncio:
+        async with open_async(transport, address, image, 1) as ask_later:
             yield ask_later
         return
-    with open_way(way, address, image, 1) as ask:
+    with open_transport(transport, address, image, 1) as ask:
 
         async def asked() -> Response:
             return ask()
@@ -199,11 +201,11 @@ async def _either(way: Way, address: str, image: bytes) -> AsyncIterator[AskLate
         yield asked
 
 
-def _point(way: Way, address: str, image: bytes, window: Window) -> Point:
-    if way.asyncio:
-        later = open_way_later(way, address, image, window.concurrency)
+def _point(transport: Transport, address: str, image: bytes, window: Window) -> Point:
+    if transport.asyncio:
+        later = open_async(transport, address, image, window.concurrency)
         return asyncio.run(with_tasks(later, window))
-    return with_threads(open_way(way, address, image, window.concurrency), window)
+    return with_threads(open_transport(transport, address, image, window.concurrency), window)
 
 
 def read_job(text: str) -> Job:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from benchmarks.clients.calls import IMAGE, tensor
 from benchmarks.clients.load import Job
-from benchmarks.clients.ways import WAYS, Way
+from benchmarks.clients.transports import TRANSPORTS, Transport
 from benchmarks.paths import CLIENTS_REPOSITORY, ROOT
 from benchmarks.pipelines import services
 from benchmarks.pipelines.responses import Response
@@ -84,7 +84,7 @@ _VISIT_WITHIN_S = 120
 class Plan:
     """How much to measure: `seconds` at each concurrency, after a warm-up, in every round."""
 
-    ways: tuple[Way, ...]
+    transports: tuple[Transport, ...]
     concurrencies: tuple[int, ...]
     rounds: int
     warm_up_s: float
@@ -93,31 +93,31 @@ class Plan:
     @property
     def visits(self) -> int:
         """How often `run` will say that something is done."""
-        return len(self.ways) * self.rounds
+        return len(self.transports) * self.rounds
 
 
-COMPLETE = Plan(WAYS, (1, 4), rounds=3, warm_up_s=0.5, seconds=1.5)
-QUICK = Plan(WAYS, (1, 4), rounds=1, warm_up_s=0.3, seconds=0.6)
+COMPLETE = Plan(TRANSPORTS, (1, 4), rounds=3, warm_up_s=0.5, seconds=1.5)
+QUICK = Plan(TRANSPORTS, (1, 4), rounds=1, warm_up_s=0.3, seconds=0.6)
 
 
 @dataclass
 class _Log:
-    """What the visits of one way found; a problem ends its visits."""
+    """What the visits of one transport found; a problem ends its visits."""
 
-    way: Way
+    transport: Transport
     verified: str = ""
     problem: str = ""
     visits: list[Json] = field(default_factory=list)
 
 
 def run(plan: Plan, done: Callable[[str], None]) -> Json:
-    """All ways; `done` is called after each visit.
+    """All transports; `done` is called after each visit.
 
     Raises endcap.server.ServerError, CompileError.
     """
     folder = CLIENTS_REPOSITORY / "models"
     write(folder)
-    logs = [_Log(way) for way in plan.ways]
+    logs = [_Log(transport) for transport in plan.transports]
     first: Response | None = None
     with services.triton(folder) as running:
         for _ in range(plan.rounds):
@@ -126,7 +126,7 @@ def run(plan: Plan, done: Callable[[str], None]) -> Json:
                     _visit(log, running, first, plan)
                 if first is None and log.visits:
                     first = Response(**log.visits[0]["response"])
-                done(f"{log.way.comparison}: {log.way.name}")
+                done(f"{log.transport.comparison}: {log.transport.name}")
     return {
         "versions": versions(),
         "rounds": plan.rounds,
@@ -150,8 +150,8 @@ def _visit(log: _Log, running: Running, first: Response | None, plan: Plan) -> N
     """Add a visit to the log, or the problem that there was."""
     job = Job(
         service=running,
-        comparison=log.way.comparison,
-        name=log.way.name,
+        comparison=log.transport.comparison,
+        name=log.transport.name,
         image=str(IMAGE),
         first=first,
         concurrencies=plan.concurrencies,
@@ -186,7 +186,7 @@ def _summary(log: _Log) -> Json:
     measured = bool(log.visits) and not log.problem
     points = zip(*(visit["points"] for visit in log.visits), strict=True)
     return {
-        **asdict(log.way),
+        **asdict(log.transport),
         "outcome": "measured" if measured else "not measured",
         "note": log.problem or log.verified,
         "wire": _medians([visit["wire"] for visit in log.visits]) if measured else None,

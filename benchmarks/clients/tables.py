@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks.clients.ways import COMPARISONS
+from benchmarks.clients.transports import COMPARISONS
 from benchmarks.paths import RESULTS, ROOT
 from benchmarks.pipelines.tables import TextTable, between_marks, number
 
@@ -30,13 +30,21 @@ class Claim:
 
 
 def claims(document: Json) -> list[Claim]:
-    """Those of a document's ways."""
-    ways = {(way["comparison"], way["name"]): way for way in document["ways"] if way["points"]}
+    """Those of a document's transports."""
+    transports = {
+        (transport["comparison"], transport["name"]): transport
+        for transport in document["ways"]
+        if transport["points"]
+    }
     found = [
         Claim(
             "bytes to the server over gRPC: tensor by JPEG",
             10.0,
-            _ratio(ways.get(("file", "tensor, gRPC")), ways.get(("file", "JPEG, gRPC")), _bytes_up),
+            _ratio(
+                transports.get(("file", "tensor, gRPC")),
+                transports.get(("file", "JPEG, gRPC")),
+                _bytes_up,
+            ),
         )
     ]
     for index, at in enumerate(concurrencies(document)):
@@ -45,8 +53,8 @@ def claims(document: Json) -> list[Claim]:
                 f"throughput of a ready tensor, {at} at once: system shm by gRPC",
                 3.0,
                 _ratio(
-                    ways.get(("tensor", "system shm")),
-                    ways.get(("tensor", "gRPC")),
+                    transports.get(("tensor", "system shm")),
+                    transports.get(("tensor", "gRPC")),
                     partial(_rate, index),
                 ),
             )
@@ -55,8 +63,10 @@ def claims(document: Json) -> list[Claim]:
 
 
 def concurrencies(document: Json) -> list[int]:
-    """How many requests were on their way at once."""
-    points: list[Json] = next((way["points"] for way in document["ways"] if way["points"]), [])
+    """How many requests were in flight at once."""
+    points: list[Json] = next(
+        (transport["points"] for transport in document["ways"] if transport["points"]), []
+    )
     return [round(point["concurrency"]) for point in points]
 
 
@@ -64,16 +74,16 @@ def _ratio(above: Json | None, below: Json | None, figure: Callable[[Json], floa
     return figure(above) / figure(below) if above and below else None
 
 
-def _bytes_up(way: Json) -> float:
-    return float(way["wire"]["up"])
+def _bytes_up(transport: Json) -> float:
+    return float(transport["wire"]["up"])
 
 
-def _rate(index: int, way: Json) -> float:
-    return float(way["points"][index]["inferences_per_second"])
+def _rate(index: int, transport: Json) -> float:
+    return float(transport["points"][index]["inferences_per_second"])
 
 
 def every(document: Json) -> Iterator[TextTable]:
-    """All tables; a document without ways has none."""
+    """All tables; a document without transports has none."""
     if not document:
         return
     for comparison, title in COMPARISONS.items():
@@ -84,37 +94,49 @@ def every(document: Json) -> Iterator[TextTable]:
 
 
 def loads(document: Json, comparison: str, title: str) -> TextTable:
-    """Return a row for each way that was measured; a cell has a figure for each concurrency."""
+    """Return a row for each measured transport; a cell has a figure for each concurrency."""
     at = " / ".join(map(str, concurrencies(document)))
     names = ("inferences/s", "p50 ms", "p99 ms")
     rows = [
-        (way["name"], *(_cell(way, key) for key in ("inferences_per_second", "p50_ms", "p99_ms")))
-        for way in _measured(document, comparison)
+        (
+            transport["name"],
+            *(_cell(transport, key) for key in ("inferences_per_second", "p50_ms", "p99_ms")),
+        )
+        for transport in _measured(document, comparison)
     ]
-    return TextTable(title, ("way", *(f"{name} at {at}" for name in names)), rows, words=1)
+    return TextTable(title, ("transport", *(f"{name} at {at}" for name in names)), rows, words=1)
 
 
 def costs(document: Json, comparison: str, title: str) -> TextTable:
-    """Return a row for each measured way: bytes and CPU time of a request with its response."""
+    """Return a row for each measured transport: bytes and CPU time of a request."""
     at = " / ".join(map(str, concurrencies(document)))
-    header = ("way", "bytes up", "bytes down", f"client CPU ms at {at}", f"server CPU ms at {at}")
+    header = (
+        "transport",
+        "bytes up",
+        "bytes down",
+        f"client CPU ms at {at}",
+        f"server CPU ms at {at}",
+    )
     rows = [
         (
-            way["name"],
-            f"{way['wire']['up']:,.0f}",
-            f"{way['wire']['down']:,.0f}",
-            _cell(way, "client_cpu_ms"),
-            _cell(way, "service_cpu_ms"),
+            transport["name"],
+            f"{transport['wire']['up']:,.0f}",
+            f"{transport['wire']['down']:,.0f}",
+            _cell(transport, "client_cpu_ms"),
+            _cell(transport, "service_cpu_ms"),
         )
-        for way in _measured(document, comparison)
+        for transport in _measured(document, comparison)
     ]
     return TextTable(f"{title}: bytes and CPU time", header, rows, words=1)
 
 
 def notes(document: Json) -> TextTable:
-    """Return a row for each way, also for one that was not measured, which then says why."""
-    rows = [(COMPARISONS[way["comparison"]], way["name"], way["note"]) for way in document["ways"]]
-    return TextTable("Responses", ("", "way", "verified, or why not measured"), rows, words=3)
+    """Return a row for each transport; one that was not measured has the reason."""
+    rows = [
+        (COMPARISONS[transport["comparison"]], transport["name"], transport["note"])
+        for transport in document["ways"]
+    ]
+    return TextTable("Responses", ("", "transport", "verified, or why not measured"), rows, words=3)
 
 
 def ratios(document: Json) -> TextTable:
@@ -131,11 +153,15 @@ def ratios(document: Json) -> TextTable:
 
 
 def _measured(document: Json, comparison: str) -> list[Json]:
-    return [way for way in document["ways"] if way["comparison"] == comparison and way["points"]]
+    return [
+        transport
+        for transport in document["ways"]
+        if transport["comparison"] == comparison and transport["points"]
+    ]
 
 
-def _cell(way: Json, key: str) -> str:
-    return " / ".join(number(point[key]) for point in way["points"])
+def _cell(transport: Json, key: str) -> str:
+    return " / ".join(number(point[key]) for point in transport["points"])
 
 
 PAGE = ROOT / "docs" / "clients.md"
@@ -170,8 +196,10 @@ def _figures(document: Json) -> str:
     for comparison, title in COMPARISONS.items():
         two = (loads(found, comparison, title), costs(found, comparison, title))
         parts += [f"### {title}", *(each.markdown() for each in two if each.rows)]
-    unmeasured = [way for way in found["ways"] if way["outcome"] != "measured"]
-    parts += [f"Not measured: {way['name']} ({way['note']})." for way in unmeasured]
+    unmeasured = [transport for transport in found["ways"] if transport["outcome"] != "measured"]
+    parts += [
+        f"Not measured: {transport['name']} ({transport['note']})." for transport in unmeasured
+    ]
     return "\n\n".join(parts)
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 import endcap
 from benchmarks.dali import pipelines
 from benchmarks.dali.kinds import KINDS, Kind
-from benchmarks.dali.pipelines import CPU_WAYS
+from benchmarks.dali.pipelines import CPU_PIPELINES
 from benchmarks.images import Photograph
 
 Pixels = npt.NDArray[np.uint8]
@@ -133,9 +133,9 @@ def measured(kind: Kind, inputs: Mapping[str, Any]) -> Difference:
 
 
 def pipeline(key: str, files: Mapping[str, bytes]) -> Difference:
-    """Return a way of CPU_WAYS against endcap.preprocess, the images in 8-bit steps."""
-    (way,) = (way for way in CPU_WAYS if way.key == key)
-    theirs, ours = pipelines.make(way, 1, 1), pipelines.make(CPU_WAYS[0], 1, 1)
+    """Return a pipeline of CPU_PIPELINES against endcap.preprocess, the images in 8-bit steps."""
+    (chosen,) = (each for each in CPU_PIPELINES if each.key == key)
+    theirs, ours = pipelines.make(chosen, 1, 1), pipelines.make(CPU_PIPELINES[0], 1, 1)
     found = []
     for name, file in files.items():
         encoded = [np.frombuffer(file, np.uint8)]
@@ -151,19 +151,19 @@ def run(pictures: Iterable[Photograph], done: Callable[[str], None]) -> list[Jso
     for kind in KINDS:
         rows.append(_row(kind, photographs))
         done(kind.name)
-    for way in CPU_WAYS[2:]:
+    for each in CPU_PIPELINES[2:]:
         found = {
-            "photographs": vars(pipeline(way.key, photographs)),
-            "synthetic": vars(pipeline(way.key, jpegs())),
+            "photographs": vars(pipeline(each.key, photographs)),
+            "synthetic": vars(pipeline(each.key, jpegs())),
         }
-        rows.append({"name": f"pipeline {way.key}", "reason": "the steps above", **found})
-        done(way.key)
+        rows.append({"name": f"pipeline {each.key}", "reason": "the steps above", **found})
+        done(each.key)
     return rows
 
 
 def steps() -> int:
     """How often `run` will say that something is done."""
-    return len(KINDS) + len(CPU_WAYS[2:])
+    return len(KINDS) + len(CPU_PIPELINES[2:])
 
 
 def _steps(tensor: Any) -> Any:

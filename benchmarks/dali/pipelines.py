@@ -14,7 +14,7 @@ import endcap
 from benchmarks.preprocess import SIZE
 
 Device = Literal["cpu", "gpu"]
-# The largest difference from endcap.preprocess, in 8-bit steps, with which a way may be timed. By
+# The largest difference from endcap.preprocess, in 8-bit steps, of a pipeline that is timed. By
 # the tests' bounds the resize of DALI is off by one; what endcap does is off by nothing.
 RESIZE_OF_DALI_STEPS = 1
 # nvJPEG's pixels, which may be off by 6 (see docs/dali_parity.md), resized.
@@ -22,8 +22,8 @@ NVJPEG_STEPS = 7
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way from encoded bytes to tensors.
+class Pipeline:
+    """One pipeline from encoded bytes to tensors.
 
     Attributes:
         function: The pipeline of endcap.dali; None for endcap.preprocess without DALI.
@@ -53,17 +53,17 @@ class Way:
         return self.name if self.device == "cpu" else f"{self.name}, GPU"
 
 
-ENDCAP = Way("endcap.preprocess", "no DALI: Preprocessor", None, operators=False)
-ALL_OURS = Way("(a) all endcap", "fn.endcap.preprocess", "detection_preprocess")
-CPU_WAYS = (
+ENDCAP = Pipeline("endcap.preprocess", "no DALI: Preprocessor", None, operators=False)
+ALL_OURS = Pipeline("(a) all endcap", "fn.endcap.preprocess", "detection_preprocess")
+CPU_PIPELINES = (
     ENDCAP,
     ALL_OURS,
-    Way(
+    Pipeline(
         "(b) DALI decodes",
         "fn.decoders.image, fn.endcap.resize_normalize",
         "detection_preprocess_dali_decode",
     ),
-    Way(
+    Pipeline(
         "(c) all DALI",
         "fn.decoders.image, fn.resize, fn.crop_mirror_normalize",
         "detection_preprocess_dali_only",
@@ -71,9 +71,9 @@ CPU_WAYS = (
         steps=RESIZE_OF_DALI_STEPS,
     ),
 )
-GPU_WAYS = tuple(
-    replace(way, device="gpu", steps=0 if way in (ENDCAP, ALL_OURS) else NVJPEG_STEPS)
-    for way in CPU_WAYS
+GPU_PIPELINES = tuple(
+    replace(pipeline, device="gpu", steps=0 if pipeline in (ENDCAP, ALL_OURS) else NVJPEG_STEPS)
+    for pipeline in CPU_PIPELINES
 )
 
 
@@ -83,7 +83,7 @@ Arrays = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.
 
 
 class Runner(Protocol):
-    """A way with its threads and buffers, for batches of one size."""
+    """A pipeline with its threads and buffers, for batches of one size."""
 
     def __call__(self, encoded: Encoded) -> object:
         """Do what is timed; the tensors are complete when it returns."""
@@ -92,24 +92,24 @@ class Runner(Protocol):
         """Return the same, with copies of the tensors, to be verified."""
 
 
-def make(way: Way, batch_size: int, threads: int) -> Runner:
-    """Return the runner of a way.
+def make(pipeline: Pipeline, batch_size: int, threads: int) -> Runner:
+    """Return the runner of a pipeline.
 
     Raises:
         ModuleNotFoundError: DALI is not installed, and endcap.EndcapError where its operators
             cannot be built or loaded.
     """
-    if way.function is None:
-        return _Endcap(way, batch_size, threads)
-    return _Pipeline(way, batch_size, threads)
+    if pipeline.function is None:
+        return _Endcap(pipeline, batch_size, threads)
+    return _Pipeline(pipeline, batch_size, threads)
 
 
 class _Endcap:
-    def __init__(self, way: Way, batch_size: int, threads: int) -> None:
-        device = "cuda" if way.device == "gpu" else "cpu"
+    def __init__(self, pipeline: Pipeline, batch_size: int, threads: int) -> None:
+        device = "cuda" if pipeline.device == "gpu" else "cpu"
         self._preprocess = endcap.Preprocessor(size=SIZE, threads=threads, device=device)
         self._out = np.empty((batch_size, 3, SIZE, SIZE), np.float32)
-        self._cuda = import_module("cuda.bindings.runtime") if way.device == "gpu" else None
+        self._cuda = import_module("cuda.bindings.runtime") if pipeline.device == "gpu" else None
 
     def __call__(self, encoded: Encoded) -> object:
         if self._cuda is None:
@@ -130,18 +130,18 @@ class _Pipeline:
     Without a queue: every run starts when it is asked for and ends with its own batch.
     """
 
-    def __init__(self, way: Way, batch_size: int, threads: int) -> None:
+    def __init__(self, pipeline: Pipeline, batch_size: int, threads: int) -> None:
         dali: Any = import_module("endcap.dali")
-        if way.operators:
+        if pipeline.operators:
             dali.build()  # what was built before is taken from the cache
             dali.load()
-        assert way.function is not None
-        self._pipeline: Any = getattr(dali, way.function)(
+        assert pipeline.function is not None
+        self._pipeline: Any = getattr(dali, pipeline.function)(
             size=(SIZE, SIZE),
-            device=way.device,
+            device=pipeline.device,
             batch_size=batch_size,
             num_threads=threads,
-            device_id=0 if way.device == "gpu" else None,
+            device_id=0 if pipeline.device == "gpu" else None,
             prefetch_queue_depth=1,
             exec_async=False,
             exec_pipelined=False,

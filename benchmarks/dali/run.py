@@ -13,7 +13,14 @@ import numpy as np
 import endcap
 from benchmarks import images, machine, paths
 from benchmarks.dali import differences, pipelines
-from benchmarks.dali.pipelines import CPU_WAYS, ENDCAP, GPU_WAYS, Arrays, Encoded, Way
+from benchmarks.dali.pipelines import (
+    CPU_PIPELINES,
+    ENDCAP,
+    GPU_PIPELINES,
+    Arrays,
+    Encoded,
+    Pipeline,
+)
 from benchmarks.images import Photograph
 from benchmarks.preprocess import SIZE
 from benchmarks.preprocess.entries import compare
@@ -24,7 +31,7 @@ _NO_PSNR_DB = -np.inf  # the bar is the way's own
 
 
 class NotVerifiedError(Exception):
-    """The results differ by more than the way may; the message says where."""
+    """The results differ by more than the pipeline may; the message says where."""
 
 
 def expected(encoded: Encoded) -> Arrays:
@@ -33,12 +40,12 @@ def expected(encoded: Encoded) -> Arrays:
     return np.asarray(result.images), result.geometry, result.status
 
 
-def verify(way: Way, found: Arrays, wanted: Arrays) -> str:
+def verify(pipeline: Pipeline, found: Arrays, wanted: Arrays) -> str:
     """In a few words how near a batch is. Raises NotVerifiedError."""
     images, geometry, status = found
     if status.tolist() != wanted[2].tolist():
         raise NotVerifiedError(f"status is {status.tolist()}, not {wanted[2].tolist()}")
-    worst = np.abs(geometry - wanted[1])[:, : way.geometry_values].max()
+    worst = np.abs(geometry - wanted[1])[:, : pipeline.geometry_values].max()
     if worst != 0:
         raise NotVerifiedError(f"geometry differs by {worst:.3g}")
     if np.array_equal(images, wanted[0]):
@@ -47,8 +54,8 @@ def verify(way: Way, found: Arrays, wanted: Arrays) -> str:
         compare(mine, theirs, _NO_PSNR_DB) for mine, theirs in zip(images, wanted[0], strict=True)
     ]
     farthest = max(agreements, key=lambda each: (each.largest_step, each.differing))
-    if way.steps == 0 or farthest.largest_step > way.steps:
-        raise NotVerifiedError(f"{farthest.text}; {way.steps} steps are allowed")
+    if pipeline.steps == 0 or farthest.largest_step > pipeline.steps:
+        raise NotVerifiedError(f"{farthest.text}; {pipeline.steps} steps are allowed")
     return farthest.text
 
 
@@ -80,13 +87,13 @@ def run(plan: Plan, pictures: Sequence[Photograph], done: Callable[[str], None])
     chosen = [pictures[index % len(pictures)] for index in range(plan.batch_size)]
     throughput = []
     for threads in THREADS:
-        throughput.append(_throughput(CPU_WAYS, chosen, threads, plan.per_batch))
+        throughput.append(_throughput(CPU_PIPELINES, chosen, threads, plan.per_batch))
         done(f"threads: {threads}")
-    gpu = _throughput(GPU_WAYS, chosen, cpu_count(), plan.per_batch)
+    gpu = _throughput(GPU_PIPELINES, chosen, cpu_count(), plan.per_batch)
     done("GPU")
     return {
         "batch": [picture.name for picture in chosen],
-        "ways": {way.key: way.how for way in (*CPU_WAYS, *GPU_WAYS)},
+        "ways": {pipeline.key: pipeline.how for pipeline in (*CPU_PIPELINES, *GPU_PIPELINES)},
         "latency": latency,
         "throughput": throughput,
         "gpu": gpu,
@@ -96,15 +103,17 @@ def run(plan: Plan, pictures: Sequence[Photograph], done: Callable[[str], None])
 def _latency(
     plan: Plan, pictures: Sequence[Photograph], done: Callable[[str], None]
 ) -> dict[str, Any]:
-    """One picture at a time, each way on one thread, the process on one CPU."""
+    """One picture at a time, each pipeline on one thread, the process on one CPU."""
     results, tables = [], []
     with cpus(1):
-        ready = {way: load(partial(_make, way, 1, 1)) for way in CPU_WAYS}
+        ready = {pipeline: load(partial(_make, pipeline, 1, 1)) for pipeline in CPU_PIPELINES}
         for picture in pictures:
             encoded = [_bytes(picture)]
             entries = {
-                way.key: runner if isinstance(runner, Row) else _verified(way, runner, encoded)
-                for way, runner in ready.items()
+                pipeline.key: runner
+                if isinstance(runner, Row)
+                else _verified(pipeline, runner, encoded)
+                for pipeline, runner in ready.items()
             }
             rows = comparison(entries, ENDCAP.key, plan.per_image)
             tables.append(rows)
@@ -122,17 +131,17 @@ def _latency(
 
 
 def _throughput(
-    ways: Sequence[Way], chosen: Sequence[Photograph], threads: int, budget: Budget
+    compared: Sequence[Pipeline], chosen: Sequence[Photograph], threads: int, budget: Budget
 ) -> dict[str, Any]:
-    """One batch, on so many threads of each way and as many CPUs."""
+    """One batch, on so many threads of each pipeline and as many CPUs."""
     encoded = [_bytes(picture) for picture in chosen]
     if threads > cpu_count():
         few = Row("not measured", f"{threads} threads need as many CPUs; there are {cpu_count()}")
-        rows = dict.fromkeys((way.key for way in ways), few)
+        rows = dict.fromkeys((pipeline.key for pipeline in compared), few)
     else:
         with cpus(threads):
-            entries = {way.key: _entry(way, encoded, threads) for way in ways}
-            rows = comparison(entries, ways[0].key, budget)
+            entries = {pipeline.key: _entry(pipeline, encoded, threads) for pipeline in compared}
+            rows = comparison(entries, compared[0].key, budget)
     rates = {
         name: 1e3 * len(chosen) / row.timing.median_ms
         for name, row in rows.items()
@@ -145,24 +154,24 @@ def _throughput(
     }
 
 
-def _entry(way: Way, encoded: Encoded, threads: int) -> Ready | Row:
-    runner = load(partial(_make, way, len(encoded), threads))
-    return runner if isinstance(runner, Row) else _verified(way, runner, encoded)
+def _entry(pipeline: Pipeline, encoded: Encoded, threads: int) -> Ready | Row:
+    runner = load(partial(_make, pipeline, len(encoded), threads))
+    return runner if isinstance(runner, Row) else _verified(pipeline, runner, encoded)
 
 
-def _make(way: Way, batch_size: int, threads: int) -> pipelines.Runner | Row:
-    """Return the runner, or the row of a way that this machine does not have."""
-    if way.device == "gpu" and not endcap.cuda_state().available:
+def _make(pipeline: Pipeline, batch_size: int, threads: int) -> pipelines.Runner | Row:
+    """Return the runner, or the row of a pipeline that this machine does not have."""
+    if pipeline.device == "gpu" and not endcap.cuda_state().available:
         return Row("not measured", "it needs a GPU; `endcap doctor` says what is missing")
     try:
-        return pipelines.make(way, batch_size, threads)
+        return pipelines.make(pipeline, batch_size, threads)
     except endcap.EndcapError as error:
         return Row("not available", str(error))
 
 
-def _verified(way: Way, runner: pipelines.Runner, encoded: Encoded) -> Ready | Row:
+def _verified(pipeline: Pipeline, runner: pipelines.Runner, encoded: Encoded) -> Ready | Row:
     try:
-        note = verify(way, runner.arrays(encoded), expected(encoded))
+        note = verify(pipeline, runner.arrays(encoded), expected(encoded))
     except (NotVerifiedError, ValueError) as error:
         return Row("not verified", str(error))
     return Ready(Case(run=runner, prepare=lambda: encoded), note)
@@ -185,7 +194,7 @@ def steps(plan: Plan, with_times: bool) -> int:
 
 
 def times(plan: Plan, done: Callable[[str], None]) -> Json:
-    """Measure the ways. Raises SourceMissingError where a photograph's package is not there."""
+    """Measure the pipelines. Raises SourceMissingError where a photograph's package is missing."""
     about = {**machine.describe(), "dali": dali_version()}
     pictures = [images.make(name, paths.IMAGES) for name in plan.images]
     return {"machine": about, "dali": run(plan, pictures, done)}

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def every(found: Json) -> Iterator[TextTable]:
-    """All tables of the timed ways; a document without them has none."""
+    """All tables of the timed pipelines; a document without them has none."""
     if not found:
         return
     yield throughput(found)
@@ -24,7 +24,7 @@ def every(found: Json) -> Iterator[TextTable]:
 
 
 def throughput(found: Json) -> TextTable:
-    """Return a row for each way: images a second, and milliseconds an image, by threads."""
+    """Return a row for each pipeline: images a second, and milliseconds an image, by threads."""
     comparisons = found["throughput"]
     units = [_threads(comparison) for comparison in comparisons]
     header = (
@@ -34,51 +34,54 @@ def throughput(found: Json) -> TextTable:
     )
     rows = [
         (
-            way,
-            *(_rate(comparison, way) for comparison in comparisons),
-            *(_milliseconds(comparison, way) for comparison in comparisons),
+            pipeline,
+            *(_rate(comparison, pipeline) for comparison in comparisons),
+            *(_milliseconds(comparison, pipeline) for comparison in comparisons),
         )
-        for way in comparisons[0]["rows"]
+        for pipeline in comparisons[0]["rows"]
     ]
     return TextTable(f"Batches of {len(found['batch'])} photographs", header, rows, words=1)
 
 
 def latency(found: Json) -> TextTable:
-    """Return a row for each photograph: milliseconds of each way; last, the mean ratios."""
-    ways = list(found["throughput"][0]["rows"])
+    """Return a row for each photograph: milliseconds of each pipeline; last, the mean ratios."""
+    compared = list(found["throughput"][0]["rows"])
     rows = [
         (
             image["name"],
             f"{image['encoded_bytes'] / 1e3:.0f} KB",
-            *(_median(image["rows"][way]) for way in ways),
+            *(_median(image["rows"][pipeline]) for pipeline in compared),
         )
         for image in found["latency"]["images"]
     ]
     ratios = found["latency"]["ratios"]
-    means = (f"{ratios[way]:.2f}x" if way in ratios else "" for way in ways)
-    rows.append((f"mean to {ways[0]}", "", *means))
-    header = ("photograph", "file", *ways)
+    means = (f"{ratios[pipeline]:.2f}x" if pipeline in ratios else "" for pipeline in compared)
+    rows.append((f"mean to {compared[0]}", "", *means))
+    header = ("photograph", "file", *compared)
     return TextTable("One photograph at a time, one thread: ms", header, rows, words=1)
 
 
 def gpu(found: Json) -> TextTable:
-    """Return a row for each way with a GPU."""
+    """Return a row for each pipeline with a GPU."""
     comparison = found["gpu"]
     rows = [
-        (way, _rate(comparison, way), _milliseconds(comparison, way)) for way in comparison["rows"]
+        (pipeline, _rate(comparison, pipeline), _milliseconds(comparison, pipeline))
+        for pipeline in comparison["rows"]
     ]
     title = f"With a GPU, {_threads(comparison)}, batches of {len(found['batch'])} photographs"
     return TextTable(title, ("pipeline", "images/s", "ms an image"), rows, words=1)
 
 
 def notes(found: Json) -> TextTable:
-    """Return a row for each way: how it was verified, or why it has no figures somewhere."""
+    """Return a row for each pipeline: how it was verified, or why it has no figures somewhere."""
     rows = []
-    for way, how in found["ways"].items():
-        comparisons = [each for each in (*found["throughput"], found["gpu"]) if way in each["rows"]]
-        every = [comparison["rows"][way] for comparison in comparisons]
+    for pipeline, how in found["ways"].items():
+        comparisons = [
+            each for each in (*found["throughput"], found["gpu"]) if pipeline in each["rows"]
+        ]
+        every = [comparison["rows"][pipeline] for comparison in comparisons]
         told = next((row for row in every if row["timing"] is None), every[0])
-        rows.append((way, how, told["note"] if told["timing"] else _reason(told)))
+        rows.append((pipeline, how, told["note"] if told["timing"] else _reason(told)))
     header = ("pipeline", "operators", "images against endcap.preprocess, or why not measured")
     return TextTable("Responses", header, rows, words=3)
 
@@ -99,13 +102,13 @@ def _threads(comparison: Json) -> str:
     return "1 thread" if count == 1 else f"{count} threads"
 
 
-def _rate(comparison: Json, way: str) -> str:
-    rate = comparison["images_per_second"].get(way)
-    return comparison["rows"][way]["outcome"] if rate is None else number(rate)
+def _rate(comparison: Json, pipeline: str) -> str:
+    rate = comparison["images_per_second"].get(pipeline)
+    return comparison["rows"][pipeline]["outcome"] if rate is None else number(rate)
 
 
-def _milliseconds(comparison: Json, way: str) -> str:
-    rate = comparison["images_per_second"].get(way)
+def _milliseconds(comparison: Json, pipeline: str) -> str:
+    rate = comparison["images_per_second"].get(pipeline)
     return "-" if rate is None else number(1e3 / rate)
 
 

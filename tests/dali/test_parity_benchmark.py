@@ -8,12 +8,12 @@ import tolerances
 from jpegs import photo_jpeg
 
 from benchmarks.dali import differences, run
-from benchmarks.dali.pipelines import CPU_WAYS
+from benchmarks.dali.pipelines import CPU_PIPELINES
 from benchmarks.images import Photograph
 from benchmarks.timing import Budget
 
 SHORT = Budget(0.0, fewest=2, most=2)
-NAMES = [way.key for way in CPU_WAYS]
+NAMES = [pipeline.key for pipeline in CPU_PIPELINES]
 
 
 def test_every_pipeline_is_verified_and_timed(tmp_path: Path) -> None:

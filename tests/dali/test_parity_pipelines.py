@@ -14,9 +14,9 @@ import endcap
 import endcap.dali
 from benchmarks.dali import differences
 from benchmarks.dali.kinds import decoder_turns
-from benchmarks.dali.pipelines import CPU_WAYS
+from benchmarks.dali.pipelines import CPU_PIPELINES
 
-A, B, C = (way.function for way in CPU_WAYS[1:])
+A, B, C = (pipeline.function for pipeline in CPU_PIPELINES[1:])
 ORIENTATION = 6
 
 # Sides that shrink, grow and fit; that end in half a pixel, to even both ways; an odd pixel of

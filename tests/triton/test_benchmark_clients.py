@@ -1,4 +1,4 @@
-"""The benchmark of the clients' ways, on a real server and for a moment."""
+"""The benchmark of the clients' transports, on a real server and for a moment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from doc_pages import ROOT
 
 import endcap
-from benchmarks.clients import run, tables, ways
-from benchmarks.clients.calls import open_way
+from benchmarks.clients import run, tables, transports
+from benchmarks.clients.calls import open_transport
 from benchmarks.pipelines import services
 
-WAYS = [
+TRANSPORTS = [
     ("file", "JPEG, gRPC"),
     ("file", "JPEG, HTTP, asyncio"),
     ("file", "tensor, gRPC"),
@@ -23,7 +23,7 @@ WAYS = [
 ]
 PLAN = replace(
     run.QUICK,
-    ways=tuple(ways.find(*each) for each in WAYS),
+    transports=tuple(transports.find(*each) for each in TRANSPORTS),
     concurrencies=(2,),
     warm_up_s=0.1,
     seconds=0.3,
@@ -41,7 +41,7 @@ def found(folder: Path) -> dict[str, Any]:
         patch.setattr(run, "CLIENTS_REPOSITORY", folder)
         visited: list[str] = []
         document = run.run(PLAN, visited.append)
-    assert len(visited) == PLAN.visits == len(WAYS)
+    assert len(visited) == PLAN.visits == len(TRANSPORTS)
     return document
 
 
@@ -49,21 +49,25 @@ def test_ways_are_verified_and_measured_or_say_why_not(found: dict[str, Any]) ->
     assert found["detections"] > 3
     first, *others = found["ways"]
     assert first["note"] == "the others are held to it"
-    for way in others:
-        if way["shared_memory"] == "cuda" and not endcap.cuda_state().devices:
-            assert way["outcome"] == "not measured"
-            assert way["note"]
+    for transport in others:
+        if transport["shared_memory"] == "cuda" and not endcap.cuda_state().devices:
+            assert transport["outcome"] == "not measured"
+            assert transport["note"]
             continue
-        assert way["note"] == f"equal, {found['detections']} detections"
-        (point,) = way["points"]
+        assert transport["note"] == f"equal, {found['detections']} detections"
+        (point,) = transport["points"]
         assert point["concurrency"] == 2
         assert point["inferences_per_second"] > 0
         assert point["service_cpu_ms"] + point["client_cpu_ms"] > 0
-    assert len(tables.notes(found).rows) == len(WAYS)
+    assert len(tables.notes(found).rows) == len(TRANSPORTS)
 
 
 def test_bytes_are_those_of_the_way(found: dict[str, Any]) -> None:
-    sent = {(way["comparison"], way["name"]): way["wire"] for way in found["ways"] if way["wire"]}
+    sent = {
+        (transport["comparison"], transport["name"]): transport["wire"]
+        for transport in found["ways"]
+        if transport["wire"]
+    }
     encoded, tensor = found["encoded_bytes"], 3 * 640 * 640 * 4
     assert encoded < sent["file", "JPEG, gRPC"]["up"] < encoded + 2000
     assert tensor < sent["file", "tensor, gRPC"]["up"] < tensor + 2000
@@ -75,11 +79,11 @@ def test_another_tensor_than_the_recorded_one_is_found_out(
     found: dict[str, Any], folder: Path
 ) -> None:
     with services.triton(folder / "models") as running:
-        way = ways.find("tensor", "HTTP")
+        transport = transports.find("tensor", "HTTP")
         address = running.http.removeprefix("http://")
         other = ROOT / "model_repository" / "detect" / "samples" / "shapes_640x427.jpg"
         with (
-            open_way(way, address, other.read_bytes(), 1) as ask,
+            open_transport(transport, address, other.read_bytes(), 1) as ask,
             pytest.raises(Exception, match="the tensor is not the one whose head was recorded"),
         ):
             ask()

@@ -1,4 +1,4 @@
-"""The benchmark of the clients' ways: loading, models, tables and the page."""
+"""The benchmark of the clients' transports: loading, models, tables and the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import chart, closed_loop, report
-from benchmarks.clients import run, tables, ways
+from benchmarks.clients import run, tables, transports
 from benchmarks.clients.load import Window, with_tasks, with_threads
 from benchmarks.closed_loop import LoadError, Point
 from benchmarks.pipelines.responses import Response
@@ -110,13 +110,15 @@ def test_a_recording_is_the_tensors_fingerprint_and_the_head() -> None:
 
 
 def test_each_way_has_a_name_of_its_own() -> None:
-    assert [ways.find(way.comparison, way.name) for way in ways.WAYS] == list(ways.WAYS)
+    assert [
+        transports.find(transport.comparison, transport.name) for transport in transports.TRANSPORTS
+    ] == list(transports.TRANSPORTS)
     with pytest.raises(KeyError):
-        ways.find("file", "pigeon")
+        transports.find("file", "pigeon")
 
 
 def test_figures_are_medians_over_the_visits() -> None:
-    log = run._Log(ways.WAYS[0], verified="equal")
+    log = run._Log(transports.TRANSPORTS[0], verified="equal")
     for rate in (10.0, 30.0, 20.0):
         point = asdict(Point(4, rate, 1.0, 2.0, 3.0, 100 - rate))
         log.visits.append({"points": [point], "wire": {"up": 5, "down": 7}})
@@ -130,10 +132,10 @@ def test_figures_are_medians_over_the_visits() -> None:
     assert (summary["points"], summary["wire"]) == ([], None)
 
 
-def way(comparison: str, name: str, up: int, rate: float) -> dict[str, Any]:
+def transport(comparison: str, name: str, up: int, rate: float) -> dict[str, Any]:
     point = asdict(Point(1, rate, 5.678, 61.24, 9.87, 1.25))
     return {
-        **asdict(ways.find(comparison, name)),
+        **asdict(transports.find(comparison, name)),
         "outcome": "measured",
         "note": "equal, 10 detections",
         "wire": {"up": up, "down": 8000},
@@ -143,15 +145,15 @@ def way(comparison: str, name: str, up: int, rate: float) -> dict[str, Any]:
 
 @pytest.fixture
 def document() -> dict[str, Any]:
-    """As a run writes it: four ways measured, one not."""
+    """As a run writes it: four transports measured, one not."""
     measured = [
-        way("file", "JPEG, gRPC", 300_000, 100.0),
-        way("file", "tensor, gRPC", 4_500_000, 20.0),
-        way("tensor", "gRPC", 4_500_000, 40.0),
-        way("tensor", "system shm", 900, 200.0),
+        transport("file", "JPEG, gRPC", 300_000, 100.0),
+        transport("file", "tensor, gRPC", 4_500_000, 20.0),
+        transport("tensor", "gRPC", 4_500_000, 40.0),
+        transport("tensor", "system shm", 900, 200.0),
     ]
     absent = {
-        **way("tensor", "CUDA shm", 0, 0.0),
+        **transport("tensor", "CUDA shm", 0, 0.0),
         "outcome": "not measured",
         "note": "there is no GPU",
         "wire": None,

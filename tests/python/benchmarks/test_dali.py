@@ -17,14 +17,14 @@ import endcap
 from benchmarks import chart, report
 from benchmarks.dali import differences, pipelines, run, tables
 from benchmarks.dali.differences import Difference, worst
-from benchmarks.dali.pipelines import ALL_OURS, CPU_WAYS, ENDCAP, GPU_WAYS
+from benchmarks.dali.pipelines import ALL_OURS, CPU_PIPELINES, ENDCAP, GPU_PIPELINES
 from benchmarks.dali.run import NotVerifiedError, expected, verify
 from benchmarks.images import Photograph
 from benchmarks.timing import Budget, Row, cpu_count, cpus
 
 FILES = [photo_jpeg(120, 90), photo_jpeg(64, 200, seed=1)]
 ENCODED = [np.frombuffer(file, np.uint8) for file in FILES]
-ALL_DALI = CPU_WAYS[3]
+ALL_DALI = CPU_PIPELINES[3]
 SHORT = Budget(0.0, fewest=2, most=2)
 
 
@@ -35,22 +35,22 @@ def test_endcap_itself_is_verified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "steps", "said"),
+    ("pipeline", "steps", "said"),
     [
         (ALL_OURS, 1e-4, "0 steps are allowed"),  # no bit may differ
         (ALL_DALI, 1, None),
         (ALL_DALI, 2, "at most 2, .* 1 steps are allowed"),
     ],
 )
-def test_images_may_differ_as_the_way_says(way: Any, steps: float, said: str | None) -> None:
+def test_images_may_differ_as_the_way_says(pipeline: Any, steps: float, said: str | None) -> None:
     wanted = expected(ENCODED)
     images = wanted[0].copy()
     images[1, 2, 300, 300] += np.float32(steps / 255)
     if said is None:
-        assert "at most 1" in verify(way, (images, *wanted[1:]), wanted)
+        assert "at most 1" in verify(pipeline, (images, *wanted[1:]), wanted)
         return
     with pytest.raises(NotVerifiedError, match=said):
-        verify(way, (images, *wanted[1:]), wanted)
+        verify(pipeline, (images, *wanted[1:]), wanted)
 
 
 def test_geometry_and_status_must_be_equal() -> None:
@@ -113,7 +113,7 @@ def timed(outcome: str = "timed") -> dict[str, Any]:
 @pytest.fixture
 def document() -> dict[str, Any]:
     """As a run without a GPU writes it."""
-    names = [way.key for way in CPU_WAYS]
+    names = [pipeline.key for pipeline in CPU_PIPELINES]
     every = {name: timed() for name in names}
     comparisons = [
         {
@@ -125,7 +125,7 @@ def document() -> dict[str, Any]:
     ]
     gpu = {
         "threads": 2,
-        "rows": {way.key: timed("not measured") for way in GPU_WAYS},
+        "rows": {pipeline.key: timed("not measured") for pipeline in GPU_PIPELINES},
         "images_per_second": {},
     }
     image = {
@@ -137,7 +137,7 @@ def document() -> dict[str, Any]:
     }
     found = {
         "batch": ["640x427"] * 24,
-        "ways": {way.key: way.how for way in (*CPU_WAYS, *GPU_WAYS)},
+        "ways": {pipeline.key: pipeline.how for pipeline in (*CPU_PIPELINES, *GPU_PIPELINES)},
         "latency": {"images": [image], "ratios": dict.fromkeys(names, 1.0)},
         "throughput": comparisons,
         "gpu": gpu,
@@ -164,11 +164,11 @@ def test_the_tables_have_every_way(document: dict[str, Any]) -> None:
     found = document["dali"]
     rows = tables.throughput(found).rows
     assert rows[0] == ("endcap.preprocess", "80.0", "160", "12.5", "6.25")
-    assert [row[0] for row in rows] == [way.key for way in CPU_WAYS]
+    assert [row[0] for row in rows] == [pipeline.key for pipeline in CPU_PIPELINES]
     assert tables.latency(found).rows[0][:3] == ("640x427", "112 KB", "12.5")
     assert tables.gpu(found).rows[1] == ("(a) all endcap, GPU", "not measured", "-")
     notes = tables.notes(found).rows
-    assert len(notes) == len(CPU_WAYS) + len(GPU_WAYS)
+    assert len(notes) == len(CPU_PIPELINES) + len(GPU_PIPELINES)
     assert notes[1] == ("(a) all endcap", "fn.endcap.preprocess", "equal, bit for bit")
     assert notes[-1][2] == "not measured: there is no GPU"
 
@@ -268,6 +268,6 @@ def test_operators_that_cannot_be_built_are_a_row(monkeypatch: pytest.MonkeyPatc
 
 
 def test_more_threads_than_cpus_are_not_measured(picture: Photograph) -> None:
-    found = run._throughput(CPU_WAYS, [picture], cpu_count() + 1, SHORT)
+    found = run._throughput(CPU_PIPELINES, [picture], cpu_count() + 1, SHORT)
     assert {row["outcome"] for row in found["rows"].values()} == {"not measured"}
     assert found["images_per_second"] == {}
