@@ -83,7 +83,7 @@ def _compose_python(target: Path, source: Path, installation: ServerInstallation
 def onnxruntime_options(
     models: Sequence[ModelFolder], installation: ServerInstallation
 ) -> list[str]:
-    """Return the option that tells the server's backend where the library is.
+    """Return the option that names the library to the server's backend.
 
     There is none where no model needs it, ENDCAP_ONNXRUNTIME is set, or no library is found: the
     backend then says what to do about it, if its models name none either.
@@ -142,13 +142,13 @@ def find_operators() -> Path:
         raise ServerError(
             f"DALI was not loaded within {_DALI_LOADED_WITHIN_S} s; try again"
         ) from error
-    kind, _, told = (done.stdout.strip().splitlines() or [""])[-1].partition(" ")
+    kind, _, text = (done.stdout.strip().splitlines() or [""])[-1].partition(" ")
     if kind == "library":
-        return Path(told)
+        return Path(text)
     if kind != "problem":
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        told = f"DALI cannot be loaded ({last}); `endcap dali info` shows what is installed"
-    raise ServerError(told)
+        text = f"DALI cannot be loaded ({last}); `endcap dali info` shows what is installed"
+    raise ServerError(text)
 
 
 def main() -> None:

@@ -68,7 +68,7 @@ def make_entry(name: str, make: Callable[[Path, Path], None], stages: Stages) ->
         name: Name of its folder.
         make: Fills the first folder, which becomes the entry; the second is for other files. Both
             are removed where it raises.
-        stages: Is told of the wait for another process.
+        stages: Is called when the wait for another process begins.
 
     Returns:
         The entry's folder.
@@ -168,10 +168,10 @@ def _writing(stages: Stages) -> Iterator[int]:
         ) from error
     _check_place(cache_folder())
 
-    def tell() -> None:
+    def show_waiting() -> None:
         stages("waiting for another endcap that installs", None)
 
-    with only_writer(cache_folder(), waiting=tell):
+    with only_writer(cache_folder(), waiting=show_waiting):
         place = os.open(cache_folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             yield place

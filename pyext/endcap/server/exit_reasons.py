@@ -95,7 +95,7 @@ def exit_reasons(code: int | None, lines: Iterable[str], *, served: bool) -> lis
         served: Whether it was ready, and requests may have ended it.
 
     Returns:
-        What the log tells; for a signal its known causes; and the limits that are lower than usual,
+        Those in the log; for a signal its known causes; and the limits that are lower than usual,
         where nothing else explains the failure.
     """
     lines = list(lines)
@@ -170,7 +170,7 @@ def explained(reason: str) -> str:
 
 
 def failure_reasons(lines: Iterable[str]) -> list[str]:
-    """Return the reasons for a failure that `lines` tell, the most telling kind only.
+    """Return the reasons for a failure that `lines` hold, of the best kind only.
 
     These are, best first: models that failed to load, that their stub refused, and configurations
     that could not be read; ensembles whose parts are missing; the server's closing error; and a

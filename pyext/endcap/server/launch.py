@@ -95,7 +95,7 @@ class TritonServer:
 
     @property
     def http_url(self) -> str:
-        """Where the server answers over HTTP, for a client on this machine."""
+        """The address for HTTP, for a client on this machine."""
         return f"http://{self._authority(self.ports.http)}"
 
     @property
@@ -216,7 +216,7 @@ class TritonServer:
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self.settings.ready_timeout_s
-        # The log tells our server's answer from that of another one on the same port.
+        # The log says that it is our server which responds, not another one on the same port.
         refused_at: float | None = None
         while not (self._listens() and is_ready(self.http_url)):
             self.check_alive()

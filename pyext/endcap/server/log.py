@@ -55,7 +55,7 @@ class LogPump:
         self._thread.start()
 
     def echo_from_now_on(self) -> None:
-        """End the silence of `echo`: what a start prints is told by `failure_reasons`."""
+        """Write to `echo` from now on; `failure_reasons` has what a start prints."""
         self._echo_on = True
 
     def lines(self) -> list[str]:

@@ -49,7 +49,7 @@ _GLIBC = (2, 35)
 PACKAGES_VARIABLE = "ENDCAP_SERVER_PACKAGES"
 
 _PACKAGES = "what Python models need"
-# With NumPy 2 the stubs of the packaged server answer empty tensors. The other is what the shipped
+# With NumPy 2 the stubs of the packaged server return empty tensors. The other is what the shipped
 # detector and classifier run on.
 _NEEDED = ("numpy<2", "onnxruntime>=1.17")
 _NEWEST_WITH_NUMPY_1 = (3, 12)
@@ -57,7 +57,7 @@ _NEWEST_WITH_NUMPY_1 = (3, 12)
 # A folder of wheels that is searched in place of every package index.
 WHEELHOUSE_VARIABLE = "ENDCAP_WHEELHOUSE"
 
-# Only the most verbose log tells that an index was not reached.
+# Only the most verbose log says that an index was not reached.
 _OPTIONS = ("-vv", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
 _NO_NETWORK = re.compile(
     r"NewConnectionError|NameResolutionError|ConnectTimeout|ConnectionError|ProxyError|"

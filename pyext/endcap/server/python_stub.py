@@ -1,4 +1,4 @@
-"""What a Python-backend model needs from the Python that runs endcap.
+"""Python-backend stub of the server, and what it needs from the Python that runs endcap.
 
 The wheel's server brings one `triton_python_backend_stub` per Python version. A stub embeds Python:
 it loads libpython3.X.so.1.0 and takes its packages from the first `python3` on PATH.
@@ -93,7 +93,7 @@ def check_stub_runs(stub: Path, environment: Mapping[str, str]) -> None:
 
 
 def check_numpy(model_names: list[str]) -> None:
-    """Raise ServerError for NumPy 2, with which these stubs answer empty tensors, silently."""
+    """Raise ServerError for NumPy 2, with which these stubs return empty tensors, silently."""
     try:
         version = importlib.metadata.version("numpy")
     except importlib.metadata.PackageNotFoundError:

@@ -81,7 +81,7 @@ class ServerRelease:
 
     Attributes:
         name: What to call it, such as "tritonserver 2.51.0, release 24.10".
-        release: None where the installation does not tell it.
+        release: None where the installation does not have it.
     """
 
     name: str

@@ -72,10 +72,10 @@ def _fitting(side: str, entry: Mapping[str, Any], contract: TensorContract) -> T
         fits = not (shape or reshaped) or dims_fit(free_dims(shape), form.dims)
         if fits and data_type in (_UNSET, f"TYPE_{form.data_type}"):
             return form
-    told = f"{shape}" if data_type == _UNSET else f"{data_type} {shape}"
+    declared = f"{shape}" if data_type == _UNSET else f"{data_type} {shape}"
     change = f", or change {contract.determined_by}" if contract.determined_by else ""
     raise InvalidArgumentError(
-        f"{side} '{contract.name}' is {told} in the config: give {_forms(contract)}{change}"
+        f"{side} '{contract.name}' is {declared} in the config: give {_forms(contract)}{change}"
     )
 
 
