@@ -22,7 +22,7 @@ OUTPUTS = ("num_detections", "detection_boxes", "detection_scores", "detection_c
 
 
 def request(image: bytes) -> list[Any]:
-    """The model's input: shape [1, 1] is a batch of one image, which is one element."""
+    """Return the model's input: shape [1, 1] is a batch of one image, which is one element."""
     encoded = triton.InferInput("encoded", [1, 1], "BYTES")
     encoded.set_data_from_numpy(np.array([[image]], np.object_))
     return [encoded]

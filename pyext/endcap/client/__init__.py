@@ -5,8 +5,8 @@ From `DetectionClient.detect(["a.jpg"])` to the bytes on the socket:
 1. `_sync/detection_client.py`, `DetectionClient.detect`: cuts the images into `Batch`es and runs
    `_run`, `_infer`, `_call_model` for each in at most `concurrency` threads. (`_sync` is generated
    from `_async`.)
-2. `batches.py`: `BatchRun` reads the file, `EnsembleRequest.call` makes a `Call` with the input
-   `encoded`.
+2. `batches.py`: `BatchRun` reads the file (`images.py`), `EnsembleRequest.call` makes a `Call` with
+   the input `encoded`.
 3. `_sync/connection.py`, `Connection.infer`: `_send` sends within the deadline, and again where
    `retry.py` allows it. With shared memory `SharedMemoryPool.infer` calls it.
 4. `grpc.py`: `infer_request` makes a ModelInferRequest of the call, `GrpcTransport.send` passes it
@@ -77,7 +77,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Give `Answer`, the old name of Response, for this release."""
+    """Return Response for its old name `Answer`, for this release."""
     if name == "Answer":
         warnings.warn(
             "endcap.client.Answer is now endcap.client.Response", DeprecationWarning, stacklevel=2

@@ -161,7 +161,7 @@ class Lease:
         When the block ends without a response of the server, as at a timeout, the server may still
         write: the region is then used for nothing else.
         """
-        self._exporter_or_raise()  # the region may be lent to somebody else by now
+        self._exporter_or_raise()  # the region may be lent again by now
         self._region.finish()
         self._pending += 1
         try:
