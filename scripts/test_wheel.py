@@ -61,11 +61,11 @@ SERVER_TESTS = (
 )
 # Tests with Python models, or of the server of the dependency group test-server.
 PYTHON_MODEL_TESTS = (
-    "python/core/test_doctor.py",
-    "python/core/test_server_launch.py",
-    "python/core/test_stub.py",
-    "python/core/test_web_http.py",
-    "python/core/test_web_run.py",
+    "python/tools/test_doctor.py",
+    "python/server/test_launch.py",
+    "python/environment/test_stub.py",
+    "python/tools/test_web_http.py",
+    "python/tools/test_web_run.py",
     "triton/test_shipped_repository.py",
     "triton/test_evaluate.py",
 )
