@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_world import Answer, World, doctor, subject
+from doctor_world import Response, World, doctor, subject
 
 import endcap
 from endcap.tools.doctor import Severity, gpu
@@ -37,7 +37,7 @@ def test_nvjpeg_and_dali_are_found_in_their_wheels(tmp_path: Path) -> None:
         before.expect("nvjpeg", "note", "libnvjpeg.so is neither", "`pip install 'endcap[cuda]'`")
     add_libraries(world, ["nvidia/cu13/lib/libnvjpeg.so.13", "nvidia/dali/__init__.py"])
     world.add_distribution("nvidia-dali-cuda130", "2.4.0")
-    after: Answer = world.doctor()
+    after: Response = world.doctor()
     assert after.findings["nvjpeg"]["found"] == str(world.site / "nvidia/cu13/lib/libnvjpeg.so.13")
     assert after.findings["dali"]["found"] == "nvidia-dali-cuda130 2.4.0"
     after.expect("dali", "warning", "cannot be imported (", "`pip install --upgrade")  # it is empty
@@ -143,12 +143,12 @@ def test_what_is_said_of_nvjpeg_where_there_is_a_gpu(
     uncovered = endcap.CudaDevice(0, "Old GPU", (6, 1), 20, 1 << 33, False)
     covered = endcap.CudaDevice(1, "Some GPU", (9, 0), 132, 1 << 36, True)
     cuda = dataclasses.replace(GPU_CODE, devices=(uncovered, covered))
-    asked: list[int] = []
+    devices: list[int] = []
     monkeypatch.setattr(endcap, "cuda_state", lambda: cuda)
-    monkeypatch.setattr(endcap, "nvjpeg_state", lambda device: asked.append(device) or state)
+    monkeypatch.setattr(endcap, "nvjpeg_state", lambda device: devices.append(device) or state)
     finding = gpu.check_nvjpeg(subject(Path()))
     assert (finding.severity.value, finding.found, finding.problem) == (severity, found, problem)
-    assert asked == [1]
+    assert devices == [1]
 
 
 def test_nvjpeg_of_cuda_13_comes_before_that_of_cuda_12(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_nvidia_smi_that_fails(tmp_path: Path) -> None:
     program.chmod(0o755)
     answer = doctor(environment={"PATH": f"{tmp_path}:/usr/bin:/bin"})
     answer.expect(
-        "gpus", "warning", "ended with exit code 9 and said: it could not talk", "`nvidia-smi`"
+        "gpus", "warning", "ended with exit code 9 and printed: it could not talk", "`nvidia-smi`"
     )
 
 
@@ -176,8 +176,8 @@ def test_versions_are_read_from_what_drivers_print() -> None:
     )
     assert gpu.release_of_driver(proc) == "580.65.06"
     assert gpu.release_of_driver("") is None
-    assert gpu.written_cuda(13000) == "13.0"
-    assert gpu.written_cuda(12040) == "12.4"
+    assert gpu.format_cuda_version(13000) == "13.0"
+    assert gpu.format_cuda_version(12040) == "12.4"
     listing = (
         "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n  MIG 1g.10gb Device 0: (UUID: MIG-2)\n"
         "GPU 1: Tesla T4\n"

@@ -100,7 +100,7 @@ def test_a_program_that_is_no_tritonserver(tmp_path: Path) -> None:
     answer.expect("server", "error", f"{no_program} is not tritonserver: Exec format error")
 
 
-def test_a_program_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_does_not_respond(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "tritonserver"
     program.write_text("#!/bin/sh\nsleep 50 & echo $! >$0.pid; wait; echo --model-repository\n")
     program.chmod(0o755)
@@ -201,7 +201,7 @@ def test_an_installation_that_does_not_tell_its_release(tmp_path: Path) -> None:
     answer.expect(
         "server_advisories",
         "note",
-        "whether tritonserver of unknown release has known vulnerabilities cannot be told",
+        "it is not known whether tritonserver of unknown release has vulnerabilities",
         f"write its version, such as 2.71.0, to {server}/TRITON_VERSION",
     )
 

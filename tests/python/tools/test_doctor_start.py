@@ -12,7 +12,7 @@ from echo_model import ECHO, TENSORS, write_echo_model, write_model
 from endcap.cli.files import find_repository
 
 
-def test_start_answers_a_sample(tmp_path: Path) -> None:
+def test_start_sends_a_sample(tmp_path: Path) -> None:
     answer = doctor("--start", "--repository", find_repository())
     found = answer.findings["start"]["found"]
     assert answer.findings["start"]["severity"] == "ok", answer.findings["start"]
@@ -28,7 +28,7 @@ def test_start_in_an_environment_with_spaces_in_its_path(tmp_path: Path) -> None
     assert answer.errors == set()
 
 
-def test_start_says_why_a_server_does_not_start(tmp_path: Path) -> None:
+def test_start_reports_why_a_server_does_not_start(tmp_path: Path) -> None:
     code = ECHO + "\n    def initialize(self, args):\n        raise OSError('no such camera')\n"
     repository = write_model(tmp_path / "my models", "echo", 'backend: "python"' + TENSORS, code)
     answer = doctor("--start", "--repository", repository)
@@ -38,15 +38,15 @@ def test_start_says_why_a_server_does_not_start(tmp_path: Path) -> None:
     assert answer.errors == {"start"}
 
 
-def test_start_asks_only_an_ensemble_that_it_knows(tmp_path: Path) -> None:
+def test_start_sends_nothing_to_an_unknown_ensemble(tmp_path: Path) -> None:
     answer = doctor("--start", "--repository", write_echo_model(tmp_path))
     assert answer.findings["start"]["found"].endswith(
-        "not asked: no model 'detect', and no only ensemble"
+        "no request sent: no model 'detect', and no only ensemble"
     )
     assert answer.findings["start"]["severity"] == "ok"
 
 
-def test_start_asks_the_only_ensemble_whatever_its_name(tmp_path: Path) -> None:
+def test_start_takes_the_only_ensemble_of_any_name(tmp_path: Path) -> None:
     repository = tmp_path / "models"
     for model in ("preprocess", "detector", "postprocess"):
         copy_model(model, repository)
@@ -55,7 +55,7 @@ def test_start_asks_the_only_ensemble_whatever_its_name(tmp_path: Path) -> None:
     assert "detections in shapes_" in answer.findings["start"]["found"]
 
 
-def test_start_tells_an_ensemble_whose_steps_do_not_fit(tmp_path: Path) -> None:
+def test_start_reports_an_ensemble_whose_steps_do_not_fit(tmp_path: Path) -> None:
     repository = tmp_path / "models"
     shutil.copytree(find_repository(), repository)
     config = repository / "postprocess" / "config.pbtxt"

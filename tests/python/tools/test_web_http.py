@@ -43,7 +43,7 @@ def url(client: DetectionClient) -> Iterator[str]:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def test_detect_answers_what_the_client_finds(url: str, client: DetectionClient) -> None:
+def test_detect_returns_the_result_of_the_client(url: str, client: DetectionClient) -> None:
     answer = detect(url, TURNED.read_bytes())
     expected = result_of(client, TURNED)
     row = answer.json
@@ -149,7 +149,7 @@ def test_nothing_else_is_served(url: str, path: str) -> None:
     assert "the page is at /" in answer.json["error"]
 
 
-def test_a_wrong_method_is_told_the_right_one(url: str) -> None:
+def test_a_wrong_method_gets_the_right_one(url: str) -> None:
     answer = ask(url, "PUT", "/detect")
     assert answer.status == 405
     assert answer.headers["Allow"] == "POST"
@@ -289,7 +289,7 @@ def test_a_second_host_or_origin_counts_as_well(url: str, name: str) -> None:
         assert connection.getresponse().status in (400, 403)
 
 
-def test_every_answer_has_the_security_headers(url: str) -> None:
+def test_every_response_has_the_security_headers(url: str) -> None:
     answers = [
         ask(url, "GET", "/"),
         ask(url, "GET", "/app.js"),

@@ -141,7 +141,7 @@ def check_advisories(subject: Subject) -> Finding:
     server = read_release(subject.installation)
     if server.release is None:
         file = subject.installation.executable.parent.parent / "TRITON_VERSION"
-        message = f"whether {server} has known vulnerabilities is unknown"
+        message = f"it is not known whether {server} has vulnerabilities"
         return ADVISORIES.problem("unknown", "unknown", message, file=file)
     advisories = find_advisories(server.release)
     if not advisories:
@@ -241,7 +241,7 @@ def _ensemble(models: Sequence[ModelFolder]) -> str | None:
 def _send_sample(
     server: TritonServer, ensemble: str, repository: Path, sample: Path, ready: str
 ) -> Finding:
-    def no_answer(message: str) -> Finding:
+    def no_result(message: str) -> Finding:
         return START.problem(
             "no_answer", ready, message, repository=repository, sample=sample, model=ensemble
         )
@@ -250,9 +250,9 @@ def _send_sample(
         with DetectionClient(server.grpc_url, model=ensemble, concurrency=1) as client:
             (result,) = client.detect([sample])
     except EndcapError as error:
-        return no_answer(str(error))
+        return no_result(str(error))
     if not result.ok:
-        return no_answer(f"{sample.name} was rejected with {result.status}: {result.error}")
+        return no_result(f"{sample.name} failed with {result.status}: {result.error}")
     kind = "classes" if result.task is Task.classification else "detections"
     detected = f"{len(result.predictions)} {kind} in {sample.name}"
     return START.ok(f"{ready}; {detected}, in {result.latency_ms:.0f} ms")
