@@ -70,7 +70,7 @@ def run(name: str, *arguments: str, text: str | None = None) -> list[str]:
 
 
 def read(library: Path, architecture: str) -> dict[str, Kernel]:
-    """endcap's own kernels by name, in the order of the library; CUB's are left out."""
+    """Return endcap's own kernels by name, in the order of the library; CUB's are left out."""
     options = ("--gpu-architecture", architecture, str(library))
     kernels: dict[str, Kernel] = {}
     name = ""

@@ -34,7 +34,8 @@ def assign_aligned(
     """Give each object the cells that agree best with it (TOOD, Feng et al., 2021).
 
     Args:
-        predicted: float32 [N, A, 4] xyxy; scores: float32 [N, A, C] in 0..1.
+        predicted: float32 [N, A, 4] xyxy.
+        scores: float32 [N, A, C] in 0..1.
         cells: float32 [A, 3].
         targets: the batch's objects.
 

@@ -53,7 +53,7 @@ def _palette(rng: np.random.Generator, values: Plane, *, stops: int = 4) -> Plan
 
 
 def _muted_colour(rng: np.random.Generator, *, spread: float) -> npt.NDArray[np.float64]:
-    """A colour near gray, as most of a photograph is; now and then a vivid one."""
+    """Return a colour near gray, as most of a photograph is; now and then a vivid one."""
     vivid = rng.uniform(0.2, 0.9) if rng.random() < 0.2 else rng.uniform(0.05, 0.3)
     tint = rng.uniform(-1.0, 1.0, 3)
     gray = rng.uniform(0.05, 0.95) + spread * rng.normal()
@@ -99,7 +99,7 @@ def _bricks(rng: np.random.Generator, rows: int, columns: int) -> Plane:
 
 
 def _landscape(rng: np.random.Generator, rows: int, columns: int) -> Plane:
-    """A graded sky behind a few ridges."""
+    """Paint a graded sky behind a few ridges."""
     height = np.linspace(0.0, 1.0, rows, dtype=np.float32)[:, None] * np.ones((1, columns), "f4")
     picture = _palette(rng, height, stops=3)
     at = np.arange(rows, dtype=np.float32)[:, None]

@@ -17,7 +17,7 @@ CLASS_GAIN = 0.5
 def detection_loss(
     boxes: Tensor, logits: Tensor, cells: Tensor, targets: Targets, *, aligned: bool
 ) -> Tensor:
-    """The loss of a batch.
+    """Return the loss of a batch.
 
     Args:
         boxes: float32 [N, 4, A] cxcywh in input pixels.

@@ -1,7 +1,7 @@
 """Writes the sample classifier: names the colour of what a crop shows. Nothing in it is learnt.
 
     python -m training.make_classifier --output model_repository/classifier/1/model.onnx \
-        --labels model_repository/classify_postprocess/labels.txt
+    --labels model_repository/classify_postprocess/labels.txt
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LEAST_SHARE = 1e-4
 
 
 def make_classifier() -> onnx.ModelProto:
-    """The network: every cell of the crop votes for the colour names near its own colour.
+    """Return the network: every cell of the crop votes for the colour names near its own colour.
 
     Input `images` float32 [N, 3, 224, 224], RGB with ImageNet's mean and deviation. Outputs, both
     float32 [N, len(COLOUR_NAMES)], logarithms of shares of votes: `logits` counts the middle of the
@@ -128,7 +128,7 @@ def _oklab(rgb: str) -> npt.NDArray[np.float64]:
 
 
 def _kernel(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """A matrix as the weights of a convolution of one pixel."""
+    """Return a matrix as the weights of a convolution of one pixel."""
     return matrix[:, :, None, None]
 
 

@@ -55,7 +55,7 @@ def _parse_options() -> argparse.Namespace:
 
 
 def _at_least_one(text: str) -> int:
-    """A whole number of at least 1; argparse turns the ValueError into its message."""
+    """Return a whole number of at least 1; argparse turns the ValueError into its message."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not possible; allowed: 1 or more")

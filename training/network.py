@@ -99,7 +99,7 @@ class DetectorWithHead(nn.Module):
         self.detector = detector
 
     def forward(self, images: Tensor) -> Tensor:
-        """The head of float32 [N, 3, H, W] images."""
+        """Return the head of float32 [N, 3, H, W] images."""
         boxes, logits = self.detector(images)
         return torch.cat([boxes, logits.sigmoid()], 1)
 

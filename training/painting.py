@@ -134,7 +134,7 @@ def _finish(
     window: tuple[slice, slice],
     radius: float,
 ) -> Plane:
-    """The shape's surface: plain, graded, textured, and perhaps with a border."""
+    """Paint the shape's surface: plain, graded, textured, and perhaps with a border."""
     rows, columns = mask.shape
     shade = np.zeros((rows, columns), np.float32)
     if rng.random() < 0.6:

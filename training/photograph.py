@@ -82,6 +82,6 @@ def _encode(pixels: npt.NDArray[np.uint8], kind: JpegKind) -> bytes:
 
 
 def decode(jpeg: bytes) -> npt.NDArray[np.uint8]:
-    """The pixels of a JPEG file, uint8 [H, W, 3] RGB."""
+    """Return the pixels of a JPEG file, uint8 [H, W, 3] RGB."""
     pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
     return np.ascontiguousarray(pixels[..., ::-1]).astype(np.uint8, copy=False)

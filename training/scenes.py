@@ -32,8 +32,14 @@ LONG_SIDE = (200, 4000)
 
 @dataclass(frozen=True)
 class Scene:
-    """A JPEG file, its image uint8 [H, W, 3] RGB, boxes float32 [N, 4] xyxy in pixels of the
-    image, and class_ids int64 [N]."""
+    """A picture with the boxes of its objects.
+
+    Attributes:
+        jpeg: The JPEG file.
+        image: uint8 [H, W, 3] RGB.
+        boxes: float32 [N, 4], x1, y1, x2, y2 in pixels of the image.
+        class_ids: int64 [N].
+    """
 
     jpeg: bytes
     image: npt.NDArray[np.uint8]
@@ -113,7 +119,7 @@ def _place_objects(
 def _visible_box(
     polygon: npt.NDArray[np.float64], width: int, height: int
 ) -> npt.NDArray[np.float64] | None:
-    """The polygon's box cut to the picture, or None where too little of it is left."""
+    """Return the polygon's box cut to the picture, or None where too little of it is left."""
     whole = np.concatenate([polygon.min(axis=0), polygon.max(axis=0)])
     box = np.clip(whole, 0.0, [width, height, width, height])
     return box if _area(box) >= MIN_INSIDE * _area(whole) else None
@@ -135,7 +141,7 @@ def draw_boxes(
     *,
     colour: tuple[int, int, int] = (255, 255, 0),
 ) -> npt.NDArray[np.uint8]:
-    """A copy of an RGB image with xyxy boxes and their labels."""
+    """Return a copy of an RGB image with xyxy boxes and their labels."""
     drawn = np.ascontiguousarray(image).copy()
     line = max(1, max(drawn.shape) // 500)
     for box, label in zip(boxes, labels, strict=True):

@@ -67,7 +67,7 @@ def _cross(half_width: float) -> Points:
 
 
 def _deformation(rng: np.random.Generator) -> Points:
-    """A rotation by any angle after a mild stretch and shear."""
+    """Return a rotation by any angle after a mild stretch and shear."""
     angle = rng.uniform(0.0, 2.0 * np.pi)
     rotate = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     stretch = np.diag([rng.uniform(0.87, 1.0), 1.0])

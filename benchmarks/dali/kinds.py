@@ -47,7 +47,7 @@ def resize_not_larger(pixels: Pixels, **options: Any) -> Pixels:
 
 
 def endcap_resize(pixels: Pixels, *, quantize: bool = True, **fields: Any) -> Pixels:
-    """endcap's resize alone: uint8 [h, w, 3], or float32 with quantize=False."""
+    """Resize alone by endcap: uint8 [h, w, 3], or float32 with quantize=False."""
     result = endcap.preprocess(
         pixels,
         size=SIZE,

@@ -34,7 +34,7 @@ TASKS: Mapping[str, HeadTask] = {
 
 
 def ours(head: Floats, task: HeadTask) -> tuple[Case, Kept]:
-    """endcap on one thread: what is timed, and what it kept.
+    """Return endcap on one thread: the timed call, and what it kept.
 
     Each call gets a fresh copy, as everybody's does, which a network would have just written.
     """
@@ -56,7 +56,7 @@ def ours(head: Floats, task: HeadTask) -> tuple[Case, Kept]:
 
 
 def ultralytics(head: Floats, task: HeadTask) -> tuple[Case, Kept]:
-    """ultralytics on one thread, with torchvision's suppression, which it prefers.
+    """Return ultralytics on one thread, with torchvision's suppression, which it prefers.
 
     Each call gets a fresh tensor, since the function may write into its input.
     """

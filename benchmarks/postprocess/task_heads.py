@@ -212,7 +212,7 @@ def _rotated() -> TaskHead:
 
 
 def _ultralytics() -> tuple[Any, Callable[..., Any]]:
-    """torch on one thread, and the suppression of one image: its rows and their anchors."""
+    """Return torch on one thread, and the suppression of one image: its rows and their anchors."""
     # Its settings file goes to the build folder, not into the home directory.
     os.environ.setdefault("YOLO_CONFIG_DIR", str(BUILD))
     import torch

@@ -113,7 +113,7 @@ def test_enqueue_makes_no_run_lengths() -> None:
     )
     assert enqueued.to_numpy().mask_size.tolist() == [[1000, 1200], [1700, 2560], [150, 160]]
     with pytest.raises(endcap.InvalidArgumentError, match="enqueue made no masks"):
-        enqueued[0].masks
+        enqueued[0].masks  # noqa: B018
     core = _core.Postprocessor([("head", "yolov8_seg")], 0, 0)
     tensors = [np.zeros((1, *shape), np.float32) for shape in ((116, 1), (32, 160, 160))]
     with pytest.raises(endcap.UnsupportedError, match="wait for it with Run"):
