@@ -146,7 +146,7 @@ def figures(concurrency: int, requests: Sequence[Span], before: Clocks, after: C
 def answered_within(requests: Sequence[Span], start: float, stop: float) -> float:
     """How many requests a window of time has answered, each by the share of it that lies inside.
 
-    Whole ones would not do: a batcher answers many at the same moment, and a window that holds one
+    Whole ones would not do: a batcher completes many at the same moment; a window that holds one
     such moment more or less would seem to be faster or slower.
     """
     shares = ((min(end, stop) - max(begin, start)) / (end - begin) for begin, end in requests)

@@ -51,7 +51,7 @@ class Window:
 
 
 def with_threads(opened: AbstractContextManager[Ask], window: Window) -> Point:
-    """Threads ask. Raises what asking raised, and LoadError."""
+    """Send requests from threads. Raises what a request raised, and LoadError."""
     stop = threading.Event()
 
     def work(ask: Ask) -> None:
@@ -82,7 +82,7 @@ def with_threads(opened: AbstractContextManager[Ask], window: Window) -> Point:
 
 
 async def with_tasks(opened: AbstractAsyncContextManager[AskLater], window: Window) -> Point:
-    """Tasks ask. Raises as with_threads."""
+    """Send requests from tasks. Raises as with_threads."""
     stop = asyncio.Event()
 
     async def work(ask: AskLater) -> None:

@@ -1,4 +1,4 @@
-// A Triton backend that stands for a network and costs nothing: it answers the head that the sample
+// A Triton backend that stands for a network and costs nothing: it returns the head that the sample
 // detector gave for one image. So what is left of a request's time is that of its way.
 //
 //   images  float32 [N,3,640,640], the tensor of that image; another one is an error
@@ -100,7 +100,7 @@ int64_t CheckedBatch(const Recorded& recorded, TRITONBACKEND_Request* request) {
   return shape[0];
 }
 
-void Answer(const Recorded& recorded, TRITONBACKEND_Request* request,
+void Respond(const Recorded& recorded, TRITONBACKEND_Request* request,
             TRITONBACKEND_Response* response) {
   const int64_t batch = CheckedBatch(recorded, request);
   const int64_t shape[] = {batch, kHeadShape[0], kHeadShape[1]};
@@ -121,7 +121,7 @@ void Serve(const Recorded& recorded, TRITONBACKEND_Request* request) {
   TRITONBACKEND_Response* response = nullptr;
   TRITONSERVER_Error* error = TRITONBACKEND_ResponseNew(&response, request);
   if (error == nullptr) {
-    error = Guard([&] { Answer(recorded, request, response); });
+    error = Guard([&] { Respond(recorded, request, response); });
     TRITONSERVER_Error* sent =
         TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
     if (sent != nullptr) TRITONSERVER_ErrorDelete(sent);

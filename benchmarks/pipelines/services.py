@@ -79,7 +79,7 @@ def _wait_until_ready(process: ServerProcess, log: LogPump, port: int) -> None:
         with suppress(OSError), _OPENER.open(f"http://127.0.0.1:{port}/openapi.json", timeout=5):
             return
         time.sleep(0.05)
-    raise ServiceError(f"the FastAPI service did not answer within {_READY_WITHIN_S:g} s")
+    raise ServiceError(f"the FastAPI service did not respond within {_READY_WITHIN_S:g} s")
 
 
 def _free_port() -> int:

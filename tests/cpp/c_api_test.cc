@@ -85,7 +85,7 @@ TEST(CApi, EveryThreadHasItsOwnErrors) {
       together.arrive_and_wait();
       endcap_preprocessor_tensor(handle.get(), -number, 7, &spec);
       EXPECT_TRUE(ByC(handle.get(), images, sizes) == expected);
-      together.arrive_and_wait();  // the other thread's calls lie between ours and the questions
+      together.arrive_and_wait();  // the other thread's calls lie between ours and the checks
       EXPECT_EQ(endcap_last_error(),
                 "size is " + std::to_string(-number) + ",7: give each from 1 to 16384");
       EXPECT_EQ(endcap_item_error(1), expected.messages[1]);

@@ -87,7 +87,7 @@ def check_geometry(found: npt.NDArray[Any], wanted: npt.NDArray[Any], *, turned:
 def test_what_endcap_does_is_equal(
     function: str, parameters: dict[str, Any], files: list[bytes]
 ) -> None:
-    """DALI's decoder turns pictures upright, also where a preset would not, or never."""
+    """DALI's decoder applies EXIF orientation, also where a preset would not, or never."""
     exif = {"exif": exif_of_dali()} if function == B else {}
     wanted = endcap.preprocess(files, **parameters, **exif)
     images, geometry, status = run(function, files, **parameters)

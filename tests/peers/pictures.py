@@ -32,7 +32,7 @@ CROPS = {
 ORIENTATIONS = {f"exif_{orientation}": orientation for orientation in range(1, 9)}
 COLOR = [*PHOTOGRAPHS, *CROPS, *ORIENTATIONS, "gray"]
 # All but the unturned copies, for what is given pixels.
-UPRIGHT = [*PHOTOGRAPHS, *CROPS]
+WITHOUT_EXIF = [*PHOTOGRAPHS, *CROPS]
 
 
 def package_folder(package: str) -> Path:

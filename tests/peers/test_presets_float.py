@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from pictures import COLOR, UPRIGHT, picture, pixels
+from pictures import COLOR, WITHOUT_EXIF, picture, pixels
 from preset_steps import assert_same_pixels, preset_tensor
 from tolerances import FLOAT_RESIZE_STEPS
 
@@ -29,7 +29,7 @@ def test_inception_is_a_float_resize(name: str) -> None:
 
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-@pytest.mark.parametrize("name", UPRIGHT)
+@pytest.mark.parametrize("name", WITHOUT_EXIF)
 def test_unquantized_is_pytorch(name: str, interpolation: str, antialias: bool) -> None:
     actual = endcap.preprocess(
         pixels(name),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-from pictures import UPRIGHT, pixels
+from pictures import WITHOUT_EXIF, pixels
 from PIL import Image
 from tolerances import OPENCV_RESIZE_EXACT_SHARE, OPENCV_RESIZE_STEPS
 
@@ -35,7 +35,7 @@ def resized(name: str, target: tuple[int, int], interpolation: str, **fields: bo
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("interpolation", OPENCV)
-@pytest.mark.parametrize("name", UPRIGHT)
+@pytest.mark.parametrize("name", WITHOUT_EXIF)
 def test_opencv(name: str, interpolation: str, target: tuple[int, int]) -> None:
     expected = cv2.resize(pixels(name), target[::-1], interpolation=OPENCV[interpolation])
     steps = np.abs(resized(name, target, interpolation).astype(int) - expected)
@@ -45,7 +45,7 @@ def test_opencv(name: str, interpolation: str, target: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("interpolation", PILLOW)
-@pytest.mark.parametrize("name", UPRIGHT)
+@pytest.mark.parametrize("name", WITHOUT_EXIF)
 def test_pillow(name: str, interpolation: str, target: tuple[int, int]) -> None:
     # Columns first in any version: from 13 on, one call may take the rows first.
     method = PILLOW[interpolation]
@@ -61,7 +61,7 @@ def off_edges(source: int, target: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
-@pytest.mark.parametrize("name", UPRIGHT)
+@pytest.mark.parametrize("name", WITHOUT_EXIF)
 def test_nearest_of_pillow(name: str, target: tuple[int, int]) -> None:
     picture = pixels(name)
     rows, columns = off_edges(picture.shape[0], target[0]), off_edges(picture.shape[1], target[1])

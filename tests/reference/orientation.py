@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-def upright(stored: npt.NDArray[np.uint8], orientation: int) -> npt.NDArray[np.uint8]:
+def oriented(stored: npt.NDArray[np.uint8], orientation: int) -> npt.NDArray[np.uint8]:
     """Turns a stored picture [H, W, ...] the way a viewer shows it."""
     transposed = np.swapaxes(stored, 0, 1)
     views = {

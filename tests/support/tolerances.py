@@ -58,7 +58,7 @@ ANCHOR_BOX_RTOL = 5e-7
 # float32 at coordinates up to some thousand pixels (ulp 2.4e-4).
 ROUND_TRIP_PIXELS = 2e-3
 
-# A direction, in radians, that came to float32 as an angle up to 7 (ulp 4.8e-7) and went back.
+# A direction, in radians, as a float32 angle up to 7 (ulp 4.8e-7) and went back.
 TURNED_ANGLE = 2e-6
 
 # Decoding fast against exact, mean absolute difference in 8-bit steps: DCT scaling is another

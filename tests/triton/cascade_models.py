@@ -11,7 +11,7 @@ from pathlib import Path
 import jpegs
 from model_folders import tensor, write_model
 
-# Those that answer alike, by their names in the shipped repository.
+# Those with equal responses, by their names in the shipped repository.
 CASCADES = ["cascade_bls", "cascade"]
 STREAM = "cascade_bls_decoupled"
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"

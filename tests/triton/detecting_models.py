@@ -133,7 +133,7 @@ class TritonPythonModel:
 
 
 def file_of(size: int) -> bytes:
-    """An image of so many bytes, which the models answer with two rows."""
+    """An image of so many bytes, for which the models return two rows."""
     return b"\xff" * size
 
 

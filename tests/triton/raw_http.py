@@ -51,12 +51,12 @@ def post(
         the server.
     Returns the HTTP status, the body, and how many bytes of it are JSON.
     """
-    question = {
+    request_json = {
         "id": request_id,
         "inputs": [tensor.description() for tensor in tensors],
         "parameters": {"binary_data_output": True},
     }
-    header = os.fsencode(json.dumps(question, ensure_ascii=False))
+    header = os.fsencode(json.dumps(request_json, ensure_ascii=False))
     body = header + b"".join(tensor.data for tensor in tensors)
     connection = http.client.HTTPConnection(authority, timeout=30)
     try:

@@ -133,7 +133,7 @@ def write_repository(repository: Path) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """A request, and what must answer it: arrays, or an error that holds one of some texts."""
+    """A request, and the expected response: arrays, or an error that holds one of some texts."""
 
     kind: str
     model: str

@@ -158,7 +158,7 @@ def test_missing_classifier_fails_only_requests_that_need_it(client):
 
 
 def test_detector_with_response_cache(client, server):
-    """It answers from within the call then, on the thread that calls."""
+    """It responds from within the call then, on the thread that calls."""
 
     def hits() -> int:
         stats = server.statistics("found_cached")["inference_stats"]

@@ -1,4 +1,4 @@
-"""Streams against a real server: models that answer once, often and never, and streams that end."""
+"""Streams against a real server: models with one, many and no responses, and streams that end."""
 
 from __future__ import annotations
 

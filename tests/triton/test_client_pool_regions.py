@@ -1,4 +1,4 @@
-"""What becomes of a pool's regions: lent, held by views, given up, given back."""
+"""A pool's regions: lent, held by views, abandoned, returned."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_another_threshold_of_the_server_shows(shipped: TritonServer) -> None:
 @pytest.mark.parametrize(
     "recipe",
     [{"preset": "vgg", "fit": "letterbox"}, {"fit": "stretch"}, {"exif": "ignore"}],
-    ids=["colours", "stretched", "not upright"],
+    ids=["colours", "stretched", "no EXIF"],
 )
 def test_another_recipe_of_the_server_shows(shipped: TritonServer, recipe: dict[str, str]) -> None:
     parameters = {"size": "640,640", **recipe}

@@ -171,7 +171,7 @@ def test_what_init_writes_gives_the_tensors_of_its_parameters(
         model
     }
     taken = read_config(ensemble / "configs" / "dali.pbtxt").ensemble_scheduling.step[0].output_map
-    assert {*taken} == {*made}, "the backend answers for all outputs or none"
+    assert {*taken} == {*made}, "the backend returns all outputs or none"
 
 
 def test_the_warm_up_of_nvidias_backend_is_the_plain_file(tmp_path: Path) -> None:

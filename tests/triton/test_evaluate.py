@@ -38,7 +38,7 @@ class Data:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    """The samples as they are, and four of them upright at other sizes."""
+    """The samples as they are, and four of them without EXIF at other sizes."""
     folder = tmp_path_factory.mktemp("images")
     files = [(path, 1.0) for path in SAMPLES] + [
         (path, factor) for path, factor in zip(SAMPLES, (0.5, 0.7, 1.3, 1.6), strict=False)

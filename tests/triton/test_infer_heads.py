@@ -1,4 +1,4 @@
-"""endcap infer of heads that answer keypoints, angles and masks: files in, figures out."""
+"""endcap infer of heads with keypoints, angles and masks: files in, figures out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SEG = {"head": "yolov8_seg", "mask_coefficients": 8, "prototype_size": "80,104"}
 
 @dataclass(frozen=True)
 class Case:
-    """A head's parameters, its tensors, and what the ensemble answers beside detections."""
+    """A head's parameters, its tensors, and what the ensemble returns beside detections."""
 
     parameters: dict[str, object]
     heads: dict[str, npt.NDArray[np.float32]]

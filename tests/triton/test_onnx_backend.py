@@ -528,7 +528,7 @@ class TestCancellation:
             call.cancel()
         infer(client, self.MODEL, {"x": np.zeros((1, 640, 640), np.float32)})
         gone = failed(server, self.MODEL, "cancelled") - cancelled
-        # Those that came to their end before the cancellation did.
+        # Those that ended before the cancellation.
         done = server.metric("endcap_onnx_images_total", model=self.MODEL) - images
         assert gone + done == len(calls) + 1
         assert gone >= len(calls) - 2

@@ -193,7 +193,7 @@ def test_a_stream_goes_on_after_a_bad_picture(cascade_server, expected):
 def test_a_stream_of_asyncio_with_a_sequence_of_a_text(cascade_server, expected):
     protocol = protocols_of(cascade_server)["grpc"]
 
-    async def questions() -> AsyncIterator[dict[str, Any]]:
+    async def requests() -> AsyncIterator[dict[str, Any]]:
         for index, file in enumerate(PICTURES):
             yield {
                 "model_name": "detect",
@@ -206,7 +206,7 @@ def test_a_stream_of_asyncio_with_a_sequence_of_a_text(cascade_server, expected)
 
     async def ask() -> list[tuple[Any, Any]]:
         async with grpc_aio.InferenceServerClient(protocol.url) as client:
-            responses = client.stream_infer(questions())
+            responses = client.stream_infer(requests())
             return [response async for response in responses]
 
     responses = asyncio.run(ask())

@@ -157,7 +157,7 @@ def test_custom_parameters_of_a_request_pass_by(protocol: Protocol) -> None:
 def test_binary_tensors_by_urllib_alone(cascade_server: RunningServer) -> None:
     (file, *_) = PICTURES
     data = struct.pack("<I", len(file)) + file
-    question = {
+    body = {
         "inputs": [
             {
                 "name": "encoded",
@@ -168,7 +168,7 @@ def test_binary_tensors_by_urllib_alone(cascade_server: RunningServer) -> None:
         ],
         "outputs": [{"name": name, "parameters": {"binary_data": True}} for name in NAMES],
     }
-    header = json.dumps(question).encode()
+    header = json.dumps(body).encode()
     request = urllib.request.Request(
         f"http://{cascade_server.http}/v2/models/detect/infer",
         data=header + data,
@@ -193,7 +193,7 @@ def test_binary_tensors_by_urllib_alone(cascade_server: RunningServer) -> None:
 
 
 def test_responses_as_json_by_urllib_alone(compiled_server: RunningServer) -> None:
-    question = {
+    body = {
         "inputs": [
             {"name": "logits", "datatype": "FP32", "shape": [1, 5], "data": LOGITS[0].tolist()}
         ],
@@ -201,7 +201,7 @@ def test_responses_as_json_by_urllib_alone(compiled_server: RunningServer) -> No
     }
     request = urllib.request.Request(
         f"http://{compiled_server.http}/v2/models/classes/infer",
-        data=json.dumps(question).encode(),
+        data=json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

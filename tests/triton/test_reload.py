@@ -83,7 +83,7 @@ def test_requests_under_way_are_answered_while_the_model_changes(client, server,
             if changed is None:
                 client.unload_model(MODEL)
             client.load_model(MODEL, config=changed or config(1))
-        # One that came to no model is refused; those that the model had are answered.
+        # One that reached no model is refused; those that the model had get a response.
         good = [each for each in responses.result() if isinstance(each, dict)]
     assert len(good) >= 3
     assert all(each["images"].tobytes() == expected for each in good)

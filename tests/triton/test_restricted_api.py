@@ -78,7 +78,7 @@ def status(
 
 
 def as_a_web_page() -> dict[str, str]:
-    """What a browser sends of a page of another site, without asking the server before."""
+    """What a browser sends of a page of another site, without a preflight request."""
     return {"Content_Type": "text/plain", "Origin": "http://evil.example", "Host": "evil.example"}
 
 

@@ -239,7 +239,7 @@ class ImagePredictions:
 
 @dataclass(frozen=True)
 class Failure:
-    """An image that `by` ("server" or "reference") could not answer."""
+    """An image for which `by` ("server" or "reference") has no result."""
 
     image: str
     by: str

@@ -14,7 +14,7 @@ from jpegs import Pixels
 from PIL import Image
 
 import endcap
-from reference.orientation import upright
+from reference.orientation import oriented
 
 
 def opencv_rgb(data: bytes, flags: int = cv2.IMREAD_COLOR) -> Pixels:
@@ -109,7 +109,7 @@ def test_exif_orientation(orientation: int, progressive: bool, byte_order: str) 
     stored = endcap.decode(data, exif="ignore")
     np.testing.assert_array_equal(stored, endcap.decode(plain))
     turned = endcap.decode(data)
-    np.testing.assert_array_equal(turned, upright(stored, orientation))
+    np.testing.assert_array_equal(turned, oriented(stored, orientation))
     np.testing.assert_array_equal(turned, opencv_rgb(data))
 
 
@@ -119,7 +119,7 @@ def test_exif_orientation_of_gray_and_cmyk(orientation: int) -> None:
         plain = jpegs.encode(jpegs.photo(10, 25, channels=channels))
         data = jpegs.with_exif(plain, jpegs.exif_segment(orientation))
         np.testing.assert_array_equal(
-            endcap.decode(data), upright(endcap.decode(plain), orientation)
+            endcap.decode(data), oriented(endcap.decode(plain), orientation)
         )
 
 

@@ -15,7 +15,7 @@ from jpegs import Pixels
 from PIL import Image
 
 import endcap
-from reference.orientation import upright
+from reference.orientation import oriented
 from reference.placement import Placement, center_crop, letterbox, on_canvas, stretch
 from reference.resize import resize_linear, resize_nearest
 
@@ -235,7 +235,7 @@ def test_unquantized_bilinear(source: tuple[int, int], antialias: bool) -> None:
 def test_orientation_is_applied_before_placing(fit: str, orientation: int) -> None:
     data = jpegs.encode(jpegs.photo(40, 64), orientation=orientation)
     options = {"size": (24, 32), "fit": fit, "resize_shorter": 40, "dtype": "uint8"}
-    turned = upright(endcap.decode(data, exif="ignore"), orientation)
+    turned = oriented(endcap.decode(data, exif="ignore"), orientation)
     applied = endcap.preprocess(data, **options)
     expected = endcap.preprocess(turned, **options)
     np.testing.assert_array_equal(applied.images, expected.images)

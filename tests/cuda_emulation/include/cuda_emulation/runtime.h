@@ -159,7 +159,7 @@ __attribute__((visibility("default"))) void EndcapEmulateCapture(cudaStream_t st
 __attribute__((visibility("default"))) void EndcapEmulateBlockingStream(cudaStream_t stream);
 // Ends the validity of the stream's capture: it goes on until EndcapEmulateCapture ends it.
 __attribute__((visibility("default"))) void EndcapEmulateInvalidCapture(cudaStream_t stream);
-// Whether a call was refused because of a capture since the last question; CUDA would have
+// Whether a call was refused because of a capture since the last call of this; CUDA would have
 // invalidated the capture.
 __attribute__((visibility("default"))) bool EndcapEmulatedCaptureWasHarmed();
 // Every later call that uses a device returns this error, as after an illegal access; 0 ends it.
