@@ -12,7 +12,7 @@ from aiohttp import web
 
 from endcap.client import ImageResult
 from endcap.drawing.draw import class_color
-from endcap.drawing.upright import oriented_size
+from endcap.drawing.orientation import oriented_size
 from endcap.errors import Status
 
 _HTTP_STATUS = {
