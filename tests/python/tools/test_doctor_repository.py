@@ -164,7 +164,7 @@ def test_a_model_that_names_no_backend(tmp_path: Path, config: str | None) -> No
     with pytest.raises(ServerError, match="backend"), TritonServer(tmp_path, FREE):
         pass
     answer = doctor("--repository", tmp_path)
-    answer.expect("model_configs", "error", "preprocess tells no backend", 'backend: "')
+    answer.expect("model_configs", "error", "preprocess names no backend", 'backend: "')
     answer.expect("model_configs", "error", str(file))
     assert answer.errors == {"model_configs"}
 
