@@ -156,6 +156,4 @@ def test_a_repository_of_another_task_is_one_sentence(
     result = infer(server, colours, "--model", "classify", "--compare", repository)
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
-    assert "the repository's model returns detections and the server's classes" in (
-        result.stderr
-    )
+    assert "the repository's model returns detections and the server's classes" in (result.stderr)
