@@ -1,7 +1,9 @@
 """Writes the sample classifier: names the colour of what a crop shows. Nothing in it is learnt.
 
-    python -m training.make_classifier --output model_repository/classifier/1/model.onnx \
-    --labels model_repository/classify_postprocess/labels.txt
+    python -m training.make_classifier --output FOLDER/model.onnx --labels FOLDER/labels.txt
+
+The shipped files are model_repository/classifier/1/model.onnx and
+model_repository/classify_postprocess/labels.txt.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class PostprocessBackend final : public Backend {
   PostprocessBackend()
       : Backend("endcap_postprocess",
                 {{"truncated_total", "Images whose candidates max_candidates cut"},
-                 {"detections_total", "Detections in the answers"}}) {}
+                 {"detections_total", "Detections in the responses"}}) {}
 
   std::unique_ptr<Model> Load(ModelConfig& config) const override {
     // The parameters that are the backend's own.

@@ -51,7 +51,7 @@ void CheckDevice(int32_t device) {
 
 void CheckStream(int32_t device, const void* stream) {
   if (device == ENDCAP_CPU && stream != nullptr) {
-    FailArgument("a stream came to a handle that works on CPU memory: give NULL");
+    FailArgument("the handle works on CPU memory and takes no stream: give NULL");
   }
 }
 

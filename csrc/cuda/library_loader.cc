@@ -48,13 +48,13 @@ std::string WhyNoDriver(const CudaState& state) {
 std::string FindDevices(const CudaApi& api, CudaState& state) {
   int32_t count = 0;
   if (api.device_count(&count) != 0) {
-    return std::string("the NVIDIA driver does not answer: ") + api.last_message() +
+    return std::string("the NVIDIA driver does not respond: ") + api.last_message() +
            "; `nvidia-smi` may say more";
   }
   for (int32_t id = 0; id < count; ++id) {
     CudaDeviceFacts facts{};
     if (api.describe_device(id, &facts) != 0) {
-      return "GPU " + std::to_string(id) + " does not answer: " + api.last_message() +
+      return "GPU " + std::to_string(id) + " does not respond: " + api.last_message() +
              "; `nvidia-smi` may say more";
     }
     state.devices.push_back(

@@ -14,10 +14,10 @@ namespace {
 int64_t ReadNumber(std::string_view rle, size_t& position) {
   int64_t number = 0;
   for (int group = 0; group < kRleMaxGroups; ++group) {
-    if (position == rle.size()) FailArgument("the run lengths end within a number");
+    if (position == rle.size()) FailArgument("the RLE ends within a number");
     const int value = static_cast<unsigned char>(rle[position]) - kRleZero;
     if (value < 0 || value >= 2 * kRleMore) {
-      FailArgument("the run lengths have character code ", value + kRleZero, " at ", position,
+      FailArgument("the RLE has character code ", value + kRleZero, " at ", position,
                    ": COCO's compressed counts use the codes 48 to 111");
     }
     ++position;
@@ -26,8 +26,7 @@ int64_t ReadNumber(std::string_view rle, size_t& position) {
     const bool negative = (value & kRleSign) != 0;
     return negative ? number - (int64_t{1} << (kRleGroupBits * (group + 1))) : number;
   }
-  FailArgument("the run lengths hold a number of more than ", kRleMaxGroups, " characters at ",
-               position);
+  FailArgument("the RLE holds a number of more than ", kRleMaxGroups, " characters at ", position);
 }
 
 }  // namespace
@@ -43,13 +42,13 @@ void RleCounts::Write(uint32_t pixels, std::string& rle) {
 
 void CheckRleBytes(size_t bytes, size_t masks, int width, int height) {
   if (bytes <= kMaxRleBytes) return;
-  Fail(ErrorCode::kImageLimit, "the run lengths of ", masks, " masks of ", width, "x", height,
+  Fail(ErrorCode::kImageLimit, "the RLEs of ", masks, " masks of ", width, "x", height,
        " pixels take more than ", kMaxRleBytes, " bytes");
 }
 
 std::string EncodeRle(std::span<const uint8_t> columns) {
   if (columns.size() > std::numeric_limits<uint32_t>::max()) {
-    FailArgument("a mask has ", columns.size(), " pixels: run lengths need fewer than 2^32");
+    FailArgument("a mask has ", columns.size(), " pixels: RLE needs fewer than 2^32");
   }
   RleCounts counts;
   const auto is_inside = [](uint8_t pixel) { return pixel != 0; };
@@ -75,7 +74,7 @@ void DecodeRle(std::string_view rle, std::span<uint8_t> columns) {
     const int64_t length = ReadNumber(rle, position) + (i > 2 ? before : 0);
     if (length < 0 || length > pixels - done) {
       FailArgument("run length ", i, " is ", length, ", and ", pixels - done, " of ", pixels,
-                   " pixels are left: give the size that the run lengths were made for");
+                   " pixels are left: give the size that the RLE was made for");
     }
     std::fill_n(columns.begin() + done, length, static_cast<uint8_t>(i % 2));
     done += length;
@@ -83,7 +82,7 @@ void DecodeRle(std::string_view rle, std::span<uint8_t> columns) {
     last = length;
   }
   if (done != pixels) {
-    FailArgument("the run lengths are those of ", done, " pixels, not of ", pixels,
+    FailArgument("the RLE is that of ", done, " pixels, not of ", pixels,
                  ": give the size that they were made for");
   }
 }

@@ -153,7 +153,7 @@ const ParamTable<Params>& Table() {
       Means("rows of the outputs",
             IntegerField<Params>("max_detections", 1, kMaxDetections, FIELD(max_detections))),
       Means("every class over the threshold is a candidate, not only an anchor's best; for "
-            "classification, the answer holds only classes over the threshold; by default true for "
+            "classification, the result holds only classes over the threshold; by default true for "
             "rtdetr and ssd, false else",
             MultiLabelField()),
       Means("boxes of different classes suppress each other",
@@ -173,7 +173,7 @@ const ParamTable<Params>& Table() {
           "with a background, sigmoid for ssd without one and for rtdetr that is not joined, none "
           "else",
           EnumField<Params>("activation", kActivations, FIELD(head.activation))),
-      Means("classes in the answer, best first, with multi_label at most; classification only; by "
+      Means("classes in the result, best first, with multi_label at most; classification only; by "
             "default 5, or num_classes where that is less",
             TopKField()),
       Means("rtdetr's boxes and scores are one tensor, head",
@@ -234,10 +234,9 @@ void ValidateSizes(const PostprocessParams& params) {
     view.dtype = spec.dtype;
     const auto bytes = static_cast<int64_t>(view.size_bytes());
     if (bytes <= kMaxOutputBytes) continue;
-    FailArgument(
-        spec.name, " would take ", bytes, " bytes for each image, and ", kMaxOutputBytes,
-        " are the limit: lower max_detections",
-        spec.name == "detection_masks" ? ", or take mask_resolution=source and run lengths" : "");
+    FailArgument(spec.name, " would take ", bytes, " bytes for each image, and ", kMaxOutputBytes,
+                 " are the limit: lower max_detections",
+                 spec.name == "detection_masks" ? ", or take mask_resolution=source and RLE" : "");
   }
 }
 

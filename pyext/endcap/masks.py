@@ -1,4 +1,4 @@
-"""Instance masks as run lengths, COCO's compressed form of them."""
+"""Instance masks in COCO's compressed run-length encoding (RLE)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from endcap.errors import InvalidArgumentError
 
 
 def encode_rle(mask: npt.ArrayLike) -> bytes:
-    """Write a mask as run lengths.
+    """Encode a mask by run lengths (RLE).
 
     Args:
         mask: [H, W] booleans or numbers; a pixel that is not 0 is inside.
@@ -42,7 +42,7 @@ def encode_rle(mask: npt.ArrayLike) -> bytes:
 def decode_rle(
     rle: bytes | str, size: tuple[SupportsIndex, SupportsIndex]
 ) -> npt.NDArray[np.bool_]:
-    """Read a mask from run lengths.
+    """Decode a mask from its RLE.
 
     Args:
         rle: COCO's compressed ``counts``, as encode_rle or pycocotools writes them.
@@ -52,7 +52,7 @@ def decode_rle(
         bool [H, W], True inside. In memory the columns lie one after the other.
 
     Raises:
-        InvalidArgumentError: no such run lengths, or not those of a mask of that size.
+        InvalidArgumentError: not such an RLE, or not that of a mask of that size.
         OutOfMemoryError: there is no room for the mask.
     """
     if isinstance(rle, str):
@@ -76,7 +76,7 @@ def _sides(size: tuple[SupportsIndex, SupportsIndex]) -> tuple[int, int]:
 
 
 def pad_rle(rle: Sequence[Sequence[bytes]], rows: int) -> npt.NDArray[np.object_]:
-    """Return the run lengths of B images as a tensor of bytes [B, rows], empty without a mask."""
+    """Return the RLE of B images as a tensor of bytes [B, rows], empty without a mask."""
     padded = np.full((len(rle), rows), b"", np.object_)
     for row, masks in zip(padded, rle, strict=True):
         row[: len(masks)] = masks

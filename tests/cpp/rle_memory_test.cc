@@ -40,7 +40,7 @@ TEST(RleBytes, AreLimitedForEachImage) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kImageLimit);
     EXPECT_STREQ(error.what(),
-                 "the run lengths of 9 masks of 640x480 pixels take more than 268435456 bytes");
+                 "the RLEs of 9 masks of 640x480 pixels take more than 268435456 bytes");
   }
 }
 

@@ -81,10 +81,9 @@ class CudaPostprocess final : public PostprocessDevice {
                void* stream) override {
     CheckDetectionInputs(params_, inputs, device_id_);
     if (WantsRunLengths(outputs)) {
-      Fail(
-          ErrorCode::kUnsupported,
-          "run lengths of masks (detection_rle) are strings, whose lengths are known when the work "
-          "is done: wait for it with Run, or take detection_masks, a bit for each pixel");
+      Fail(ErrorCode::kUnsupported,
+           "the size of the RLE of masks (detection_rle) is known when the work "
+           "is done: wait for it with Run, or take detection_masks, a bit for each pixel");
     }
     if (inputs.empty()) return;
     const CudaTarget target = {device_id_, stream};

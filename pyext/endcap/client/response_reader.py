@@ -377,7 +377,7 @@ def _counts(encoded: bytes | str) -> bytes:
     counts = encoded.encode("utf-8", "replace") if isinstance(encoded, str) else encoded
     if not counts or not counts.isascii():
         raise RequestError(
-            "internal", "the server returned a detection_rle that is not COCO's run lengths"
+            "internal", "the server returned a detection_rle that is not COCO's RLE"
         )
     return counts
 

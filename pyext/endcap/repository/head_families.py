@@ -63,7 +63,7 @@ no objectness. YOLOv8, v9, 11 and 12 export this.""",
 prototypes, each times the detection's number for it, add up to more than 0 inside its box
 (YOLACT's method). Height and width of the prototypes are `prototype_size`. `mask_resolution`
 says whose pixels a mask has; `mask_size` is their height and width. `detection_rle` has K
-strings, COCO's compressed run lengths of the masks, which pycocotools and
+strings, COCO's compressed run-length encoding (RLE) of the masks, which pycocotools and
 `endcap.masks.decode_rle` read (empty in rows that do not count). `detection_masks` has a bit
 for each pixel, rows from the left, in whole bytes, as `numpy.unpackbits` reads them; not where
 `mask_resolution` is `source`, as then each image's has a size of its own. An output that is

@@ -98,8 +98,8 @@ def test_no_detections_are_no_error() -> None:
         ("mask_size", np.int32([[6, 9, 1]]), r"mask_size \(1, 3\); \[1,2\] is expected"),
         ("mask_size", np.int32([[-6, 9]]), r"mask_size \(1, 2\) \[\[-6, 9\]\]"),
         ("mask_size", None, "detection_rle without mask_size"),
-        ("detection_rle", np.full((1, 4), b"", np.object_), "is not COCO's run lengths"),
-        ("detection_rle", np.full((1, 4), b"\xff", np.object_), "is not COCO's run lengths"),
+        ("detection_rle", np.full((1, 4), b"", np.object_), "is not COCO's RLE"),
+        ("detection_rle", np.full((1, 4), b"\xff", np.object_), "is not COCO's RLE"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(

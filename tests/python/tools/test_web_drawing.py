@@ -73,7 +73,7 @@ def test_the_slider_filters_table_boxes_and_json(
         page.click("#copy")
         expect(page.locator("#done")).to_have_text("Copied")
         copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
-        expected = {**result.to_json(), "image": WIDE.name}
+        expected = {**result.to_dict(), "image": WIDE.name}
         assert copied == {**expected, "detections": expected["detections"][: len(kept)]}
 
         page.hover("h1")  # or a row would come to lie under the pointer
