@@ -27,8 +27,8 @@ Lists are written with commas. What is not given keeps the value of the preset, 
 Each default exists once, as the initializer of a field in `csrc/include/endcap`: of
 `PreprocessParams` (`preprocess.h`), of `HeadParams` (`box_decode.h`: `score_threshold` and what
 else belongs to a head), or of `PostprocessParams` (`postprocess.h`: `iou_threshold`,
-`max_detections` and others). The backends, Python (`describe()`), `--help` and this page read it
-from there.
+`max_detections` and others). The backends, Python (`describe()`), DALI operators and
+`endcap init --help` read it from there. CONTRIBUTING.md says what follows a change.
 """
 
 

@@ -14,13 +14,12 @@ from metrics_text import EARLIER, LATER
 from mutations import damaged, fuzzed, only_own_errors
 from rich.console import Group
 
-from endcap.triton.labels import read_labels
 from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented, oriented_size
 from endcap.terminal.console import PlainConsole
 from endcap.tools.top.metrics import parse_metrics
 from endcap.tools.top.rates import compare
 from endcap.tools.top.table import as_lines
-from endcap.triton.labels import parse_labels
+from endcap.triton.labels import parse_labels, read_labels
 
 LABELS = "cat\ndog\r\nä b,c\n".encode()
 PICTURE = jpegs.photo_jpeg(32, 24)

@@ -376,9 +376,7 @@ def _text(name: bytes | str) -> str:
 def _counts(encoded: bytes | str) -> bytes:
     counts = encoded.encode("utf-8", "replace") if isinstance(encoded, str) else encoded
     if not counts or not counts.isascii():
-        raise RequestError(
-            "internal", "the server returned a detection_rle that is not COCO's RLE"
-        )
+        raise RequestError("internal", "the server returned a detection_rle that is not COCO's RLE")
     return counts
 
 

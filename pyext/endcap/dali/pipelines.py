@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from endcap import _core
-from endcap.parameters import to_parameters
 from endcap.dali.installation import find_dali
 from endcap.dali.loading import load
 from endcap.errors import InvalidArgumentError
+from endcap.parameters import to_parameters
 
 _Graph = TypeVar("_Graph", bound=Callable[..., Any])
 

@@ -1,8 +1,9 @@
 """Recognition of a network's head.
 
-`recognize_head` shows the order of the decisions. The files beside it propose heads from shapes,
-names and the values of the trial run, each for its kind of network: `end2end_heads`,
-`detr_ssd_heads`, `task_heads`, `grid_heads`, `classifier_head`.
+`_propose` lists the candidates, `recognize_head` takes the only sure one; none or several are an
+error that names the choices. The files beside it propose heads from shapes, names and the values of
+the trial run, each for its kind of network: `end2end_heads`, `detr_ssd_heads`, `task_heads`,
+`grid_heads`, `classifier_head`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def recognize_head(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints:
 
 
 def _propose(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
-    """Yield proposals, the most specific evidence first."""
+    """Yield candidates; the order matters only where a candidate rules out what follows."""
     # 1. NMS inside the network, by the outputs' names. Its boxes and scores would pass for a pair.
     if proposals := tuple(propose_efficient_nms(outputs)):
         yield from proposals

@@ -55,7 +55,7 @@ _RESULT_NOTES = {
     "detection_angles": "rotation of a box around its centre in radians, clockwise to the eye",
     "detection_masks": "a bit for each pixel, as numpy.unpackbits reads them",
     "mask_size": "height and width of the masks",
-    "detection_rle": "masks as COCO's compressed run-length encoding (RLE), empty in rows that do not count",
+    "detection_rle": "masks as COCO's compressed RLE, empty in rows that do not count",
     "status": "0, or the failure class of a blanked image",
 }
 _FAMILY_NOTES = {

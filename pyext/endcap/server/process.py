@@ -1,4 +1,8 @@
-"""One server process in a process group of its own, which ends with us whatever happens."""
+"""One server process in a process group of its own.
+
+It is stopped with this process. After SIGKILL of this process the kernel stops it only where
+`setpriv` is installed and the main thread started it.
+"""
 
 from __future__ import annotations
 

@@ -73,14 +73,14 @@ def test_masks_that_are_none(mask: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("rle", "message"),
     [
-        (b"", "those of 0 pixels, not of 12"),
-        (b";", "those of 11 pixels"),
+        (b"", "that of 0 pixels, not of 12"),
+        (b";", "that of 11 pixels"),
         (b"=", "run length 0 is 13, and 12 of 12 pixels are left"),
         (b"O", "run length 0 is -1"),
         (b"1\x7f", "character code 127 at 1"),
         (b"1 ", "character code 32 at 1"),
         (b"\xff", "character code 255 at 0"),
-        (b"1P", "end within a number"),
+        (b"1P", "ends within a number"),
         (b"PPPPPPP0", "more than 7 characters"),
         (b"1111J", "run length 4 is -5"),
     ],
