@@ -69,7 +69,12 @@ def with_sync_statements(text: str) -> str:
         if isinstance(node, ast.stmt) and lines[node.lineno - 1].endswith("# async only\n"):
             first = min([node.lineno, *(each.lineno for each in decorators(node))])
             lines[first - 1 : node.end_lineno] = [""] * (node.end_lineno - first + 1)
-    return "".join(lines).replace("# sync: ", "")
+    return (
+        "".join(lines)
+        .replace("# sync: ", "")
+        .replace("; make one for each `async with`", "; make one for each `with`")
+        .replace("use it inside `async with`", "use it inside `with`")
+    )
 
 
 def decorators(node: ast.stmt) -> list[ast.expr]:

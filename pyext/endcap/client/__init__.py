@@ -2,10 +2,10 @@
 
 From `DetectionClient.detect(["a.jpg"])` to the bytes on the socket:
 
-1. `_sync/detection_client.py`, `DetectionClient.detect`: cuts the images into `Batch`es and runs
-   `_run`, `_infer`, `_call_model` for each in at most `concurrency` threads. (`_sync` is generated
-   from `_async`.)
-2. `batches.py`: `BatchRun` reads the file (`images.py`), `EnsembleRequest.call` makes a `Call` with
+1. `_sync/detection_client.py`, `DetectionClient.detect`: `make_batches` cuts the images into
+   `Batch`es, `map_unordered` runs `_run`, `_infer`, `_call_model` for each in at most `concurrency`
+   threads. (`_sync` is generated from `_async`.)
+2. `batches.py`: `BatchRun` reads the file (`images.py`), `RequestFormat.call` makes a `Call` with
    the input `encoded`.
 3. `_sync/connection.py`, `Connection.infer`: `_send` sends within the deadline, and again where
    `retry.py` allows it. With shared memory `SharedMemoryPool.infer` calls it.
@@ -15,7 +15,7 @@ From `DetectionClient.detect(["a.jpg"])` to the bytes on the socket:
 And back:
 
 5. `grpc.py`, `read_infer_response`: the message to a `Response` with NumPy arrays.
-6. `batches.py`: `EnsembleRequest.read` cuts its tensors into those of each image,
+6. `batches.py`: `RequestFormat.read` cuts its tensors into those of each image,
    `response_reader.py` checks them and makes detections or classes of them.
 7. `batches.py`: `BatchRun.take` makes each an `ImageResult`; `detect` returns them as `Results`, in
    the order of the images.

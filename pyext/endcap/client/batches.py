@@ -18,6 +18,13 @@ from endcap.client.served_model import ServedModel
 from endcap.cuda_array import on_host
 from endcap.results import INPUT, ImageResult, Task
 
+if TYPE_CHECKING:
+    from endcap.client.regions.lease import Lease
+
+MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region of default size
+_LENGTH_BYTES = 4  # before each element of a BYTES tensor
+_ALIGNMENT = 64  # of tensors in a region
+_WITHOUT_ROOM = ("BYTES", "BF16")  # of no size, and of none of NumPy's types
 # Statuses of the server or the deadline, not of an image: a request per image would change nothing.
 _OF_NO_IMAGE = frozenset({"unavailable", "timeout", "cancelled"})
 
@@ -41,7 +48,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class SubBatch:
     """A request for some images of a batch.
 
     Attributes:
@@ -65,7 +72,7 @@ class BatchRun:
         self._names = batch.names
         self._task = task
         self._results: dict[int, ImageResult] = {}
-        sent = Attempt([], [])
+        sent = SubBatch([], [])
         for row, image in enumerate(batch.images):
             try:
                 content = reader.read(image)
@@ -76,13 +83,13 @@ class BatchRun:
                 sent.contents.append(content)
         self._attempts = [sent] if sent.rows else []
 
-    def next(self) -> Attempt | None:
+    def next(self) -> SubBatch | None:
         """Return the next request to send, None when every image has its result."""
         return self._attempts.pop(0) if self._attempts else None
 
     def take(
         self,
-        attempt: Attempt,
+        attempt: SubBatch,
         outcome: Sequence[ImageResponse | RequestError] | RequestError,
         latency_ms: float,
         request_id: str,
@@ -95,7 +102,7 @@ class BatchRun:
             if len(attempt.rows) > 1 and outcome.status_name not in _OF_NO_IMAGE:
                 each = zip(attempt.rows, attempt.contents, strict=True)
                 spent_s = latency_ms / 1e3
-                self._attempts += [Attempt([row], [content], spent_s) for row, content in each]
+                self._attempts += [SubBatch([row], [content], spent_s) for row, content in each]
                 return
             outcome = [outcome] * len(attempt.rows)
         for row, response in zip(attempt.rows, outcome, strict=True):
@@ -130,17 +137,8 @@ class BatchRun:
         )
 
 
-if TYPE_CHECKING:
-    from endcap.client.regions.lease import Lease
-
-MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region of default size
-_LENGTH_BYTES = 4  # before each element of a BYTES tensor
-_ALIGNMENT = 64  # of tensors in a region
-_WITHOUT_ROOM = ("BYTES", "BF16")  # of no size, and of none of NumPy's types
-
-
-class EnsembleRequest:
-    """The requests for batches of encoded images, and the tensors of their responses.
+class RequestFormat:
+    """The form of the requests for batches of encoded images, and of their responses.
 
     Args:
         outputs: The outputs to request.

@@ -58,7 +58,7 @@ class GrpcRequest:
     message: Any
 
 
-class GrpcProtocol:
+class GrpcOperations:
     """The operations of the service. Thread-safe; raises ClientError without tritonclient."""
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ class HttpResponse:
     body: bytes
 
 
-class HttpProtocol:
+class HttpOperations:
     """The operations of the service. Thread-safe; raises ClientError without tritonclient."""
 
     def __init__(self, compression: Compression | None = None) -> None:

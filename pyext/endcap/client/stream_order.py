@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from endcap.client.batches import EnsembleRequest
+from endcap.client.batches import RequestFormat
 from endcap.client.calls import Call, Response, SequenceStep
 from endcap.client.errors import RequestError
 from endcap.client.images import Image, ImageReader, name_of
@@ -97,7 +97,7 @@ class StreamOrder:
     """
 
     def __init__(
-        self, requests: EnsembleRequest, reader: ResponseReader, next_id: Callable[[], str]
+        self, requests: RequestFormat, reader: ResponseReader, next_id: Callable[[], str]
     ) -> None:
         self._requests = requests
         self._reader = reader

@@ -44,7 +44,7 @@ ASYNC_ENDS: tuple[type[BaseException], ...] = (Exception, asyncio.CancelledError
 ENDS: tuple[type[BaseException], ...] = (Exception,)
 
 
-async def async_in_thread(function: Callable[..., T], *arguments: object) -> T:
+async def async_run_blocking(function: Callable[..., T], *arguments: object) -> T:
     """Run a function in a thread and return its result.
 
     A thread cannot be cancelled, and must have finished before its caller cleans up: a task that is
@@ -67,7 +67,7 @@ async def async_in_thread(function: Callable[..., T], *arguments: object) -> T:
     return work.result()
 
 
-def in_thread(function: Callable[..., T], *arguments: object) -> T:
+def run_blocking(function: Callable[..., T], *arguments: object) -> T:
     """Run a function in this thread and return its result."""
     return function(*arguments)
 

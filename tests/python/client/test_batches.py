@@ -13,7 +13,7 @@ import pytest
 
 from endcap.client._async.detection_client import async_make_batches
 from endcap.client._sync.detection_client import make_batches
-from endcap.client.batches import MAX_IMAGE_BYTES, Batch, BatchRun, EnsembleRequest, split
+from endcap.client.batches import MAX_IMAGE_BYTES, Batch, BatchRun, RequestFormat, split
 from endcap.client.calls import Response, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.images import ImageReader
@@ -141,7 +141,7 @@ def test_errors_that_no_image_caused_are_not_retried(status: str) -> None:
 
 
 def test_a_batch_is_one_input_of_bytes() -> None:
-    requests = EnsembleRequest(MODEL, ["detection_boxes", "status"])
+    requests = RequestFormat(MODEL, ["detection_boxes", "status"])
     call = requests.call([b"one", b"three"], "x-1")
     (tensor,) = call.inputs
     assert (tensor.name, tensor.datatype, tensor.shape) == ("encoded", "BYTES", (2, 1))
@@ -163,7 +163,7 @@ def test_one_image_has_the_shape_that_the_model_takes(
     spec: TensorSpec, shape: tuple[int, ...]
 ) -> None:
     model = replace(MODEL, input=spec)
-    requests = EnsembleRequest(model, ["detection_boxes"])
+    requests = RequestFormat(model, ["detection_boxes"])
     call = requests.call([b"four"], "x-1")
     (tensor,) = call.inputs
     assert (tensor.datatype, tensor.shape) == (spec.datatype, shape)
@@ -190,8 +190,8 @@ def test_a_response_to_another_batch_is_refused(shape: tuple[int, ...]) -> None:
 
 
 def test_a_region_has_room_for_images_and_outputs_of_known_size() -> None:
-    fixed = EnsembleRequest(MODEL, ["detection_boxes", "status"])
-    more = EnsembleRequest(
+    fixed = RequestFormat(MODEL, ["detection_boxes", "status"])
+    more = RequestFormat(
         MODEL, ["detection_boxes", "status", "detection_rle", "detection_keypoints"]
     )
     for batch in (1, 4):

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from endcap.client.batches import EnsembleRequest
+from endcap.client.batches import RequestFormat
 from endcap.client.calls import Response, SequenceStep, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.response_reader import ResponseReader
@@ -27,7 +27,7 @@ UNREADABLE = RequestError("unreadable", "cannot be read")
 
 def make_order() -> StreamOrder:
     numbers = itertools.count(1)
-    requests = EnsembleRequest(PARTS, OUTPUTS)
+    requests = RequestFormat(PARTS, OUTPUTS)
     return StreamOrder(requests, ResponseReader(PARTS), lambda: f"x-{next(numbers)}")
 
 

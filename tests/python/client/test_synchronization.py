@@ -20,8 +20,8 @@ from endcap.client.synchronization import (
     ItemReader,
     Queue,
     Semaphore,
-    async_in_thread,
     async_map_unordered,
+    async_run_blocking,
     cancel_all,
     map_unordered,
 )
@@ -43,7 +43,7 @@ def test_a_task_that_is_cancelled_waits_for_its_thread() -> None:
             assert go_on.wait(5)
             done.set()
 
-        task = asyncio.ensure_future(async_in_thread(work))
+        task = asyncio.ensure_future(async_run_blocking(work))
         while not begun.is_set():
             await asyncio.sleep(0.01)
         for _ in range(3):
@@ -59,9 +59,9 @@ def test_a_task_that_is_cancelled_waits_for_its_thread() -> None:
 
 
 def test_results_and_errors_of_threads_are_passed_on() -> None:
-    assert asyncio.run(async_in_thread(divmod, 7, 4)) == (1, 3)
+    assert asyncio.run(async_run_blocking(divmod, 7, 4)) == (1, 3)
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(async_in_thread(divmod, 7, 0))
+        asyncio.run(async_run_blocking(divmod, 7, 0))
 
 
 # --- semaphores -----------------------------------------------------------------------------------

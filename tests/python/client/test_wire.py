@@ -25,8 +25,8 @@ from endcap.client.calls import (
     triton_type,
 )
 from endcap.client.errors import RequestError
-from endcap.client.grpc import GrpcProtocol, plain_fields
-from endcap.client.http import HttpProtocol, HttpResponse, config_from_json
+from endcap.client.grpc import GrpcOperations, plain_fields
+from endcap.client.http import HttpOperations, HttpResponse, config_from_json
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
 
@@ -45,8 +45,10 @@ def test_arrays_that_triton_has_no_type_for_are_refused(dtype: str) -> None:
         InputTensor.of("x", array)
 
 
-@pytest.mark.parametrize("protocol", [GrpcProtocol(), HttpProtocol()])
-def test_arrays_of_another_byte_order_are_refused(protocol: GrpcProtocol | HttpProtocol) -> None:
+@pytest.mark.parametrize("protocol", [GrpcOperations(), HttpOperations()])
+def test_arrays_of_another_byte_order_are_refused(
+    protocol: GrpcOperations | HttpOperations,
+) -> None:
     """Triton would take their bytes for other numbers."""
     array = np.arange(3, dtype=np.dtype("f4").newbyteorder())
     with pytest.raises(InvalidArgumentError, match=r"give it as array\.astype\('float32'\)"):
@@ -60,10 +62,10 @@ def test_arrays_of_another_byte_order_are_refused(protocol: GrpcProtocol | HttpP
 def test_more_than_a_grpc_message_holds_is_refused_before_it_is_made() -> None:
     large = np.broadcast_to(np.float32(0), (2**15, 2**14))  # 2 GiB, of one element
     with pytest.raises(InvalidArgumentError, match="put them in shared memory, or send a smaller"):
-        GrpcProtocol().infer(Call("m", [InputTensor.of("x", large)], []))
+        GrpcOperations().infer(Call("m", [InputTensor.of("x", large)], []))
     half = np.empty(2, np.object_)
     half[:] = [b"x" * 3, b""]
-    assert GrpcProtocol().infer(Call("m", [InputTensor.of("x", half)], [])).request
+    assert GrpcOperations().infer(Call("m", [InputTensor.of("x", half)], [])).request
 
 
 @pytest.mark.parametrize("sequence", [0, -1, 2**63, "", "x" * 129, "\u00e9" * 65])
@@ -87,13 +89,13 @@ def grpc_answer(**tensor: Any) -> Response:
     raw = tensor.pop("raw")
     response = service_pb2.ModelInferResponse(raw_output_contents=raw)
     response.outputs.add(name="z", **tensor)
-    return GrpcProtocol().infer(CALL).read(response)
+    return GrpcOperations().infer(CALL).read(response)
 
 
 def http_answer(said: object, raw: bytes = b"", status: int = 200, **headers: str) -> Response:
     head = said if isinstance(said, bytes) else json.dumps(said).encode()
     fields = {"inference-header-content-length": str(len(head)), **headers}
-    return HttpProtocol().infer(CALL).read(HttpResponse(status, fields, head + raw))
+    return HttpOperations().infer(CALL).read(HttpResponse(status, fields, head + raw))
 
 
 def output(name: str = "z", size: int | None = 4, **fields: Any) -> dict[str, Any]:
@@ -104,12 +106,12 @@ def output(name: str = "z", size: int | None = 4, **fields: Any) -> dict[str, An
 
 
 def test_a_call_names_the_regions_of_its_tensors() -> None:
-    message = GrpcProtocol().infer(CALL).request.message
+    message = GrpcOperations().infer(CALL).request.message
     assert message.inputs[0].parameters["shared_memory_offset"].int64_param == 64
     assert message.outputs[0].parameters["shared_memory_byte_size"].int64_param == 8
     assert message.outputs[1].parameters["classification"].int64_param == 3
     assert not message.raw_input_contents
-    body = json.loads(HttpProtocol().infer(CALL).request.body)
+    body = json.loads(HttpOperations().infer(CALL).request.body)
     assert body["inputs"][0]["parameters"] == {
         "shared_memory_region": "in",
         "shared_memory_byte_size": 4,
@@ -121,7 +123,7 @@ def test_a_call_names_the_regions_of_its_tensors() -> None:
 
 
 def test_names_in_paths_are_escaped() -> None:
-    protocol = HttpProtocol()
+    protocol = HttpOperations()
     assert protocol.ready("a/b?c d").request.path == "/v2/models/a%2Fb%3Fc%20d/ready"
     assert protocol.infer(Call("../x", [], [])).request.path == "/v2/models/..%2Fx/infer"
 
@@ -140,7 +142,9 @@ def test_valid_responses_are_read() -> None:
 
 
 def test_a_missing_output_is_none() -> None:
-    assert GrpcProtocol().infer(CALL).read(service_pb2.ModelInferResponse()).tensors == {"z": None}
+    assert GrpcOperations().infer(CALL).read(service_pb2.ModelInferResponse()).tensors == {
+        "z": None
+    }
     assert http_answer({"outputs": []}).tensors == {"z": None}
 
 
@@ -212,7 +216,7 @@ METADATA = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}], "ou
 
 
 def http_metadata(said: object) -> Any:
-    operation: Operation[Any] = HttpProtocol().metadata("m")
+    operation: Operation[Any] = HttpOperations().metadata("m")
     return operation.read(HttpResponse(200, {}, json.dumps(said).encode()))
 
 
@@ -255,10 +259,10 @@ def test_two_tensors_of_one_name_are_an_error() -> None:
 )
 @pytest.mark.parametrize("said", [b"", b"<html>", b"3", b"[3]", b'"x"', b"\xff"])
 def test_other_json_than_tritons_is_an_error(
-    question: Callable[[HttpProtocol], Operation[Any]], said: bytes
+    question: Callable[[HttpOperations], Operation[Any]], said: bytes
 ) -> None:
     with pytest.raises(RequestError):
-        question(HttpProtocol()).read(HttpResponse(200, {}, said))
+        question(HttpOperations()).read(HttpResponse(200, {}, said))
 
 
 def test_a_configuration_is_plain_data() -> None:

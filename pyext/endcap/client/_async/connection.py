@@ -11,8 +11,8 @@ from typing import Any
 from endcap.client.address import Address
 from endcap.client.calls import Call, Operation, RegionKind, Response, T, TensorSpec
 from endcap.client.errors import ClientError, RequestError, ended_by_server, timed_out
-from endcap.client.grpc import AsyncGrpcTransport, GrpcProtocol, StreamMessages
-from endcap.client.http import HttpProtocol
+from endcap.client.grpc import AsyncGrpcTransport, GrpcOperations, StreamMessages
+from endcap.client.http import HttpOperations
 from endcap.client.options import ConnectionOptions, check_timeout
 from endcap.client.retry import Attempts, RetryPolicy
 from endcap.client.served_model import ModelMetadata
@@ -42,12 +42,12 @@ class AsyncConnection:
         self.options = options or ConnectionOptions()
         self.address = replace(address, secure=address.secure or self.options.tls is not None)
         self.retry_policy = RetryPolicy(self.options.retries)
-        self._protocol: GrpcProtocol | HttpProtocol
+        self._operations: GrpcOperations | HttpOperations
         if address.protocol == "grpc":
-            self._protocol = GrpcProtocol()
+            self._operations = GrpcOperations()
             self._transport: Any = AsyncGrpcTransport(self.address, self.options)
         else:
-            self._protocol = HttpProtocol(self.options.compression)
+            self._operations = HttpOperations(self.options.compression)
             self._transport = _http_transport(self.address, self.options)
 
     async def __aenter__(self) -> AsyncConnection:
@@ -67,7 +67,7 @@ class AsyncConnection:
 
     async def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
         """Send a request and return its response. timeout_s: None is `options.timeout_s`."""
-        operation = self._protocol.infer(call)
+        operation = self._operations.infer(call)
         try:
             return await self._send(
                 operation,
@@ -93,19 +93,19 @@ class AsyncConnection:
 
     async def is_live(self) -> bool:
         """Whether a Triton server responds."""
-        return await self._send(self._protocol.live(), repeatable=False)
+        return await self._send(self._operations.live(), repeatable=False)
 
     async def is_ready(self, model: str) -> bool:
         """Whether the server serves a model now."""
-        return await self._send(self._protocol.ready(model), repeatable=False)
+        return await self._send(self._operations.ready(model), repeatable=False)
 
     async def ready_models(self) -> list[str]:
         """Return the names of all models that are ready."""
-        return await self._send(self._protocol.ready_models(), repeatable=False)
+        return await self._send(self._operations.ready_models(), repeatable=False)
 
     async def metadata(self, model: str) -> ModelMetadata:
         """Return the tensors of a model."""
-        return await self._send(self._protocol.metadata(model))
+        return await self._send(self._operations.metadata(model))
 
     async def inputs(self, model: str) -> dict[str, TensorSpec]:
         """Return the inputs of a model by name."""
@@ -117,14 +117,14 @@ class AsyncConnection:
 
     async def config(self, model: str) -> dict[str, Any]:
         """Return a model's configuration as JSON objects, without the fields that are not set."""
-        return await self._send(self._protocol.config(model))
+        return await self._send(self._operations.config(model))
 
     async def statistics(self) -> list[dict[str, Any]]:
         """Return the statistics of each model, as Triton's statistics extension defines them.
 
         Numbers that are 0 are omitted.
         """
-        return await self._send(self._protocol.statistics())
+        return await self._send(self._operations.statistics())
 
     async def register_shared(
         self,
@@ -150,24 +150,24 @@ class AsyncConnection:
             timeout_s: Here and below, None is `options.timeout_s`.
         """
         if kind == "system":
-            operation = self._protocol.register_system(name, key or name, byte_size)
+            operation = self._operations.register_system(name, key or name, byte_size)
         elif raw_handle is None:
             raise InvalidArgumentError(f"region {name} is of CUDA, but has no raw_handle; give it")
         else:
-            operation = self._protocol.register_cuda(name, raw_handle, device_id, byte_size)
+            operation = self._operations.register_cuda(name, raw_handle, device_id, byte_size)
         await self._send(operation, timeout_s=timeout_s)
 
     async def unregister_shared(
         self, kind: RegionKind, name: str, *, timeout_s: float | None = None
     ) -> None:
         """Unregister a region; a name that is not registered is no error."""
-        await self._send(self._protocol.unregister(kind, name), timeout_s=timeout_s)
+        await self._send(self._operations.unregister(kind, name), timeout_s=timeout_s)
 
     async def registered(
         self, kind: RegionKind, *, timeout_s: float | None = None
     ) -> dict[str, str]:
         """Return the registered regions: name -> key, which is "" for those of CUDA."""
-        return await self._send(self._protocol.registered(kind), timeout_s=timeout_s)
+        return await self._send(self._operations.registered(kind), timeout_s=timeout_s)
 
     async def _send(
         self,

@@ -18,8 +18,8 @@ from endcap.client.synchronization import (
     AsyncTask,
     EndOfItems,
     Item,
-    async_in_thread,
     async_iterate,
+    async_run_blocking,
 )
 from endcap.results import ImageResult
 
@@ -86,7 +86,7 @@ async def _in_steps(
             if is_read(image):
                 read = read_stream_image(image, position, reader)
             else:
-                read = await async_in_thread(read_stream_image, image, position, reader)
+                read = await async_run_blocking(read_stream_image, image, position, reader)
             position += 1
             for ready in steps.push(read):
                 yield ready

@@ -23,7 +23,7 @@ from endcap.client._async.detect_stream import async_stream_results
 from endcap.client._async.served_model import fetch_served_model
 from endcap.client._async.shared_memory_pool import AsyncSharedMemoryPool
 from endcap.client.address import Address, Protocol
-from endcap.client.batches import Batch, BatchRun, EnsembleRequest
+from endcap.client.batches import Batch, BatchRun, RequestFormat
 from endcap.client.calls import Call, Response
 from endcap.client.errors import ClientError, RequestError, as_request_error
 from endcap.client.images import Color, Image, is_read, refuse_single
@@ -36,9 +36,9 @@ from endcap.client.served_model import ServedModel
 from endcap.client.stream_order import SequenceSteps, StreamOrder
 from endcap.client.synchronization import (
     AsyncSemaphore,
-    async_in_thread,
     async_iterate,
     async_map_unordered,
+    async_run_blocking,
     async_sleep,
 )
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
@@ -243,12 +243,12 @@ class AsyncDetectionClient:
         runs = async_map_unordered(self._run, batches, self._arguments.concurrency)
         results: dict[int, list[ImageResult]] = {}
         async with contextlib.aclosing(runs):
-            async for batch, of_batch in runs:
-                results[batch] = of_batch
+            async for start, batch_results in runs:
+                results[start] = batch_results
                 if on_result is not None:
-                    for result in of_batch:
+                    for result in batch_results:
                         on_result(result)
-        return Results(result for batch in sorted(results) for result in results[batch])
+        return Results(result for start in sorted(results) for result in results[start])
 
     async def detect_one(self, image: Image) -> ImageResult:
         """Return the result of one image."""
@@ -309,7 +309,7 @@ class AsyncDetectionClient:
         arguments = (batch, self._arguments.images, self.task)
         if all(map(is_read, batch.images)):
             return BatchRun(*arguments)
-        return await async_in_thread(BatchRun, *arguments)
+        return await async_run_blocking(BatchRun, *arguments)
 
     async def _infer(
         self, contents: Sequence[bytes], request_id: str, deadline: Deadline
@@ -392,7 +392,7 @@ class AsyncDetectionClient:
         self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
         self._reader = ResponseReader(model, self._labels, arguments.classify)
         outputs = self._reader.wanted(extras=arguments.extras)
-        self._requests = EnsembleRequest(model, outputs, self._reader.class_counts)
+        self._requests = RequestFormat(model, outputs, self._reader.class_counts)
         if arguments.batch > model.batch_limit:
             raise InvalidArgumentError(
                 f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "

@@ -22,7 +22,7 @@ from endcap.client.regions.region import (
     remove_abandoned,
     remove_if_abandoned,
 )
-from endcap.client.synchronization import async_in_thread, async_sleep
+from endcap.client.synchronization import async_run_blocking, async_sleep
 from endcap.errors import UnsupportedError
 
 # Seconds between two checks whether the server has unregistered regions.
@@ -54,9 +54,9 @@ class AsyncRegionRegistration:
 
     async def open(self) -> None:
         """Remove the regions of dead processes, then make and register the pool's."""
-        swept = await async_in_thread(remove_abandoned)
+        swept = await async_run_blocking(remove_abandoned)
         if self._owned.kind == "system":
-            await async_in_thread(check_capacity, self._states.limit, self._region_bytes)
+            await async_run_blocking(check_capacity, self._states.limit, self._region_bytes)
         for _ in range(self._states.limit):
             self._states.add_free(await self._make())
         if self._owned.kind == "system" or await self._sees_our_memory():
@@ -115,7 +115,7 @@ class AsyncRegionRegistration:
             await async_sleep(WAIT_S)
 
     async def _make(self, deadline: float | None = None) -> Region:
-        region: Region = await async_in_thread(self._new)
+        region: Region = await async_run_blocking(self._new)
         await self._register(region, deadline)
         self._states.forget(region)
         return region

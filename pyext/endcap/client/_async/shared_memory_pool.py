@@ -17,7 +17,7 @@ from endcap.client.regions.lease import Lease
 from endcap.client.regions.pool_regions import CLOSING_S, OwnedRegions, RegionStates
 from endcap.client.regions.region import Kind, Region, check_settings
 from endcap.client.regions.sigterm import exit_on_sigterm
-from endcap.client.synchronization import AsyncSemaphore, async_in_thread, async_sleep
+from endcap.client.synchronization import AsyncSemaphore, async_run_blocking, async_sleep
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 # How many ended leases may have living views, by the number of regions: their memory stays.
@@ -123,7 +123,7 @@ class AsyncSharedMemoryPool:
         try:
             await self._registration.open()
         except BaseException:
-            await async_in_thread(self._finaliser)
+            await async_run_blocking(self._finaliser)
             raise
 
     @property
@@ -202,7 +202,7 @@ class AsyncSharedMemoryPool:
             alone = await self._registering.acquire(CLOSING_S)
             try:
                 self._closed = True
-                await async_in_thread(self._owned.remove_all)
+                await async_run_blocking(self._owned.remove_all)
             finally:
                 if alone:
                     self._registering.release()

@@ -13,8 +13,8 @@ from typing import Any
 from endcap.client.address import Address
 from endcap.client.calls import Call, Operation, RegionKind, Response, T, TensorSpec
 from endcap.client.errors import ClientError, RequestError, ended_by_server, timed_out
-from endcap.client.grpc import GrpcProtocol, GrpcTransport, StreamMessages
-from endcap.client.http import HttpProtocol
+from endcap.client.grpc import GrpcOperations, GrpcTransport, StreamMessages
+from endcap.client.http import HttpOperations
 from endcap.client.options import ConnectionOptions, check_timeout
 from endcap.client.retry import Attempts, RetryPolicy
 from endcap.client.served_model import ModelMetadata
@@ -44,12 +44,12 @@ class Connection:
         self.options = options or ConnectionOptions()
         self.address = replace(address, secure=address.secure or self.options.tls is not None)
         self.retry_policy = RetryPolicy(self.options.retries)
-        self._protocol: GrpcProtocol | HttpProtocol
+        self._operations: GrpcOperations | HttpOperations
         if address.protocol == "grpc":
-            self._protocol = GrpcProtocol()
+            self._operations = GrpcOperations()
             self._transport: Any = GrpcTransport(self.address, self.options)
         else:
-            self._protocol = HttpProtocol(self.options.compression)
+            self._operations = HttpOperations(self.options.compression)
             self._transport = _http_transport(self.address, self.options)
 
     def __enter__(self) -> Connection:
@@ -69,7 +69,7 @@ class Connection:
 
     def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
         """Send a request and return its response. timeout_s: None is `options.timeout_s`."""
-        operation = self._protocol.infer(call)
+        operation = self._operations.infer(call)
         try:
             return self._send(
                 operation,
@@ -95,19 +95,19 @@ class Connection:
 
     def is_live(self) -> bool:
         """Whether a Triton server responds."""
-        return self._send(self._protocol.live(), repeatable=False)
+        return self._send(self._operations.live(), repeatable=False)
 
     def is_ready(self, model: str) -> bool:
         """Whether the server serves a model now."""
-        return self._send(self._protocol.ready(model), repeatable=False)
+        return self._send(self._operations.ready(model), repeatable=False)
 
     def ready_models(self) -> list[str]:
         """Return the names of all models that are ready."""
-        return self._send(self._protocol.ready_models(), repeatable=False)
+        return self._send(self._operations.ready_models(), repeatable=False)
 
     def metadata(self, model: str) -> ModelMetadata:
         """Return the tensors of a model."""
-        return self._send(self._protocol.metadata(model))
+        return self._send(self._operations.metadata(model))
 
     def inputs(self, model: str) -> dict[str, TensorSpec]:
         """Return the inputs of a model by name."""
@@ -119,14 +119,14 @@ class Connection:
 
     def config(self, model: str) -> dict[str, Any]:
         """Return a model's configuration as JSON objects, without the fields that are not set."""
-        return self._send(self._protocol.config(model))
+        return self._send(self._operations.config(model))
 
     def statistics(self) -> list[dict[str, Any]]:
         """Return the statistics of each model, as Triton's statistics extension defines them.
 
         Numbers that are 0 are omitted.
         """
-        return self._send(self._protocol.statistics())
+        return self._send(self._operations.statistics())
 
     def register_shared(
         self,
@@ -152,22 +152,22 @@ class Connection:
             timeout_s: Here and below, None is `options.timeout_s`.
         """
         if kind == "system":
-            operation = self._protocol.register_system(name, key or name, byte_size)
+            operation = self._operations.register_system(name, key or name, byte_size)
         elif raw_handle is None:
             raise InvalidArgumentError(f"region {name} is of CUDA, but has no raw_handle; give it")
         else:
-            operation = self._protocol.register_cuda(name, raw_handle, device_id, byte_size)
+            operation = self._operations.register_cuda(name, raw_handle, device_id, byte_size)
         self._send(operation, timeout_s=timeout_s)
 
     def unregister_shared(
         self, kind: RegionKind, name: str, *, timeout_s: float | None = None
     ) -> None:
         """Unregister a region; a name that is not registered is no error."""
-        self._send(self._protocol.unregister(kind, name), timeout_s=timeout_s)
+        self._send(self._operations.unregister(kind, name), timeout_s=timeout_s)
 
     def registered(self, kind: RegionKind, *, timeout_s: float | None = None) -> dict[str, str]:
         """Return the registered regions: name -> key, which is "" for those of CUDA."""
-        return self._send(self._protocol.registered(kind), timeout_s=timeout_s)
+        return self._send(self._operations.registered(kind), timeout_s=timeout_s)
 
     def _send(
         self,

@@ -20,8 +20,8 @@ from endcap.client.synchronization import (
     ItemReader,
     Queue,
     Task,
-    in_thread,
     iterate,
+    run_blocking,
 )
 from endcap.results import ImageResult
 
@@ -88,7 +88,7 @@ def _in_steps(
             if is_read(image):
                 read = read_stream_image(image, position, reader)
             else:
-                read = in_thread(read_stream_image, image, position, reader)
+                read = run_blocking(read_stream_image, image, position, reader)
             position += 1
             for ready in steps.push(read):
                 yield ready

@@ -23,7 +23,7 @@ from endcap.client._sync.detect_stream import stream_results
 from endcap.client._sync.served_model import fetch_served_model
 from endcap.client._sync.shared_memory_pool import SharedMemoryPool
 from endcap.client.address import Address, Protocol
-from endcap.client.batches import Batch, BatchRun, EnsembleRequest
+from endcap.client.batches import Batch, BatchRun, RequestFormat
 from endcap.client.calls import Call, Response
 from endcap.client.errors import ClientError, RequestError, as_request_error
 from endcap.client.images import Color, Image, is_read, refuse_single
@@ -36,9 +36,9 @@ from endcap.client.served_model import ServedModel
 from endcap.client.stream_order import SequenceSteps, StreamOrder
 from endcap.client.synchronization import (
     Semaphore,
-    in_thread,
     iterate,
     map_unordered,
+    run_blocking,
     sleep,
 )
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
@@ -242,12 +242,12 @@ class DetectionClient:
         runs = map_unordered(self._run, batches, self._arguments.concurrency)
         results: dict[int, list[ImageResult]] = {}
         with contextlib.closing(runs):
-            for batch, of_batch in runs:
-                results[batch] = of_batch
+            for start, batch_results in runs:
+                results[start] = batch_results
                 if on_result is not None:
-                    for result in of_batch:
+                    for result in batch_results:
                         on_result(result)
-        return Results(result for batch in sorted(results) for result in results[batch])
+        return Results(result for start in sorted(results) for result in results[start])
 
     def detect_one(self, image: Image) -> ImageResult:
         """Return the result of one image."""
@@ -308,7 +308,7 @@ class DetectionClient:
         arguments = (batch, self._arguments.images, self.task)
         if all(map(is_read, batch.images)):
             return BatchRun(*arguments)
-        return in_thread(BatchRun, *arguments)
+        return run_blocking(BatchRun, *arguments)
 
     def _infer(self, contents: Sequence[bytes], request_id: str, deadline: Deadline) -> Outcome:
         """Return each image's part of the response, or the error of the request."""
@@ -364,7 +364,7 @@ class DetectionClient:
 
     def _connect(self) -> None:
         if self._is_connected:
-            raise ClientError("the client is connected already; make one for each `async with`")
+            raise ClientError("the client is connected already; make one for each `with`")
         self._process = os.getpid()
         self._resources = contextlib.ExitStack()
         self._connection = Connection(self.address, self.options)
@@ -389,7 +389,7 @@ class DetectionClient:
         self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
         self._reader = ResponseReader(model, self._labels, arguments.classify)
         outputs = self._reader.wanted(extras=arguments.extras)
-        self._requests = EnsembleRequest(model, outputs, self._reader.class_counts)
+        self._requests = RequestFormat(model, outputs, self._reader.class_counts)
         if arguments.batch > model.batch_limit:
             raise InvalidArgumentError(
                 f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "
@@ -411,7 +411,7 @@ class DetectionClient:
 
     def _check_connected(self) -> None:
         if not self._is_connected:
-            raise ClientError("the client is not connected; use it inside `async with`")
+            raise ClientError("the client is not connected; use it inside `with`")
 
     def _check_usable(self) -> None:
         """Raise ClientError where the client is not connected, closed, or another process's."""

@@ -24,7 +24,7 @@ from endcap.client.regions.region import (
     remove_abandoned,
     remove_if_abandoned,
 )
-from endcap.client.synchronization import in_thread, sleep
+from endcap.client.synchronization import run_blocking, sleep
 from endcap.errors import UnsupportedError
 
 # Seconds between two checks whether the server has unregistered regions.
@@ -56,9 +56,9 @@ class RegionRegistration:
 
     def open(self) -> None:
         """Remove the regions of dead processes, then make and register the pool's."""
-        swept = in_thread(remove_abandoned)
+        swept = run_blocking(remove_abandoned)
         if self._owned.kind == "system":
-            in_thread(check_capacity, self._states.limit, self._region_bytes)
+            run_blocking(check_capacity, self._states.limit, self._region_bytes)
         for _ in range(self._states.limit):
             self._states.add_free(self._make())
         if self._owned.kind == "system" or self._sees_our_memory():
@@ -117,7 +117,7 @@ class RegionRegistration:
             sleep(WAIT_S)
 
     def _make(self, deadline: float | None = None) -> Region:
-        region: Region = in_thread(self._new)
+        region: Region = run_blocking(self._new)
         self._register(region, deadline)
         self._states.forget(region)
         return region

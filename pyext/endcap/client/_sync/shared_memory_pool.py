@@ -23,7 +23,7 @@ from endcap.client.regions.lease import Lease
 from endcap.client.regions.pool_regions import CLOSING_S, OwnedRegions, RegionStates
 from endcap.client.regions.region import Kind, Region, check_settings
 from endcap.client.regions.sigterm import exit_on_sigterm
-from endcap.client.synchronization import Semaphore, in_thread, sleep
+from endcap.client.synchronization import Semaphore, run_blocking, sleep
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 # How many ended leases may have living views, by the number of regions: their memory stays.
@@ -105,7 +105,7 @@ class SharedMemoryPool:
         try:
             self._registration.open()
         except BaseException:
-            in_thread(self._finaliser)
+            run_blocking(self._finaliser)
             raise
 
     @property
@@ -184,7 +184,7 @@ class SharedMemoryPool:
             alone = self._registering.acquire(CLOSING_S)
             try:
                 self._closed = True
-                in_thread(self._owned.remove_all)
+                run_blocking(self._owned.remove_all)
             finally:
                 if alone:
                     self._registering.release()
