@@ -39,6 +39,8 @@ def parameters(command: Callable[..., Any]) -> list[tuple[str, Any, Any, Any]]:
     found = []
     for name, parameter in inspect.signature(command).parameters.items():
         kind, info = typing.get_args(hints[name])[:2]
+        if info.hidden:
+            continue
         found.append((name, _without_none(kind), info, parameter.default))
     return found
 

@@ -24,6 +24,7 @@ class RawServer:
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.requests = 0
         self.connections = 0
+        self.heads: list[bytes] = []
         self._accepting.start()
 
     def close(self) -> None:
@@ -47,8 +48,9 @@ class RawServer:
 
     def _serve(self, wire: socket.socket) -> None:
         with wire, contextlib.suppress(OSError):  # it is cut
-            while _read_request(wire):
+            while head := _read_request(wire):
                 with self._lock:
+                    self.heads.append(head)
                     self.requests += 1
                     number = self.requests
                 self._respond(wire, number)
@@ -80,17 +82,17 @@ def reset(wire: socket.socket) -> None:
     wire.close()
 
 
-def _read_request(wire: socket.socket) -> bool:
-    """Whether a request came, its body included."""
+def _read_request(wire: socket.socket) -> bytes:
+    """Return the head of a request, after its body was received; empty without a request."""
     head = b""
     while b"\r\n\r\n" not in head:
         part = wire.recv(1 << 16)
         if not part:
-            return False
+            return b""
         head += part
     head, _, body = head.partition(b"\r\n\r\n")
     fields = [line.split(b":", 1) for line in head.lower().split(b"\r\n")[1:]]
     left = sum(int(value) for name, value in fields if name == b"content-length") - len(body)
     while left > 0:
         left -= len(wire.recv(left))
-    return True
+    return head

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def whole_file(
-    path: Path, *, follow_links: bool = True, mode: int | None = None
+    path: Path,
+    *,
+    follow_links: bool = True,
+    mode: int | None = None,
+    replace_read_only: bool = False,
+    durable: bool = False,
 ) -> Iterator[IO[bytes]]:
     """Yield a binary stream whose bytes are in `path` when the block ends without an exception.
 
@@ -30,6 +35,8 @@ def whole_file(
         follow_links: Write the target of a symbolic link. False, for names that no user has given,
             such as those made of images' names, rejects links, pipes and devices.
         mode: The file's mode; None keeps that of the file before, or takes the default.
+        replace_read_only: Replace a file that cannot be written to, for files that endcap makes.
+        durable: Wait until the bytes are on the disk before the file takes its place.
 
     Raises:
         InvalidArgumentError: Before the block: the file cannot be made.
@@ -42,7 +49,7 @@ def whole_file(
     is_special = follow_links and path.exists() and not path.is_file()
     target = Path(os.path.realpath(path)) if follow_links else path  # a link stays one
     partial = path if is_special else target.with_name(f".endcap-{secrets.token_hex(8)}.partial")
-    if target.is_file() and not os.access(target, os.W_OK):
+    if not replace_read_only and target.is_file() and not os.access(target, os.W_OK):
         raise InvalidArgumentError(f"file {path} cannot be written: it is read-only")
     try:
         stream = io.BufferedWriter(_NamedFile(partial, path, "wb" if is_special else "xb"))
@@ -55,6 +62,9 @@ def whole_file(
             if mode is not None and not is_special:
                 os.fchmod(stream.fileno(), mode)
             yield stream
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         if not is_special:
             partial.replace(target)
     finally:

@@ -236,8 +236,9 @@ class AsyncTask:
         self._task = asyncio.ensure_future(function(*arguments))
 
     async def join(self) -> None:
-        """Wait until it has ended."""
-        await self._task
+        """Wait until it has ended; being cancelled meanwhile does not cancel it."""
+        await asyncio.wait([self._task])
+        self._task.result()
 
 
 class Task:
@@ -481,7 +482,10 @@ async def async_interrupt(connection: Any) -> None:
     """Do nothing: in an event loop closing a socket wakes the tasks that wait for its data."""
 
 
-def interrupt(connection: Any) -> None:
-    """Wake the threads that wait for data of a socket, which closing it would not."""
+def shut_down(connection: Any) -> None:
+    """Wake who waits for data of a socket, a thread too, which closing it would not."""
     with contextlib.suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)  # not that of ssl.SSLSocket
+
+
+interrupt = shut_down

@@ -202,5 +202,10 @@ def _replace_file(source: Path, target: Path) -> None:
     """Copy a file into the place of another in one step: a process may be opening that one."""
     if target.is_symlink():  # is replaced, too, and never followed
         target.unlink()
-    with whole_file(target, follow_links=False, mode=0o755) as copy, source.open("rb") as original:
+    with (
+        whole_file(
+            target, follow_links=False, mode=0o755, replace_read_only=True, durable=True
+        ) as copy,
+        source.open("rb") as original,
+    ):
         shutil.copyfileobj(original, copy)

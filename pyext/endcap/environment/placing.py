@@ -89,7 +89,7 @@ def place(
         with archive.open("rb") as source:
             if (model / name).is_symlink():
                 (model / name).unlink()
-            with whole_file(model / name, follow_links=False) as copy:
+            with whole_file(model / name, follow_links=False, replace_read_only=True) as copy:
                 shutil.copyfileobj(source, copy)
         install(model, python_version=python, real=real, tritonserver=tritonserver)
         # Last: it makes a server load the others.

@@ -194,7 +194,7 @@ def install(
     ):
         if target.is_symlink():  # to a file of another model, perhaps
             target.unlink()
-        with whole_file(target, follow_links=False, mode=mode) as file:
+        with whole_file(target, follow_links=False, mode=mode, replace_read_only=True) as file:
             file.write(content)
     return installed
 

@@ -41,6 +41,8 @@ _MOVED = {
     "input_tensors": "endcap.python_backend.requests",
     "log": "endcap.python_backend.responses",
     "outputs": "endcap.python_backend.responses",
+    "request_ids": "endcap.python_backend.requests",
+    "row_memory": "endcap.python_backend.instance",
     "settings": "endcap.triton.stage_settings",
     "tensor_settling": "endcap.triton.tensor_completion",
 }

@@ -144,7 +144,7 @@ def read_config(file: Path) -> str:
 
 def write_config(file: Path, text: str) -> None:
     """Replace a config.pbtxt, which keeps its mode, or the one that it is a link to."""
-    with whole_file(file) as stream:
+    with whole_file(file, replace_read_only=True) as stream:
         stream.write(text.encode("utf-8", "surrogateescape"))
 
 

@@ -6,10 +6,12 @@ import asyncio
 import gzip
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+import httpcore
 import numpy as np
 import pytest
 from raw_responses import RawServer, always, answering, reset, whole
@@ -20,7 +22,7 @@ from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
 from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions
+from endcap.client.options import ConnectionOptions, Tls
 
 INPUT = InputTensor.of("x", np.zeros(3, np.float32))
 PLAIN = Call("m", [INPUT], [OutputTensor("y")], "id")
@@ -202,3 +204,95 @@ def test_only_the_first_requests_wait_for_a_lost_server(kind: str) -> None:
         question = infer_async if kind == "async" else infer_sync
         ask(server, kind, question, retries=1)
     assert counts == [2, 3, 4]
+
+
+# --- responses that have begun --------------------------------------------------------------------
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("begun", "message"),
+    [
+        (b"HTTP/1.1 200 OK\r\nConte", "in the middle of the response"),
+        (b"220 smtp ready\r\n", "is not a Triton server"),
+    ],
+    ids=["a part of a head", "another protocol"],
+)
+@pytest.mark.parametrize("end", [reset, socket.socket.close], ids=["reset", "closed"])
+def test_a_request_whose_response_has_begun_is_not_sent_again(
+    kind: str, begun: bytes, message: str, end: Callable[[socket.socket], None]
+) -> None:
+    def respond(wire: socket.socket, _: int) -> None:
+        wire.sendall(begun)
+        time.sleep(0.05)  # a reset would overtake it
+        wire.shutdown(socket.SHUT_RDWR)
+        end(wire)
+
+    with answering(respond) as server:
+        with pytest.raises(RequestError, match=message):
+            infer(server, kind, retries=2)
+        assert server.requests == 1
+
+
+@KINDS
+def test_an_empty_body_has_its_length(kind: str) -> None:
+    with answering(always(whole(b""))) as server:
+        ask(server, kind, lambda each: each.unregister_shared("system", "region"))
+        assert b"content-length: 0" in server.heads[0].lower()
+
+
+# --- closing while a connection is being made -----------------------------------------------------
+
+
+def closed_meanwhile(server: RawServer, scheme: str, kind: str) -> RequestError:
+    """Return the error of a request whose connection is closed after 0.1 s."""
+    options = ConnectionOptions(timeout_s=5, tls=Tls(verify=False) if scheme == "https" else None)
+    address = parse_address(f"{scheme}://{server.address}")
+    if kind == "sync":
+        connection = Connection(address, options)
+        closing = threading.Timer(0.1, connection.close)
+        closing.start()
+        with pytest.raises(RequestError) as caught:
+            connection.infer(PLAIN)
+        closing.join()
+        return caught.value
+
+    async def run() -> RequestError:
+        connection = AsyncConnection(address, options)
+        request = asyncio.ensure_future(connection.infer(PLAIN))
+        await asyncio.sleep(0.1)
+        await connection.close()
+        with pytest.raises(RequestError) as caught:
+            await request
+        return caught.value
+
+    return asyncio.run(run())
+
+
+@KINDS
+def test_a_connection_that_opens_after_close_sends_nothing(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, async_connect = httpcore.SyncBackend.connect_tcp, httpcore.AnyIOBackend.connect_tcp
+
+    def late(*arguments: Any) -> Any:
+        time.sleep(0.3)
+        return connect(*arguments)
+
+    async def async_late(*arguments: Any) -> Any:
+        await asyncio.sleep(0.3)
+        return await async_connect(*arguments)
+
+    monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", late)
+    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", async_late)
+    with answering(always(EMPTY)) as server:
+        assert closed_meanwhile(server, "http", kind).status_name == "cancelled"
+        assert server.requests == 0
+
+
+@KINDS
+def test_closing_ends_a_handshake(kind: str) -> None:
+    begin = time.monotonic()
+    with answering(always(EMPTY)) as server:  # waits for more: no TLS client says "\r\n\r\n"
+        assert closed_meanwhile(server, "https", kind).status_name == "cancelled"
+    assert time.monotonic() - begin < 3

@@ -15,6 +15,7 @@ from endcap.client.synchronization import (
     AsyncItemReader,
     AsyncQueue,
     AsyncSemaphore,
+    AsyncTask,
     EndOfItems,
     Item,
     ItemReader,
@@ -29,6 +30,31 @@ from endcap.client.synchronization import (
 
 def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, 10))
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+def test_a_cancellation_while_joining_is_not_lost() -> None:
+    async def test() -> None:
+        ended = asyncio.Event()
+
+        async def work() -> None:
+            try:
+                await ended.wait()
+            except asyncio.CancelledError:
+                return  # as the receiver of a stream does
+
+        task = AsyncTask("work", work)
+        joining = asyncio.ensure_future(task.join())
+        await asyncio.sleep(0)
+        joining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await joining
+        ended.set()
+        await task.join()
+
+    run(test())
 
 
 # --- work in threads ------------------------------------------------------------------------------

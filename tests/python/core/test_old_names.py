@@ -20,6 +20,8 @@ MOVED = {
     ),
     ("endcap.python_backend.device", "target_of"): "endcap.python_backend.instance",
     ("endcap.python_backend.declarations", "complete_config"): "endcap.python_backend.detect_steps",
+    ("endcap.python_backend.request_ids", "request_label"): "endcap.python_backend.requests",
+    ("endcap.python_backend.row_memory", "RowMemory"): "endcap.python_backend.instance",
     ("endcap.client.shared_memory", "SharedMemoryPool"): "endcap.client",
     ("endcap.draw", "draw_result"): "endcap.drawing",
     ("endcap.stub", "install"): "endcap.environment.stub",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from tritonclient.grpc import model_config_pb2
 
 from endcap.environment.placing import PARAMETER, check_model, environment_of, place
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.triton.model_config import get_parameter, set_parameter
+from endcap.triton.model_config import get_parameter, set_parameter, write_config
 
 PATH_MAX = 4096
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
@@ -190,3 +193,23 @@ def test_an_archive_name_that_a_config_cannot_hold_is_refused(tmp_path: Path, na
     output = tmp_path / name
     assert_error_message(endcap("env", "pack", "-o", output, "--into", tmp_path), "--output")
     assert contents(tmp_path) == {"config.pbtxt": b'backend: "python"\n'}
+
+
+def test_a_read_only_config_is_replaced() -> None:
+    """As version control leaves files; the folder decides whether they can be replaced."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # that another user can reach
+        config = Path(folder) / "config.pbtxt"
+        config.write_text("before")
+        config.chmod(0o444)
+        user = os.getuid() or 65534  # root may write to any file
+        for path in (config, folder):
+            os.chown(path, user, -1)
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                os.setuid(user)
+                write_config(config, "after")
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert config.read_text() == "after"
+        assert config.stat().st_mode & 0o777 == 0o444

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import httpcore
@@ -23,10 +24,10 @@ from endcap.client.errors import (
 )
 from endcap.client.http import HttpRequest, HttpResponse
 from endcap.client.options import ConnectionOptions, Tls, ssl_context
-from endcap.client.synchronization import async_interrupt
+from endcap.client.synchronization import async_interrupt, shut_down
 
 _PART_BYTES = 1 << 18  # of a body, written between two checks of the deadline
-_DISCONNECTED = "Server disconnected"  # httpcore's message where no part of a response was received
+_DISCONNECTED = "Server disconnected"  # httpcore's message of an incomplete head, empty or not
 
 
 class AsyncHttpTransport:
@@ -63,12 +64,13 @@ class AsyncHttpTransport:
             raise closed()
         self._process = self._process or os.getpid()
         check_process(self._process)
+        progress = _Progress(timeout_s)
         try:
-            return await self._exchange(request, _Deadline(timeout_s))
+            return await self._exchange(request, progress)
         except httpcore.TimeoutException as error:
-            raise TimeoutError from error
+            raise (closed() if self._closed else TimeoutError()) from error
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            raise (closed() if self._closed else _why_failed(error)) from error
+            raise (closed() if self._closed else _why_failed(error, progress.head)) from error
 
     async def close(self) -> None:
         """Close the connections; requests in flight end as cancelled."""
@@ -77,15 +79,15 @@ class AsyncHttpTransport:
             await self._backend.interrupt()
             await self._pool.aclose()
 
-    async def _exchange(self, request: HttpRequest, deadline: _Deadline) -> HttpResponse:
+    async def _exchange(self, request: HttpRequest, progress: _Progress) -> HttpResponse:
         scheme, host, port = self._origin
         # httpcore hands these on to the streams below as they are.
-        timeouts = {"connect": deadline, "read": deadline, "write": deadline}
+        timeouts = {"connect": progress, "read": progress, "write": progress}
         async with self._pool.stream(
             request.method,
             httpcore.URL(scheme=scheme, host=host, port=port, target=request.path),
             headers=self._header_fields(request),
-            content=request.body or None,
+            content=None if request.method == "GET" else request.body,
             extensions={"timeout": timeouts},
         ) as response:
             fields = {
@@ -113,11 +115,12 @@ class AsyncHttpTransport:
         return b"".join(parts)
 
 
-class _Deadline:
-    """The deadline of a request."""
+class _Progress:
+    """The deadline of a request, and the first bytes of its response."""
 
     def __init__(self, timeout_s: float) -> None:
         self._end = time.monotonic() + timeout_s
+        self.head = b""
 
     def left_s(self) -> float:
         left_s = self._end - time.monotonic()
@@ -132,6 +135,8 @@ class _Backend(httpcore.AsyncNetworkBackend):
     def __init__(self) -> None:
         self._backend = httpcore.AnyIOBackend()
         self._streams: set[_Stream] = set()
+        self._handshakes: set[Any] = set()
+        self.is_closed = False
 
     async def connect_tcp(
         self,
@@ -144,50 +149,101 @@ class _Backend(httpcore.AsyncNetworkBackend):
         stream = await self._backend.connect_tcp(
             host, port, timeout.left_s(), local_address, socket_options
         )
-        return _Stream(stream, self._streams)
+        return await self.add(stream)
+
+    async def add(self, stream: httpcore.AsyncNetworkStream) -> httpcore.AsyncNetworkStream:
+        """Return the stream as one that `interrupt` knows; close it where that came before."""
+        added = _Stream(stream, self)
+        self._streams.add(added)
+        if self.is_closed:
+            await added.aclose()
+            raise httpcore.ConnectError("the connection was closed")
+        return added
+
+    def remove(self, stream: _Stream) -> None:
+        """Forget a stream."""
+        self._streams.discard(stream)
 
     async def interrupt(self) -> None:
-        """Wake the threads that read from connections."""
+        """Wake the threads that read from connections; refuse those that are being opened."""
+        self.is_closed = True
+        for handshake in list(self._handshakes):
+            shut_down(handshake)
         for stream in list(self._streams):
             await async_interrupt(stream.get_extra_info("socket"))
 
+    @contextlib.contextmanager
+    def handshake(self, connection: Any) -> Iterator[None]:
+        """Let `interrupt` end the TLS handshake of the block.
+
+        TLS takes the socket away from its stream; a duplicate shuts the connection down, too.
+        """
+        duplicate = connection.dup()
+        self._handshakes.add(duplicate)
+        try:
+            if self.is_closed:
+                raise httpcore.ConnectError("the connection was closed")
+            yield
+        finally:
+            self._handshakes.discard(duplicate)
+            duplicate.close()
+
 
 class _Stream(httpcore.AsyncNetworkStream):
-    def __init__(self, stream: httpcore.AsyncNetworkStream, streams: set[_Stream]) -> None:
+    def __init__(self, stream: httpcore.AsyncNetworkStream, backend: _Backend) -> None:
         self._stream = stream
-        self._streams = streams
-        streams.add(self)
+        self._backend = backend
 
     async def read(self, max_bytes: int, timeout: Any = None) -> bytes:
-        return await self._stream.read(max_bytes, timeout.left_s())
+        left_s = timeout.left_s()
+        try:
+            data = await self._stream.read(max_bytes, left_s)
+        except ssl.SSLError as error:  # of TLS 1.3, which refuses a client after the handshake
+            raise httpcore.ReadError(str(error)) from error
+        timeout.head = timeout.head or data
+        return data
 
     async def write(self, buffer: bytes, timeout: Any = None) -> None:
         view = memoryview(buffer)
         for begin in range(0, len(view), _PART_BYTES):
+            if self._backend.is_closed:
+                raise httpcore.WriteError("the connection was closed")
             part: Any = view[begin : begin + _PART_BYTES]
             await self._stream.write(part, timeout.left_s())
 
     async def aclose(self) -> None:
-        self._streams.discard(self)
+        self._backend.remove(self)
         await self._stream.aclose()
 
     async def start_tls(
         self, ssl_context: Any, server_hostname: str | None = None, timeout: Any = None
     ) -> httpcore.AsyncNetworkStream:
-        self._streams.discard(self)
-        secure = await self._stream.start_tls(ssl_context, server_hostname, timeout.left_s())
-        return _Stream(secure, self._streams)
+        with self._backend.handshake(self._stream.get_extra_info("socket")):
+            secure = await self._stream.start_tls(ssl_context, server_hostname, timeout.left_s())
+        self._backend.remove(self)
+        return await self._backend.add(secure)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
 
 
-def _why_failed(error: Exception) -> RequestError:
-    if isinstance(error, httpcore.NetworkError):
+def _why_failed(error: Exception, head: bytes) -> RequestError:
+    """Return the error of a request; head: the first bytes of its response."""
+    if head.startswith(b"HTTP/") and not _is_malformed(error):
+        return response_truncated()
+    if isinstance(error, httpcore.NetworkError) and not head:
         return from_os_error(_os_error(error))
-    if str(error).startswith(_DISCONNECTED):
+    if _is_disconnected(error) and not head:
         return connection_lost(str(error))
     return not_triton("http")
+
+
+def _is_disconnected(error: Exception) -> bool:
+    return isinstance(error, httpcore.ProtocolError) and str(error).startswith(_DISCONNECTED)
+
+
+def _is_malformed(error: Exception) -> bool:
+    return isinstance(error, httpcore.ProtocolError) and not _is_disconnected(error)
 
 
 def _os_error(error: BaseException) -> OSError:

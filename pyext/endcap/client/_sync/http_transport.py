@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import httpcore
@@ -25,10 +26,10 @@ from endcap.client.errors import (
 )
 from endcap.client.http import HttpRequest, HttpResponse
 from endcap.client.options import ConnectionOptions, Tls, ssl_context
-from endcap.client.synchronization import interrupt
+from endcap.client.synchronization import interrupt, shut_down
 
 _PART_BYTES = 1 << 18  # of a body, written between two checks of the deadline
-_DISCONNECTED = "Server disconnected"  # httpcore's message where no part of a response was received
+_DISCONNECTED = "Server disconnected"  # httpcore's message of an incomplete head, empty or not
 
 
 class HttpTransport:
@@ -65,12 +66,13 @@ class HttpTransport:
             raise closed()
         self._process = self._process or os.getpid()
         check_process(self._process)
+        progress = _Progress(timeout_s)
         try:
-            return self._exchange(request, _Deadline(timeout_s))
+            return self._exchange(request, progress)
         except httpcore.TimeoutException as error:
-            raise TimeoutError from error
+            raise (closed() if self._closed else TimeoutError()) from error
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            raise (closed() if self._closed else _why_failed(error)) from error
+            raise (closed() if self._closed else _why_failed(error, progress.head)) from error
 
     def close(self) -> None:
         """Close the connections; requests in flight end as cancelled."""
@@ -79,15 +81,15 @@ class HttpTransport:
             self._backend.interrupt()
             self._pool.close()
 
-    def _exchange(self, request: HttpRequest, deadline: _Deadline) -> HttpResponse:
+    def _exchange(self, request: HttpRequest, progress: _Progress) -> HttpResponse:
         scheme, host, port = self._origin
         # httpcore hands these on to the streams below as they are.
-        timeouts = {"connect": deadline, "read": deadline, "write": deadline}
+        timeouts = {"connect": progress, "read": progress, "write": progress}
         with self._pool.stream(
             request.method,
             httpcore.URL(scheme=scheme, host=host, port=port, target=request.path),
             headers=self._header_fields(request),
-            content=request.body or None,
+            content=None if request.method == "GET" else request.body,
             extensions={"timeout": timeouts},
         ) as response:
             fields = {
@@ -115,11 +117,12 @@ class HttpTransport:
         return b"".join(parts)
 
 
-class _Deadline:
-    """The deadline of a request."""
+class _Progress:
+    """The deadline of a request, and the first bytes of its response."""
 
     def __init__(self, timeout_s: float) -> None:
         self._end = time.monotonic() + timeout_s
+        self.head = b""
 
     def left_s(self) -> float:
         left_s = self._end - time.monotonic()
@@ -134,6 +137,8 @@ class _Backend(httpcore.NetworkBackend):
     def __init__(self) -> None:
         self._backend = httpcore.SyncBackend()
         self._streams: set[_Stream] = set()
+        self._handshakes: set[Any] = set()
+        self.is_closed = False
 
     def connect_tcp(
         self,
@@ -146,50 +151,101 @@ class _Backend(httpcore.NetworkBackend):
         stream = self._backend.connect_tcp(
             host, port, timeout.left_s(), local_address, socket_options
         )
-        return _Stream(stream, self._streams)
+        return self.add(stream)
+
+    def add(self, stream: httpcore.NetworkStream) -> httpcore.NetworkStream:
+        """Return the stream as one that `interrupt` knows; close it where that came before."""
+        added = _Stream(stream, self)
+        self._streams.add(added)
+        if self.is_closed:
+            added.close()
+            raise httpcore.ConnectError("the connection was closed")
+        return added
+
+    def remove(self, stream: _Stream) -> None:
+        """Forget a stream."""
+        self._streams.discard(stream)
 
     def interrupt(self) -> None:
-        """Wake the threads that read from connections."""
+        """Wake the threads that read from connections; refuse those that are being opened."""
+        self.is_closed = True
+        for handshake in list(self._handshakes):
+            shut_down(handshake)
         for stream in list(self._streams):
             interrupt(stream.get_extra_info("socket"))
 
+    @contextlib.contextmanager
+    def handshake(self, connection: Any) -> Iterator[None]:
+        """Let `interrupt` end the TLS handshake of the block.
+
+        TLS takes the socket away from its stream; a duplicate shuts the connection down, too.
+        """
+        duplicate = connection.dup()
+        self._handshakes.add(duplicate)
+        try:
+            if self.is_closed:
+                raise httpcore.ConnectError("the connection was closed")
+            yield
+        finally:
+            self._handshakes.discard(duplicate)
+            duplicate.close()
+
 
 class _Stream(httpcore.NetworkStream):
-    def __init__(self, stream: httpcore.NetworkStream, streams: set[_Stream]) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, backend: _Backend) -> None:
         self._stream = stream
-        self._streams = streams
-        streams.add(self)
+        self._backend = backend
 
     def read(self, max_bytes: int, timeout: Any = None) -> bytes:
-        return self._stream.read(max_bytes, timeout.left_s())
+        left_s = timeout.left_s()
+        try:
+            data = self._stream.read(max_bytes, left_s)
+        except ssl.SSLError as error:  # of TLS 1.3, which refuses a client after the handshake
+            raise httpcore.ReadError(str(error)) from error
+        timeout.head = timeout.head or data
+        return data
 
     def write(self, buffer: bytes, timeout: Any = None) -> None:
         view = memoryview(buffer)
         for begin in range(0, len(view), _PART_BYTES):
+            if self._backend.is_closed:
+                raise httpcore.WriteError("the connection was closed")
             part: Any = view[begin : begin + _PART_BYTES]
             self._stream.write(part, timeout.left_s())
 
     def close(self) -> None:
-        self._streams.discard(self)
+        self._backend.remove(self)
         self._stream.close()
 
     def start_tls(
         self, ssl_context: Any, server_hostname: str | None = None, timeout: Any = None
     ) -> httpcore.NetworkStream:
-        self._streams.discard(self)
-        secure = self._stream.start_tls(ssl_context, server_hostname, timeout.left_s())
-        return _Stream(secure, self._streams)
+        with self._backend.handshake(self._stream.get_extra_info("socket")):
+            secure = self._stream.start_tls(ssl_context, server_hostname, timeout.left_s())
+        self._backend.remove(self)
+        return self._backend.add(secure)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
 
 
-def _why_failed(error: Exception) -> RequestError:
-    if isinstance(error, httpcore.NetworkError):
+def _why_failed(error: Exception, head: bytes) -> RequestError:
+    """Return the error of a request; head: the first bytes of its response."""
+    if head.startswith(b"HTTP/") and not _is_malformed(error):
+        return response_truncated()
+    if isinstance(error, httpcore.NetworkError) and not head:
         return from_os_error(_os_error(error))
-    if str(error).startswith(_DISCONNECTED):
+    if _is_disconnected(error) and not head:
         return connection_lost(str(error))
     return not_triton("http")
+
+
+def _is_disconnected(error: Exception) -> bool:
+    return isinstance(error, httpcore.ProtocolError) and str(error).startswith(_DISCONNECTED)
+
+
+def _is_malformed(error: Exception) -> bool:
+    return isinstance(error, httpcore.ProtocolError) and not _is_disconnected(error)
 
 
 def _os_error(error: BaseException) -> OSError:
