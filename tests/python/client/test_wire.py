@@ -130,15 +130,15 @@ def test_names_in_paths_are_escaped() -> None:
 
 def test_valid_responses_are_read() -> None:
     raw = struct.pack("<f", 1.5)
-    for answer in (
+    for response in (
         grpc_answer(datatype="FP32", shape=[1], raw=[raw]),
         http_answer(output(), raw),
         http_answer(output(size=None, data=[1.5])),
     ):
-        tensor = answer.tensors["z"]
+        tensor = response.tensors["z"]
         assert tensor is not None
         assert (tensor.tolist(), tensor.dtype) == ([1.5], np.float32)
-        assert answer.request_id == "id"
+        assert response.request_id == "id"
 
 
 def test_a_missing_output_is_none() -> None:
@@ -201,11 +201,11 @@ def test_a_wrong_content_encoding_is_an_error(encoding: str) -> None:
 
 def test_numbers_that_numpy_lacks_come_as_tritonclient_has_them() -> None:
     raw = np.float32([1.5]).tobytes()[2:]
-    for answer in (
+    for response in (
         grpc_answer(datatype="BF16", shape=[1], raw=[raw]),
         http_answer(output(datatype="BF16", size=2), raw),
     ):
-        tensor = answer.tensors["z"]
+        tensor = response.tensors["z"]
         assert tensor is not None
         assert tensor.tolist() == [1.5]
     with pytest.raises(UnsupportedError, match="NumPy has no type for tensors of BF16"):

@@ -1,4 +1,4 @@
-"""Python models on a GPU: the CPU's answers, with tensors that stay where they are."""
+"""Python models on a GPU: the CPU's responses, with tensors that stay where they are."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def assert_same(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) ->
 def test_images_of_several_requests(wanted: tuple[str, ...]) -> None:
     settings = preprocess_settings(config(8, size=32))
     requests = [StubRequest({"encoded": encoded(*part)}, wanted) for part in (FILES[:3], FILES[3:])]
-    answers = responses_of(PreprocessStage(settings, GPU), requests)
-    assert [len(answer[wanted[0]]) for answer in answers] == [3, 1]
-    assert_same(answers, responses_of(PreprocessStage(settings, None), requests))
+    responses = responses_of(PreprocessStage(settings, GPU), requests)
+    assert [len(response[wanted[0]]) for response in responses] == [3, 1]
+    assert_same(responses, responses_of(PreprocessStage(settings, None), requests))
 
 
 def test_images_stay_on_the_gpu_and_the_rest_does_not() -> None:
@@ -77,8 +77,8 @@ def test_bytes_on_the_gpu_are_brought_to_the_host() -> None:
     on_host = StubRequest({"encoded": file}, IMAGES)
     on_device = StubRequest({"encoded": ByDlpack(file)}, IMAGES)
     for target in (GPU, None):
-        answers = responses_of(PreprocessStage(settings, target), [on_device])
-        assert_same(answers, responses_of(PreprocessStage(settings, None), [on_host]))
+        responses = responses_of(PreprocessStage(settings, target), [on_device])
+        assert_same(responses, responses_of(PreprocessStage(settings, None), [on_host]))
 
 
 def test_one_bad_image_fails_its_request() -> None:
@@ -125,8 +125,8 @@ def test_labels_of_ids_on_the_gpu(tmp_path: Path) -> None:
     given = config(8, head="classification", num_classes=3, top_k=2, labels_file="l.txt")
     stage = PostprocessStage(postprocess_settings(given, tmp_path), GPU)
     logits = ByDlpack(np.float32([[0, 5, 1]]))
-    (answer,) = responses_of(stage, [StubRequest({"logits": logits}, ["class_labels"])])
-    assert answer["class_labels"].tolist() == [[b"dog", b"bird"]]
+    (response,) = responses_of(stage, [StubRequest({"logits": logits}, ["class_labels"])])
+    assert response["class_labels"].tolist() == [[b"dog", b"bird"]]
 
 
 def test_masks_in_both_forms() -> None:

@@ -1,4 +1,4 @@
-"""How served answers and the reference's find each other."""
+"""How served responses and the reference's find each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crops into batches for classifiers, and their answers back to the rows that they belong to."""
+"""Crops into batches for classifiers, and their responses back to the rows that they belong to."""
 
 from __future__ import annotations
 
@@ -108,14 +108,14 @@ def test_tensors_of_different_shapes_do_not_meet():
 
 @pytest.mark.parametrize("shape", [(2, 4), (4,)])
 def test_answers_go_to_their_rows(shape):
-    answers = BestClassRows(shape)
+    responses = BestClassRows(shape)
     outputs = {
         "class_ids": np.array([[3, 1], [9, 2]], np.int32),
         "class_scores": np.array([[0.75, 0.2], [0.5, 0.1]], np.float32),
         "class_labels": np.array([[b"red", b"blue"], [b"pink", b""]], np.object_),
     }
-    answers.put(len(shape) - 1, np.array([1, 3]), read_best_classes(outputs, 2))
-    found = answers.outputs()
+    responses.put(len(shape) - 1, np.array([1, 3]), read_best_classes(outputs, 2))
+    found = responses.outputs()
     last = {name: values.reshape(-1, 4)[-1].tolist() for name, values in found.items()}
     assert last == {
         "class_ids": [-1, 3, -1, 9],

@@ -172,6 +172,6 @@ def test_requests_with_different_numbers_of_anchors_share_a_run() -> None:
         for each in made
     ]
     together = responses_of(stage, requests)
-    for answer, request in zip(together, requests, strict=True):
+    for response, request in zip(together, requests, strict=True):
         (alone,) = responses_of(stage, [request])
-        np.testing.assert_array_equal(answer["detection_boxes"], alone["detection_boxes"])
+        np.testing.assert_array_equal(response["detection_boxes"], alone["detection_boxes"])

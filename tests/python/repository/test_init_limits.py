@@ -66,7 +66,7 @@ def write_greedy(path: Path, elements: int) -> Path:
 def _with_nothing_added(
     path: Path, model: onnx.ModelProto, constants: dict[str, object], *nodes: onnx.NodeProto
 ) -> Path:
-    """Adds `nothing`, a scalar that the nodes make, to what the network answers."""
+    """Adds `nothing`, a scalar that the nodes make, to what the network responses."""
     for name, value in constants.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
     output = model.graph.output[0].name

@@ -168,8 +168,8 @@ def test_a_server_starts_serves_and_leaves_nothing(echo_repository: Path, scratc
         assert group is not None
         assert len(group_members(group)) >= 2, "the server and its Python stub"
         assert [(m.name, m.version) for m in server.models()] == [("echo", "1")]
-        with urllib.request.urlopen(server.metrics_url, timeout=5) as answer:
-            assert b"nv_inference_request_success" in answer.read()
+        with urllib.request.urlopen(server.metrics_url, timeout=5) as response:
+            assert b"nv_inference_request_success" in response.read()
         (folder,) = scratch.glob("endcap-*/*")
         assert list(Path("/dev/shm").glob(f"endcap-{folder.name}-*"))
         assert "\nUmask:\t0077\n" in Path(f"/proc/{group}/status").read_text()

@@ -295,7 +295,7 @@ def test_a_virtual_environment_of_copies_has_its_python(tmp_path: Path) -> None:
         "from endcap.server.python_stub import python_program_dir\n"
         "print(python_program_dir())"
     )
-    answer = subprocess.run(
+    done = subprocess.run(
         [tmp_path / "bin" / "python", "-c", program], capture_output=True, text=True, timeout=60
     )
-    assert answer.stdout.strip() == str(tmp_path / "bin"), answer.stderr
+    assert done.stdout.strip() == str(tmp_path / "bin"), done.stderr

@@ -1,4 +1,4 @@
-"""endcap doctor: the form of its answers, and what it says with parts of endcap taken away."""
+"""endcap doctor: the form of its reports, and what it says with parts of endcap taken away."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def subject() -> Subject:
 
 
 def test_every_check_is_reported_and_nothing_here_is_an_error() -> None:
-    answer = doctor()
-    assert list(answer.findings) == [check.topic.name for check in CHECKS]
-    assert answer.errors == set()
-    assert answer.stderr == ""
-    for finding in answer.findings.values():
+    report = doctor()
+    assert list(report.findings) == [check.topic.name for check in CHECKS]
+    assert report.errors == set()
+    assert report.stderr == ""
+    for finding in report.findings.values():
         keys = ["name", "group", "title", "severity", "found", "problem", "remedy", "details"]
         assert list(finding) == keys
         assert finding["found"]
@@ -90,26 +90,26 @@ def test_a_check_breaks_in_earnest(tmp_path: Path) -> None:
     world = World(tmp_path)
     (metadata,) = world.site.glob("endcap-*.dist-info")
     (metadata / "direct_url.json").write_text("{")
-    answer = world.doctor("--verbose")
-    answer.expect("endcap", "error", "the check 'endcap' itself failed: JSONDecodeError")
-    answer.expect("endcap", "error", "`endcap doctor --verbose`")
-    assert "Traceback" in answer.stderr
-    assert answer.errors == {"endcap"}
+    report = world.doctor("--verbose")
+    report.expect("endcap", "error", "the check 'endcap' itself failed: JSONDecodeError")
+    report.expect("endcap", "error", "`endcap doctor --verbose`")
+    assert "Traceback" in report.stderr
+    assert report.errors == {"endcap"}
 
 
 def test_an_empty_path_hides_no_system_program(tmp_path: Path) -> None:
-    answer = doctor(environment={"PATH": str(tmp_path)})
+    report = doctor(environment={"PATH": str(tmp_path)})
     for name in ("core", "backends", "server_libraries"):
-        assert answer.findings[name]["severity"] == "ok", answer.findings[name]
+        assert report.findings[name]["severity"] == "ok", report.findings[name]
 
 
 def test_without_ldd_libraries_are_not_looked_at() -> None:
     ldd = shutil.which("ldd")
-    answer = doctor(before=in_own_mounts(f"mount --bind /dev/null {ldd}"))
+    report = doctor(before=in_own_mounts(f"mount --bind /dev/null {ldd}"))
     for name in ("core", "backends", "server_libraries"):
-        assert answer.findings[name]["severity"] == "note"
-        assert answer.findings[name]["found"] == "not checked: ldd is not installed"
-    assert answer.errors == set()
+        assert report.findings[name]["severity"] == "note"
+        assert report.findings[name]["found"] == "not checked: ldd is not installed"
+    assert report.errors == set()
 
 
 def test_problems_have_fields_for_all_names_in_their_remedies() -> None:
@@ -132,28 +132,28 @@ def test_the_kind_of_installation_is_reported(tmp_path: Path) -> None:
 def test_a_backend_that_is_not_there(tmp_path: Path) -> None:
     world = World(tmp_path)
     (world.endcap / "backends/endcap_postprocess/libtriton_endcap_postprocess.so").unlink()
-    answer = world.doctor()
-    answer.expect(
+    report = world.doctor()
+    report.expect(
         "backends",
         "error",
         "compiled backend endcap_postprocess is not in this installation",
         "pip install --force-reinstall --no-deps endcap",
     )
-    assert answer.errors == {"backends"}
-    assert answer.exit_code == 2
+    assert report.errors == {"backends"}
+    assert report.exit_code == 2
 
 
 def test_a_backend_without_its_libjpeg(tmp_path: Path) -> None:
     world = World(tmp_path)
     (world.endcap / "backends/endcap_preprocess/libendcap_jpeg.so").unlink()
-    answer = world.doctor()
-    answer.expect(
+    report = world.doctor()
+    report.expect(
         "backends",
         "error",
         "libtriton_endcap_preprocess.so needs libendcap_jpeg.so",
         "pip install --force-reinstall",
     )
-    assert answer.exit_code == 2
+    assert report.exit_code == 2
 
 
 def test_a_backend_that_is_no_library(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_a_backend_that_is_no_library(tmp_path: Path) -> None:
     library = world.endcap / "backends/endcap_preprocess/libtriton_endcap_preprocess.so"
     library.unlink()
     library.write_bytes(b"\x7fELF, and then the download broke off")
-    answer = world.doctor()
-    answer.expect("backends", "error", f"{library} needs {library.name}", "reinstall")
+    report = world.doctor()
+    report.expect("backends", "error", f"{library} needs {library.name}", "reinstall")
 
 
 def test_another_libjpeg_than_ours(tmp_path: Path) -> None:
@@ -171,20 +171,20 @@ def test_another_libjpeg_than_ours(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "libendcap_jpeg.so").write_bytes((world.endcap / "libendcap_jpeg.so").read_bytes())
-    answer = world.doctor(environment={"LD_LIBRARY_PATH": str(other)})
-    answer.expect("core", "warning", f"libendcap_jpeg.so ({other}", "unset LD_LIBRARY_PATH")
+    report = world.doctor(environment={"LD_LIBRARY_PATH": str(other)})
+    report.expect("core", "warning", f"libendcap_jpeg.so ({other}", "unset LD_LIBRARY_PATH")
 
 
 def test_a_forced_path_that_does_not_exist() -> None:
-    answer = doctor(environment={"ENDCAP_FORCE_IMPLEMENTATION": "fastest"})
-    answer.expect(
+    report = doctor(environment={"ENDCAP_FORCE_IMPLEMENTATION": "fastest"})
+    report.expect(
         "implementations",
         "error",
         "ENDCAP_FORCE_IMPLEMENTATION is 'fastest'",
         "`unset ENDCAP_FORCE_IMPLEMENTATION`, or set it to auto or ",
         "scalar",
     )
-    assert answer.errors == {"implementations"}
+    assert report.errors == {"implementations"}
 
 
 @pytest.mark.parametrize("path", ["auto", "scalar"])
@@ -199,20 +199,20 @@ def test_a_forced_path_that_exists(path: str) -> None:
 
 def test_packages_that_are_not_there(tmp_path: Path) -> None:
     world = World(tmp_path, without=["triton*", "aiohttp*", "pycocotools*", "opencv*", "cv2"])
-    answer = world.doctor()
-    answer.expect(
+    report = world.doctor()
+    report.expect(
         "client_packages",
         "note",
         "aiohttp is not installed, tritonclient is not installed",
         "`pip install 'endcap[client]'`",
     )
-    answer.expect(
+    report.expect(
         "evaluate_packages",
         "note",
         "opencv-python-headless is not installed, pycocotools is not installed",
         "`pip install 'endcap[evaluate]'`",
     )
-    assert answer.errors == set()
+    assert report.errors == set()
 
 
 def test_packages_in_part_too_old_or_by_another_name(tmp_path: Path) -> None:
@@ -221,17 +221,17 @@ def test_packages_in_part_too_old_or_by_another_name(tmp_path: Path) -> None:
     world.add_distribution("aiohttp", "3.1.0")
     world.add_distribution("rich", "12.0")
     world.add_distribution("opencv-contrib-python-headless", "4.10.0.84")
-    answer = world.doctor()
-    answer.expect("client_packages", "note", "aiohttp is 3.1.0, needed is >=3.9")
-    answer.expect("client_packages", "note", "grpcio is not installed", "endcap[client]")
-    answer.expect("packages", "error", "rich is 12.0, needed is >=13", "pip install --upgrade")
-    assert answer.findings["evaluate_packages"]["severity"] == "ok"
-    assert answer.exit_code == 2
+    report = world.doctor()
+    report.expect("client_packages", "note", "aiohttp is 3.1.0, needed is >=3.9")
+    report.expect("client_packages", "note", "grpcio is not installed", "endcap[client]")
+    report.expect("packages", "error", "rich is 12.0, needed is >=13", "pip install --upgrade")
+    assert report.findings["evaluate_packages"]["severity"] == "ok"
+    assert report.exit_code == 2
 
 
 def test_without_packaging_the_command_line_still_starts(tmp_path: Path) -> None:
-    answer = World(tmp_path, without=["packaging*"]).doctor()
-    answer.expect("packages", "error", "packaging is not installed", "--upgrade endcap")
+    report = World(tmp_path, without=["packaging*"]).doctor()
+    report.expect("packages", "error", "packaging is not installed", "--upgrade endcap")
 
 
 def test_json_is_all_that_json_prints(tmp_path: Path) -> None:

@@ -23,10 +23,10 @@ def add_libraries(world: World, names: Sequence[str]) -> None:
 def test_without_a_gpu_all_is_a_note() -> None:
     if gpu.check_driver(subject(Path())).severity is Severity.OK:
         pytest.skip("there is an NVIDIA driver")
-    answer = doctor()
-    answer.expect("cuda_driver", "note", "no NVIDIA driver is here", "`docker run --gpus all`")
-    assert answer.findings["gpus"]["found"] == "none"
-    assert answer.errors == set()
+    report = doctor()
+    report.expect("cuda_driver", "note", "no NVIDIA driver is here", "`docker run --gpus all`")
+    assert report.findings["gpus"]["found"] == "none"
+    assert report.errors == set()
 
 
 def test_nvjpeg_and_dali_are_found_in_their_wheels(tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_nvidia_smi_that_fails(tmp_path: Path) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho it could not talk to the driver\nexit 9\n")
     program.chmod(0o755)
-    answer = doctor(environment={"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    answer.expect(
+    report = doctor(environment={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    report.expect(
         "gpus", "warning", "ended with exit code 9 and printed: it could not talk", "`nvidia-smi`"
     )
 

@@ -41,33 +41,33 @@ instance_group [ { count: 8 kind: KIND_CPU } ]
 
 
 def test_shared_memory_as_small_as_dockers() -> None:
-    answer = doctor(before=in_own_mounts("mount -t tmpfs -o size=64m tmpfs /dev/shm"))
-    answer.expect(
+    report = doctor(before=in_own_mounts("mount -t tmpfs -o size=64m tmpfs /dev/shm"))
+    report.expect(
         "shared_memory",
         "warning",
         "64 MiB are free in /dev/shm; Python models should have 256 MiB",
         "`docker run --shm-size=1g`",
     )
-    assert answer.exit_code == 1
+    assert report.exit_code == 1
 
 
 def test_shared_memory_that_cannot_be_written() -> None:
-    answer = doctor(before=in_own_mounts("mount -t tmpfs -o ro tmpfs /dev/shm"))
-    answer.expect(
+    report = doctor(before=in_own_mounts("mount -t tmpfs -o ro tmpfs /dev/shm"))
+    report.expect(
         "shared_memory",
         "error",
         "/dev/shm cannot be written: Read-only file system",
         "`mount -o remount,rw /dev/shm`",
         "--shm-size=1g",
     )
-    assert answer.errors == {"shared_memory"}
-    assert answer.exit_code == 2
+    assert report.errors == {"shared_memory"}
+    assert report.exit_code == 2
 
 
 def test_no_shared_memory() -> None:
     nothing_but_null = "mount -t tmpfs tmpfs /dev; mknod -m 666 /dev/null c 1 3 || touch /dev/null"
-    answer = doctor(before=in_own_mounts(nothing_but_null))
-    answer.expect(
+    report = doctor(before=in_own_mounts(nothing_but_null))
+    report.expect(
         "shared_memory",
         "error",
         "/dev/shm is not a folder",
@@ -79,19 +79,19 @@ def test_no_shared_memory() -> None:
 def test_models_that_fill_more_than_there_is(tmp_path: Path) -> None:
     # 16 images of 4 MiB in each of 8 instances, in a folder that is really that small.
     repository = write_model(tmp_path / "models", "large", LARGE_MODEL)
-    answer = doctor(
+    report = doctor(
         "--repository",
         repository,
         before=in_own_mounts("mount -t tmpfs -o size=300m tmpfs /dev/shm"),
     )
-    answer.expect(
+    report.expect(
         "shared_memory", "warning", "Python models should have 512 MiB", "lower max_batch_size"
     )
     small = write_model(tmp_path / "others", "other", 'backend: "endcap_preprocess"')
-    answer = doctor(
+    report = doctor(
         "--repository", small, before=in_own_mounts("mount -t tmpfs -o size=16m tmpfs /dev/shm")
     )
-    answer.expect("shared_memory", "note", "--shm-size=1g")  # no Python model: nothing depends
+    report.expect("shared_memory", "note", "--shm-size=1g")  # no Python model: nothing depends
 
 
 def test_enough_shared_memory_is_ok(tmp_path: Path) -> None:
@@ -135,15 +135,15 @@ def abandoned(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
 def test_leftovers_of_a_killed_launcher(
     tmp_path: Path, abandoned: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = doctor(environment={"TMPDIR": str(tmp_path)})
-    answer.expect(
+    report = doctor(environment={"TMPDIR": str(tmp_path)})
+    report.expect(
         "leftovers",
         "warning",
         f"a killed launcher left {abandoned[0]}, {abandoned[1]}",
         "the next `endcap serve` removes them",
         f"`rm -r {abandoned[0]} {abandoned[1]}`",
     )
-    assert answer.findings["leftovers"]["found"] == "2 files and folders, 3 MiB"
+    assert report.findings["leftovers"]["found"] == "2 files and folders, 3 MiB"
     assert abandoned[1].exists(), "the doctor changes nothing"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     marker = lock_abandoned(abandoned[0] / MARKER_NAME)
@@ -158,8 +158,8 @@ def test_a_temporary_folder_that_is_not_this_users_alone(tmp_path: Path) -> None
     root = tmp_path / f"endcap-{os.geteuid()}"
     root.mkdir()
     root.chmod(0o755)
-    answer = doctor(environment={"TMPDIR": str(tmp_path)})
-    answer.expect("leftovers", "error", f"{root} is open to other users", f"`ls -la {root}`")
+    report = doctor(environment={"TMPDIR": str(tmp_path)})
+    report.expect("leftovers", "error", f"{root} is open to other users", f"`ls -la {root}`")
 
 
 def test_what_removes_leftovers_can_be_pasted(tmp_path: Path) -> None:
@@ -218,8 +218,8 @@ def test_limits_of_a_container(
 
 
 def test_few_open_files() -> None:
-    answer = doctor(before=["sh", "-c", 'ulimit -n 200; exec "$@"', "sh"])
-    answer.expect(
+    report = doctor(before=["sh", "-c", 'ulimit -n 200; exec "$@"', "sh"])
+    report.expect(
         "open_files",
         "warning",
         "a process may have only 200 files open",

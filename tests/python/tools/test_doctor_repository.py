@@ -28,26 +28,26 @@ ensemble_scheduling {
 
 
 def test_a_repository_that_is_no_folder(tmp_path: Path) -> None:
-    answer = doctor("--repository", tmp_path / "nowhere")
-    answer.expect("repository", "error", f"{tmp_path}/nowhere is not a folder", "--repository PATH")
-    assert answer.errors == {"repository"}
-    assert answer.exit_code == 2
-    assert answer.findings["model_versions"]["found"].startswith("not checked")
+    report = doctor("--repository", tmp_path / "nowhere")
+    report.expect("repository", "error", f"{tmp_path}/nowhere is not a folder", "--repository PATH")
+    assert report.errors == {"repository"}
+    assert report.exit_code == 2
+    assert report.findings["model_versions"]["found"].startswith("not checked")
 
 
 def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
     write_echo_model(tmp_path)
     (tmp_path / "pictures").mkdir()
-    answer = doctor("--repository", tmp_path)
-    answer.expect("repository", "error", f"{tmp_path}/pictures is no model", "version folder")
+    report = doctor("--repository", tmp_path)
+    report.expect("repository", "error", f"{tmp_path}/pictures is no model", "version folder")
 
 
 def test_an_installation_without_a_repository(tmp_path: Path) -> None:
     world = World(tmp_path)
     (world.endcap / "model_repository" / "detect" / "config.pbtxt").unlink()
     (world.endcap / "model_repository").rename(tmp_path / "taken_away")
-    answer = world.doctor()
-    answer.expect(
+    report = world.doctor()
+    report.expect(
         "repository",
         "error",
         "no model_repository belongs to this installation of endcap",
@@ -60,19 +60,19 @@ def test_what_a_repository_lacks(tmp_path: Path) -> None:
     write_model(tmp_path, "network", 'backend: "onnxruntime"' + TENSORS)
     write_model(tmp_path, "ensemble", ENSEMBLE + TENSORS)
     (tmp_path / "ensemble" / "1").rmdir()
-    answer = doctor("--repository", tmp_path)
-    answer.expect(
+    report = doctor("--repository", tmp_path)
+    report.expect(
         "model_backends",
         "error",
         "the server has no such backend: network needs onnxruntime (it has endcap_bls, ",
         'write backend: "endcap_onnx" for "onnxruntime"',
         "--tritonserver PATH",
     )
-    answer.expect(
+    report.expect(
         "model_versions", "error", "ensemble is without a version folder", "`mkdir ", "ensemble/1`"
     )
-    answer.expect("ensembles", "error", "ensemble calls absent", f"put the model into {tmp_path}")
-    assert answer.errors == {"model_backends", "model_versions", "ensembles"}
+    report.expect("ensembles", "error", "ensemble calls absent", f"put the model into {tmp_path}")
+    assert report.errors == {"model_backends", "model_versions", "ensembles"}
 
 
 def test_a_backend_that_nobody_has(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_what_makes_version_folders_can_be_pasted(tmp_path: Path) -> None:
         (repository / name / "1").rmdir()
     command = pasted("mkdir", "--repository", repository, environment={"COLUMNS": "70"})
     subprocess.run(["sh", "-ec", command], cwd=tmp_path, check=True)
-    answer = doctor("--repository", repository)
-    assert answer.findings["model_versions"]["severity"] == "ok"
+    report = doctor("--repository", repository)
+    assert report.findings["model_versions"]["severity"] == "ok"
     assert [path.name for path in tmp_path.iterdir()] == [repository.name]
 
 
@@ -149,10 +149,10 @@ def test_a_configuration_that_triton_refuses(tmp_path: Path, config: str, reason
     repository = write_model(tmp_path / "my models", "echo", config, ECHO)
     with pytest.raises(ServerError, match="Poll failed"), TritonServer(repository, FREE):
         pass
-    answer = doctor("--repository", repository)
+    report = doctor("--repository", repository)
     file = repository / "echo" / "config.pbtxt"
-    answer.expect("model_configs", "error", str(file), reason, f"correct '{file}'")
-    assert answer.errors == {"model_configs"}
+    report.expect("model_configs", "error", str(file), reason, f"correct '{file}'")
+    assert report.errors == {"model_configs"}
 
 
 @pytest.mark.parametrize("config", [None, "max_batch_size: 4"])
@@ -163,10 +163,10 @@ def test_a_model_that_names_no_backend(tmp_path: Path, config: str | None) -> No
         file.unlink()
     with pytest.raises(ServerError, match="backend"), TritonServer(tmp_path, FREE):
         pass
-    answer = doctor("--repository", tmp_path)
-    answer.expect("model_configs", "error", "preprocess names no backend", 'backend: "')
-    answer.expect("model_configs", "error", str(file))
-    assert answer.errors == {"model_configs"}
+    report = doctor("--repository", tmp_path)
+    report.expect("model_configs", "error", "preprocess names no backend", 'backend: "')
+    report.expect("model_configs", "error", str(file))
+    assert report.errors == {"model_configs"}
 
 
 def test_configurations_that_triton_takes(tmp_path: Path) -> None:

@@ -49,15 +49,15 @@ def only_the_wheel() -> None:
 def test_no_server_anywhere(tmp_path: Path) -> None:
     world = World(tmp_path / "world", without=["pytriton", "nvidia_pytriton*"])
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    answer = world.doctor(environment=environment)
-    answer.expect(
+    report = world.doctor(environment=environment)
+    report.expect(
         "server",
         "note",
         "no Triton server was found on $PATH, at /opt/tritonserver/bin/tritonserver, in a wheel or "
         "in endcap's cache",
         "`endcap server install`",
     )
-    assert answer.errors == set()
+    assert report.errors == set()
     assert not (tmp_path / "cache").exists()
     for name in (
         "server_libraries",
@@ -69,25 +69,25 @@ def test_no_server_anywhere(tmp_path: Path) -> None:
         "numpy",
         "model_imports",
     ):
-        assert answer.findings[name]["found"] == "not checked: there is no server", name
-    assert answer.findings["server_packages"]["severity"] == "ok"  # the server is none of them
+        assert report.findings[name]["found"] == "not checked: there is no server", name
+    assert report.findings["server_packages"]["severity"] == "ok"  # the server is none of them
     # A folder of others in the place of endcap's own server is not run.
     private = private_server_folder().relative_to(user_cache().parent)
     (tmp_path / "cache" / private).mkdir(parents=True)
-    answer = world.doctor(environment=environment)
-    answer.expect("server", "error", "endcap has not made it", "follow the error message")
+    report = world.doctor(environment=environment)
+    report.expect("server", "error", "endcap has not made it", "follow the error message")
 
 
 def test_a_server_that_is_none(tmp_path: Path) -> None:
-    answer = doctor("--tritonserver", tmp_path)
-    answer.expect(
+    report = doctor("--tritonserver", tmp_path)
+    report.expect(
         "server", "error", f"--tritonserver {tmp_path} is not a program", "--tritonserver PATH"
     )
 
 
 def test_a_program_that_is_no_tritonserver(tmp_path: Path) -> None:
-    answer = doctor("--tritonserver", "/bin/ls")
-    answer.expect(
+    report = doctor("--tritonserver", "/bin/ls")
+    report.expect(
         "server",
         "error",
         "ls is not tritonserver: its --help does not name --model-repository",
@@ -96,8 +96,8 @@ def test_a_program_that_is_no_tritonserver(tmp_path: Path) -> None:
     no_program = tmp_path / "tritonserver"
     no_program.write_bytes(b"\0 half a download")
     no_program.chmod(0o755)
-    answer = doctor("--tritonserver", no_program)
-    answer.expect("server", "error", f"{no_program} is not tritonserver: Exec format error")
+    report = doctor("--tritonserver", no_program)
+    report.expect("server", "error", f"{no_program} is not tritonserver: Exec format error")
 
 
 def test_a_program_that_does_not_respond(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,23 +122,23 @@ def test_a_program_that_does_not_respond(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_server_of_a_copied_wheel_is_whole(tmp_path: Path) -> None:
     # The other tests take one thing away from such a copy.
-    answer = doctor("--tritonserver", copied_server(tmp_path))
-    assert answer.errors == set()
-    assert f"(option: {tmp_path}" in answer.findings["server"]["found"]
+    report = doctor("--tritonserver", copied_server(tmp_path))
+    assert report.errors == set()
+    assert f"(option: {tmp_path}" in report.findings["server"]["found"]
 
 
 def test_a_library_of_the_server_is_missing(tmp_path: Path) -> None:
     server = copied_server(tmp_path)
     (library,) = (tmp_path / "nvidia_pytriton.libs").glob("libb64-*")
     library.unlink()
-    answer = doctor("--tritonserver", server)
-    answer.expect(
+    report = doctor("--tritonserver", server)
+    report.expect(
         "server_libraries",
         "error",
         f"{server}/bin/tritonserver needs {library.name}, which the loader does not find",
         "pip install --force-reinstall --no-deps nvidia-pytriton",
     )
-    assert answer.exit_code == 2
+    assert report.exit_code == 2
 
 
 # --- its release and what is known of it ----------------------------------------------------------
@@ -146,19 +146,19 @@ def test_a_library_of_the_server_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("only_the_wheel")
 def test_the_wheels_release_and_its_vulnerabilities_are_stated() -> None:
-    answer = doctor()
-    found = answer.findings["server"]["found"]
+    report = doctor()
+    found = report.findings["server"]["found"]
     assert found.startswith(
         "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10 (wheel: "
     )
-    answer.expect(
+    report.expect(
         "server_advisories",
         "note",
         "tritonserver 2.51.0, release 24.10 has 58 known vulnerabilities (NVIDIA's bulletins 5687",
         " and 5875, as of 2026-09-08)",
         "keep it on 127.0.0.1, or run release 26.07 or later of NVIDIA's container",
     )
-    details = answer.findings["server_advisories"]["details"]
+    details = report.findings["server_advisories"]["details"]
     assert "bulletin 5723 of 2025-11-11, fixed in 25.09: CVE-2025-33202" in details
     assert sum(detail.count("CVE-") for detail in details) == 58
 
@@ -188,17 +188,17 @@ def test_the_release_of_another_installation(
 ) -> None:
     server = copied_server(tmp_path)
     (server / "TRITON_VERSION").write_text(f"{version}\n")
-    answer = doctor("--tritonserver", server)
-    assert f"tritonserver {version}" in answer.findings["server"]["found"]
-    finding = answer.findings["server_advisories"]
+    report = doctor("--tritonserver", server)
+    assert f"tritonserver {version}" in report.findings["server"]["found"]
+    finding = report.findings["server_advisories"]
     assert (finding["severity"], finding["found"]) == (severity, found)
-    assert answer.errors == set()
+    assert report.errors == set()
 
 
 def test_an_installation_that_does_not_tell_its_release(tmp_path: Path) -> None:
     server = copied_server(tmp_path)
-    answer = doctor("--tritonserver", server)
-    answer.expect(
+    report = doctor("--tritonserver", server)
+    report.expect(
         "server_advisories",
         "note",
         "it is not known whether tritonserver of unknown release has vulnerabilities",
@@ -214,17 +214,17 @@ def test_no_stub_for_this_python(tmp_path: Path) -> None:
     (server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub").unlink()
     (server / "python_backend_stubs" / PYTHON_VERSION).rmdir()
     repository = write_model(tmp_path / "models", "plain", 'backend: "python"')
-    answer = doctor("--tritonserver", server, "--repository", repository)
+    report = doctor("--tritonserver", server, "--repository", repository)
     others = [each for each in ("3.10", "3.11", "3.12") if each != PYTHON_VERSION]
-    answer.expect(
+    report.expect(
         "python_stub",
         "error",
         f"no Python-backend stub for Python {PYTHON_VERSION}, only for {', '.join(others)}, ",
         "make a virtual environment",
         f"python3.{11 if PYTHON_VERSION == '3.12' else 12} -m venv .venv",
     )
-    assert answer.errors == {"python_stub"}
-    assert answer.findings["libpython"]["found"].startswith("not checked")
+    assert report.errors == {"python_stub"}
+    assert report.findings["libpython"]["found"].startswith("not checked")
 
 
 def test_optional_models_need_no_stub(tmp_path: Path) -> None:
@@ -232,25 +232,25 @@ def test_optional_models_need_no_stub(tmp_path: Path) -> None:
     (server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub").unlink()
     optional = 'parameters { key: "optional" value { string_value: "true" } }'
     repository = write_model(tmp_path / "models", "maybe", f'backend: "python" {optional}')
-    answer = doctor("--tritonserver", server, "--repository", repository)
-    answer.expect("python_stub", "note", f"no Python-backend stub for Python {PYTHON_VERSION}")
-    assert answer.errors == set()
+    report = doctor("--tritonserver", server, "--repository", repository)
+    report.expect("python_stub", "note", f"no Python-backend stub for Python {PYTHON_VERSION}")
+    assert report.errors == set()
 
 
 def test_a_stub_that_does_not_find_libpython(tmp_path: Path) -> None:
     server = copied_server(tmp_path)
     stub = server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
     replace_needed(stub, LIBPYTHON, "libpython_that_nobody_has.so.1.0")
-    answer = doctor("--tritonserver", server)
-    answer.expect(
+    report = doctor("--tritonserver", server)
+    report.expect(
         "libpython",
         "error",
         "Python-backend models cannot run",
         "libpython_that_nobody_has.so.1.0: cannot open shared object file",
         f"`apt-get install libpython{PYTHON_VERSION}`",
     )
-    assert answer.errors == {"libpython"}
-    assert answer.exit_code == 2
+    assert report.errors == {"libpython"}
+    assert report.exit_code == 2
 
 
 @pytest.mark.usefixtures("only_the_wheel")
@@ -258,14 +258,14 @@ def test_no_python3_beside_the_interpreter(tmp_path: Path) -> None:
     world = World(tmp_path)
     program = world.bin / f"python{PYTHON_VERSION}"
     world.python.rename(program)
-    answer = doctor(python=program)
-    answer.expect(
+    report = doctor(python=program)
+    report.expect(
         "python3",
         "error",
         f"{world.bin} has no python3 that is {program}",
         "install endcap in a virtual environment: `python3 -m venv .venv",
     )
-    assert answer.errors == {"python3"}
+    assert report.errors == {"python3"}
 
 
 @pytest.mark.usefixtures("only_the_wheel")
@@ -273,35 +273,35 @@ def test_numpy_2_where_python_models_run(tmp_path: Path) -> None:
     # Only the metadata are those of NumPy 2: the core of this environment is built for NumPy 1.
     world = World(tmp_path / "world", without=["numpy-*"])
     world.add_distribution("numpy", "2.1.3")
-    answer = world.doctor()
-    answer.expect(
+    report = world.doctor()
+    report.expect(
         "numpy",
         "error",
         "NumPy 2.1.3 makes this server's Python-backend models "
         f"({', '.join(PYTHON_MODELS)}) return empty tensors",
         "`pip install 'numpy<2'`",
     )
-    assert answer.findings["server_packages"]["severity"] == "ok"  # it bounds no NumPy
-    assert answer.exit_code == 2
+    assert report.findings["server_packages"]["severity"] == "ok"  # it bounds no NumPy
+    assert report.exit_code == 2
     # Without Python models it does no harm.
     repository = write_model(tmp_path / "models", "preprocess", NO_PYTHON_MODEL)
-    answer = world.doctor("--repository", repository)
-    answer.expect("numpy", "note", "NumPy 2.1.3", "`pip install 'numpy<2'`")
-    assert answer.errors == set()
+    report = world.doctor("--repository", repository)
+    report.expect("numpy", "note", "NumPy 2.1.3", "`pip install 'numpy<2'`")
+    assert report.errors == set()
 
 
 @pytest.mark.usefixtures("only_the_wheel")
 def test_what_a_python_model_imports_is_not_there(tmp_path: Path) -> None:
-    answer = World(tmp_path, without=["onnxruntime*"]).doctor()
-    answer.expect(
+    report = World(tmp_path, without=["onnxruntime*"]).doctor()
+    report.expect(
         "model_imports",
         "error",
         "onnxruntime (for detector_python",
         "`pip install onnxruntime`",
     )
-    answer.expect("server_packages", "note", "onnxruntime is not installed")
-    answer.expect("onnxruntime", "error", "detector run in endcap_onnx")
-    assert answer.errors == {"model_imports", "onnxruntime"}
+    report.expect("server_packages", "note", "onnxruntime is not installed")
+    report.expect("onnxruntime", "error", "detector run in endcap_onnx")
+    assert report.errors == {"model_imports", "onnxruntime"}
 
 
 @pytest.mark.usefixtures("only_the_wheel")
@@ -319,8 +319,8 @@ def test_imports_are_looked_for_where_a_stub_looks(tmp_path: Path) -> None:
     (repository / "echo" / "1" / "beside_the_model.py").touch()
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "on_pythonpath.py").touch()
-    answer = doctor("--repository", repository, environment={"PYTHONPATH": str(tmp_path / "path")})
-    answer.expect(
+    report = doctor("--repository", repository, environment={"PYTHONPATH": str(tmp_path / "path")})
+    report.expect(
         "model_imports",
         "error",
         "modules are not installed: on_pythonpath (for echo), cv_that_nobody_has (for echo)",
@@ -331,8 +331,8 @@ def test_imports_are_looked_for_where_a_stub_looks(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("only_the_wheel")
 def test_a_model_py_that_is_no_python(tmp_path: Path) -> None:
     repository = write_model(tmp_path, "echo", 'backend: "python"' + TENSORS, "def execute(:")
-    answer = doctor("--repository", repository)
-    answer.expect("model_imports", "error", "echo/1/model.py line 1: ", "correct ")
+    report = doctor("--repository", repository)
+    report.expect("model_imports", "error", "echo/1/model.py line 1: ", "correct ")
 
 
 @pytest.mark.usefixtures("only_the_wheel")
@@ -345,20 +345,20 @@ def test_a_model_py_that_is_no_file(tmp_path: Path, kind: str) -> None:
         os.mkfifo(program)
     else:
         program.mkdir()
-    answer = doctor("--repository", repository)
-    answer.expect("model_imports", "error", "echo/1/model.py is no file", "correct ")
+    report = doctor("--repository", repository)
+    report.expect("model_imports", "error", "echo/1/model.py is no file", "correct ")
 
 
 def test_names_that_would_not_reach_a_stub(tmp_path: Path) -> None:
     repository = write_model(tmp_path / "my models", "my echo", 'backend: "python"' + TENSORS, ECHO)
-    answer = doctor("--repository", repository)
-    answer.expect("python_paths", "error", "model 'my echo' has a name", "rename the folder")
-    assert answer.errors == {"python_paths"}
-    answer = doctor(environment={"TMPDIR": str(repository)})
-    answer.expect(
+    report = doctor("--repository", repository)
+    report.expect("python_paths", "error", "model 'my echo' has a name", "rename the folder")
+    assert report.errors == {"python_paths"}
+    report = doctor(environment={"TMPDIR": str(repository)})
+    report.expect(
         "python_paths", "error", f"temporary folder {repository}/endcap-", "`export TMPDIR=/tmp`"
     )
-    assert answer.errors == {"python_paths"}
+    assert report.errors == {"python_paths"}
 
 
 def test_a_server_with_a_python_of_its_own(tmp_path: Path) -> None:
@@ -367,11 +367,11 @@ def test_a_server_with_a_python_of_its_own(tmp_path: Path) -> None:
     stub = server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
     stub.rename(server / "backends" / "python" / stub.name)
     (server / "TRITON_VERSION").write_text("2.71.0\n")
-    answer = doctor("--tritonserver", server)
-    found = answer.findings["server"]["found"]
+    report = doctor("--tritonserver", server)
+    found = report.findings["server"]["found"]
     assert found.startswith("tritonserver 2.71.0, release 26.07 (option: ")
-    assert answer.findings["server_advisories"]["severity"] == "ok"
-    assert answer.findings["python_stub"]["found"].startswith("the server's own")
+    assert report.findings["server_advisories"]["severity"] == "ok"
+    assert report.findings["python_stub"]["found"].startswith("the server's own")
     for name in ("python3", "libpython", "numpy"):
-        assert "in a Python of its own" in answer.findings[name]["found"]
-    assert answer.errors == set()
+        assert "in a Python of its own" in report.findings[name]["found"]
+    assert report.errors == set()

@@ -13,9 +13,9 @@ from endcap.cli.files import find_repository
 
 
 def test_start_sends_a_sample(tmp_path: Path) -> None:
-    answer = doctor("--start", "--repository", find_repository())
-    found = answer.findings["start"]["found"]
-    assert answer.findings["start"]["severity"] == "ok", answer.findings["start"]
+    report = doctor("--start", "--repository", find_repository())
+    found = report.findings["start"]["found"]
+    assert report.findings["start"]["severity"] == "ok", report.findings["start"]
     assert found.startswith("ready after ")
     assert "detections in shapes_" in found
     assert " 0 detections" not in found
@@ -23,27 +23,27 @@ def test_start_sends_a_sample(tmp_path: Path) -> None:
 
 def test_start_in_an_environment_with_spaces_in_its_path(tmp_path: Path) -> None:
     world = World(tmp_path / "my environment")
-    answer = world.doctor("--start", "--tritonserver", copied_server(tmp_path / "my server"))
-    assert answer.findings["start"]["severity"] == "ok", answer.findings["start"]
-    assert answer.errors == set()
+    report = world.doctor("--start", "--tritonserver", copied_server(tmp_path / "my server"))
+    assert report.findings["start"]["severity"] == "ok", report.findings["start"]
+    assert report.errors == set()
 
 
 def test_start_reports_why_a_server_does_not_start(tmp_path: Path) -> None:
     code = ECHO + "\n    def initialize(self, args):\n        raise OSError('no such camera')\n"
     repository = write_model(tmp_path / "my models", "echo", 'backend: "python"' + TENSORS, code)
-    answer = doctor("--start", "--repository", repository)
-    answer.expect(
+    report = doctor("--start", "--repository", repository)
+    report.expect(
         "start", "error", "model 'echo'", "no such camera", f"endcap serve '{repository}' --verbose"
     )
-    assert answer.errors == {"start"}
+    assert report.errors == {"start"}
 
 
 def test_start_sends_nothing_to_an_unknown_ensemble(tmp_path: Path) -> None:
-    answer = doctor("--start", "--repository", write_echo_model(tmp_path))
-    assert answer.findings["start"]["found"].endswith(
+    report = doctor("--start", "--repository", write_echo_model(tmp_path))
+    assert report.findings["start"]["found"].endswith(
         "no request sent: no model 'detect', and no only ensemble"
     )
-    assert answer.findings["start"]["severity"] == "ok"
+    assert report.findings["start"]["severity"] == "ok"
 
 
 def test_start_takes_the_only_ensemble_of_any_name(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_start_takes_the_only_ensemble_of_any_name(tmp_path: Path) -> None:
     for model in ("preprocess", "detector", "postprocess"):
         copy_model(model, repository)
     copy_model("detect", repository, name="find_shapes")
-    answer = doctor("--start", "--repository", repository)
-    assert "detections in shapes_" in answer.findings["start"]["found"]
+    report = doctor("--start", "--repository", repository)
+    assert "detections in shapes_" in report.findings["start"]["found"]
 
 
 def test_start_reports_an_ensemble_whose_steps_do_not_fit(tmp_path: Path) -> None:
@@ -64,5 +64,5 @@ def test_start_reports_an_ensemble_whose_steps_do_not_fit(tmp_path: Path) -> Non
         assert before in text
         text = text.replace(before, after)
     config.write_text(text)
-    answer = doctor("--start", "--repository", repository)
-    answer.expect("start", "error", "tensor head: inconsistent shape", "[-1,84,8400]")
+    report = doctor("--start", "--repository", repository)
+    report.expect("start", "error", "tensor head: inconsistent shape", "[-1,84,8400]")

@@ -67,12 +67,12 @@ def opened(url: str, film: Path) -> Iterator[Visit]:
 
 
 class Traffic:
-    """Requests and answers of /detect in the order in which the browser had them."""
+    """Requests and responses of /detect in the order in which the browser had them."""
 
     def __init__(self, opened: Visit) -> None:
         self.in_flight = 0
         self.most_in_flight = 0
-        self.answers: list[Response] = []
+        self.responses: list[Response] = []
         opened.page.on("request", lambda request: self._count(request.url, 1))
         opened.page.on("requestfinished", lambda request: self._count(request.url, -1))
         opened.page.on("requestfailed", lambda request: self._count(request.url, -1))
@@ -85,11 +85,11 @@ class Traffic:
 
     def _keep(self, response: Response) -> None:
         if "/detect" in response.url:
-            self.answers.append(response)
+            self.responses.append(response)
 
 
 def see_frames(opened: Visit, traffic: Traffic, count: int) -> None:
-    while len(traffic.answers) < count:
+    while len(traffic.responses) < count:
         with opened.page.expect_response("**/detect?name=camera"):
             pass
 
@@ -121,7 +121,7 @@ def test_frames_are_detected_one_at_a_time_until_stop(
         assert (frame.format, frame.size) == ("JPEG", FRAME_SIZE)
     shown = rows_of(result_of(client, opened.sent[-1]))
     assert len(shown) >= 3
-    assert opened.rows() == shown, "the film shows one picture: every frame has the same answer"
+    assert opened.rows() == shown, "the film shows one picture: every frame has the same response"
     assert not page.is_disabled("#save")
 
 
@@ -147,7 +147,7 @@ def test_a_server_that_goes_ends_the_camera_with_a_sentence(
             opened.page.click("#camera")
             see_frames(opened, traffic, 2)
             serving.close()
-            assert "The server of this page does not answer" in opened.problem()
+            assert "The server of this page does not respond" in opened.problem()
             assert opened.page.evaluate(TRACK_STATES) == ["ended"]
             assert opened.page.inner_text("#camera") == "Open the camera"
             assert all("net::ERR" in each for each in opened.problems)

@@ -150,11 +150,11 @@ PLACES = """async () => {
 
 
 def test_labels_stay_inside_and_give_way_to_each_other(opened: Visit) -> None:
-    answer = opened.page.evaluate(PLACES)
-    assert answer["failures"] == []
+    response = opened.page.evaluate(PLACES)
+    assert response["failures"] == []
     size = {"width": 30, "height": 10}
-    assert answer["first"] == {"x": 50, "y": 40, **size}
-    assert answer["second"] == {"x": 50, "y": 90, **size}
+    assert response["first"] == {"x": 50, "y": 40, **size}
+    assert response["second"] == {"x": 50, "y": 90, **size}
 
 
 # A box of 120 x 20 around 100, 100, and where it is drawn: upright, and after a quarter turn.

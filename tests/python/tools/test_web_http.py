@@ -1,4 +1,4 @@
-"""The page's server over plain HTTP, against a real Triton server: answers, limits, strangers."""
+"""The page's server over plain HTTP, against a real Triton server: responses, limits, strangers."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def url(client: DetectionClient) -> Iterator[str]:
         yield server.url
 
 
-# --- answers --------------------------------------------------------------------------------------
+# --- responses ------------------------------------------------------------------------------------
 
 
 def test_detect_returns_the_result_of_the_client(url: str, client: DetectionClient) -> None:
-    answer = detect(url, TURNED.read_bytes())
+    response = detect(url, TURNED.read_bytes())
     expected = result_of(client, TURNED)
-    row = answer.json
-    assert answer.status == 200
+    row = response.json
+    assert response.status == 200
     assert row.pop("latency_ms") > 0
     assert (row.pop("width"), row.pop("height")) == (600, 800), "upright"
     colors = {str(d.class_id): class_color(d.class_id) for d in expected.detections}
@@ -59,18 +59,20 @@ def test_detect_returns_the_result_of_the_client(url: str, client: DetectionClie
 def test_many_at_once_do_not_mix(url: str, client: DetectionClient) -> None:
     files = SAMPLE_FILES * 3
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda path: detect(url, path.read_bytes()), files))
+        responses = list(pool.map(lambda path: detect(url, path.read_bytes()), files))
     expected = {path: result_of(client, path).to_dict()["detections"] for path in SAMPLE_FILES}
-    assert [answer.json["detections"] for answer in answers] == [expected[path] for path in files]
+    assert [response.json["detections"] for response in responses] == [
+        expected[path] for path in files
+    ]
 
 
 @pytest.mark.parametrize("bad", bad_jpegs.bad_files(), ids=str)
 def test_an_images_fault_is_422_with_its_class(url: str, bad: bad_jpegs.BadFile) -> None:
-    answer = detect(url, bad.data)
-    assert answer.status == 422
-    assert answer.json["status"] == bad.status.label
-    assert answer.json["error"]
-    assert answer.json["detections"] == []
+    response = detect(url, bad.data)
+    assert response.status == 422
+    assert response.json["status"] == bad.status.label
+    assert response.json["error"]
+    assert response.json["detections"] == []
 
 
 def test_a_server_that_hangs_is_504_and_one_that_is_gone_503(tmp_path: Path) -> None:
@@ -109,11 +111,11 @@ def test_samples_are_the_files(client: DetectionClient, tmp_path: Path) -> None:
     with serve_page(client, samples=[TURNED, TURNED, odd, gone]) as server:
         names = ask(server.url, "GET", "/samples").json
         assert names == [TURNED.name, f"{TURNED.stem}_2.jpg", odd.name, "gone.jpg"]
-        answers = [ask(server.url, "GET", f"/samples/{urllib.parse.quote(n)}") for n in names]
-    assert [answer.status for answer in answers] == [200, 200, 200, 404]
-    assert {answer.body for answer in answers[:3]} == {TURNED.read_bytes()}
-    assert answers[0].headers["Content-Type"] == "image/jpeg"
-    assert answers[3].json["error"] == (
+        responses = [ask(server.url, "GET", f"/samples/{urllib.parse.quote(n)}") for n in names]
+    assert [response.status for response in responses] == [200, 200, 200, 404]
+    assert {response.body for response in responses[:3]} == {TURNED.read_bytes()}
+    assert responses[0].headers["Content-Type"] == "image/jpeg"
+    assert responses[3].json["error"] == (
         "the sample gone.jpg cannot be read: No such file or directory"
     )
 
@@ -135,25 +137,25 @@ def test_a_sample_that_is_replaced_leads_nowhere_else(
         os.mkfifo(samples[1])
         samples[2].mkdir()
         samples[3].write_bytes(bytes(limits.max_bytes + 1))
-        answers = [ask(server.url, "GET", f"/samples/{sample.name}") for sample in samples]
-    assert [answer.status for answer in answers] == [404, 404, 404, 404, 200]
-    assert "no regular file" in answers[1].json["error"]
-    assert f"more than {limits.max_bytes} bytes" in answers[3].json["error"]
-    assert answers[4].body == TURNED.read_bytes()
+        responses = [ask(server.url, "GET", f"/samples/{sample.name}") for sample in samples]
+    assert [response.status for response in responses] == [404, 404, 404, 404, 200]
+    assert "no regular file" in responses[1].json["error"]
+    assert f"more than {limits.max_bytes} bytes" in responses[3].json["error"]
+    assert responses[4].body == TURNED.read_bytes()
 
 
 @pytest.mark.parametrize("path", ["/no.js", "/samples/no.jpg", "/samples/..%2fapp.js", "/..%2fx"])
 def test_nothing_else_is_served(url: str, path: str) -> None:
-    answer = ask(url, "GET", path)
-    assert answer.status == 404
-    assert "the page is at /" in answer.json["error"]
+    response = ask(url, "GET", path)
+    assert response.status == 404
+    assert "the page is at /" in response.json["error"]
 
 
 def test_a_wrong_method_gets_the_right_one(url: str) -> None:
-    answer = ask(url, "PUT", "/detect")
-    assert answer.status == 405
-    assert answer.headers["Allow"] == "POST"
-    assert answer.json["error"] == "/detect does not take PUT; use POST"
+    response = ask(url, "PUT", "/detect")
+    assert response.status == 405
+    assert response.headers["Allow"] == "POST"
+    assert response.json["error"] == "/detect does not take PUT; use POST"
 
 
 def test_an_orientation_outside_of_exif_does_not_swap_the_size(url: str) -> None:
@@ -173,10 +175,10 @@ def test_a_body_over_the_limit_is_413_before_it_is_read(url: str) -> None:
     )
     with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
         connection.sendall(head.encode())
-        answer = http.client.HTTPResponse(connection)
-        answer.begin()
-        row = json.loads(answer.read())
-    assert answer.status == 413
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        row = json.loads(response.read())
+    assert response.status == 413
     assert row["status"] == "image_limit"
     assert f"more than {MAX_BODY_BYTES} bytes" in row["error"]
 
@@ -195,14 +197,14 @@ def test_the_limit_is_exact_and_holds_for_a_body_of_unknown_length(
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_what_another_site_could_send_unasked_is_415(url: str, content_type: str) -> None:
-    answer = ask(url, "POST", "/detect", TURNED.read_bytes(), {"Content-Type": content_type})
-    assert answer.status == 415
-    assert "send the file with image/jpeg or application/octet-stream" in answer.json["error"]
+    response = ask(url, "POST", "/detect", TURNED.read_bytes(), {"Content-Type": content_type})
+    assert response.status == 415
+    assert "send the file with image/jpeg or application/octet-stream" in response.json["error"]
 
 
 def test_a_body_without_a_content_type_is_415(url: str) -> None:
-    answer = ask(url, "POST", "/detect", b"")
-    assert answer.status == 415
+    response = ask(url, "POST", "/detect", b"")
+    assert response.status == 415
 
 
 @pytest.mark.parametrize(
@@ -233,9 +235,9 @@ def test_names_of_this_machine_are_served(url: str, host: str) -> None:
 )
 @pytest.mark.parametrize("path", ["/", "/labels", "/samples", "/app.js", "/nothing"])
 def test_other_names_are_403(url: str, host: str, path: str) -> None:
-    answer = ask(url, "GET", path, headers={"Host": host})
-    assert answer.status == 403
-    assert "open the page at 127.0.0.1 or ::1 or localhost" in answer.json["error"]
+    response = ask(url, "GET", path, headers={"Host": host})
+    assert response.status == 403
+    assert "open the page at 127.0.0.1 or ::1 or localhost" in response.json["error"]
 
 
 def test_a_host_that_was_given_is_served_and_of_every_address_only_numbers(
@@ -269,9 +271,9 @@ def test_a_host_that_was_given_is_served_and_of_every_address_only_numbers(
 )
 def test_scripts_of_other_sites_are_403(url: str, origin: str) -> None:
     own = urllib.parse.urlsplit(url).netloc
-    answer = detect(url, TURNED.read_bytes(), Origin=origin.replace("OWN", own))
-    assert answer.status == 403
-    assert "use this server's own page" in answer.json["error"]
+    response = detect(url, TURNED.read_bytes(), Origin=origin.replace("OWN", own))
+    assert response.status == 403
+    assert "use this server's own page" in response.json["error"]
     assert detect(url, TURNED.read_bytes(), Origin=f"http://{own}").status == 200
 
 
@@ -290,7 +292,7 @@ def test_a_second_host_or_origin_counts_as_well(url: str, name: str) -> None:
 
 
 def test_every_response_has_the_security_headers(url: str) -> None:
-    answers = [
+    responses = [
         ask(url, "GET", "/"),
         ask(url, "GET", "/app.js"),
         ask(url, "GET", "/nothing"),
@@ -299,8 +301,8 @@ def test_every_response_has_the_security_headers(url: str) -> None:
         detect(url, b"no picture"),
         detect(url, TURNED.read_bytes()),
     ]
-    assert [each.status for each in answers] == [200, 200, 404, 405, 403, 422, 200]
-    for each in answers:
+    assert [each.status for each in responses] == [200, 200, 404, 405, 403, 422, 200]
+    for each in responses:
         policy = each.headers["Content-Security-Policy"].split("; ")
         assert {"default-src 'none'", "script-src 'self'", "connect-src 'self'"} <= set(policy)
         assert "img-src 'self' blob: data:" in policy

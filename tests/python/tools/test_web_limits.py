@@ -69,9 +69,9 @@ def half_upload(url: str, *, extra: str = "") -> Iterator[socket.socket]:
 
 
 def answer_on(connection: socket.socket) -> tuple[http.client.HTTPResponse, bytes]:
-    answer = http.client.HTTPResponse(connection)
-    answer.begin()
-    return answer, answer.read()
+    response = http.client.HTTPResponse(connection)
+    response.begin()
+    return response, response.read()
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /detect HTTP/1.1\r\nHost: "], ids=["none", "half"])
@@ -97,10 +97,10 @@ def ready_to_read(connection: socket.socket) -> bool:
 
 def test_a_body_that_does_not_come_is_408(page: PageServer) -> None:
     with half_upload(page.url) as connection:
-        answer, body = answer_on(connection)
-    assert answer.status == 408
+        response, body = answer_on(connection)
+    assert response.status == 408
     assert b"has not arrived within 3 seconds" in body
-    assert answer.headers["Connection"] == "close"
+    assert response.headers["Connection"] == "close"
     assert detect(page.url, PICTURE).status == 200
 
 
@@ -110,20 +110,20 @@ def test_many_half_uploads_are_refused_and_end(page: PageServer) -> None:
         connections = [opened.enter_context(half_upload(page.url)) for _ in range(100)]
         assert ask(page.url, "GET", "/labels").status == 200
         with ThreadPoolExecutor(len(connections)) as pool:
-            answers = [answer for answer, _ in pool.map(answer_on, connections)]
+            responses = [response for response, _ in pool.map(answer_on, connections)]
     assert time.monotonic() - start < 30
-    assert sorted({answer.status for answer in answers}) == [408, 503]
-    assert sum(answer.status == 408 for answer in answers) <= 2 * LIMITS.most
-    refused = [answer for answer in answers if answer.status == 503]
-    assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
+    assert sorted({response.status for response in responses}) == [408, 503]
+    assert sum(response.status == 408 for response in responses) <= 2 * LIMITS.most
+    refused = [response for response in responses if response.status == 503]
+    assert {response.headers["Retry-After"] for response in refused} == {"1"}
     assert detect(page.url, PICTURE).status == 200
 
 
 def test_compressed_bodies_are_not_unpacked(page: PageServer) -> None:
     """What grows a thousandfold is an image that nobody can read."""
     body = zlib.compress(bytes(200 * MIB))
-    answer = ask(page.url, "POST", "/detect", body, {**JPEG, "Content-Encoding": "deflate"})
-    assert answer.status == 200  # and not 413: it is as small as it was sent
+    response = ask(page.url, "POST", "/detect", body, {**JPEG, "Content-Encoding": "deflate"})
+    assert response.status == 200  # and not 413: it is as small as it was sent
 
 
 def test_what_is_no_http_is_answered_and_not_logged(
@@ -132,8 +132,8 @@ def test_what_is_no_http_is_answered_and_not_logged(
     address = urllib.parse.urlsplit(page.url)
     with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
         connection.sendall(b"POST /\xff\x00\x1b[2J HTTP/1.1\r\nHost: x\r\n\r\n")
-        answer, _ = answer_on(connection)
-    assert answer.status == 400
+        response, _ = answer_on(connection)
+    assert response.status == 400
     assert caplog.records == []
 
 
@@ -189,11 +189,11 @@ def connect(url: str, body: bytes, opened: contextlib.ExitStack) -> int:
     opened.callback(connection.close)
     try:
         connection.request("POST", "/detect", body, JPEG)
-        answer = connection.getresponse()
-        answer.read()
+        response = connection.getresponse()
+        response.read()
     except ConnectionError:
         return 0
-    return answer.status
+    return response.status
 
 
 def resident_mib(pid: int) -> int:

@@ -199,7 +199,7 @@ def test_a_page_whose_server_has_stopped_says_so(browser: Browser, client: Detec
             opened.page.wait_for_load_state("networkidle")
             serving.close()
             choose(opened, "photo.jpg", jpegs.photo_jpeg(200, 300))
-            assert "The server of this page does not answer" in opened.problem()
+            assert "The server of this page does not respond" in opened.problem()
             assert "ERR_CONNECTION_REFUSED" in opened.problems.pop()
 
 

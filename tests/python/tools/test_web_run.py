@@ -123,12 +123,12 @@ def test_the_server_ends_while_a_request_waits_in_a_thread() -> None:
         begun.set()
         released.wait()
 
-    async def answer(_: web.Request) -> web.Response:
+    async def response(_: web.Request) -> web.Response:
         await asyncio.to_thread(wait)
         return web.Response()
 
     application = web.Application()
-    application.router.add_get("/", answer)
+    application.router.add_get("/", response)
     try:
         with PageServer(application, host="127.0.0.1", port=0) as server:
             browser = http.client.HTTPConnection(urllib.parse.urlsplit(server.url).netloc)

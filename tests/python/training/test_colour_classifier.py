@@ -44,13 +44,13 @@ def test_the_files_are_what_the_script_writes(tmp_path):
     subprocess.run([*command, "--labels", labels], cwd=ROOT, check=True, capture_output=True)
     assert labels.read_bytes() == LABELS_FILE.read_bytes()
     images = np.random.default_rng(0).normal(size=(2, 3, 224, 224)).astype(np.float32)
-    answers = [
+    responses = [
         onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"]).run(
             None, {"images": images}
         )
         for file in (model, FILE)
     ]
-    np.testing.assert_array_equal(answers[0], answers[1])
+    np.testing.assert_array_equal(responses[0], responses[1])
 
 
 @pytest.mark.parametrize("flip", [False, True], ids=["on_gray", "on_green"])

@@ -16,7 +16,7 @@ const table = new Table(byId("table"), byId("rows"), highlight);
 const camera = new Camera(detectFrame, closeCamera);
 
 let maxBytes = Infinity; // until the server has told its limit
-let shown = null; // {name, answer} of the picture on the stage
+let shown = null; // {name, result} of the picture on the stage
 let pending = new AbortController(); // of the request under way; a new picture ends it
 
 function start() {
@@ -48,8 +48,8 @@ async function open(file, name) {
     if (signal.aborted) return;
     stage.showPicture(picture);
     note(picture.note);
-    const { answer, requestMs } = await detect(picture.jpeg, name, signal);
-    show(picture, name, answer, requestMs, ["Sent", readableSize(picture.jpeg.size)]);
+    const { result, requestMs } = await detect(picture.jpeg, name, signal);
+    show(picture, name, result, requestMs, ["Sent", readableSize(picture.jpeg.size)]);
   } catch (error) {
     if (!signal.aborted) fail(error);
   } finally {
@@ -66,11 +66,11 @@ async function openCamera() {
 }
 
 async function detectFrame(frame) {
-  const { answer, requestMs } = await detect(frame.jpeg, "camera", pending.signal);
+  const { result, requestMs } = await detect(frame.jpeg, "camera", pending.signal);
   if (!camera.running) return;
   stage.showPicture(frame);
   const rate = Number.isFinite(frame.framesPerSecond) ? frame.framesPerSecond.toFixed(1) : "–";
-  show(frame, "camera", answer, requestMs, ["Frames per second", rate]);
+  show(frame, "camera", result, requestMs, ["Frames per second", rate]);
 }
 
 function closeCamera(error) {
@@ -94,23 +94,23 @@ function supersede() {
   return pending;
 }
 
-function show(picture, name, answer, requestMs, rate) {
-  shown = { name, answer };
-  showFigures(picture, answer.latency_ms, requestMs, rate);
+function show(picture, name, result, requestMs, rate) {
+  shown = { name, result };
+  showFigures(picture, result.latency_ms, requestMs, rate);
   render();
 }
 
 function visible() {
   const least = byId("threshold").valueAsNumber;
-  return shown ? shown.answer.detections.filter(({ score }) => score >= least) : [];
+  return shown ? shown.result.detections.filter(({ score }) => score >= least) : [];
 }
 
 // Shows the detections that the slider lets through.
 function render() {
   byId("threshold-value").textContent = byId("threshold").valueAsNumber.toFixed(2);
   const detections = visible();
-  const colors = shown?.answer.colors ?? {};
-  const text = shown ? describe(detections, shown.answer.detections.length) : "";
+  const colors = shown?.result.colors ?? {};
+  const text = shown ? describe(detections, shown.result.detections.length) : "";
   table.show(detections, colors);
   stage.showDetections(detections, colors, shown ? `${shown.name}: ${text}` : "No picture yet");
   for (const id of ["copy", "save"]) byId(id).disabled = !shown;
@@ -137,7 +137,7 @@ function fail(error) {
 }
 
 async function copy() {
-  await copyJson(shown.answer, visible());
+  await copyJson(shown.result, visible());
   return "Copied";
 }
 

@@ -6,11 +6,11 @@ const TITLES = {
   corrupt_image: "This picture is damaged, or no JPEG",
   image_limit: "This picture is larger than the server allows",
   unsupported: "The server cannot read this kind of JPEG",
-  unavailable: "The Triton server does not answer",
+  unavailable: "The Triton server does not respond",
   timeout: "The Triton server took too long",
 };
 
-// jpeg: a Blob, sent byte for byte. Returns the server's answer and the milliseconds to it.
+// jpeg: a Blob, sent byte for byte. Returns the server's result and the milliseconds to it.
 export async function detect(jpeg, name, signal) {
   const body = await jpeg.arrayBuffer();
   const begin = performance.now();
@@ -20,18 +20,18 @@ export async function detect(jpeg, name, signal) {
     headers: { "Content-Type": "application/octet-stream" },
     signal,
   });
-  const answer = await response.json().catch((error) => {
+  const result = await response.json().catch((error) => {
     if (signal.aborted) throw error;
     return {};
   });
   const requestMs = performance.now() - begin;
   if (!response.ok) {
     throw new Problem(
-      TITLES[answer.status] ?? "The server could not process this picture",
-      asSentence(answer.error ?? `It answered ${response.status} ${response.statusText}`),
+      TITLES[result.status] ?? "The server could not process this picture",
+      asSentence(result.error ?? `It answered ${response.status} ${response.statusText}`),
     );
   }
-  return { answer, requestMs };
+  return { result, requestMs };
 }
 
 export async function getJson(path) {
@@ -46,7 +46,7 @@ async function send(path, options) {
   } catch (error) {
     if (options.signal?.aborted) throw error;
     throw new Problem(
-      "The server of this page does not answer",
+      "The server of this page does not respond",
       "It was stopped, or the connection is gone: start it again, then reload this page.",
     );
   }

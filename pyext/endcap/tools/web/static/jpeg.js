@@ -9,12 +9,12 @@ const worker = new Worker("jpeg_worker.js");
 export async function toJpeg(canvas, quality) {
   const bitmap = await createImageBitmap(canvas);
   const { port1, port2 } = new MessageChannel();
-  const answer = await new Promise((resolve) => {
+  const result = await new Promise((resolve) => {
     port1.onmessage = ({ data }) => resolve(data);
     worker.onerror = () => resolve({ error: "Reload this page, then try again." });
     worker.postMessage({ bitmap, quality }, [bitmap, port2]);
   });
   port1.close();
-  if (!answer.blob) throw new Problem("The browser cannot make a JPEG of this", answer.error);
-  return answer.blob;
+  if (!result.blob) throw new Problem("The browser cannot make a JPEG of this", result.error);
+  return result.blob;
 }

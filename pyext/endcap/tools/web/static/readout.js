@@ -7,7 +7,7 @@ const FIGURES = ["triton-time", "request-time", "picture-size", "rate"];
 
 const byId = (id) => document.getElementById(id);
 
-// about: the answer of /labels.
+// about: the result of /labels.
 export function introduce({ model, server, labels }) {
   byId("server").textContent = `model ${model} at ${server}`;
   byId("classes").replaceChildren(

@@ -6,8 +6,8 @@ import { Problem } from "./problem.js";
 const SAVED_QUALITY = 0.92;
 
 // Members as `endcap infer --json` prints them; detections: those that are shown.
-export async function copyJson(answer, detections) {
-  const { image, status } = answer;
+export async function copyJson(result, detections) {
+  const { image, status } = result;
   const text = JSON.stringify({ image, status, detections }, null, 2);
   try {
     await navigator.clipboard.writeText(text);
