@@ -101,7 +101,7 @@ int64_t CheckedBatch(const Recorded& recorded, TRITONBACKEND_Request* request) {
 }
 
 void Respond(const Recorded& recorded, TRITONBACKEND_Request* request,
-            TRITONBACKEND_Response* response) {
+             TRITONBACKEND_Response* response) {
   const int64_t batch = CheckedBatch(recorded, request);
   const int64_t shape[] = {batch, kHeadShape[0], kHeadShape[1]};
   TRITONBACKEND_Output* output = nullptr;
