@@ -107,6 +107,10 @@ def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestErro
     """Return the error for a gRPC status; `status` is its name, such as "UNAVAILABLE"."""
     restricted = _RESTRICTED.match(message) is not None
     name = "unsupported" if restricted else _GRPC_STATUS.get(status, "internal")
+    if status == message == "CANCELLED":  # gRPC's words for a call that a stopping server dropped
+        status = "UNAVAILABLE"
+        name = "unavailable"
+        message = "the server ended the call without a response"
     transient = status == "UNAVAILABLE" and not restricted
     refused = message.startswith(_NEVER_SENT) or _REFUSED.search(message) is not None
     return _error(name, message, request_id, transient=transient, refused=transient and refused)

@@ -110,6 +110,7 @@ REFUSED = {
 }
 LOST = {
     "gRPC": from_grpc("UNAVAILABLE", "Stream removed (Socket closed)"),
+    "gRPC, dropped by the server": from_grpc("CANCELLED", "CANCELLED"),
     "gRPC, reset": from_grpc("UNAVAILABLE", "recvmsg:Connection reset by peer"),
     "proxy": from_http(503, b"upstream connect error or disconnect"),
     "TCP": from_os_error(OSError(104, "Connection reset by peer")),
