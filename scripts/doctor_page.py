@@ -104,8 +104,10 @@ SYMPTOMS = [
     (
         "`tritonserver ended with signal SIGSEGV`",
         "A fault of the server. In release 24.10, which the wheel has, gRPC requests that clients "
-        "give up can do it, and an HTTP request whose JSON nests some 200,000 brackets.",
-        "longer deadlines, or HTTP; [keep strangers away from it](#requests-that-end-a-server)",
+        "give up can do it, streams to ordinary models beside a decoupled one, and an HTTP request "
+        "whose JSON nests some 200,000 brackets.",
+        "longer deadlines, or HTTP; a server of their own for decoupled models; "
+        "[keep strangers away from it](#requests-that-end-a-server)",
     ),
     (
         "`tritonserver ended with signal SIGFPE`",
@@ -189,15 +191,16 @@ SYMPTOMS = [
 FAULTS = """\
 ## Requests that end a server
 
-Three kinds of requests are known to end servers of release 24.10, that of the wheel, and need no
+Four kinds of requests are known to end servers of release 24.10, that of the wheel, and need no
 right but to reach a port: JSON that nests some 200,000 brackets, over HTTP (SIGSEGV); `class_count`
 for an output of type BYTES, over HTTP or gRPC (SIGFPE; mended in July 2025); and, now and then,
-requests over gRPC whose client gives them up (SIGSEGV; mended in part in December 2024). `endcap
-serve` says so when its server ends that way. It listens on this machine only unless `--host` says
-otherwise; even then every page in a browser of this machine can send the first. Where others than
-your own programs reach the ports, run a current release from NVIDIA's container (`--tritonserver`),
-whose security bulletins tell which faults it has no more, and let something start the server again
-when it ends: a service manager with a probe of `/v2/health/live`.
+requests over gRPC whose client gives them up (SIGSEGV; mended in part in December 2024) and gRPC
+streams to ordinary models beside a decoupled one (SIGSEGV). `endcap serve` says so when its server
+ends that way. It listens on this machine only unless `--host` says otherwise; even then every page
+in a browser of this machine can send the first. Where others than your own programs reach the
+ports, run a current release from NVIDIA's container (`--tritonserver`), whose security bulletins
+tell which faults it has no more, and let something start the server again when it ends: a service
+manager with a probe of `/v2/health/live`.
 
 endcap puts no filter in front of the server. It would have to inspect the middle of large
 messages: tried with HAProxy 2.6, the `ungrpc` converter sees the first of the outputs of a gRPC

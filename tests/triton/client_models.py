@@ -78,6 +78,12 @@ def write_all(repository: Path) -> None:
         more=f"{ON_CPU}\ndynamic_batching {{ default_queue_policy {{ max_queue_size: 2 }} }}",
         files={"1/model.py": _ECHO},
     )
+    write_decoupled(repository)
+    write_classes(repository)
+
+
+def write_decoupled(repository: Path) -> None:
+    """`talk`: responds as often as it is told to."""
     write_model(
         repository,
         "talk",
@@ -87,7 +93,6 @@ def write_all(repository: Path) -> None:
         more=f"{ON_CPU}\nmodel_transaction_policy {{ decoupled: true }}",
         files={"1/model.py": _TALK},
     )
-    write_classes(repository)
 
 
 def write_classes(repository: Path) -> None:

@@ -82,6 +82,20 @@ def client_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
 
 
 @pytest.fixture(scope="session")
+def decoupled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with decoupled models alone.
+
+    Release 24.10 can end a decoupled response too early, and then itself, where an ordinary model
+    was called over a gRPC stream before: see "Requests that end a server" in the documentation.
+    """
+    repository = tmp_path_factory.mktemp("decoupled")
+    client_models.write_decoupled(repository)
+    detecting_models.write_decoupled(repository)
+    with run_server(repository, "--disable-auto-complete-config") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest, variant: str) -> Any:
     """A RunningServer with the models of served_models."""
     return request.getfixturevalue(f"{variant}_server")

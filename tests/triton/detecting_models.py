@@ -155,9 +155,15 @@ def write_all(repository: Path) -> None:
     write_model(repository, "detect_bytes", plain + _BYTES + _TENSORS, _DETECT_BYTES)
     sequences = "sequence_batching { oldest { max_candidate_sequences: 4 } }\n"
     write_model(repository, "frames", batched + _TENSORS + sequences, _FRAMES)
-    write_model(repository, "parts", plain + _ENCODED + _PARTS, _DECOUPLED)
+    write_decoupled(repository)
     named = classifying_model.CONFIG.replace(
         "TYPE_FP32 dims: [ 3 ]", 'TYPE_FP32 dims: [ 3 ] label_filename: "names.txt"'
     )
     write_model(repository, "classify", named, classifying_model.MODEL)
     (repository / "classify" / "names.txt").write_text("\n".join(NAMES) + "\n")
+
+
+def write_decoupled(repository: Path) -> None:
+    """Writes `parts`."""
+    plain = 'backend: "python"\nmax_batch_size: 0\n'
+    write_model(repository, "parts", plain + _ENCODED + _PARTS, _DECOUPLED)

@@ -103,7 +103,7 @@ def test_responses_come_in_the_order_of_requests(server: RunningServer, kind: st
 
 @KINDS
 def test_a_decoupled_model_answers_often_and_says_which_is_last(
-    server: RunningServer, kind: str
+    decoupled_server: RunningServer, kind: str
 ) -> None:
     async def test(stream: AnyStream) -> None:
         await stream.send(talk("final with the last", responses=3, final=True))
@@ -121,7 +121,7 @@ def test_a_decoupled_model_answers_often_and_says_which_is_last(
             "none": [([], True)],
         }
 
-    run(server.grpc, kind, test)
+    run(decoupled_server.grpc, kind, test)
 
 
 async def fails(stream: AnyStream, call: Call, status: str, words: str) -> None:
@@ -134,7 +134,9 @@ async def fails(stream: AnyStream, call: Call, status: str, words: str) -> None:
 
 
 @KINDS
-def test_the_error_of_one_request_leaves_the_others(server: RunningServer, kind: str) -> None:
+def test_the_error_of_one_request_leaves_the_others(
+    server: RunningServer, decoupled_server: RunningServer, kind: str
+) -> None:
     async def test(stream: AnyStream) -> None:
         await stream.send(classify(1, "good"))
         assert content(await stream.receive()) == [1]
@@ -153,8 +155,9 @@ def test_the_error_of_one_request_leaves_the_others(server: RunningServer, kind:
             call = Call("absent", [], [], request_id)
             await fails(stream, call, "internal", "unknown model: 'absent'")
 
-    for each in (test, decoupled, unknown):
-        run(server.grpc, kind, each)
+    run(server.grpc, kind, test)
+    run(decoupled_server.grpc, kind, decoupled)
+    run(server.grpc, kind, unknown)
 
 
 @KINDS

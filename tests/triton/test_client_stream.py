@@ -58,10 +58,10 @@ def test_an_ordinary_model_gives_one_result_each(
 
 
 def test_a_decoupled_model_gives_its_parts_and_an_end(
-    detecting_server: RunningServer, streamed: Streamed
+    decoupled_server: RunningServer, streamed: Streamed
 ) -> None:
     images = [file_of(4), b"E", b"C", file_of(1), file_of(6)]
-    results = streamed(detecting_server.grpc, images, model="parts")
+    results = streamed(decoupled_server.grpc, images, model="parts")
     by_image = [[each for each in results if each.image == f"image {n}"] for n in range(5)]
     assert results == [each for image in by_image for each in image], "not in the order of images"
     for size, image in zip((4, 1, 1, 1, 6), by_image, strict=True):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,15 @@ import tritonclient.grpc.aio as grpc_aio
 import tritonclient.http.aio as http_aio
 from cascade_steps import by_hand
 from PIL import Image
-from plain_calls import PICTURES, Protocol, assert_detections, detect_in_python, protocols_of
-from running_server import RunningServer
+from plain_calls import (
+    PICTURES,
+    SHIPPED,
+    Protocol,
+    assert_detections,
+    detect_in_python,
+    protocols_of,
+)
+from running_server import RunningServer, run_server
 from tritonclient.utils import InferenceServerException
 
 import endcap
@@ -30,6 +38,16 @@ NAMES = ["num_detections", "detection_boxes", "detection_scores", "detection_cla
 @pytest.fixture(scope="module")
 def expected() -> list[endcap.ImageDetections]:
     return detect_in_python(PICTURES)
+
+
+@pytest.fixture(scope="module")
+def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protocol]:
+    """gRPC to a server without decoupled models, which the streams to ordinary ones may harm."""
+    repository = tmp_path_factory.mktemp("ordinary") / "models"
+    for name in ("preprocess", "detector", "postprocess", "detect"):
+        shutil.copytree(SHIPPED / name, repository / name)
+    with run_server(repository) as running:
+        yield protocols_of(running)["grpc"]
 
 
 @pytest.fixture(params=["grpc", "http"])
@@ -155,15 +173,15 @@ def test_asyncio(cascade_server, expected, module):
         assert_detections(arrays(result), expected[index : index + 1])
 
 
-def test_a_stream_of_requests_with_the_flags_of_a_sequence(cascade_server, expected):
+def test_a_stream_of_requests_with_the_flags_of_a_sequence(ordinary, expected):
     """`detect` has no state: a sequence's flags pass it by."""
-    protocol, responses = protocols_of(cascade_server)["grpc"], queue.Queue()
-    with protocol.connect() as client:
+    responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    with ordinary.connect() as client:
         client.start_stream(callback=lambda result, error: responses.put((result, error)))
         for index, file in enumerate(PICTURES):
             client.async_stream_infer(
                 "detect",
-                [protocol.encoded(file)],
+                [ordinary.encoded(file)],
                 request_id=str(index),
                 sequence_id=7,
                 sequence_start=index == 0,
@@ -177,27 +195,25 @@ def test_a_stream_of_requests_with_the_flags_of_a_sequence(cascade_server, expec
         client.stop_stream()
 
 
-def test_a_stream_goes_on_after_a_bad_picture(cascade_server, expected):
-    protocol, responses = protocols_of(cascade_server)["grpc"], queue.Queue()
-    with protocol.connect() as client:
+def test_a_stream_goes_on_after_a_bad_picture(ordinary, expected):
+    responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    with ordinary.connect() as client:
         client.start_stream(callback=lambda result, error: responses.put((result, error)))
-        client.async_stream_infer("detect", [protocol.encoded(b"no picture")])
+        client.async_stream_infer("detect", [ordinary.encoded(b"no picture")])
         _, error = responses.get(timeout=30)
         assert "corrupt_image" in error.message()
-        client.async_stream_infer("detect", [protocol.encoded(PICTURES[0])])
+        client.async_stream_infer("detect", [ordinary.encoded(PICTURES[0])])
         result, error = responses.get(timeout=30)
         assert error is None
         assert_detections(arrays(result), expected[:1])
 
 
-def test_a_stream_of_asyncio_with_a_sequence_of_a_text(cascade_server, expected):
-    protocol = protocols_of(cascade_server)["grpc"]
-
+def test_a_stream_of_asyncio_with_a_sequence_of_a_text(ordinary, expected):
     async def requests() -> AsyncIterator[dict[str, Any]]:
         for index, file in enumerate(PICTURES):
             yield {
                 "model_name": "detect",
-                "inputs": [protocol.encoded(file)],
+                "inputs": [ordinary.encoded(file)],
                 "request_id": str(index),
                 "sequence_id": "a camera",
                 "sequence_start": index == 0,
@@ -205,7 +221,7 @@ def test_a_stream_of_asyncio_with_a_sequence_of_a_text(cascade_server, expected)
             }
 
     async def ask() -> list[tuple[Any, Any]]:
-        async with grpc_aio.InferenceServerClient(protocol.url) as client:
+        async with grpc_aio.InferenceServerClient(ordinary.url) as client:
             responses = client.stream_infer(requests())
             return [response async for response in responses]
 

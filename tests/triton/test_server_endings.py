@@ -75,7 +75,7 @@ def test_brackets_that_are_nested_too_deeply(server: TritonServer) -> None:
         connection.getresponse()
     message = ended(server)
     assert message.startswith("tritonserver ended with signal SIGSEGV: ")
-    assert "and an HTTP request whose JSON nests" in message
+    assert "an HTTP request whose JSON nests" in message
 
 
 def test_classes_of_a_bytes_output(server: TritonServer) -> None:

@@ -41,7 +41,8 @@ _OUR_ONNX_BACKEND = (
 # Faults of servers that requests bring about; docs/troubleshooting.md has them.
 REQUEST_CAUSES = {
     signal.SIGSEGV: "known causes, in release 24.10, are gRPC requests that clients gave up (short "
-    "deadlines, clients that end), and an HTTP request whose JSON nests some 200,000 brackets",
+    "deadlines, clients that end), gRPC streams to ordinary models beside a decoupled one, and an "
+    "HTTP request whose JSON nests some 200,000 brackets",
     signal.SIGFPE: "a known cause, in releases before July 2025, is a request with class_count "
     "(Triton's classification extension) for a BYTES output, such as class_labels",
     signal.SIGABRT: "release 24.10 has been seen to abort where a Python model's process was "
