@@ -219,16 +219,19 @@ def elements(tensor: InputTensor) -> NDArray[Any]:
     return content
 
 
-def raw_bytes(tensor: InputTensor) -> bytes:
-    """Return the elements in row-major order; of BYTES each after its length, uint32."""
+def raw_parts(tensor: InputTensor) -> list[bytes | memoryview]:
+    """Return the elements in row-major order as parts of one content, not copied if contiguous.
+
+    Elements of BYTES each follow their length, uint32, little-endian.
+    """
     data = elements(tensor)
     if tensor.datatype != "BYTES":
-        return data.tobytes()
-    return b"".join(part for each in data.flat for part in (_LENGTH.pack(len(each)), each))
+        return [np.ascontiguousarray(data).data]
+    return [part for each in data.flat for part in (_LENGTH.pack(len(each)), each)]
 
 
 def raw_size(tensor: InputTensor) -> int:
-    """Return the length of `raw_bytes(tensor)`, without copying tensors of fixed-size types."""
+    """Return the length of `raw_parts` together, without copying tensors of fixed-size types."""
     if tensor.datatype != "BYTES":
         return elements(tensor).nbytes
     return sum(_LENGTH.size + len(each) for each in elements(tensor).flat)

@@ -31,7 +31,7 @@ from endcap.client.calls import (
     checked_datatype,
     checked_shape,
     import_client,
-    raw_bytes,
+    raw_parts,
     raw_size,
 )
 from endcap.client.errors import (
@@ -52,7 +52,12 @@ MOST_INPUT_BYTES = 2**31 - 1 - _ROOM_FOR_THE_REST
 
 @dataclass(frozen=True)
 class GrpcRequest:
-    """A call of the service GRPCInferenceService: its method, as "ModelInfer", and message."""
+    """A call of the service GRPCInferenceService.
+
+    Attributes:
+        method: Its method, as "ModelInfer".
+        message: The request message, of ModelInfer serialized.
+    """
 
     method: str
     message: Any
@@ -156,7 +161,7 @@ class StreamMessages:
         self._shared: set[str] = set()
         self._model: str | None = None
 
-    def request(self, call: Call) -> Any:
+    def request(self, call: Call) -> bytes:
         """Return the message to send; InvalidArgumentError for another model than the first's."""
         if self._model not in (None, call.model):
             raise InvalidArgumentError(
@@ -175,8 +180,16 @@ class StreamMessages:
         return read_infer_response(message.infer_response, (), self._shared)
 
 
-def infer_request(call: Call, *, decoupled: bool = False) -> Any:
-    """Return the ModelInferRequest of a call.
+# The field raw_input_contents of a ModelInferRequest: number 7, length-delimited.
+_RAW_CONTENT = b"\x3a"
+
+
+def infer_request(call: Call, *, decoupled: bool = False) -> bytes:
+    """Return the serialized ModelInferRequest of a call, a copy of its tensors.
+
+    Protobuf would copy each tensor three times: into a bytes object, into the message and into its
+    serialization. Here the contents are joined to the serialized rest, which they follow in the
+    order of fields anyway.
 
     Args:
         call: The call.
@@ -190,6 +203,7 @@ def infer_request(call: Call, *, decoupled: bool = False) -> Any:
     request = import_client("grpc").service_pb2.ModelInferRequest(
         model_name=call.model, id=call.request_id
     )
+    contents: list[bytes | memoryview] = []
     for tensor in call.inputs:
         message = request.inputs.add(
             name=tensor.name, datatype=tensor.datatype, shape=list(tensor.shape)
@@ -197,7 +211,7 @@ def infer_request(call: Call, *, decoupled: bool = False) -> Any:
         if isinstance(tensor.data, SharedSlice):
             _point_at(message, tensor.data)
         else:
-            request.raw_input_contents.append(raw_bytes(tensor))
+            contents += [_RAW_CONTENT, _varint(raw_size(tensor)), *raw_parts(tensor)]
     for output in call.outputs:
         message = request.outputs.add(name=output.name)
         if output.shared is not None:
@@ -214,7 +228,17 @@ def infer_request(call: Call, *, decoupled: bool = False) -> Any:
         request.parameters["sequence_end"].bool_param = step.end
     if decoupled:
         request.parameters["triton_enable_empty_final_response"].bool_param = True
-    return request
+    return b"".join([request.SerializeToString(), *contents])
+
+
+def _varint(number: int) -> bytes:
+    """Return a number in protobuf's encoding: 7 bits a byte, the lowest first."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def read_infer_response(
@@ -308,9 +332,7 @@ class GrpcTransport:
         self._grpc = importlib.import_module("grpc")
         setup = _ChannelSetup(address, options)
         self._channel: Any = setup.open(self._grpc)
-        self._stub: Any = import_client("grpc").service_pb2_grpc.GRPCInferenceServiceStub(
-            self._channel
-        )
+        self._stub = _service_stub(self._channel)
         self._per_call = setup.per_call
         self._process = os.getpid()
         self._closed = False
@@ -328,7 +350,7 @@ class GrpcTransport:
                 raise closed() from error
             raise
 
-    def stream(self, messages: Iterable[Any]) -> Any:
+    def stream(self, messages: Iterable[bytes]) -> Any:
         """Return the call of a stream: an iterator of responses that has cancel()."""
         check_process(self._process)
         if self._closed:
@@ -352,7 +374,7 @@ class AsyncGrpcTransport:
     def __init__(self, address: Address, options: ConnectionOptions) -> None:
         self._grpc = importlib.import_module("grpc")
         self._aio = importlib.import_module("grpc.aio")
-        self._service: Any = import_client("grpc").service_pb2_grpc.GRPCInferenceServiceStub
+        import_client("grpc")  # an error here, not with the first request
         self._setup = _ChannelSetup(address, options)
         self._channel: Any = None
         self._stub: Any = None
@@ -379,7 +401,7 @@ class AsyncGrpcTransport:
                 raise closed() from error
             raise
 
-    def stream(self, messages: AsyncIterable[Any]) -> Any:
+    def stream(self, messages: AsyncIterable[bytes]) -> Any:
         """Return the call of a stream: an asynchronous iterator of responses that has cancel()."""
         return self._opened().ModelStreamInfer(messages, **self._setup.per_call)
 
@@ -399,9 +421,23 @@ class AsyncGrpcTransport:
         if self._stub is None:
             self._process = os.getpid()
             self._channel = self._setup.open(self._aio)
-            self._stub = self._service(self._channel)
+            self._stub = _service_stub(self._channel)
         check_process(self._process)
         return self._stub
+
+
+def _service_stub(channel: Any) -> Any:
+    """Return the stub of the service on a channel, whose inference takes serialized requests."""
+    grpc_client = import_client("grpc")
+    stub = grpc_client.service_pb2_grpc.GRPCInferenceServiceStub(channel)
+    service = grpc_client.service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
+    read = grpc_client.service_pb2.ModelInferResponse.FromString
+    stub.ModelInfer = channel.unary_unary(f"/{service}/ModelInfer", response_deserializer=read)
+    read = grpc_client.service_pb2.ModelStreamInferResponse.FromString
+    stub.ModelStreamInfer = channel.stream_stream(
+        f"/{service}/ModelStreamInfer", response_deserializer=read
+    )
+    return stub
 
 
 class _ChannelSetup:

@@ -106,7 +106,8 @@ def output(name: str = "z", size: int | None = 4, **fields: Any) -> dict[str, An
 
 
 def test_a_call_names_the_regions_of_its_tensors() -> None:
-    message = GrpcOperations().infer(CALL).request.message
+    serialized = GrpcOperations().infer(CALL).request.message
+    message = service_pb2.ModelInferRequest.FromString(serialized)
     assert message.inputs[0].parameters["shared_memory_offset"].int64_param == 64
     assert message.outputs[0].parameters["shared_memory_byte_size"].int64_param == 8
     assert message.outputs[1].parameters["classification"].int64_param == 3
@@ -120,6 +121,38 @@ def test_a_call_names_the_regions_of_its_tensors() -> None:
     assert body["outputs"][0]["parameters"]["shared_memory_region"] == "out"
     assert body["outputs"][1]["parameters"]["classification"] == 3
     assert body["id"] == "id"
+
+
+@pytest.mark.parametrize(
+    ("array", "content"),
+    [
+        (np.arange(5, dtype=np.int16), np.arange(5, dtype="<i2").tobytes()),
+        (np.arange(6, dtype=np.float32).reshape(2, 3).T, struct.pack("<6f", 0, 3, 1, 4, 2, 5)),
+        (np.arange(8, dtype=np.uint8)[::-2], bytes([7, 5, 3, 1])),
+        (np.array(1.5, np.float64), struct.pack("<d", 1.5)),
+        (np.zeros((0, 3), np.float16), b""),
+        (np.array([True, False]), b"\x01\x00"),
+        (np.array([b"ab", "\u00e9", b""], np.object_), b"\2\0\0\0ab\2\0\0\0\xc3\xa9\0\0\0\0"),
+        *((np.zeros(size, np.uint8), bytes(size)) for size in (127, 128, 16383, 16384, 2**21)),
+    ],
+)
+def test_a_grpc_request_is_what_protobuf_makes_of_it(array: np.ndarray, content: bytes) -> None:
+    tensors = [InputTensor.of("first", array), InputTensor.of("second", np.float32([1]))]
+    call = Call("m", tensors, [OutputTensor("y")], "id", SequenceStep(3, start=True))
+    serialized = GrpcOperations().infer(call).request.message
+    message = service_pb2.ModelInferRequest.FromString(serialized)
+    assert list(message.raw_input_contents) == [content, struct.pack("<f", 1)]
+    assert [list(each.shape) for each in message.inputs] == [list(array.shape), [1]]
+    assert message.parameters["sequence_id"].int64_param == 3
+    assert len(message.SerializeToString()) == len(serialized)
+
+
+def test_a_grpc_request_keeps_its_tensors_when_the_array_changes() -> None:
+    array = np.float32([1, 2])
+    serialized = GrpcOperations().infer(Call("m", [InputTensor.of("x", array)], [])).request.message
+    array[:] = 0
+    message = service_pb2.ModelInferRequest.FromString(serialized)
+    assert message.raw_input_contents == [struct.pack("<2f", 1, 2)]
 
 
 def test_names_in_paths_are_escaped() -> None:
