@@ -127,7 +127,7 @@ def clocks(pid: int) -> Clocks:
 
 
 def has_begun(requests: Sequence[Span], start: float) -> bool:
-    """Whether a request was sent after `start` and is answered."""
+    """Whether a request was sent after `start` and has its response."""
     return any(begin >= start for begin, _ in requests)
 
 
@@ -138,13 +138,13 @@ def figures(concurrency: int, requests: Sequence[Span], before: Clocks, after: C
     if not took:
         raise LoadError(f"no request began within {wall:.1f} s at concurrency {concurrency}")
     p50, p99 = 1e3 * np.percentile(took, (50, 99))
-    count = answered_within(requests, before[0], after[0])
+    count = completed_within(requests, before[0], after[0])
     cpu = [1e3 * seconds / count for seconds in (service, client)]
     return Point(concurrency, count / wall, float(p50), float(p99), *cpu)
 
 
-def answered_within(requests: Sequence[Span], start: float, stop: float) -> float:
-    """How many requests a window of time has answered, each by the share of it that lies inside.
+def completed_within(requests: Sequence[Span], start: float, stop: float) -> float:
+    """Count the requests completed in a window, each by the share of it that lies inside.
 
     Whole ones would not do: a batcher completes many at the same moment; a window that holds one
     such moment more or less would seem to be faster or slower.

@@ -1,4 +1,4 @@
-"""What a shared object says of itself: needs, exports, protection. Needs pyelftools."""
+"""Facts of a shared object: needs, exports, protection. Needs pyelftools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test that hangs beyond its timeout ends its process, and not the patience of whoever waits."""
+"""A test that hangs beyond its timeout ends its process, so that nobody waits for it."""
 
 from __future__ import annotations
 

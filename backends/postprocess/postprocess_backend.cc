@@ -29,7 +29,7 @@ Labels ReadLabels(const std::optional<std::string>& file,
   }
   if (separator.has_value() && separator->empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                "labels_separator is empty: give what stands between the parts of a line, for "
+                "labels_separator is empty: give the text between the parts of a line, for "
                 "example /, or leave it out");
   }
   return {config.folder() / *file, params.head.num_classes, separator.value_or("")};

@@ -109,13 +109,13 @@ void SynchronousModel::RespondToAll(Instance& instance, std::span<PendingRequest
   try {
     Process(instance, pending_requests, times);
   } catch (...) {
-    FailUnanswered(pending_requests, MakeFailureFromCurrentException());
+    FailWithoutResponse(pending_requests, MakeFailureFromCurrentException());
   }
-  FailUnanswered(pending_requests, kNoResponse);
+  FailWithoutResponse(pending_requests, kNoResponse);
 }
 
-void SynchronousModel::FailUnanswered(std::span<PendingRequest> pending_requests,
-                                      const Failure& failure) noexcept {
+void SynchronousModel::FailWithoutResponse(std::span<PendingRequest> pending_requests,
+                                           const Failure& failure) noexcept {
   for (PendingRequest& pending : pending_requests) {
     if (pending.sink.open()) FailRequest(pending, failure);
   }

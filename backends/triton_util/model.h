@@ -107,7 +107,8 @@ class SynchronousModel : public Model {
  private:
   void RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,
                     ExecutionTimes& times) noexcept;
-  void FailUnanswered(std::span<PendingRequest> pending_requests, const Failure& failure) noexcept;
+  void FailWithoutResponse(std::span<PendingRequest> pending_requests,
+                           const Failure& failure) noexcept;
 };
 
 // One backend as the server loaded it; creates models.

@@ -144,7 +144,7 @@ def _is_as_it_is(part: Any) -> TypeGuard[npt.NDArray[Any]]:
 
 def _to_array(part: Any, name: str) -> npt.NDArray[Any]:
     if _is_as_it_is(part):
-        return part  # each question below takes as long as this one
+        return part  # each check below takes as long as this one
     if not isinstance(part, np.ndarray) and hasattr(part, "__dlpack__"):
         part = from_dlpack(part, name)
     refuse_cuda(part, name)

@@ -57,7 +57,7 @@ class RawServer:
 
 
 @contextlib.contextmanager
-def answering(respond: Responder) -> Iterator[RawServer]:
+def raw_server(respond: Responder) -> Iterator[RawServer]:
     server = RawServer(respond)
     try:
         yield server

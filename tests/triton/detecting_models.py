@@ -1,6 +1,6 @@
 """Small Python models that clients are tested with: each kind of model, with known responses.
 
-What an image is answered depends on its first byte: 0xff, a JPEG's, two rows (E none, B a blank
+The response to an image depends on its first byte: 0xff, a JPEG's, two rows (E none, B a blank
 image's status, S two rows after a while), and C fails its request as a corrupt image would. The
 index of the first row is the image's length, by which tests tell responses apart.
 """
@@ -44,7 +44,7 @@ output [
 ]
 """
 
-_ANSWERS = f"""
+_RESPONSES = f"""
 import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -76,13 +76,13 @@ def response(files, **options):
 def encoded(request):
     return pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy()
 """
-_DETECT = f"""{_ANSWERS}
+_DETECT = f"""{_RESPONSES}
 class TritonPythonModel:
     def execute(self, requests):
         return [response(list(encoded(request)[:, 0])) for request in requests]
 """
 # One file as UINT8, and no batch dimension anywhere.
-_DETECT_BYTES = f"""{_ANSWERS}
+_DETECT_BYTES = f"""{_RESPONSES}
 class TritonPythonModel:
     def execute(self, requests):
         return [self.respond(encoded(request).tobytes()) for request in requests]
@@ -92,7 +92,7 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse(responses)
 """
 # The score says which image of its sequence it is, in hundredths, with 50 more for the last.
-_FRAMES = f"""{_ANSWERS}
+_FRAMES = f"""{_RESPONSES}
 class TritonPythonModel:
     def initialize(self, args):
         self.frames = {{}}
@@ -112,7 +112,7 @@ class TritonPythonModel:
         return response(list(encoded(request)[:, 0]), scores=(count / 100, 0, 0))
 """
 # As many responses of one row as the file is long, less one; then the final flag.
-_DECOUPLED = f"""{_ANSWERS}
+_DECOUPLED = f"""{_RESPONSES}
 class TritonPythonModel:
     def execute(self, requests):
         for request in requests:

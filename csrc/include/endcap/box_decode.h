@@ -117,9 +117,9 @@ bool NeedsNms(HeadFamily family) noexcept;
 // Whether the head has scores of classes and no boxes: Classify reads it, not BoxDecode.
 bool IsClassification(HeadFamily family) noexcept;
 
-// Reads one image's raw outputs, in the order of HeadInputs, float32 or float16 (int32 where
-// HeadInputs says so). Throws kInvalidArgument for a wrong count, shape or dtype, a NaN in boxes or
-// scores, or a candidate whose box is not finite. Every family but classification.
+// Reads one image's raw outputs, in the order of HeadInputs: float32 or float16, and int32 for
+// those that it lists as int32. Throws kInvalidArgument for a wrong count, shape or dtype, a NaN in
+// boxes or scores, or a candidate whose box is not finite. Every family but classification.
 void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                Candidates& candidates);
 

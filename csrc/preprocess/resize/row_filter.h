@@ -7,7 +7,7 @@
 namespace endcap {
 
 // The inner loops of a resize in one arithmetic. Rows are interleaved. `Intermediate` is what lies
-// between the horizontal and the vertical pass, `Output` what comes out.
+// between the horizontal and the vertical pass, `Output` the result.
 //
 //   Prepare:    the columns' taps in the form that Horizontal takes
 //   Horizontal: source row -> columns.size() * channels intermediates

@@ -56,7 +56,7 @@ def draw_result(
     *,
     within: tuple[int, int] | None = None,
 ) -> Image.Image:
-    """Return a new RGB picture with what a model of either task answered.
+    """Return a new RGB picture with the result of a model of either task.
 
     That is `draw_detections`, or `draw_class` of the best class; `within` as for the former.
     """

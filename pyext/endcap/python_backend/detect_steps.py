@@ -96,7 +96,7 @@ def complete_config(config: Any, inputs: Tensors, outputs: Tensors) -> Any:
 
 
 ENCODED_INPUT: Tensors = {"encoded": ("TYPE_STRING", [1])}
-# The number of rows is the inner model's matter.
+# The number of rows is determined by the called model.
 DETECTION_OUTPUTS: Tensors = {
     "num_detections": ("TYPE_INT32", [1]),
     "detection_boxes": ("TYPE_FP32", [-1, 4]),

@@ -51,7 +51,7 @@ def code_name(error: BaseException) -> str:
 def describe(error: BaseException) -> str:
     """Return the message for clients and logs, the failure class first: ``corrupt_image: ...``.
 
-    A ModelCallError reads as it is, for the inner model has said its class.
+    A ModelCallError reads as it is, for the called model has said its class.
     """
     if isinstance(error, ModelCallError):
         return str(error)

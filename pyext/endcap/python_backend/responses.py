@@ -24,7 +24,7 @@ def failed(request: Any, error: BaseException, *, log: ModelLog) -> Any:
     """Return the response with an error, and write it into the log.
 
     The text begins with the failure class, ``corrupt_image: ...``; the code is the class's, or that
-    of the inner model for a ModelCallError. For a RequestCancelledError see `cancelled`.
+    of the called model for a ModelCallError. For a RequestCancelledError see `cancelled`.
     """
     if isinstance(error, RequestCancelledError):
         return cancelled(request, log=log)

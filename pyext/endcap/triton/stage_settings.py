@@ -136,7 +136,7 @@ def _read_labels(
         )
     if separator == "":
         raise InvalidArgumentError(
-            "labels_separator is empty: give what stands between the parts of a line, for example "
+            "labels_separator is empty: give the text between the parts of a line, for example "
             "/, or leave it out"
         )
     if folder is None:

@@ -22,7 +22,7 @@ def complete_tensors(
     """Hold the inputs and outputs of a config, in JSON's terms, to their contracts.
 
     Args:
-        config: is changed where ``complete`` says so.
+        config: changed where ``complete`` is set.
         contracts: of `input` and of `output`.
         complete: whether to fill in what is left out: whole sides, types, dims that are -1.
 

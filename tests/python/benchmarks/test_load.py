@@ -117,8 +117,8 @@ def test_a_request_longer_than_the_window_prolongs_it(image: Path) -> None:
 @pytest.mark.parametrize("start", [10.0, 10.3, 10.9])
 def test_a_window_counts_alike_wherever_it_begins(start: float) -> None:
     batches = [(float(second), second + 1.0) for second in range(20) for _ in range(16)]
-    assert closed_loop.answered_within(batches, start, start + 4.5) == pytest.approx(16 * 4.5)
-    assert closed_loop.answered_within(batches, 30, 31) == 0
+    assert closed_loop.completed_within(batches, start, start + 4.5) == pytest.approx(16 * 4.5)
+    assert closed_loop.completed_within(batches, 30, 31) == 0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from raw_responses import answering, whole
+from raw_responses import raw_server, whole
 
 PROGRAM = """
 import asyncio, os, sys
@@ -54,7 +54,7 @@ def test_a_child_does_not_speak_over_its_parents_connection() -> None:
         spec = {"name": f"response {number}", "datatype": "FP32", "shape": [1]}
         wire.sendall(whole(json.dumps({"inputs": [], "outputs": [spec]}).encode()))
 
-    with answering(respond) as server:
+    with raw_server(respond) as server:
         child, parent = run("sync", f"http://{server.address}")
         assert child.startswith("child ClientError: this connection was made by process")
         assert parent == "parent ['response 2']"

@@ -14,7 +14,7 @@ from typing import Any
 import httpcore
 import numpy as np
 import pytest
-from raw_responses import RawServer, always, answering, reset, whole
+from raw_responses import RawServer, always, raw_server, reset, whole
 
 from endcap.client import http
 from endcap.client._async.connection import AsyncConnection
@@ -37,16 +37,16 @@ def infer(
     return ask(server, kind, lambda each: each.infer(call, timeout_s=timeout_s), **options)
 
 
-def ask(server: RawServer, kind: str, question: Callable[[Any], Any], **options: Any) -> Any:
+def ask(server: RawServer, kind: str, operation: Callable[[Any], Any], **options: Any) -> Any:
     address = parse_address(f"http://{server.address}")
     given = ConnectionOptions(**{"timeout_s": 5, **options})
     if kind == "sync":
         with Connection(address, given) as connection:
-            return question(connection)
+            return operation(connection)
 
     async def run() -> Any:
         async with AsyncConnection(address, given) as connection:
-            return await question(connection)
+            return await operation(connection)
 
     return asyncio.run(run())
 
@@ -67,7 +67,7 @@ def breaking_once(begun: bytes) -> Callable[[socket.socket, int], None]:
 
 @KINDS
 def test_a_request_that_was_reset_is_sent_again(kind: str) -> None:
-    with answering(breaking_once(b"")) as server:
+    with raw_server(breaking_once(b"")) as server:
         assert infer(server, kind).tensors == {"y": None}
         assert server.requests == 2
 
@@ -79,7 +79,7 @@ def test_a_request_that_was_reset_is_sent_again(kind: str) -> None:
     ids=["shared memory", "cut in the end", "cut in the middle"],
 )
 def test_a_request_that_may_have_run_is_not(kind: str, call: Call, begun: bytes) -> None:
-    with answering(breaking_once(begun)) as server:
+    with raw_server(breaking_once(begun)) as server:
         with pytest.raises(RequestError) as caught:
             infer(server, kind, call)
         assert caught.value.status_name == "unavailable"
@@ -94,7 +94,7 @@ def test_a_head_that_trickles_in_is_not_waited_for(kind: str) -> None:
             wire.sendall(b"x: y\r\n")
             time.sleep(0.02)
 
-    with answering(trickle) as server:
+    with raw_server(trickle) as server:
         begin = time.monotonic()
         with pytest.raises(RequestError, match=r"no response within 0\.2 s"):
             infer(server, kind, timeout_s=0.2)
@@ -103,7 +103,7 @@ def test_a_head_that_trickles_in_is_not_waited_for(kind: str) -> None:
 
 @KINDS
 def test_no_time_is_left_before_the_request_is_sent(kind: str) -> None:
-    with answering(lambda wire, _: time.sleep(2)) as server:
+    with raw_server(lambda wire, _: time.sleep(2)) as server:
         begin = time.monotonic()
         with pytest.raises(RequestError, match="no response within 1e-09 s"):
             infer(server, kind, timeout_s=1e-9)
@@ -114,7 +114,7 @@ def test_no_time_is_left_before_the_request_is_sent(kind: str) -> None:
 @KINDS
 def test_the_response_to_another_request_is_an_error(kind: str) -> None:
     other = whole(b'{"id":"another","outputs":[]}')
-    with answering(always(other)) as server:
+    with raw_server(always(other)) as server:
         with pytest.raises(RequestError, match="it is for the request 'another'") as caught:
             infer(server, kind)
         assert caught.value.request_id == "id"
@@ -122,7 +122,7 @@ def test_the_response_to_another_request_is_an_error(kind: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize(
-    "question",
+    "operation",
     [
         lambda connection: connection.infer(PLAIN),
         lambda connection: connection.metadata("m"),
@@ -132,12 +132,12 @@ def test_the_response_to_another_request_is_an_error(kind: str) -> None:
 )
 @pytest.mark.parametrize("status", ["200 OK", "400 Bad Request"])
 def test_json_that_is_nested_without_end_is_an_error(
-    kind: str, question: Callable[[Any], Any], status: str
+    kind: str, operation: Callable[[Any], Any], status: str
 ) -> None:
     nested = b'{"outputs":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    with answering(always(whole(nested, status=status))) as server:
+    with raw_server(always(whole(nested, status=status))) as server:
         with pytest.raises(RequestError) as caught:
-            ask(server, kind, question)
+            ask(server, kind, operation)
         assert len(str(caught.value)) < 500
 
 
@@ -150,7 +150,7 @@ def test_responses_have_a_size_limit(
     chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"100\r\n" + b" " * 256
     endless = chunks + (b"\r\n100\r\n" + b" " * 256) * 8
     large = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"
-    with answering(always(large if announced else endless)) as server:
+    with raw_server(always(large if announced else endless)) as server:
         with pytest.raises(RequestError, match="response is larger than 1000 bytes, the limit"):
             infer(server, kind)
         assert server.requests == 1
@@ -164,7 +164,7 @@ def test_requested_compression_is_inflated_up_to_the_limit(
     said = json.dumps({"id": "id", "outputs": []})
     for spaces, fits in ((10_000, True), (200_000, False)):
         body = gzip.compress(said.encode() + b" " * spaces)
-        with answering(always(whole(body, Content_Encoding="gzip"))) as server:
+        with raw_server(always(whole(body, Content_Encoding="gzip"))) as server:
             if fits:
                 assert infer(server, kind, compression="gzip").request_id == "id"
                 continue
@@ -178,7 +178,7 @@ def test_unrequested_compression_is_refused(kind: str, asked: str | None) -> Non
     body = gzip.compress(b'{"id":"id","outputs":[]}')
     words = "compressed as 'gzip', which was not requested"
     with (
-        answering(always(whole(body, Content_Encoding="gzip"))) as server,
+        raw_server(always(whole(body, Content_Encoding="gzip"))) as server,
         pytest.raises(RequestError, match=words),
     ):
         infer(server, kind, compression=asked)
@@ -187,7 +187,7 @@ def test_unrequested_compression_is_refused(kind: str, asked: str | None) -> Non
 @KINDS
 def test_only_the_first_requests_wait_for_a_lost_server(kind: str) -> None:
     counts: list[int] = []
-    with answering(always(whole(b'{"error":"busy"}', status="503 Busy"))) as server:
+    with raw_server(always(whole(b'{"error":"busy"}', status="503 Busy"))) as server:
 
         async def infer_async(connection: Any) -> None:
             for _ in range(3):
@@ -201,8 +201,8 @@ def test_only_the_first_requests_wait_for_a_lost_server(kind: str) -> None:
                     connection.infer(PLAIN)
                 counts.append(server.requests)
 
-        question = infer_async if kind == "async" else infer_sync
-        ask(server, kind, question, retries=1)
+        operation = infer_async if kind == "async" else infer_sync
+        ask(server, kind, operation, retries=1)
     assert counts == [2, 3, 4]
 
 
@@ -228,7 +228,7 @@ def test_a_request_whose_response_has_begun_is_not_sent_again(
         wire.shutdown(socket.SHUT_RDWR)
         end(wire)
 
-    with answering(respond) as server:
+    with raw_server(respond) as server:
         with pytest.raises(RequestError, match=message):
             infer(server, kind, retries=2)
         assert server.requests == 1
@@ -236,7 +236,7 @@ def test_a_request_whose_response_has_begun_is_not_sent_again(
 
 @KINDS
 def test_an_empty_body_has_its_length(kind: str) -> None:
-    with answering(always(whole(b""))) as server:
+    with raw_server(always(whole(b""))) as server:
         ask(server, kind, lambda each: each.unregister_shared("system", "region"))
         assert b"content-length: 0" in server.heads[0].lower()
 
@@ -285,7 +285,7 @@ def test_a_connection_that_opens_after_close_sends_nothing(
 
     monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", late)
     monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", async_late)
-    with answering(always(EMPTY)) as server:
+    with raw_server(always(EMPTY)) as server:
         assert closed_meanwhile(server, "http", kind).status_name == "cancelled"
         assert server.requests == 0
 
@@ -293,6 +293,6 @@ def test_a_connection_that_opens_after_close_sends_nothing(
 @KINDS
 def test_closing_ends_a_handshake(kind: str) -> None:
     begin = time.monotonic()
-    with answering(always(EMPTY)) as server:  # waits for more: no TLS client says "\r\n\r\n"
+    with raw_server(always(EMPTY)) as server:  # waits for more: no TLS client says "\r\n\r\n"
         assert closed_meanwhile(server, "https", kind).status_name == "cancelled"
     assert time.monotonic() - begin < 3

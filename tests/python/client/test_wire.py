@@ -84,7 +84,7 @@ CALL = Call(
 )
 
 
-def grpc_answer(**tensor: Any) -> Response:
+def grpc_response(**tensor: Any) -> Response:
     """What is made of a response with one output, z."""
     raw = tensor.pop("raw")
     response = service_pb2.ModelInferResponse(raw_output_contents=raw)
@@ -92,8 +92,8 @@ def grpc_answer(**tensor: Any) -> Response:
     return GrpcOperations().infer(CALL).read(response)
 
 
-def http_answer(said: object, raw: bytes = b"", status: int = 200, **headers: str) -> Response:
-    head = said if isinstance(said, bytes) else json.dumps(said).encode()
+def http_response(body: object, raw: bytes = b"", status: int = 200, **headers: str) -> Response:
+    head = body if isinstance(body, bytes) else json.dumps(body).encode()
     fields = {"inference-header-content-length": str(len(head)), **headers}
     return HttpOperations().infer(CALL).read(HttpResponse(status, fields, head + raw))
 
@@ -164,9 +164,9 @@ def test_names_in_paths_are_escaped() -> None:
 def test_valid_responses_are_read() -> None:
     raw = struct.pack("<f", 1.5)
     for response in (
-        grpc_answer(datatype="FP32", shape=[1], raw=[raw]),
-        http_answer(output(), raw),
-        http_answer(output(size=None, data=[1.5])),
+        grpc_response(datatype="FP32", shape=[1], raw=[raw]),
+        http_response(output(), raw),
+        http_response(output(size=None, data=[1.5])),
     ):
         tensor = response.tensors["z"]
         assert tensor is not None
@@ -178,7 +178,7 @@ def test_a_missing_output_is_none() -> None:
     assert GrpcOperations().infer(CALL).read(service_pb2.ModelInferResponse()).tensors == {
         "z": None
     }
-    assert http_answer({"outputs": []}).tensors == {"z": None}
+    assert http_response({"outputs": []}).tensors == {"z": None}
 
 
 @pytest.mark.parametrize(
@@ -194,13 +194,13 @@ def test_a_missing_output_is_none() -> None:
 )
 def test_invalid_grpc_responses_are_errors(tensor: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match="the server's response cannot be read") as caught:
-        grpc_answer(**tensor)
+        grpc_response(**tensor)
     assert caught.value.status_name == "internal"
     assert caught.value.request_id == "id"
 
 
 @pytest.mark.parametrize(
-    ("said", "raw"),
+    ("body", "raw"),
     [
         (b"{", b""),
         (b"[1]", b""),
@@ -220,23 +220,23 @@ def test_invalid_grpc_responses_are_errors(tensor: dict[str, Any]) -> None:
         (output(size=None, datatype="INT32", data=[10**400]), b""),
     ],
 )
-def test_invalid_http_responses_are_errors(said: object, raw: bytes) -> None:
+def test_invalid_http_responses_are_errors(body: object, raw: bytes) -> None:
     with pytest.raises(RequestError, match="the server's response cannot be read") as caught:
-        http_answer(said, raw)
+        http_response(body, raw)
     assert caught.value.status_name == "internal"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 def test_a_wrong_content_encoding_is_an_error(encoding: str) -> None:
     with pytest.raises(RequestError, match="cannot be read"):
-        http_answer(output(), b"1234", **{"content-encoding": encoding})
+        http_response(output(), b"1234", **{"content-encoding": encoding})
 
 
 def test_numbers_that_numpy_lacks_come_as_tritonclient_has_them() -> None:
     raw = np.float32([1.5]).tobytes()[2:]
     for response in (
-        grpc_answer(datatype="BF16", shape=[1], raw=[raw]),
-        http_answer(output(datatype="BF16", size=2), raw),
+        grpc_response(datatype="BF16", shape=[1], raw=[raw]),
+        http_response(output(datatype="BF16", size=2), raw),
     ):
         tensor = response.tensors["z"]
         assert tensor is not None
@@ -248,9 +248,9 @@ def test_numbers_that_numpy_lacks_come_as_tritonclient_has_them() -> None:
 METADATA = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}], "outputs": []}
 
 
-def http_metadata(said: object) -> Any:
+def http_metadata(body: object) -> Any:
     operation: Operation[Any] = HttpOperations().metadata("m")
-    return operation.read(HttpResponse(200, {}, json.dumps(said).encode()))
+    return operation.read(HttpResponse(200, {}, json.dumps(body).encode()))
 
 
 def test_metadata_is_read() -> None:
@@ -270,9 +270,9 @@ def test_metadata_is_read() -> None:
     ],
 )
 def test_impossible_metadata_is_an_error(change: dict[str, Any]) -> None:
-    said = {"inputs": [{**METADATA["inputs"][0], **change}]}  # type: ignore[dict-item]
+    body = {"inputs": [{**METADATA["inputs"][0], **change}]}  # type: ignore[dict-item]
     with pytest.raises(RequestError) as caught:
-        http_metadata(said)
+        http_metadata(body)
     assert caught.value.status_name in ("internal", "unavailable")
 
 
@@ -282,7 +282,7 @@ def test_two_tensors_of_one_name_are_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "question",
+    "operation",
     [
         lambda protocol: protocol.metadata("m"),
         lambda protocol: protocol.config("m"),
@@ -290,12 +290,12 @@ def test_two_tensors_of_one_name_are_an_error() -> None:
         lambda protocol: protocol.registered("system"),
     ],
 )
-@pytest.mark.parametrize("said", [b"", b"<html>", b"3", b"[3]", b'"x"', b"\xff"])
+@pytest.mark.parametrize("body", [b"", b"<html>", b"3", b"[3]", b'"x"', b"\xff"])
 def test_other_json_than_tritons_is_an_error(
-    question: Callable[[HttpOperations], Operation[Any]], said: bytes
+    operation: Callable[[HttpOperations], Operation[Any]], body: bytes
 ) -> None:
     with pytest.raises(RequestError):
-        question(HttpOperations()).read(HttpResponse(200, {}, said))
+        operation(HttpOperations()).read(HttpResponse(200, {}, body))
 
 
 def test_a_configuration_is_plain_data() -> None:
@@ -312,6 +312,6 @@ def test_a_configuration_is_plain_data() -> None:
     }
     assert plain_fields(config) == expected
     assert config_from_json("m", {**expected, "a_field_of_next_year": 1}) == expected
-    for said in ({"input": 3}, {"max_batch_size": "many"}, 3, None):
+    for body in ({"input": 3}, {"max_batch_size": "many"}, 3, None):
         with pytest.raises(RequestError, match="configuration of model 'm' cannot be read"):
-            config_from_json("m", said)
+            config_from_json("m", body)

@@ -185,7 +185,7 @@ def test_thousands_of_boxes() -> None:
     boxes = random_boxes(random, 3000, side=2000)
     scores = random.uniform(0, 1, 3000).astype(np.float32)
     kept = endcap.nms(boxes, scores, 0.5)
-    # Properties that make the answer unique: best first; no kept box overlaps a better kept one too
+    # Properties that make the result unique: best first; no kept box overlaps a better kept one too
     # much; each dropped box overlaps a better kept one too much.
     assert (np.diff(scores[kept]) <= 0).all()
     is_kept = np.isin(np.arange(3000), kept)

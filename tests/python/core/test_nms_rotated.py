@@ -96,12 +96,12 @@ def test_many_boxes(crowd: str, count: int, method: str) -> None:
     many = CROWDS[crowd](count, num_classes=2)
     kept = endcap.nms_rotated(many.boxes, many.scores, 0.4, class_ids=many.class_ids, method=method)
     assert (np.diff(many.scores[kept]) < 0).all()
-    # What makes the answer unique: who goes is overlapped by a better box (a kept one, for the
+    # What makes the result unique: who goes is overlapped by a better box (a kept one, for the
     # greedy methods), and who stays is not.
-    rivals = np.arange(count) if method == "probiou_fast" else kept
-    suppresses = endcap.rotated_iou(many.boxes, many.boxes[rivals], method) > 0.4
-    suppresses &= many.class_ids[:, None] == many.class_ids[rivals]
-    suppresses &= many.scores[:, None] < many.scores[rivals]
+    others = np.arange(count) if method == "probiou_fast" else kept
+    suppresses = endcap.rotated_iou(many.boxes, many.boxes[others], method) > 0.4
+    suppresses &= many.class_ids[:, None] == many.class_ids[others]
+    suppresses &= many.scores[:, None] < many.scores[others]
     is_kept = np.isin(np.arange(count), kept)
     np.testing.assert_array_equal(suppresses.any(axis=1), ~is_kept)
     if count >= 1000:

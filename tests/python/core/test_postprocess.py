@@ -166,7 +166,7 @@ def test_indexing_gives_the_trimmed_rows_of_one_image() -> None:
         detections[2]
 
 
-def test_no_detections_is_a_normal_answer() -> None:
+def test_no_detections_is_a_normal_result() -> None:
     head = np.zeros((2, 4 + 3, 10), np.float32)
     detections = endcap.Postprocessor(num_classes=3, max_detections=7)(head)
     assert detections.num_detections.tolist() == [0, 0]

@@ -1,4 +1,4 @@
-"""COCO's measures on cases whose answers are known, and against pycocotools' own summary."""
+"""COCO's measures on cases whose results are known, and against pycocotools' own summary."""
 
 from __future__ import annotations
 

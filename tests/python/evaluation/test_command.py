@@ -178,9 +178,9 @@ def test_two_columns_and_their_difference() -> None:
 
 
 def test_failures_and_notes_are_listed() -> None:
-    failures = [Failure(f"{i}.jpg", "server", "timeout", "no [b]answer[/b]") for i in range(25)]
+    failures = [Failure(f"{i}.jpg", "server", "timeout", "no [b]response[/b]") for i in range(25)]
     text = printed(evaluation(None, *failures, note="a note"))
-    assert "3.jpg: timeout (server): no [b]answer[/b]" in text
+    assert "3.jpg: timeout (server): no [b]response[/b]" in text
     assert "and 5 more" in text
     assert "Note: a note" in text
     assert not evaluation(None, *failures).ok

@@ -73,7 +73,7 @@ def test_metrics_that_trickle_in_are_not_waited_for(begun: bytes) -> None:
             wire.sendall(b"#")
             time.sleep(0.02)
 
-    with raw_responses.answering(trickle) as server:
+    with raw_responses.raw_server(trickle) as server:
         begin = time.monotonic()
         with pytest.raises(MetricsError, match="no response in time"):
             scrape(f"http://{server.address}/metrics", timeout_s=0.2)
@@ -84,7 +84,7 @@ def test_metrics_that_trickle_in_are_not_waited_for(begun: bytes) -> None:
 def test_a_redirect_is_an_error_that_says_where_to() -> None:
     moved = raw_responses.whole(b"", status="302 Found", Location="/there", Connection="close")
     with (
-        raw_responses.answering(raw_responses.always(moved)) as server,
+        raw_responses.raw_server(raw_responses.always(moved)) as server,
         pytest.raises(MetricsError, match="redirects to /there; give that address"),
     ):
         scrape(f"http://{server.address}/metrics")

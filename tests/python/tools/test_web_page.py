@@ -170,7 +170,7 @@ def test_what_is_no_picture_is_explained_without_asking(opened: Visit) -> None:
     assert opened.sent == []
 
 
-def test_no_objects_is_a_normal_answer(opened: Visit) -> None:
+def test_no_objects_is_a_normal_response(opened: Visit) -> None:
     plain = io.BytesIO()
     Image.new("RGB", (640, 480), (128, 128, 128)).save(plain, "JPEG")
     choose(opened, "gray.jpg", plain.getvalue())

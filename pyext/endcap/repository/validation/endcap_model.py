@@ -163,7 +163,7 @@ def _check_labels_separator(model: Model) -> Iterator[Finding]:
         yield model.error(
             line,
             "labels_separator is empty",
-            "give what stands between the parts of a line, for example /, or leave it out",
+            "give the text between the parts of a line, for example /, or leave it out",
         )
     elif (file := model.folder / given).is_file():
         paths = file.read_bytes().removesuffix(b"\n").split(b"\n")

@@ -54,7 +54,7 @@ GPUS = Topic(
     title="GPUs",
     meaning="The GPUs that the driver shows, and how many of them CUDA_VISIBLE_DEVICES leaves.",
     problems={
-        "unanswered": Problem(
+        "nvidia_smi_fails": Problem(
             when="`nvidia-smi` fails.",
             severity=Severity.WARNING,
             remedy="`nvidia-smi` says why; after an update of the driver, restart the machine",
@@ -176,7 +176,7 @@ def check_gpus(subject: Subject) -> Finding:
     if listing.returncode != 0:
         output = " ".join((listing.stdout + listing.stderr).split()) or "nothing"
         message = f"{program} -L ended with exit code {listing.returncode} and printed: {output}"
-        return GPUS.problem("unanswered", "unknown", message)
+        return GPUS.problem("nvidia_smi_fails", "unknown", message)
     if names and gpu_count() == 0:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
         message = f"CUDA_VISIBLE_DEVICES is '{hidden}', which leaves none"

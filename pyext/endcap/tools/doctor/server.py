@@ -107,7 +107,7 @@ START = Topic(
             remedy="do what the errors above say; all output of the server: "
             "`endcap serve {repository} --verbose`",
         ),
-        "no_answer": Problem(
+        "no_response": Problem(
             when="The server is ready, but there is no result for the picture.",
             severity=Severity.ERROR,
             remedy="all output of the server: `endcap serve {repository} --verbose`, and in a "
@@ -243,7 +243,7 @@ def _send_sample(
 ) -> Finding:
     def no_result(message: str) -> Finding:
         return START.problem(
-            "no_answer", ready, message, repository=repository, sample=sample, model=ensemble
+            "no_response", ready, message, repository=repository, sample=sample, model=ensemble
         )
 
     try:
