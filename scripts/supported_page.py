@@ -56,8 +56,8 @@ def main() -> None:
 def implementations() -> str:
     """Return the section of the alternative implementations of each stage."""
     rows = endcap.implementations()
-    names = list(dict.fromkeys(row.path for row in rows))
-    known = {(row.stage, row.path) for row in rows}
+    names = list(dict.fromkeys(row.kind for row in rows))
+    known = {(row.stage, row.kind) for row in rows}
     # The GPU's masks belong to its postprocess and cannot be forced by themselves.
     if not (ROOT / "csrc" / "postprocess" / "cuda" / "masks.cu").exists():
         raise SystemExit("csrc/postprocess/cuda/masks.cu is gone: mend the note about masks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 from endcap import _core
@@ -12,9 +13,9 @@ class Implementation:
     """One implementation of one stage.
 
     Attributes:
-        name: stage and path, for example ``nms_scalar``.
-        stage: ``decode``, ``preprocess``, ``box_decode`` or ``nms``.
-        path: ``scalar``, ``simd`` or ``cuda``.
+        name: stage and kind, for example ``nms_scalar``.
+        stage: ``decode``, ``preprocess``, ``box_decode``, ``nms`` or ``masks``.
+        kind: ``scalar``, ``simd`` or ``cuda``.
         available: whether this machine can run it.
         reason: why it cannot; empty when it can.
         ran_last: whether the stage's most recent run in this process took it.
@@ -22,10 +23,18 @@ class Implementation:
 
     name: str
     stage: str
-    path: str
+    kind: str
     available: bool
     reason: str
     ran_last: bool
+
+    @property
+    def path(self) -> str:
+        """Return `kind`; its old name, for this release."""
+        warnings.warn(
+            "Implementation.path is now Implementation.kind", DeprecationWarning, stacklevel=2
+        )
+        return self.kind
 
 
 def implementations() -> list[Implementation]:
@@ -37,7 +46,7 @@ def implementations() -> list[Implementation]:
     return [Implementation(*row) for row in _core.implementations()]
 
 
-def force_implementation(path: str) -> None:
+def force_implementation(kind: str) -> None:
     """Force ``scalar``, ``simd`` or ``cuda`` for every stage; ``auto`` ends that.
 
     The environment variable ``ENDCAP_FORCE_IMPLEMENTATION`` does the same from the start. A stage
@@ -45,6 +54,6 @@ def force_implementation(path: str) -> None:
     ``cuda``, which is for ``device="cuda"``.
 
     Raises:
-        InvalidArgumentError: an unknown path.
+        InvalidArgumentError: an unknown kind.
     """
-    _core.force_implementation(path)
+    _core.force_implementation(kind)

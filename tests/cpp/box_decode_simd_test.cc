@@ -48,7 +48,8 @@ Outcome Decode(const HeadParams& params, const ConstTensorView& head) {
   return outcome;
 }
 
-// Compares the paths for both modes and activations; returns how many candidates there were in all.
+// Compares the implementations for both modes and activations; returns how many candidates there
+// were in all.
 size_t ExpectEqualImplementations(HeadParams params, const std::vector<float>& head,
                                   const std::vector<int64_t>& shape) {
   const std::vector<uint16_t> halves = ToHalves(head);

@@ -181,7 +181,7 @@ TEST(ThreadPool, ZeroTakesAllCpus) {
   EXPECT_EQ(ThreadPool(0).thread_count(), AvailableCpuCount());
 }
 
-TEST(Implementations, EveryStageHasItsScalarPath) {
+TEST(Implementations, EveryStageHasItsScalarImplementation) {
   std::set<std::string_view> names;
   std::set<Stage> scalar_stages;
   for (const ImplementationInfo& one : ListImplementations()) {
@@ -202,7 +202,7 @@ bool RanLast(std::string_view name) {
   return false;
 }
 
-TEST(Implementations, AForcedPathRunsOrIsAnError) {
+TEST(Implementations, AForcedImplementationRunsOrIsAnError) {
   const std::vector<float> box = {0, 0, 1, 1};
   const std::vector<float> score = {0.5F};
   const auto run = [&] { return Nms(box, score, {}, {}).size(); };

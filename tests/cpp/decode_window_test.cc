@@ -1,5 +1,5 @@
-// A window of an image against the same pixels of the whole one, on each path: rows above it are
-// skipped by the decoder, rows below it never reached.
+// A window of an image against the same pixels of the whole one, on each implementation: rows above
+// it are skipped by the decoder, rows below it never reached.
 
 #include <gtest/gtest.h>
 

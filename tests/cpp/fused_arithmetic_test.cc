@@ -1,4 +1,5 @@
-// The arithmetic that the GPU's kernel does per sample, against the functions of the CPU paths.
+// The arithmetic that the GPU's kernel does per sample, against the functions of the CPU
+// implementations.
 
 #include <gtest/gtest.h>
 

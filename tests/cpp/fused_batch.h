@@ -44,7 +44,7 @@ class OnDevice {
   uint8_t* data_ = nullptr;
 };
 
-// What the CPU's scalar path, the definition, makes of an image.
+// What the CPU's scalar implementation, the definition, makes of an image.
 inline Bytes OnCpu(const PreprocessParams& params, const ImageView& image) {
   ForceImplementation("scalar");
   Bytes tensor(ImageTensor(params, nullptr).size_bytes());

@@ -1,4 +1,5 @@
-// JPEG planes through the kernel, launched for the host, against the CPU's scalar path: every bit.
+// JPEG planes through the kernel, launched for the host, against the CPU's scalar implementation:
+// every bit.
 
 #include <gtest/gtest.h>
 

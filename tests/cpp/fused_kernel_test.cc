@@ -1,4 +1,5 @@
-// The kernel that makes tensors, launched for the host, against the CPU's scalar path: every bit.
+// The kernel that makes tensors, launched for the host, against the CPU's scalar implementation:
+// every bit.
 
 #include <gtest/gtest.h>
 

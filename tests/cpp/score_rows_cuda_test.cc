@@ -1,4 +1,4 @@
-// rtdetr and ssd by the GPU's kernels: the same as the scalar path, byte for byte.
+// rtdetr and ssd by the GPU's kernels: the same as the scalar implementation, byte for byte.
 
 #include <gtest/gtest.h>
 
@@ -21,10 +21,10 @@ using testing::ScoreRowHead;
 using testing::ScoreRowParams;
 using testing::TestImage;
 
-class ScalarPath {
+class ForcedScalar {
  public:
-  ScalarPath() { ForceImplementation("scalar"); }
-  ~ScalarPath() { ForceImplementation("auto"); }
+  ForcedScalar() { ForceImplementation("scalar"); }
+  ~ForcedScalar() { ForceImplementation("auto"); }
 };
 
 class ScoreRowsCuda
@@ -40,7 +40,7 @@ class ScoreRowsCuda
   }
 
  private:
-  ScalarPath scalar_;
+  ForcedScalar scalar_;
 };
 
 TEST_P(ScoreRowsCuda, OfAnyLength) {
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Bool()));
 
 TEST(ScoreRowsCudaSizes, OfTheUsualModels) {
-  const ScalarPath scalar;
+  const ForcedScalar scalar;
   for (const auto& [family, rows, classes] :
        std::vector<std::tuple<HeadFamily, int64_t, int>>{{HeadFamily::kRtdetr, 300, 80},
                                                          {HeadFamily::kSsd, 8732, 20},
@@ -118,7 +118,7 @@ TEST(ScoreRowsCudaSizes, OfTheUsualModels) {
 }
 
 TEST(ScoreRowsCudaSizes, ManyMoreCandidatesThanAChunk) {
-  const ScalarPath scalar;
+  const ForcedScalar scalar;
   PostprocessParams params = ScoreRowParams(HeadFamily::kRtdetr, 12);
   params.head.score_threshold = 0.0;
   params.head.max_candidates = 3000;
@@ -129,7 +129,7 @@ TEST(ScoreRowsCudaSizes, ManyMoreCandidatesThanAChunk) {
 }
 
 TEST(SsdCuda, EverySourceOfAnchorsFormatAndUnit) {
-  const ScalarPath scalar;
+  const ForcedScalar scalar;
   for (const AnchorSource source :
        {AnchorSource::kInput, AnchorSource::kGrid, AnchorSource::kNone}) {
     for (const BoxFormat format : {BoxFormat::kXyxy, BoxFormat::kCxcywh}) {
@@ -161,7 +161,7 @@ TEST(SsdCuda, EverySourceOfAnchorsFormatAndUnit) {
 }
 
 TEST(SsdCuda, AGridOfAsManyLevelsAndSizesAsFit) {
-  const ScalarPath scalar;
+  const ForcedScalar scalar;
   PostprocessParams params = ScoreRowParams(HeadFamily::kSsd, 3);
   params.head.anchors = AnchorSource::kGrid;
   params.head.input_width = 64;
@@ -177,7 +177,7 @@ TEST(SsdCuda, AGridOfAsManyLevelsAndSizesAsFit) {
 }
 
 TEST(SsdCuda, OffsetsThatMakeHugeBoxes) {
-  const ScalarPath scalar;
+  const ForcedScalar scalar;
   const PostprocessParams params = ScoreRowParams(HeadFamily::kSsd, 3);
   ScoreRowHead head = MakeScoreRows(params, 60, 43);
   for (size_t i = 0; i < head.boxes.size(); i += 3) head.boxes[i] *= 1000.0F;
@@ -185,7 +185,7 @@ TEST(SsdCuda, OffsetsThatMakeHugeBoxes) {
 }
 
 TEST(ScoreRowsBatch, OfAllSorts) {
-  const ScalarPath scalar;
+  const ForcedScalar scalar;
   for (const HeadFamily family : {HeadFamily::kRtdetr, HeadFamily::kSsd}) {
     const PostprocessParams params = ScoreRowParams(family, 3);
     std::vector<TestImage> images;

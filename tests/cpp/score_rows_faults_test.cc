@@ -1,5 +1,5 @@
-// What is wrong with a head of rtdetr or ssd, found by the GPU's kernels: the scalar path's status
-// and message.
+// What is wrong with a head of rtdetr or ssd, found by the GPU's kernels: the scalar
+// implementation's status and message.
 
 #include <gtest/gtest.h>
 

@@ -60,7 +60,7 @@ struct Head {
     return outcome;
   }
 
-  // How many candidates the scalar path found.
+  // How many candidates the scalar implementation found.
   size_t ExpectEqualImplementations() const {
     size_t found = 0;
     testing::CompareTargetsWithScalar(

@@ -1,4 +1,4 @@
-// Pixels in YUV: the paths against a JPEG's pixels and against each other.
+// Pixels in YUV: the implementations against a JPEG's pixels and against each other.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

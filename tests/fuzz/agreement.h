@@ -101,11 +101,11 @@ inline std::string_view PickSimdTarget(FuzzInput& input) {
 
 struct PathOutcomes {
   Outcome scalar;
-  Outcome simd;  // that of the scalar path where the machine has no other
+  Outcome simd;  // that of the scalar implementation where the machine has no other
 };
 
-// Calls run(outcome) on the scalar path and on the simd implementation with `target`, which stays
-// forced.
+// Calls run(outcome) on the scalar implementation and on the simd implementation with `target`,
+// which stays forced.
 template <typename Run>
 PathOutcomes RunOnPaths(std::string_view target, Run run) {
   ForceImplementation("scalar");

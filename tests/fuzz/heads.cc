@@ -1,4 +1,5 @@
-// Raw outputs of models to detections: every family with parameters of any kind, on both paths.
+// Raw outputs of models to detections: every family with parameters of any kind, with both
+// implementations.
 
 #include "agreement.h"
 #include "common/half.h"

@@ -1,5 +1,5 @@
-// Whole images: the decoder's paths against each other and against libjpeg-turbo, and planes
-// against pixels.
+// Whole images: the decoder's implementations against each other and against libjpeg-turbo, and
+// planes against pixels.
 
 // clang-format off
 #include <cstdio>  // jpeglib.h uses FILE without including what declares it

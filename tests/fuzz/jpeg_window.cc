@@ -1,4 +1,4 @@
-// A window of a decoded image against the whole image, on both paths.
+// A window of a decoded image against the whole image, with both implementations.
 
 #include "agreement.h"
 #include "jpeg_files.h"

@@ -1,4 +1,5 @@
-// Suppression of axis-aligned boxes: against its definition, and the paths against each other.
+// Suppression of axis-aligned boxes: against its definition, and the implementations against each
+// other.
 
 #include "endcap/nms.h"
 

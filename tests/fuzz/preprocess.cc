@@ -1,4 +1,4 @@
-// Images of any kind to tensors: the paths against each other.
+// Images of any kind to tensors: the implementations against each other.
 
 #include "agreement.h"
 #include "preprocess_params.h"

@@ -1,5 +1,5 @@
-// Regions of interest of an image: the paths against each other, and a region against an image that
-// holds its pixels alone.
+// Regions of interest of an image: the implementations against each other, and a region against an
+// image that holds its pixels alone.
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Suppression of rotated boxes: against its definition by RotatedIou, and the paths against each
-// other.
+// Suppression of rotated boxes: against its definition by RotatedIou, and the implementations
+// against each other.
 
 #include <cmath>
 #include <numeric>

@@ -135,7 +135,7 @@ def test_a_full_size_picture() -> None:
 def test_the_decoder_that_ran_is_told() -> None:
     exact = endcap.preprocess(FILES["4:2:0"], size=64, device="cuda")
     assert exact.decoders == ("hybrid",)
-    assert {i.stage: i.path for i in endcap.implementations() if i.ran_last}["preprocess"] == "cuda"
+    assert {i.stage: i.kind for i in endcap.implementations() if i.ran_last}["preprocess"] == "cuda"
     with pytest.raises(endcap.InvalidArgumentError, match="exact"):
         endcap.Preprocessor(jpeg_decoder="nvjpeg", device="cuda")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from sample_heads import efficient_nms_outputs, end2end_head, yolov8_head
 
 import endcap
 
-forced_path = on_each_path("box_decode")
+forced_implementation = on_each_implementation("box_decode")
 
 BAD_HEADS: dict[str, tuple[dict[str, Any], Any]] = {
     "num_classes": ({"num_classes": 80}, np.zeros((4 + 79, 20), np.float32)),

@@ -1,4 +1,4 @@
-"""The list of paths; forcing one by call and by environment; proof that it ran."""
+"""The list of implementations; forcing one by call and by environment; proof that it ran."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def run_every_stage() -> tuple[np.ndarray, ...]:
     return result.images, result.geometry, detections.boxes, detections[0].masks
 
 
-def paths_that_ran() -> dict[str, str]:
-    return {i.stage: i.path for i in endcap.implementations() if i.ran_last}
+def kinds_that_ran() -> dict[str, str]:
+    return {i.stage: i.kind for i in endcap.implementations() if i.ran_last}
 
 
 def test_every_stage_has_its_scalar_definition() -> None:
@@ -34,25 +34,25 @@ def test_every_stage_has_its_scalar_definition() -> None:
     names = [i.name for i in listed]
     assert len(set(names)) == len(names)
     for i in listed:
-        assert i.name == f"{i.stage}_{i.path}"
+        assert i.name == f"{i.stage}_{i.kind}"
         assert i.stage in STAGES
-        assert i.path in ("scalar", "simd", "cuda")
+        assert i.kind in ("scalar", "simd", "cuda")
         assert bool(i.reason) != i.available
-    assert [i.stage for i in listed if i.path == "scalar" and i.available] == STAGES
+    assert [i.stage for i in listed if i.kind == "scalar" and i.available] == STAGES
 
 
-def test_each_path_can_be_forced_and_then_runs(unforced: None) -> None:
+def test_each_implementation_can_be_forced_and_then_runs(unforced: None) -> None:
     expected = run_every_stage()
     forceable = [
-        path
-        for path in ("scalar", "simd")
-        if all((s, path) in {(i.stage, i.path) for i in available()} for s in STAGES)
+        kind
+        for kind in ("scalar", "simd")
+        if all((s, kind) in {(i.stage, i.kind) for i in available()} for s in STAGES)
     ]
     assert "scalar" in forceable
-    for path in forceable:
-        endcap.force_implementation(path)
+    for kind in forceable:
+        endcap.force_implementation(kind)
         actual = run_every_stage()
-        assert paths_that_ran() == dict.fromkeys(STAGES, path)
+        assert kinds_that_ran() == dict.fromkeys(STAGES, kind)
         for one, other in zip(actual, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -61,44 +61,44 @@ def available() -> list[endcap.Implementation]:
     return [i for i in endcap.implementations() if i.available]
 
 
-def test_a_path_that_the_cpu_cannot_take_is_an_error_and_no_fallback(unforced: None) -> None:
-    for path in {"simd", "cuda"} - {i.path for i in available() if i.path != "cuda"}:
-        endcap.force_implementation(path)
-        with pytest.raises(endcap.UnsupportedError, match=path):
+def test_an_implementation_that_the_cpu_lacks_is_an_error_and_no_fallback(unforced: None) -> None:
+    for kind in {"simd", "cuda"} - {i.kind for i in available() if i.kind != "cuda"}:
+        endcap.force_implementation(kind)
+        with pytest.raises(endcap.UnsupportedError, match=kind):
             endcap.decode(jpegs.photo_jpeg(8, 8))
-        with pytest.raises(endcap.UnsupportedError, match=path):
+        with pytest.raises(endcap.UnsupportedError, match=kind):
             endcap.nms(np.zeros((1, 4), np.float32), np.zeros(1, np.float32), 0.5)
         endcap.force_implementation("auto")
         assert endcap.decode(jpegs.photo_jpeg(8, 8)).shape == (8, 8, 3)
 
 
-def test_a_forced_gpu_path_names_the_device_to_ask_for(unforced: None) -> None:
+def test_a_forced_gpu_implementation_names_the_device_to_ask_for(unforced: None) -> None:
     endcap.force_implementation("cuda")
     with pytest.raises(endcap.UnsupportedError, match='device="cuda"'):
         endcap.preprocess(jpegs.photo_jpeg(8, 8))
 
 
-def test_the_gpu_paths_are_listed_with_one_reason_against_them_or_none() -> None:
-    rows = [i for i in endcap.implementations() if i.path == "cuda"]
+def test_the_gpu_implementations_are_listed_with_one_reason_against_them_or_none() -> None:
+    rows = [i for i in endcap.implementations() if i.kind == "cuda"]
     assert [i.stage for i in rows] == STAGES[:-1]
     assert len({i.reason for i in rows}) == 1
 
 
-def test_an_unknown_path_is_refused(unforced: None) -> None:
+def test_an_unknown_implementation_is_refused(unforced: None) -> None:
     with pytest.raises(endcap.InvalidArgumentError, match="abacus"):
         endcap.force_implementation("abacus")
     assert endcap.decode(jpegs.photo_jpeg(8, 8)).shape == (8, 8, 3)
 
 
 def run_with_environment(value: str) -> str:
-    """What a fresh process prints for: stage=path of what ran, or the error's type and text."""
+    """What a fresh process prints for: stage=kind of what ran, or the error's type and text."""
     program = (
         "import sys, endcap\n"
         "try:\n"
         "    endcap.decode(sys.stdin.buffer.read())\n"
         "except endcap.EndcapError as error:\n"
         "    print(type(error).__name__, error)\n"
-        "print(*(f'{i.stage}={i.path}' for i in endcap.implementations() if i.ran_last))\n"
+        "print(*(f'{i.stage}={i.kind}' for i in endcap.implementations() if i.ran_last))\n"
     )
     child = subprocess.run(
         [sys.executable, "-c", program],
@@ -111,12 +111,12 @@ def run_with_environment(value: str) -> str:
     return child.stdout.decode().strip()
 
 
-def test_the_environment_forces_a_path() -> None:
+def test_the_environment_forces_an_implementation() -> None:
     assert run_with_environment("scalar") == "decode=scalar"
     assert run_with_environment("").startswith("decode=")
 
 
-def test_an_unknown_path_in_the_environment_is_an_error() -> None:
+def test_an_unknown_implementation_in_the_environment_is_an_error() -> None:
     printed = run_with_environment("abacus")
     assert printed.startswith("InvalidArgumentError")
     assert "ENDCAP_FORCE_IMPLEMENTATION" in printed

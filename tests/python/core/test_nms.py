@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 import endcap
 from reference import boxes as oracle
 
-forced_path = on_each_path("nms")
+forced_implementation = on_each_implementation("nms")
 
 
 def random_boxes(random: np.random.Generator, count: int, *, side: float = 100) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -17,7 +17,7 @@ from tolerances import OPENCV_ROTATED_IOU, PROBIOU_SQUARED_DISTANCE, ROTATED_IOU
 import endcap
 from reference import rotated_boxes as oracle
 
-forced_path = on_each_path("nms")
+forced_implementation = on_each_implementation("nms")
 
 METHODS = ["polygon", "probiou", "probiou_fast"]
 PI = np.float32(np.pi)

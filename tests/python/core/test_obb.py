@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tolerances
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from sample_heads import obb_head
 
 import endcap
 from reference.placement import letterbox
 
-forced_path = on_each_path("box_decode", "nms")
+forced_implementation = on_each_implementation("box_decode", "nms")
 
 GEOMETRY = letterbox(427, 641, 640, 640, upscale=True, pad_align="center").geometry(427, 641)
 
@@ -150,7 +150,7 @@ def test_impossible_parameters_are_refused(fields: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("method", ["probiou", "probiou_fast"])
 def test_boxes_whose_determinants_overflow(method: Any) -> None:
-    """Their probabilistic IoU is nearly 1 wherever they lie, on every path."""
+    """Their probabilistic IoU is nearly 1 wherever they lie, with every implementation."""
     boxes = np.float32([[0, 0, 3e5, 1e6, 0], [3e5, 3e5, 1.4e5, 1.57e5, 0]])
     assert endcap.rotated_iou(boxes, boxes, method)[0, 1] > 0.99
     assert endcap.nms_rotated(boxes, np.float32([0.9, 0.8]), 0.5, method=method).tolist() == [0]

@@ -82,3 +82,9 @@ def test_an_answer_is_a_response() -> None:
         assert client.Answer is client.Response
     with pytest.raises(AttributeError, match="no attribute 'Answers'"):
         client.Answers  # noqa: B018
+
+
+def test_the_path_of_an_implementation_is_its_kind() -> None:
+    first = endcap.implementations()[0]
+    with pytest.warns(DeprecationWarning, match=r"Implementation\.path is now .*kind"):
+        assert first.path == first.kind

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tolerances
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from sample_heads import pose_head
 
 import endcap
 from reference.placement import letterbox
 
-forced_path = on_each_path("box_decode", "nms")
+forced_implementation = on_each_implementation("box_decode", "nms")
 
 GEOMETRY = letterbox(427, 641, 640, 640, upscale=True, pad_align="center").geometry(427, 641)
 

@@ -10,7 +10,7 @@ import jpegs
 import numpy as np
 import pytest
 import tolerances
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
@@ -20,7 +20,7 @@ from reference import heads
 from reference.detections import Rows, pack
 from reference.placement import letterbox
 
-forced_path = on_each_path("preprocess", "box_decode", "nms")
+forced_implementation = on_each_implementation("preprocess", "box_decode", "nms")
 
 GEOMETRY = letterbox(427, 641, 640, 640, upscale=True, pad_align="center").geometry(427, 641)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import forced_paths
+import forced_implementations
 import jpegs
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from rois import HEIGHT, RECIPES, ROIS, WIDTH
 
 import endcap
 
-forced_path = forced_paths.on_each_path("decode", "preprocess")
+forced_implementation = forced_implementations.on_each_implementation("decode", "preprocess")
 
 
 def cut(pixels: npt.NDArray[np.uint8], roi: list[float]) -> npt.NDArray[np.uint8]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tolerances
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_heads import rtdetr_outputs
@@ -16,7 +16,7 @@ import endcap
 from reference import heads
 from reference.heads import Candidate
 
-forced_path = on_each_path("box_decode")
+forced_implementation = on_each_implementation("box_decode")
 
 SIZE = (480, 640)
 PIXELS = np.float32([640, 480, 640, 480])

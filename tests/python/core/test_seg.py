@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from sample_heads import seg_outputs
 
 import endcap
 from reference import masks
 from reference.placement import letterbox
 
-forced_path = on_each_path("box_decode", "nms", "masks")
+forced_implementation = on_each_implementation("box_decode", "nms", "masks")
 
 INPUT = (320, 640)
 PROTOTYPES = (80, 160)

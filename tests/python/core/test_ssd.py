@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tolerances
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from sample_heads import ssd_outputs
 
 import endcap
@@ -15,7 +15,7 @@ from reference import anchors, heads
 from reference.boxes import batched_nms
 from reference.heads import Candidate
 
-forced_path = on_each_path("box_decode")
+forced_implementation = on_each_implementation("box_decode")
 
 VARIANCES = (0.1, 0.1, 0.2, 0.2)
 LEVELS = ((8.0, ((16.0, 16.0), (24.0, 12.0))), (20.5, ((40.0, 41.5),)))

@@ -9,7 +9,7 @@ import family_networks as families
 import numpy as np
 import pytest
 import tolerances
-from forced_paths import on_each_path
+from forced_implementations import on_each_implementation
 from init_runs import plan_of
 from sample_heads import yolox_head
 
@@ -17,7 +17,7 @@ import endcap
 from reference import heads
 from reference.heads import Candidate
 
-forced_path = on_each_path("box_decode")
+forced_implementation = on_each_implementation("box_decode")
 
 SIZE = (96, 160)
 P6 = (8, 16, 32, 64)

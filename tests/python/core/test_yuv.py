@@ -1,11 +1,11 @@
-"""Pixels in NV12 and planar YUV: the oracle's colors, bit for bit, on every path; and OpenCV's."""
+"""Pixels in NV12 and planar YUV: the oracle's colors, bit for bit, always; and OpenCV's."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import cv2
-import forced_paths
+import forced_implementations
 import numpy as np
 import pytest
 import tolerances
@@ -17,7 +17,7 @@ from yuv_images import MATRICES, RANGES, SAMPLINGS, Pixels, noise
 import endcap
 from reference import yuv
 
-forced_path = forced_paths.on_each_path("preprocess")
+forced_implementation = forced_implementations.on_each_implementation("preprocess")
 
 HEIGHT, WIDTH = 37, 53
 

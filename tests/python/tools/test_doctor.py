@@ -175,7 +175,7 @@ def test_another_libjpeg_than_ours(tmp_path: Path) -> None:
     report.expect("core", "warning", f"libendcap_jpeg.so ({other}", "unset LD_LIBRARY_PATH")
 
 
-def test_a_forced_path_that_does_not_exist() -> None:
+def test_a_forced_implementation_that_does_not_exist() -> None:
     report = doctor(environment={"ENDCAP_FORCE_IMPLEMENTATION": "fastest"})
     report.expect(
         "implementations",
@@ -187,11 +187,11 @@ def test_a_forced_path_that_does_not_exist() -> None:
     assert report.errors == {"implementations"}
 
 
-@pytest.mark.parametrize("path", ["auto", "scalar"])
-def test_a_forced_path_that_exists(path: str) -> None:
-    finding = doctor(environment={"ENDCAP_FORCE_IMPLEMENTATION": path}).findings["implementations"]
+@pytest.mark.parametrize("kind", ["auto", "scalar"])
+def test_a_forced_implementation_that_exists(kind: str) -> None:
+    finding = doctor(environment={"ENDCAP_FORCE_IMPLEMENTATION": kind}).findings["implementations"]
     assert finding["severity"] == "ok"
-    assert f"ENDCAP_FORCE_IMPLEMENTATION is {path}" in finding["found"]
+    assert f"ENDCAP_FORCE_IMPLEMENTATION is {kind}" in finding["found"]
 
 
 # --- packages -------------------------------------------------------------------------------------

@@ -135,11 +135,11 @@ def check_implementations(subject: Subject) -> Finding:
     """Check the available implementations, and the one that is forced."""
     rows = endcap.implementations()
     stages = {row.stage for row in rows}
-    paths = {row.path for row in rows if row.available and row.path != "cuda"}  # the CPU's
+    kinds = {row.kind for row in rows if row.available and row.kind != "cuda"}  # the CPU's
     everywhere = [
-        path
-        for path in sorted(paths)
-        if stages == {row.stage for row in rows if row.available and row.path == path}
+        kind
+        for kind in sorted(kinds)
+        if stages == {row.stage for row in rows if row.available and row.kind == kind}
     ]
     forced = os.environ.get(_FORCE, "")
     found = ", ".join(row.name for row in rows if row.available)
@@ -150,7 +150,7 @@ def check_implementations(subject: Subject) -> Finding:
             f"{_FORCE} is '{forced}', which not every stage has here",
             allowed=" or ".join(["auto", *everywhere]),
         )
-    if "simd" in paths:
+    if "simd" in kinds:
         found += f"; simd takes {_core.simd_target()}"
     return IMPLEMENTATIONS.ok(found + (f"; {_FORCE} is {forced}" if forced else ""))
 

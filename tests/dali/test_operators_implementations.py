@@ -1,4 +1,4 @@
-"""The paths of the core under DALI: each forced in a process of its own, all with one response."""
+"""The implementations of the core under DALI, each forced in a process of its own: one result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import forced_paths
+import forced_implementations
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -26,7 +26,7 @@ from dali_runs import as_bytes, run
 from nvidia.dali import fn
 
 endcap.dali.load()
-os.environ["ENDCAP_FORCE_IMPLEMENTATION"] = {path!r}  # for the operators' core, not this module's
+os.environ["ENDCAP_FORCE_IMPLEMENTATION"] = {kind!r}  # for the operators' core, not this module's
 
 
 def graph(encoded, head):
@@ -46,10 +46,10 @@ print(digest.hexdigest())
 """
 
 
-def run_forced(path: str) -> subprocess.CompletedProcess[str]:
+def run_forced(kind: str) -> subprocess.CompletedProcess[str]:
     folders = [str(HERE), str(HERE.parent / "support")]
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(folders=folders, path=path)],
+        [sys.executable, "-c", PROGRAM.format(folders=folders, kind=kind)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -57,8 +57,8 @@ def run_forced(path: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def digest_of(path: str) -> str:
-    done = run_forced(path)
+def digest_of(kind: str) -> str:
+    done = run_forced(kind)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -68,13 +68,15 @@ def scalar() -> str:
     return digest_of("scalar")
 
 
-@pytest.mark.parametrize("path", forced_paths.common_paths("decode", "preprocess", "nms"))
-def test_every_path_gives_the_numbers_of_the_scalar_one(path: str, scalar: str) -> None:
+@pytest.mark.parametrize(
+    "kind", forced_implementations.common_implementations("decode", "preprocess", "nms")
+)
+def test_every_implementation_gives_the_numbers_of_the_scalar_one(kind: str, scalar: str) -> None:
     assert len(scalar) == 64
-    assert digest_of(path) == scalar
+    assert digest_of(kind) == scalar
 
 
-def test_a_path_that_there_is_none_of_is_refused_by_the_operators() -> None:
+def test_an_unknown_implementation_is_refused_by_the_operators() -> None:
     done = run_forced("abacus")
     assert done.returncode != 0
     assert "nvidia.dali.fn.endcap." in done.stderr

@@ -1,4 +1,4 @@
-"""The vector paths of decode and preprocess against the scalar ones: equal bit for bit."""
+"""The simd implementations of decode and preprocess against the scalar ones: equal bit for bit."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ SAMPLINGS = {
 
 
 def both(run, target: str):  # type: ignore[no-untyped-def]
-    """What `run` gives on the scalar path and on the vector path of one target."""
+    """The results of `run`: those of scalar, and those of simd for one target."""
     endcap.force_implementation("scalar")
     expected = run()
     endcap.force_implementation("simd")
     _core.force_simd_target(target)
     actual = run()
-    ran = {i.stage: i.path for i in endcap.implementations() if i.ran_last}
+    ran = {i.stage: i.kind for i in endcap.implementations() if i.ran_last}
     assert ran["decode"] == ran.get("preprocess", "simd") == "simd"
     assert _core.simd_target() == target
     endcap.force_implementation("auto")
@@ -201,7 +201,7 @@ def test_the_environment_names_the_target(value: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_regions_from_any_column(target: str, sampling: str) -> None:
-    """The vector path makes only the columns that are needed, which may begin inside a pair."""
+    """Those of simd make only the columns that are needed, which may begin inside a pair."""
     file = jpegs.encode_sampled(jpegs.photo(70, 90), SAMPLINGS[sampling])
     for left in (0, 1, 2, 3, 15, 16, 17, 63, 87):
         for width in (1, 2, 3, 40):
