@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 from endcap.client.calls import (
     Call,
-    InputTensor,
     Operation,
     OutputTensor,
     Response,
@@ -27,8 +26,9 @@ from endcap.client.calls import (
     T,
     checked_datatype,
     checked_shape,
-    elements,
     import_client,
+    raw_parts,
+    raw_size,
 )
 from endcap.client.errors import RequestError, from_http, not_triton
 from endcap.client.grpc import plain_fields
@@ -180,29 +180,55 @@ def _nothing(_: Any) -> None:
 
 
 def infer_request(call: Call, compression: Compression | None) -> HttpRequest:
-    """Return the request of a call, its tensors in binary behind the JSON."""
-    module = import_client("http")
-    sequence: dict[str, Any] = {}
-    if call.sequence is not None:
-        step = call.sequence
-        sequence = {
-            "sequence_id": step.id,
-            "sequence_start": step.start,
-            "sequence_end": step.end,
+    """Return the request of a call: JSON, and behind it its tensors in binary, copied once."""
+    document: dict[str, Any] = {"id": call.request_id} if call.request_id else {}
+    contents: list[bytes | memoryview] = []
+    document["inputs"] = []
+    for tensor in call.inputs:
+        declared: dict[str, Any] = {
+            "name": tensor.name,
+            "datatype": tensor.datatype,
+            "shape": [int(side) for side in tensor.shape],
         }
-    body, json_bytes = module.InferenceServerClient.generate_request_body(
-        [_input(module, tensor) for tensor in call.inputs],
-        outputs=[_output(module, output) for output in call.outputs],
-        request_id=call.request_id,
-        **sequence,
-    )
-    headers = {"Content-Type": "application/octet-stream"}
-    if json_bytes is not None:
-        headers["Inference-Header-Content-Length"] = str(json_bytes)
+        if isinstance(tensor.data, SharedSlice):
+            declared["parameters"] = _place(tensor.data)
+        else:
+            declared["parameters"] = {"binary_data_size": raw_size(tensor)}
+            contents += raw_parts(tensor)
+        document["inputs"].append(declared)
+    document["outputs"] = [_output(each) for each in call.outputs]
+    # Without a list of outputs the model returns all of them.
+    document["parameters"] = {} if call.outputs else {"binary_data_output": True}
+    if call.sequence is not None:
+        document["parameters"] |= {
+            "sequence_id": call.sequence.id,
+            "sequence_start": call.sequence.start,
+            "sequence_end": call.sequence.end,
+        }
+    header = json.dumps(document).encode()
+    body = b"".join([header, *contents])
+    headers = {
+        "Content-Type": "application/octet-stream",
+        "Inference-Header-Content-Length": str(len(header)),
+    }
     if compression is not None:
         body = gzip.compress(body, _LEVEL) if compression == "gzip" else zlib.compress(body, _LEVEL)
         headers |= {"Content-Encoding": compression, "Accept-Encoding": compression}
     return HttpRequest("POST", f"/v2/models/{quote(call.model, safe='')}/infer", body, headers)
+
+
+def _output(output: OutputTensor) -> dict[str, Any]:
+    parameters: dict[str, Any] = {"binary_data": True}
+    if output.shared is not None:
+        parameters = _place(output.shared)
+    if output.class_count:
+        parameters["classification"] = output.class_count
+    return {"name": output.name, "parameters": parameters}
+
+
+def _place(shared: SharedSlice) -> dict[str, Any]:
+    place = {"shared_memory_region": shared.region, "shared_memory_byte_size": shared.byte_size}
+    return place | ({"shared_memory_offset": shared.offset} if shared.offset else {})
 
 
 def read_infer_response(
@@ -263,26 +289,6 @@ _UNREADABLE = (
 def _tritonclient_error() -> type[Exception]:
     error: type[Exception] = importlib.import_module("tritonclient.utils").InferenceServerException
     return error
-
-
-def _input(module: Any, tensor: InputTensor) -> Any:
-    message = module.InferInput(tensor.name, list(tensor.shape), tensor.datatype)
-    if isinstance(tensor.data, SharedSlice):
-        message.set_shared_memory(*_place(tensor.data))
-        return message
-    message.set_data_from_numpy(elements(tensor))
-    return message
-
-
-def _output(module: Any, output: OutputTensor) -> Any:
-    message = module.InferRequestedOutput(output.name, class_count=output.class_count)
-    if output.shared is not None:
-        message.set_shared_memory(*_place(output.shared))
-    return message
-
-
-def _place(shared: SharedSlice) -> tuple[str, int, int]:
-    return shared.region, shared.byte_size, shared.offset
 
 
 def config_from_json(model: str, document: Any) -> dict[str, Any]:

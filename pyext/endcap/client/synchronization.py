@@ -34,6 +34,9 @@ R = TypeVar("R")
 # is left to its thread, which ends with the program.
 _STOP_TIMEOUT_S = 0.1
 _NOTHING: Any = object()
+# Of a body, written between two checks of the deadline, which asyncio watches meanwhile.
+ASYNC_WRITE_BYTES = 1 << 20
+WRITE_BYTES = 1 << 18
 
 sleep = time.sleep
 async_sleep = asyncio.sleep

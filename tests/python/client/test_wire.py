@@ -136,7 +136,7 @@ def test_a_call_names_the_regions_of_its_tensors() -> None:
         *((np.zeros(size, np.uint8), bytes(size)) for size in (127, 128, 16383, 16384, 2**21)),
     ],
 )
-def test_a_grpc_request_is_what_protobuf_makes_of_it(array: np.ndarray, content: bytes) -> None:
+def test_tensors_are_sent_in_row_major_order(array: np.ndarray, content: bytes) -> None:
     tensors = [InputTensor.of("first", array), InputTensor.of("second", np.float32([1]))]
     call = Call("m", tensors, [OutputTensor("y")], "id", SequenceStep(3, start=True))
     serialized = GrpcOperations().infer(call).request.message
@@ -145,6 +145,27 @@ def test_a_grpc_request_is_what_protobuf_makes_of_it(array: np.ndarray, content:
     assert [list(each.shape) for each in message.inputs] == [list(array.shape), [1]]
     assert message.parameters["sequence_id"].int64_param == 3
     assert len(message.SerializeToString()) == len(serialized)
+    request = HttpOperations().infer(call).request
+    length = int(request.headers["Inference-Header-Content-Length"])
+    assert request.body[length:] == content + struct.pack("<f", 1)
+    document = json.loads(request.body[:length])
+    assert document["inputs"][0] == {
+        "name": "first",
+        "datatype": triton_type(array.dtype),
+        "shape": list(array.shape),
+        "parameters": {"binary_data_size": len(content)},
+    }
+    assert document["parameters"] == {
+        "sequence_id": 3, "sequence_start": True, "sequence_end": False
+    }  # fmt: skip
+    assert document["outputs"] == [{"name": "y", "parameters": {"binary_data": True}}]
+
+
+def test_without_named_outputs_all_come_in_binary() -> None:
+    body = HttpOperations().infer(Call("m", [], [])).request.body
+    assert json.loads(body) == {
+        "inputs": [], "outputs": [], "parameters": {"binary_data_output": True}
+    }  # fmt: skip
 
 
 def test_a_grpc_request_keeps_its_tensors_when_the_array_changes() -> None:

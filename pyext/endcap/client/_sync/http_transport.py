@@ -26,9 +26,8 @@ from endcap.client.errors import (
 )
 from endcap.client.http import HttpRequest, HttpResponse
 from endcap.client.options import ConnectionOptions, Tls, ssl_context
-from endcap.client.synchronization import interrupt, shut_down
+from endcap.client.synchronization import WRITE_BYTES, interrupt, shut_down
 
-_PART_BYTES = 1 << 18  # of a body, written between two checks of the deadline
 _DISCONNECTED = "Server disconnected"  # httpcore's message of an incomplete head, empty or not
 
 
@@ -207,10 +206,10 @@ class _Stream(httpcore.NetworkStream):
 
     def write(self, buffer: bytes, timeout: Any = None) -> None:
         view = memoryview(buffer)
-        for begin in range(0, len(view), _PART_BYTES):
+        for begin in range(0, len(view), WRITE_BYTES):
             if self._backend.is_closed:
                 raise httpcore.WriteError("the connection was closed")
-            part: Any = view[begin : begin + _PART_BYTES]
+            part: Any = view[begin : begin + WRITE_BYTES]
             self._stream.write(part, timeout.left_s())
 
     def close(self) -> None:
