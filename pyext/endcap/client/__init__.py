@@ -7,10 +7,11 @@ From `DetectionClient.detect(["a.jpg"])` to the bytes on the socket:
    threads. (`_sync` is generated from `_async`.)
 2. `batches.py`: `BatchRun` reads the file (`images.py`), `RequestFormat.call` makes a `Call` with
    the input `encoded`.
-3. `_sync/connection.py`, `Connection.infer`: `_send` sends within the deadline, and again where
-   `retry.py` allows it. With shared memory `SharedMemoryPool.infer` calls it.
-4. `grpc.py`: `infer_request` makes a ModelInferRequest of the call, `GrpcTransport.send` passes it
-   to gRPC's channel. For HTTP: `http.py`, and `_sync/http_transport.py` with httpcore.
+3. `_sync/connection.py`, `Connection.infer`: first `infer_request` (`grpc.py`) serializes the
+   call, a ModelInferRequest; then `_send` sends it within the deadline, and again where `retry.py`
+   allows that. With shared memory `SharedMemoryPool.infer` calls it.
+4. `grpc.py`, `GrpcTransport.send`: the bytes go to gRPC's channel. For HTTP: `http.py`, and
+   `_sync/http_transport.py` with httpcore.
 
 And back:
 
@@ -20,7 +21,8 @@ And back:
 7. `batches.py`: `BatchRun.take` makes each an `ImageResult`; `detect` returns them as `Results`, in
    the order of the images.
 
-What a client does first is `_connect` in `_sync/detection_client.py`. A stream of images is
+Before all this the constructor sends three requests (`_connect` in `_sync/detection_client.py`):
+whether the model is ready, its metadata and its configuration. A stream of images is
 `_sync/detect_stream.py` with `stream_order.py`, shared memory is `_sync/shared_memory_pool.py` with
 `regions/`.
 """

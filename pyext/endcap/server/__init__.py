@@ -15,14 +15,17 @@ What a launch writes to disk, and what removes it:
     TMPDIR/endcap-UID/server-TOKEN/   links to models and backends, the server's working folder,
                                       the environment of Python models. `TritonServer.stop`;
                                       after a kill the next start of any server by the same user
-                                      with the same TMPDIR (`leftovers.sweep`).
+                                      with the same TMPDIR (`leftovers.sweep`), once no process of
+                                      the old server runs: the kernel ends it with its launcher
+                                      where `setpriv` is installed.
     /dev/shm/endcap-server-TOKEN-*    regions of Python-backend models. The server; then `stop`;
                                       after a kill the same sweep, which knows them by the folder.
     CACHE/endcap/server/*             endcap's own server and packages for Python models, with
                                       CACHE as XDG_CACHE_HOME or ~/.cache. Kept between launches;
-                                      `endcap server remove` (`cache.remove_all`). A killed
-                                      installation leaves .endcap-server-TOKEN.partial there,
-                                      until the next one.
+                                      `endcap server remove` (`cache.remove_all`) removes all but
+                                      the empty .lock. A killed installation leaves
+                                      .endcap-server-TOKEN.partial there, until the next one or
+                                      `endcap server remove`.
     the log file                      where one is named. The user.
 
 `repository_with` (of `endcap evaluate`) has TMPDIR/endcap-UID/repository-TOKEN/, which goes with
