@@ -54,7 +54,7 @@ def _propose(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints
     if proposals := tuple(propose_pair(outputs, hints)):
         yield from proposals
         return
-    # 3. Boxes and scores in one output: by the metadata's task (segment, pose or obb), else each output by its values.
+    # 3. Boxes and scores in one output: by the metadata's task (segment, pose, obb), or by values.
     if has_task(hints.metadata):
         yield from propose_task(outputs, hints)
     else:

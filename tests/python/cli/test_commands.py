@@ -15,10 +15,9 @@ import typer
 from cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
 
 from endcap.cli.app import app
-from endcap.cli.files import SAMPLES, expand_images, find_repository
+from endcap.cli.files import expand_images
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.failure import report_errors
-from endcap.triton.model_folder import read_repository
 
 
 @pytest.fixture
@@ -272,10 +271,3 @@ def test_folders_in_a_folder_are_searched_on_demand(pictures: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(InvalidArgumentError, match="--recursive includes its subfolders"):
         expand_images([str(pictures / "c")])
-
-
-def test_the_demo_finds_a_repository_that_triton_takes_and_its_pictures() -> None:
-    repository = find_repository()
-    names = {model.path.name for model in read_repository(repository)}
-    assert names >= {"detect", "preprocess", "detector", "postprocess"}
-    assert len(expand_images([str(repository / SAMPLES)])) >= 3

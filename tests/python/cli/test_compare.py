@@ -58,15 +58,6 @@ def test_a_parameter_that_cannot_be_imitated_is_named(pictures: Path, tmp_path: 
     assert_error_message(result, "interpolation is area in the steps of detect")
 
 
-def test_a_head_that_the_reference_does_not_read_is_named(pictures: Path, tmp_path: Path) -> None:
-    repository = tmp_path / "models"
-    shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples"))
-    with (repository / "postprocess" / "config.pbtxt").open("a") as config:
-        config.write('parameters { key: "head" value { string_value: "ssd" } }\n')
-    result = endcap("infer", pictures, *NOBODY, "--compare", repository)
-    assert_error_message(result, "head is ssd in the steps of detect")
-
-
 @pytest.mark.parametrize(
     ("package", "install"), [("cv2", "endcap[evaluate]"), ("onnxruntime", "onnxruntime")]
 )
@@ -120,8 +111,3 @@ def test_an_older_report_in_the_repository_may_be_replaced(pictures: Path, tmp_p
     report.write_text("[]")
     result = endcap("infer", pictures, *NOBODY, "--compare", repository, "--output", report)
     assert_error_message(result, "no Triton server responds")
-
-
-def test_without_a_server_the_message_is_the_usual_one(pictures: Path) -> None:
-    result = endcap("infer", pictures, *NOBODY, "--compare", SHIPPED)
-    assert_error_message(result, "no Triton server responds at grpc://127.0.0.1:9")

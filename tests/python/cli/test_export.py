@@ -100,17 +100,6 @@ def test_coco_loads_in_pycocotools(url: str, pictures: Path, tmp_path: Path) -> 
     assert data.getAnnIds(imgIds=[3, 4]) == []
 
 
-def test_the_annotations_of_coco_load_as_results_of_the_same_images(
-    url: str, pictures: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "found.json"
-    endcap("infer", pictures / "b.jpg", "--url", url, "--coco", "-o", file)
-    truth = quietly(file)
-    with contextlib.redirect_stdout(io.StringIO()):
-        found = truth.loadRes(json.loads(file.read_text())["annotations"])
-    assert [each["score"] for each in found.dataset["annotations"]] == [0.75, 0.5]
-
-
 def test_coco_without_labels_names_what_was_found() -> None:
     found = [Detection((0.0, 0.0, 1.0, 1.0), 0.5, class_id, None, 0) for class_id in (3, 0)]
     data = json.loads(as_coco([ImageResult("x.jpg", "ok", ImageDetections.from_list(found))], None))
@@ -120,14 +109,6 @@ def test_coco_without_labels_names_what_was_found() -> None:
     empty = json.loads(as_coco([ImageResult("x.jpg", "timeout", error="late")], ["ring"]))
     assert empty["annotations"] == []
     assert empty["images"][0]["status"] == "timeout"
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_sizes_are_those_of_the_upright_picture(tmp_path: Path, orientation: int) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    Image.new("L", (30, 20)).save(tmp_path / "x.jpg", exif=exif)
-    assert oriented_size(tmp_path / "x.jpg") == ((20, 30) if orientation >= 5 else (30, 20))
 
 
 def test_a_size_is_read_from_the_header_however_large_it_is(tmp_path: Path) -> None:

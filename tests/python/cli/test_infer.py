@@ -7,7 +7,6 @@ case of the command line.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, writ
 from PIL import Image
 
 from endcap.cli.pictures import PictureFolder
-from endcap.client import Detection, DetectionClient, ImageDetections, ImageResult
+from endcap.client import DetectionClient, ImageResult
 
 
 @pytest.fixture(scope="module")
@@ -89,24 +88,6 @@ def test_a_failing_image_does_not_concern_the_others(
     )
 
 
-def test_a_pipe_or_a_device_is_unreadable_to_the_client(
-    urls: dict[str, str], pictures: Path, tmp_path: Path
-) -> None:
-    os.mkfifo(tmp_path / "pipe.jpg")
-    with DetectionClient(urls["grpc"]) as client:
-        pipe, device, folder, photo = client.detect(
-            [tmp_path / "pipe.jpg", "/dev/zero", pictures, pictures / "b.jpg"]
-        )
-    assert [each.status for each in (pipe, device, folder)] == ["unreadable"] * 3
-    assert (
-        pipe.error
-        == device.error
-        == ("cannot be read: it is a pipe or a device, which may never end")
-    )
-    assert folder.error == "cannot be read: Is a directory"
-    assert photo.ok
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_slow_response_is_a_timeout(urls: dict[str, str], pictures: Path, protocol: str) -> None:
     (pictures / "s.jpg").write_bytes(b"S")
@@ -168,14 +149,6 @@ def test_pictures_are_drawn(urls: dict[str, str], pictures: Path, tmp_path: Path
     with Image.open(drawn / "b_detections.jpg") as picture:
         assert picture.size == (640, 480)
         assert picture.convert("RGB").getpixel((20, 31)) != (90, 90, 90)
-
-
-def test_a_small_picture_is_enlarged_for_its_labels(pictures: Path, tmp_path: Path) -> None:
-    folder = PictureFolder(tmp_path, [pictures / "a.JPEG"])
-    found = [Detection((8.0, 8.0, 40.0, 32.0), 0.5, 0, "ring", 0)]
-    folder.add(ImageResult(str(pictures / "a.JPEG"), "ok", ImageDetections.from_list(found)), None)
-    with Image.open(tmp_path / "a_detections.jpg") as picture:
-        assert picture.size == (3 * 96, 3 * 80)
 
 
 def test_pictures_of_equal_names_do_not_replace_each_other(pictures: Path, tmp_path: Path) -> None:

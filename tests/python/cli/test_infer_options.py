@@ -112,10 +112,9 @@ def test_classes_are_put_together_too() -> None:
     assert [each.class_id for each in whole.classes] == [1, 2]
 
 
-@pytest.mark.parametrize("option", [(), ("--stream",)])
-def test_without_a_server_it_is_an_error(tmp_path: Path, option: tuple[str, ...]) -> None:
+def test_a_stream_without_a_server_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
-    result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", *option)
+    result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", "--stream")
     assert_error_message(result, "no Triton server responds at grpc://127.0.0.1:1")
 
 

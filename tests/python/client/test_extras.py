@@ -48,12 +48,6 @@ EVERY = response(
 )
 
 
-def test_a_model_that_gives_none_has_none() -> None:
-    for detection in read_rows(response(), None):
-        assert (detection.keypoints, detection.angle, detection.mask) == (None, None, None)
-        assert list(detection.to_dict()) == ["box", "score", "class_id", "label"]
-
-
 def test_each_row_has_its_own() -> None:
     first, second = read_rows(EVERY, None)
     assert (first.angle, second.angle) == (0.5, -3.25)

@@ -17,7 +17,6 @@ from endcap.client.errors import (
     from_http,
     from_os_error,
     from_stream,
-    response_truncated,
 )
 from endcap.client.retry import FIRST_WAIT_S, LONGEST_WAIT_S, Attempts, Deadline, RetryPolicy
 
@@ -135,11 +134,6 @@ def test_requests_that_may_run_are_not_retried_with_shared_memory(error: Request
     with pytest.raises(RequestError) as caught:
         Attempts(100, 10, shares_memory=True).wait_after(error)
     assert caught.value is error
-
-
-def test_a_request_with_a_partial_response_is_not_retried() -> None:
-    with pytest.raises(RequestError, match="broke in the middle of the response"):
-        Attempts(100, 10).wait_after(response_truncated())
 
 
 def test_a_lost_request_is_repeated_with_another_region() -> None:

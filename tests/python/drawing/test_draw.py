@@ -5,17 +5,14 @@ from __future__ import annotations
 import io
 import itertools
 
-import bad_jpegs
 import jpegs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-import endcap
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
 from endcap.drawing.draw import class_color, draw_class, draw_detections, draw_result
-from endcap.drawing.orientation import open_picture
 
 GRAY = (128, 128, 128)
 
@@ -103,13 +100,6 @@ def test_boxes_of_the_stored_image_are_drawn_on_it() -> None:
     assert draw_result(
         stored, ImageResult("a.jpg", "ok", ImageDetections.from_list(found))
     ).size == (300, 400)
-
-
-def test_a_damaged_exif_block_is_drawn_upright_as_the_core_sees_it() -> None:
-    data = jpegs.with_exif(jpegs.photo_jpeg(300, 400), bad_jpegs.UNWRITABLE_EXIF)
-    with open_picture(io.BytesIO(data)) as image:
-        picture = draw_detections(image, [], within=(300, 400))
-    assert np.array_equal(np.asarray(picture), endcap.decode(data))
 
 
 def test_the_given_image_is_not_changed_and_any_mode_is_taken() -> None:

@@ -186,20 +186,6 @@ def test_environments_that_are_not_there(model):
     assert "has no bin/python3" in str(check(model).problem)
 
 
-@pytest.mark.parametrize(
-    "parameter",
-    [
-        "key: 'EXECUTION_ENV_PATH' value {{ string_value: '{path}' }}",
-        'value {{ string_value: "{path}" }} key: "EXECUTION_ENV_PATH"',
-    ],
-)
-def test_the_parameter_may_be_written_in_any_way(model, parameter):
-    install(model, python_version=PYTHON_VERSION)
-    written = parameter.format(path="/nowhere/environment.tar.gz")
-    (model / "config.pbtxt").write_text(f"{CONFIG} parameters {{ {written} }}")
-    assert "/nowhere/environment.tar.gz does not exist" in str(check(model).problem)
-
-
 def test_a_config_that_does_not_close(model):
     install(model, python_version=PYTHON_VERSION)
     (model / "config.pbtxt").write_text(CONFIG + "parameters {")

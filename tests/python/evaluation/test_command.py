@@ -30,14 +30,6 @@ def data(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path, write(tmp_path, coco(2, [annotation(1, 3, BOX)]))
 
 
-def test_help_fits_80_columns_and_has_examples() -> None:
-    result = evaluate("--help")
-    assert result.exit_code == 0
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "endcap evaluate images annotations.json" in result.stdout
-    assert "…" not in result.stdout, "nothing is cut off"
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

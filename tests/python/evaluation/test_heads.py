@@ -160,8 +160,3 @@ def test_an_image_whose_head_is_no_number_fails_alone(tmp_path: Path) -> None:
     (failure,) = found.failures
     assert (failure.image, failure.status) == (str(tmp_path / "2.jpg"), "invalid_argument")
     assert "is not finite" in failure.error
-
-
-def test_nothing_to_suppress() -> None:
-    none = np.zeros((0, 4)), np.zeros(0, np.int64)
-    assert suppress(*none, iou_threshold=0.5, max_detections=10).tolist() == []

@@ -110,12 +110,6 @@ def test_tensors_are_those_of_preprocess(image: bytes, options: dict[str, Any]) 
     )
 
 
-def test_boxes_are_clipped_to_the_picture() -> None:
-    placed = place_image(jpegs.photo_jpeg(100, 200), (64, 64), ReferenceSettings())
-    clipped = placed.to_source(np.array([[-50.0, -50.0, 500.0, 500.0]]))
-    assert clipped.tolist() == [[0.0, 0.0, 200.0, 100.0]]
-
-
 @pytest.mark.parametrize("encoded", [b"", b"not an image"])
 def test_what_opencv_cannot_decode_is_said(encoded: bytes) -> None:
     with pytest.raises(CorruptImageError, match="OpenCV cannot decode it"):

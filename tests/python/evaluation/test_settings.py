@@ -86,7 +86,6 @@ def test_postprocess_parameters_are_read(tmp_path: Path) -> None:
             "quantize is none and antialias true in the",
         ),
         ("preprocess", "interpolation=nearest", "knows only bilinear; .*--predictions"),
-        ("preprocess", "interpolation=area", "interpolation is area in the steps of detect"),
         ("postprocess", "head=ssd", "head is ssd in the steps of detect, and the reference reads"),
         ("postprocess", "head=yolov8_obb", "head is yolov8_obb in .* reads only yolov8, .*--pred"),
     ],

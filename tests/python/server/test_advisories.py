@@ -276,9 +276,8 @@ def test_a_risk_that_is_taken(version: str | None, tmp_path: Path) -> None:
     assert {f"--{service}-address=0.0.0.0" for service in services} <= set(command)
 
 
-@pytest.mark.parametrize("version", ["2.71.0", "2.72.0", "2.99.0"])
-def test_a_current_server_is_opened(version: str, tmp_path: Path) -> None:
-    assert "--http-address=0.0.0.0" in plan(tmp_path, version, "0.0.0.0")
+def test_a_current_server_is_opened(tmp_path: Path) -> None:
+    assert "--http-address=0.0.0.0" in plan(tmp_path, "2.71.0", "0.0.0.0")
 
 
 @pytest.mark.parametrize("version", ["2.51.0", None])

@@ -31,7 +31,6 @@ from endcap.server import (
 )
 from endcap.server.cache import (
     MARKER_NAME,
-    cache_folder,
     find_entry,
     hold,
     make_entry,
@@ -472,7 +471,3 @@ def test_a_user_without_a_home_folder_runs_servers_of_others(
     for call in (locate_server, install_private_server):
         with pytest.raises(ServerError, match="has no home folder for a cache; set HOME or XDG_CA"):
             call()
-
-
-def test_the_cache_is_below_the_users(cache: Path) -> None:
-    assert cache_folder() == cache

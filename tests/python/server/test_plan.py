@@ -234,17 +234,6 @@ def test_hidden_gpus_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpu_count() == 0
 
 
-def test_a_repository_that_triton_cannot_start_on_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ServerError, match="holds no model"):
-        TritonServer(tmp_path).start()
-    with pytest.raises(ServerError, match="is not a folder"):
-        TritonServer(tmp_path / "nowhere").start()
-    write_model(tmp_path, "echo", TENSORS)
-    (tmp_path / "pictures").mkdir()
-    with pytest.raises(ServerError, match="pictures is no model"):
-        TritonServer(tmp_path).start()
-
-
 def test_a_configuration_that_no_model_has_is_refused(tmp_path: Path) -> None:
     def plan(config_name: str, *models: str) -> None:
         settings = ServerSettings(ports=FREE, models=models, config_name=config_name)

@@ -158,12 +158,6 @@ def test_a_wrong_method_gets_the_right_one(url: str) -> None:
     assert response.json["error"] == "/detect does not take PUT; use POST"
 
 
-def test_an_orientation_outside_of_exif_does_not_swap_the_size(url: str) -> None:
-    xmp = b'http://ns.adobe.com/xap/1.0/\0<rdf:Description tiff:Orientation="6"/>'
-    row = detect(url, jpegs.insert_segment(jpegs.photo_jpeg(16, 32), jpegs.APP1, xmp)).json
-    assert (row["width"], row["height"]) == (32, 16)
-
-
 # --- limits and strangers -------------------------------------------------------------------------
 
 
