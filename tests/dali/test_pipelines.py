@@ -55,17 +55,6 @@ def run_photos(define: Callable[..., Any], photos: list[bytes], **arguments: Any
     return run_fed(pipeline, encoded=[np.frombuffer(photo, np.uint8) for photo in photos])
 
 
-@pytest.mark.parametrize("define", ALL_PREPROCESS[:2])
-def test_endcap_s_steps_give_endcap_s_tensors(
-    define: Callable[..., Any], photos: list[bytes]
-) -> None:
-    images, geometry, status = run_photos(define, photos, size=(96, 160), mean=[0.1, 0.2, 0.3])
-    wanted = endcap.preprocess(photos, size=(96, 160), mean=[0.1, 0.2, 0.3])
-    np.testing.assert_array_equal(images, wanted.images)
-    np.testing.assert_array_equal(np.array(geometry)[:, :7], wanted.geometry[:, :7])
-    np.testing.assert_array_equal(np.ravel(status), wanted.status)
-
-
 @pytest.mark.parametrize("upscale", [True, False])
 @pytest.mark.parametrize("size", [640, (384, 640), (33, 20)])
 def test_dali_s_letterbox_lies_where_endcap_s_does(
@@ -85,14 +74,6 @@ def test_dali_s_letterbox_lies_where_endcap_s_does(
         assert (image[:, padded] == 7).all()
         assert padded.all() or (image[:, ~padded] != 7).any()
     assert np.array_equal(status, np.zeros((len(photos), 1)))
-
-
-def test_dali_s_letterbox_turns_images_upright() -> None:
-    turned = jpegs.encode(jpegs.photo(40, 60), orientation=6)
-    _, geometry, _ = run_photos(detection_preprocess_dali_only, [turned], size=64)
-    wanted = endcap.preprocess(turned, size=64).geometry[0]
-    np.testing.assert_array_equal(geometry[0][:6], wanted[:6])
-    assert (geometry[0][6], wanted[6]) == (1, 6)  # which DALI does not tell
 
 
 def test_layout_dtype_and_normalisation_of_dali_s_letterbox(photos: list[bytes]) -> None:

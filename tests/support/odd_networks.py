@@ -38,13 +38,6 @@ def with_masks(network: Network) -> Network:
     return replace(network, outputs={**network.outputs, "output1": prototypes})
 
 
-def with_rows(network: Network, *, high: float) -> Network:
-    """A yolov8 head with three rows more than its classes, from 0 to `high`."""
-    (output,) = network.outputs.values()
-    more = np.linspace(0, high, 3 * output.base.shape[1], dtype=np.float32).reshape(3, -1)
-    return Network({"output0": Output(np.vstack([output.base, more]))})
-
-
 def tensorflow_detector() -> Network:
     """Outputs under the names, and of the types, that TensorFlow's detectors have."""
     zeros = np.linspace(0, 1, 80, dtype=np.float32)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from running_server import RunningServer
 from served_models import ANCHORS, LABELS, MAX_DETECTIONS, NUM_CLASSES, SIZE
-
-pytestmark = pytest.mark.both_variants
 
 
 def tensors_of(server: RunningServer, model: str, side: str) -> dict[str, tuple[str, list[int]]]:

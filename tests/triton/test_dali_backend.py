@@ -106,15 +106,6 @@ def test_a_copy_of_the_operators_is_all_that_the_backend_needs(
     assert made["images"].tobytes() == expected.images.tobytes()
 
 
-def test_zeros_behind_a_file_change_nothing() -> None:
-    """What clients are told to fill shorter files up with."""
-    longest = max(map(len, FILES))
-    plain = endcap.preprocess(FILES, size=64)
-    filled = endcap.preprocess([file.ljust(longest, b"\0") for file in FILES], size=64)
-    assert filled.images.tobytes() == plain.images.tobytes()
-    assert not filled.status.any()
-
-
 @pytest.mark.parametrize("model", ["preprocess_dali", "detect_dali"])
 def test_the_shipped_configs_differ_by_the_input_and_the_backend(model: str) -> None:
     plain = read_config(SHIPPED / model / "config.pbtxt")

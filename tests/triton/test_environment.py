@@ -68,12 +68,6 @@ def client(environment_server: RunningServer) -> Iterator[grpc_client.InferenceS
         yield connection
 
 
-def test_all_models_are_ready(environment_server: RunningServer) -> None:
-    states = {name: model["state"] for name, model in environment_server.index().items()}
-    wanted = {*STAGES, *(f"{stage}_python" for stage in STAGES), "where"}
-    assert states == dict.fromkeys(wanted, "READY")
-
-
 def test_the_process_lives_in_the_unpacked_archive(
     client: grpc_client.InferenceServerClient,
 ) -> None:

@@ -134,19 +134,6 @@ def test_step_by_step_with_the_tensors_left_in_shared_memory(protocol: Protocol)
     )
 
 
-def test_the_servers_list_of_regions(protocol: Protocol) -> None:
-    with protocol.connect() as client:
-        with region(client, 4096) as made:
-            status = client.get_system_shared_memory_status(made.name)
-            rows = status if isinstance(status, list) else status.regions.values()
-            (row,) = rows
-            given = row if isinstance(row, dict) else {"name": row.name, "key": row.key}
-            assert given["name"] == made.name
-            assert given["key"] == f"/{made.name}"
-        with pytest.raises(InferenceServerException, match=made.name):
-            client.get_system_shared_memory_status(made.name)
-
-
 def test_a_region_that_is_too_small_for_an_output_is_one_error(protocol: Protocol) -> None:
     with protocol.connect() as client, region(client, 16) as made:
         output = protocol.module.InferRequestedOutput("detection_boxes")

@@ -38,17 +38,6 @@ def expected_of(rois: np.ndarray, **fields: object) -> endcap.PreprocessResult:
     return endcap.preprocess(FILE, rois=rois, **{**PREPROCESS, **fields})
 
 
-def test_each_region_is_its_slice(client):
-    response = infer(client, "rois", tensors(FILE, ROIS))
-    assert_same(response, expected_of(ROIS))
-    alone = endcap.preprocess(endcap.decode(FILE)[20:90, 10:60], **PREPROCESS)
-    np.testing.assert_array_equal(response["images"][0], alone.images[0])
-
-
-def test_over_http(web_client):
-    assert_same(infer_http(web_client, "rois", tensors(FILE, ROIS)), expected_of(ROIS))
-
-
 def test_a_file_as_bytes(client):
     inputs = {"encoded": np.frombuffer(FILE, np.uint8), "rois": ROIS}
     assert_same(infer(client, "rois_bytes", inputs), expected_of(ROIS, size=32))

@@ -71,22 +71,6 @@ def test_heads_by_dlpack() -> None:
     np.testing.assert_array_equal(postprocessor(Foreign(head)).boxes, postprocessor(head).boxes)
 
 
-def test_results_speak_dlpack() -> None:
-    images = endcap.preprocess(jpegs.photo_jpeg(30, 40), size=(16, 16)).images
-    np.testing.assert_array_equal(np.from_dlpack(images), images)
-
-
-def test_memory_of_a_device_is_refused_by_type() -> None:
-    if any(i.kind == "cuda" and i.available for i in endcap.implementations()):
-        pytest.skip("this machine has a CUDA implementation")
-    pixels = Foreign(jpegs.photo(30, 40), CUDA)
-    with pytest.raises(endcap.EndcapError):
-        endcap.preprocess(pixels, size=(16, 16))
-    head = Foreign(yolov8_head(1, anchors=30, num_classes=3), CUDA)
-    with pytest.raises(endcap.EndcapError):
-        endcap.Postprocessor(num_classes=3)(head)
-
-
 class WithGradient:
     """A torch tensor that requires grad, which refuses both ways to its memory."""
 

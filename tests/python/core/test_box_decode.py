@@ -121,13 +121,6 @@ def test_a_score_equal_to_the_threshold_is_no_candidate() -> None:
     assert actual.indices.tolist() == [1]
 
 
-def test_equal_class_scores_go_to_the_lower_class() -> None:
-    head = np.full((4 + 6, 1), 0.5, np.float32)
-    assert endcap.box_decode(head, num_classes=6).class_ids.tolist() == [0]
-    both = endcap.box_decode(head, num_classes=6, multi_label=True)
-    assert both.class_ids.tolist() == [0, 1, 2, 3, 4, 5]
-
-
 def test_sigmoid_activation() -> None:
     logits = yolov8_head(5, anchors=50, num_classes=3)
     logits[4:] = logits[4:] * 12 - 8

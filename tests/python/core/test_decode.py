@@ -85,21 +85,6 @@ def test_four_colours_without_an_adobe_segment_are_read_as_adobes_too() -> None:
     np.testing.assert_array_equal(endcap.decode(data), pillow_rgb(data))
 
 
-def test_cmyk_by_definition() -> None:
-    # Flat colours, so that JPEG keeps them to a step or so, and hand-made CMYK -> RGB.
-    inks = np.array([[0, 0, 0, 0], [255, 0, 0, 0], [0, 255, 0, 0], [0, 0, 0, 255]], np.uint8)
-    data = jpegs.encode(np.repeat(np.repeat(inks[:, None], 16, 0), 16, 1), quality=100)
-    decoded = endcap.decode(data)[8::16, 8].astype(int)
-    expected = [[255, 255, 255], [0, 255, 255], [255, 0, 255], [0, 0, 0]]
-    assert np.abs(decoded - expected).max() <= 2
-
-
-def test_adobe_segment_without_transform_means_rgb_as_stored() -> None:
-    pixels = jpegs.photo(32, 48)
-    data = jpegs.encode(pixels, keep_rgb=True, quality=100)
-    assert np.abs(endcap.decode(data).astype(int) - pixels).max() <= 4
-
-
 @pytest.mark.parametrize("byte_order", ["<", ">"], ids=["little_endian", "big_endian"])
 @pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -118,12 +118,6 @@ def test_the_threshold_is_compared_in_double() -> None:
     assert endcap.nms(boxes, scores, 1 / 3).tolist() == [0]
 
 
-def test_a_chain_keeps_what_only_a_suppressed_box_overlapped() -> None:
-    boxes = np.array([[0, 0, 10, 10], [4, 0, 14, 10], [8, 0, 18, 10]], np.float32)
-    scores = np.array([0.9, 0.8, 0.7], np.float32)
-    assert endcap.nms(boxes, scores, 0.3).tolist() == [0, 2]
-
-
 def test_ties_go_to_the_lower_index() -> None:
     boxes = np.tile(np.array([[0, 0, 10, 10]], np.float32), (5, 1))
     assert endcap.nms(boxes, np.full(5, 0.5, np.float32), 0.5).tolist() == [0]

@@ -52,7 +52,6 @@ DEFAULTS = {
 
 # What each preset changes against the table's defaults.
 PRESETS: dict[str, dict[str, str]] = {
-    "ultralytics": {},
     "torchvision": {
         "size": "224,224",
         "fit": "center_crop",
@@ -124,14 +123,6 @@ def test_torchvision_preset_equals_its_recipe_on_pillow() -> None:
     np.testing.assert_array_equal(images[0], np.transpose(expected, (2, 0, 1)))
 
 
-def test_inception_preset_spans_minus_one_to_one() -> None:
-    pixels = np.zeros((299, 299, 3), np.uint8)
-    pixels[:150] = 255
-    images = endcap.preprocess(pixels, "inception").images
-    assert images.min() == -1
-    assert images.max() == 1
-
-
 IMPOSSIBLE: list[dict[str, Any]] = [
     {"size": (0, 640)},
     {"size": (640, -1)},
@@ -193,19 +184,6 @@ def test_impossible_parameters_are_refused_with_the_name(fields: dict[str, Any])
 def test_what_this_build_lacks_is_named_unsupported(decoder: str) -> None:
     with pytest.raises(endcap.UnsupportedError, match="jpeg_decoder"):
         endcap.Preprocessor(jpeg_decoder=decoder, decode="fast")
-
-
-@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
-def test_cuda_by_name_is_an_error_where_there_is_none(device: str) -> None:
-    if any(i.kind == "cuda" and i.available for i in endcap.implementations()):
-        pytest.skip("this machine has a CUDA implementation")
-    with pytest.raises((endcap.UnsupportedError, endcap.CudaError)):
-        endcap.preprocess(jpegs.photo_jpeg(8, 8), device=device)
-
-
-def test_unknown_device_is_refused() -> None:
-    with pytest.raises(endcap.InvalidArgumentError, match="device"):
-        endcap.preprocess(jpegs.photo_jpeg(8, 8), device="abacus")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8"])

@@ -119,14 +119,6 @@ def test_kinds_of_pixels_agree() -> None:
     )
 
 
-def test_decoded_pixels_give_what_the_file_gives() -> None:
-    data = jpegs.photo_jpeg(50, 70)
-    from_file = endcap.preprocess(data, size=SIZE)
-    from_pixels = endcap.preprocess(endcap.decode(data), size=SIZE)
-    np.testing.assert_array_equal(from_file.images, from_pixels.images)
-    np.testing.assert_array_equal(from_file.geometry, from_pixels.geometry)
-
-
 @pytest.mark.parametrize(
     "view",
     [

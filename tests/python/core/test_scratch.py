@@ -90,12 +90,6 @@ def test_what_a_killed_process_left_is_removed_by_the_next_for_that_purpose(left
         assert not left.exists()
 
 
-def test_a_folder_in_use_stays() -> None:
-    with scratch_folder("photos") as folder:
-        assert sweep_scratch("photos") == []
-        assert folder.is_dir()
-
-
 def test_a_child_leaves_the_folder_to_its_parent() -> None:
     with scratch_folder("photos") as folder:
         child = os.fork()

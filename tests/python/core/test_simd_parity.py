@@ -167,11 +167,6 @@ def test_damaged_files_fail_alike(target: str) -> None:
     assert actual[-1] == 1
 
 
-def test_a_target_that_is_not_there_is_refused() -> None:
-    with pytest.raises(endcap.InvalidArgumentError, match="abacus"):
-        _core.force_simd_target("abacus")
-
-
 @pytest.mark.parametrize("value", ["abacus", *TARGETS])
 def test_the_environment_names_the_target(value: str) -> None:
     program = (

@@ -149,11 +149,3 @@ def test_a_forked_child_works_with_what_it_inherits_and_ends() -> None:
         timeout=60,
     )
     assert child.returncode == 0, child.stderr.decode()
-
-
-def test_results_do_not_share_memory() -> None:
-    first = endcap.preprocess(IMAGES[0], size=SIZE)
-    kept = first.images.copy()
-    second = endcap.preprocess(IMAGES[1], size=SIZE)
-    assert not np.shares_memory(first.images, second.images)
-    np.testing.assert_array_equal(first.images, kept)

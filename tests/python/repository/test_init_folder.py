@@ -26,11 +26,6 @@ def test_external_weights_come_along(tmp_path: Path) -> None:
     assert copied.read_bytes() == (tmp_path / "weights.bin").read_bytes()
 
 
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
-    (tmp_path / "models").mkdir()
-    assert files(written(tmp_path, families.yolov8())) >= COMMON
-
-
 @pytest.mark.parametrize("is_there", [False, True])
 def test_no_half_folder_is_ever_seen(
     is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

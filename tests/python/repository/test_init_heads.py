@@ -16,7 +16,6 @@ from init_runs import plan_of, written
 from tritonclient.grpc import model_config_pb2
 
 import endcap
-from endcap.repository.head_families import readable_families
 from endcap.repository.options import decided_values
 from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
@@ -258,15 +257,6 @@ def test_validate_knows_the_masks(tmp_path: Path) -> None:
     done = run("validate", models)
     assert done.exit_code == 1
     assert "detection_rle is declared as STRING [100]" in " ".join(done.stdout.split())
-
-
-@pytest.mark.parametrize("family", readable_families())
-def test_every_family_is_read_on_a_gpu(family: str) -> None:
-    if endcap.cuda_state().available:
-        assert endcap.Postprocessor(family, device="cuda").device == "cuda:0"
-    else:
-        with pytest.raises(endcap.CudaError):
-            endcap.Postprocessor(family, device="cuda")
 
 
 @pytest.mark.parametrize("family", ["yolov8_seg", "yolov8_pose", "yolov8_obb"])

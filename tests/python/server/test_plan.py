@@ -229,9 +229,20 @@ def test_the_pool_holds_two_batches_of_every_fixed_tensor(tmp_path: Path) -> Non
     assert pool_megabytes([small]) == TRITON_DEFAULT_POOL_MB
 
 
-def test_hidden_gpus_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1,0")
-    assert gpu_count() == 0
+@pytest.mark.parametrize(
+    ("visible", "count"), [(None, 2), ("-1,0", 0), ("1", 1), ("0,-1,1", 1), ("0,1,2", 2), ("", 0)]
+)
+def test_hidden_gpus_do_not_count(
+    visible: str | None, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H200'\necho 'GPU 1: NVIDIA H200'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpu_count() == count
 
 
 def test_a_configuration_that_no_model_has_is_refused(tmp_path: Path) -> None:
