@@ -230,6 +230,11 @@ def raw_parts(tensor: InputTensor) -> list[bytes | memoryview]:
     return [part for each in data.flat for part in (_LENGTH.pack(len(each)), each)]
 
 
+def parts_size(parts: Iterable[bytes | memoryview]) -> int:
+    """Return the length of `parts` together."""
+    return sum(memoryview(part).nbytes for part in parts)
+
+
 def raw_size(tensor: InputTensor) -> int:
     """Return the length of `raw_parts` together, without copying tensors of fixed-size types."""
     if tensor.datatype != "BYTES":

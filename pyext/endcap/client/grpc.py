@@ -31,6 +31,7 @@ from endcap.client.calls import (
     checked_datatype,
     checked_shape,
     import_client,
+    parts_size,
     raw_parts,
     raw_size,
 )
@@ -211,7 +212,8 @@ def infer_request(call: Call, *, decoupled: bool = False) -> bytes:
         if isinstance(tensor.data, SharedSlice):
             _point_at(message, tensor.data)
         else:
-            contents += [_RAW_CONTENT, _varint(raw_size(tensor)), *raw_parts(tensor)]
+            parts = raw_parts(tensor)
+            contents += [_RAW_CONTENT, _varint(parts_size(parts)), *parts]
     for output in call.outputs:
         message = request.outputs.add(name=output.name)
         if output.shared is not None:
@@ -281,12 +283,10 @@ def read_infer_response(
 
 
 def _check_size(call: Call) -> None:
-    byte_size = sum(
-        raw_size(each) for each in call.inputs if not isinstance(each.data, SharedSlice)
-    )
-    if byte_size > MOST_INPUT_BYTES:
+    total = sum(raw_size(each) for each in call.inputs if not isinstance(each.data, SharedSlice))
+    if total > MOST_INPUT_BYTES:
         raise InvalidArgumentError(
-            f"the inputs of a request to model '{call.model}' have {byte_size} bytes, and a gRPC "
+            f"the inputs of a request to model '{call.model}' have {total} bytes, and a gRPC "
             f"message holds {MOST_INPUT_BYTES}; put them in shared memory, or send a smaller batch"
         )
 

@@ -27,8 +27,8 @@ from endcap.client.calls import (
     checked_datatype,
     checked_shape,
     import_client,
+    parts_size,
     raw_parts,
-    raw_size,
 )
 from endcap.client.errors import RequestError, from_http, not_triton
 from endcap.client.grpc import plain_fields
@@ -193,8 +193,9 @@ def infer_request(call: Call, compression: Compression | None) -> HttpRequest:
         if isinstance(tensor.data, SharedSlice):
             declared["parameters"] = _place(tensor.data)
         else:
-            declared["parameters"] = {"binary_data_size": raw_size(tensor)}
-            contents += raw_parts(tensor)
+            parts = raw_parts(tensor)
+            declared["parameters"] = {"binary_data_size": parts_size(parts)}
+            contents += parts
         document["inputs"].append(declared)
     document["outputs"] = [_output(each) for each in call.outputs]
     # Without a list of outputs the model returns all of them.
