@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,9 +148,12 @@ def run_server(
         process = ServerProcess(command, plan.environment, plan.working_directory)
         server = RunningServer(plan.ports, LogPump(process.output), process.pid)
         try:
-            wait_for(lambda: _is_live(process, server), timeout_s=_LOADED_WITHIN_S)
+            urls = [f"http://{server.http}/v2/health/live"]
             if _WITHOUT_METRICS not in options:  # the last service that the server starts
-                wait_for(lambda: _responses(f"http://127.0.0.1:{server.ports.metrics}/metrics"))
+                urls.append(f"http://127.0.0.1:{server.ports.metrics}/metrics")
+            for url in urls:
+                wait_for(partial(_responds, url, process, server), timeout_s=_LOADED_WITHIN_S)
+            plan.reservation.close()
             yield server
         finally:
             process.stop(30)
@@ -157,12 +161,8 @@ def run_server(
             remove_shared_memory(plan.shared_memory_prefix)
 
 
-def _is_live(process: ServerProcess, server: RunningServer) -> bool:
+def _responds(url: str, process: ServerProcess, server: RunningServer) -> bool:
     assert process.exit_code() is None, "\n".join(server.log.lines())
-    return _responses(f"http://{server.http}/v2/health/live")
-
-
-def _responses(url: str) -> bool:
     with contextlib.suppress(OSError):
         get(url)
         return True

@@ -27,7 +27,7 @@ from endcap.server.models import LeftOut
 from endcap.server.plan import plan_launch
 from endcap.server.process import ServerProcess
 from endcap.server.release import ServerRelease
-from endcap.server.settings import ServerPorts, ServerSettings
+from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.triton.errors import ServerError
 
 _POLL_INTERVAL_S = 0.05
@@ -79,6 +79,7 @@ class TritonServer:
         self._process: ServerProcess | None = None
         self._started_by = os.getpid()
         self._log: LogPump | None = None
+        self._reservation: PortReservation | None = None
         self._served = False  # whether it has been ready
 
     def __enter__(self) -> TritonServer:
@@ -189,6 +190,8 @@ class TritonServer:
         except UnsupportedError as error:
             raise ServerError(str(error)) from error
         plan = plan_launch(self.repository, self.settings, scratch, self._progress)
+        self._reservation = plan.reservation
+        self._resources.callback(plan.reservation.close)
         for folder in plan.held:
             self._resources.enter_context(hold(folder))
         self.ports, self.left_out, self.release = plan.ports, plan.left_out, plan.release
@@ -233,6 +236,8 @@ class TritonServer:
             time.sleep(_POLL_INTERVAL_S)
         self.check_alive()
         self._served = True
+        if self._reservation is not None:
+            self._reservation.close()
         if self._log is not None:
             self._log.echo_from_now_on()
 

@@ -29,7 +29,7 @@ from endcap.server.models import (
 )
 from endcap.server.private_server import private_server_folder
 from endcap.server.release import ServerRelease, read_release
-from endcap.server.settings import ServerPorts, ServerSettings, resolve_ports
+from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import ModelFolder, check_config_name, read_repository
 
@@ -46,12 +46,17 @@ class LaunchPlan:
     command: list[str]
     environment: dict[str, str]
     working_directory: Path  # an empty one: stubs search theirs for Python modules
-    ports: ServerPorts
+    reservation: PortReservation  # to be closed when the server listens
     release: ServerRelease
     repository: Path  # where the server sees the models: links to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
     left_out: LeftOut | None  # models that are not served for want of what they run on
     held: tuple[Path, ...]  # what of endcap's cache the server uses
+
+    @property
+    def ports(self) -> ServerPorts:
+        """The ports that the server is told to listen on."""
+        return self.reservation.ports
 
 
 def plan_launch(
@@ -85,7 +90,7 @@ def plan_launch(
     check_exposure(release, settings)
     if not settings.models:  # what is named is served, or its load says why not
         models, left_out = leave_out(models, installation)
-    ports = resolve_ports(settings.host, settings.ports)
+    reservation = PortReservation(settings.host, settings.ports)
     packages = _packages(models, installation, progress)  # says most of a Python that has none
     backends = scratch / "backends"
     backends.mkdir()
@@ -110,7 +115,7 @@ def plan_launch(
         *_config_options(models, settings),
         *onnxruntime_options(models, installation),
         *_optional_folders(installation),
-        *_listen_options(settings.host, ports),
+        *_listen_options(settings.host, reservation.ports),
         *_memory_options(models, settings),
         "--exit-on-error=true",
         f"--exit-timeout-secs={max(1, int(settings.stop_timeout_s) - _UNLOADING_TAKES_S)}",
@@ -121,7 +126,7 @@ def plan_launch(
         command=command,
         environment=_with_absolute_paths(environment),
         working_directory=working_directory,
-        ports=ports,
+        reservation=reservation,
         release=release,
         repository=link,
         shared_memory_prefix=region_prefix,

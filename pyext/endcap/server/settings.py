@@ -7,6 +7,7 @@ import errno
 import os
 import random
 import socket
+import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -73,14 +74,34 @@ class ServerSettings:
     stop_timeout_s: float = 30.0
 
 
-def resolve_ports(host: str, wanted: ServerPorts) -> ServerPorts:
-    """Return `wanted` with a free port in place of every 0, all different.
+class PortReservation:
+    """Ports of a server that has yet to listen, a free one in place of every 0, all different.
+
+    A port that was picked stays bound, so that no other program is given it meanwhile; whoever
+    binds with SO_REUSEADDR, as Triton does, can listen on it all the same. A port that was asked
+    for is looked at only.
 
     Raises:
         ServerError: A port that was asked for cannot be listened on, or is named twice.
     """
+
+    def __init__(self, host: str, wanted: ServerPorts) -> None:
+        bound = contextlib.ExitStack()
+        self._close = weakref.finalize(self, bound.close)
+        try:
+            self.ports = _reserve(bound, host, wanted)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the ports: the server listens, or will not."""
+        self._close()
+
+
+def _reserve(bound: contextlib.ExitStack, host: str, wanted: ServerPorts) -> ServerPorts:
     resolved: dict[str, int] = {}
-    with contextlib.ExitStack() as held:  # all are held until the last is known
+    with contextlib.ExitStack() as listeners:  # all are held until the last is known
         for service in ("http", "grpc", "metrics"):
             port = getattr(wanted, service)
             for other, taken in resolved.items():
@@ -89,22 +110,28 @@ def resolve_ports(host: str, wanted: ServerPorts) -> ServerPorts:
                         f"--{other}-port and --{service}-port are both {port}; "
                         "give each its own (0 picks a free one)"
                     )
-            resolved[service] = (
-                _listen_once(held, host, service, port) if port else _free(held, host, service)
-            )
+            if port:
+                listener = listeners.enter_context(_bind(host, service, port, shared=True))
+                _listen(listener, host, service, port)
+            else:
+                picked = bound.enter_context(_bind_free(host, service))
+                port = int(picked.getsockname()[1])
+            resolved[service] = port
     return ServerPorts(**resolved)
 
 
-def _free(held: contextlib.ExitStack, host: str, service: str) -> int:
-    """Listen on a free port that no outgoing connection is given.
-
-    The server listens seconds later: until then a port of that kind might be taken again.
-    """
+def _bind_free(host: str, service: str) -> socket.socket:
+    """Bind a free port that no outgoing connection is given, which may be listened on."""
     ports = _never_outgoing()
+    bound = None
     for port in random.SystemRandom().sample(ports, min(_TRIES, len(ports))):
         with contextlib.suppress(_InUseError):
-            return _listen_once(held, host, service, port)
-    return _listen_once(held, host, service, 0)
+            bound = _bind(host, service, port, shared=False)
+            break
+    bound = bound or _bind(host, service, 0, shared=False)
+    # Bound without it, the port is nobody else's; set now, it lets the server listen there.
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return bound
 
 
 def _never_outgoing() -> range:
@@ -119,23 +146,36 @@ class _InUseError(ServerError):
     """Somebody else listens there."""
 
 
-def _listen_once(held: contextlib.ExitStack, host: str, service: str, port: int) -> int:
+def _bind(host: str, service: str, port: int, *, shared: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = held.enter_context(socket.socket(family, socket.SOCK_STREAM))
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.bind((host, port))
-        listener.listen(1)
+        if shared:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
     except (OSError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        if isinstance(error, socket.gaierror) or getattr(error, "errno", 0) == errno.EADDRNOTAVAIL:
-            raise ServerError(
-                f"host {host} is no address of this machine ({reason}); give 127.0.0.1, 0.0.0.0 "
-                "or one that it has with --host"
-            ) from error
-        kind = _InUseError if getattr(error, "errno", 0) == errno.EADDRINUSE else ServerError
-        raise kind(
-            f"port {port} on {host} cannot be used for {service} ({reason}); end the program that "
-            f"holds it, or choose another with --{service}-port (0 picks a free one)"
-        ) from error
-    return int(listener.getsockname()[1])
+        bound.close()
+        raise _refusal(error, host, service, port) from error
+    return bound
+
+
+def _listen(bound: socket.socket, host: str, service: str, port: int) -> None:
+    try:
+        bound.listen(1)
+    except OSError as error:
+        raise _refusal(error, host, service, port) from error
+
+
+def _refusal(error: OSError | OverflowError, host: str, service: str, port: int) -> ServerError:
+    number = getattr(error, "errno", 0)
+    reason = error.strerror if isinstance(error, OSError) else error
+    if isinstance(error, socket.gaierror) or number == errno.EADDRNOTAVAIL:
+        return ServerError(
+            f"host {host} is no address of this machine ({reason}); give 127.0.0.1, 0.0.0.0 "
+            "or one that it has with --host"
+        )
+    kind = _InUseError if number == errno.EADDRINUSE else ServerError
+    return kind(
+        f"port {port} on {host} cannot be used for {service} ({reason}); end the program that "
+        f"holds it, or choose another with --{service}-port (0 picks a free one)"
+    )

@@ -23,7 +23,7 @@ from endcap.server import (
     TritonServer,
 )
 from endcap.server.process import ServerProcess
-from endcap.server.settings import resolve_ports
+from endcap.server.settings import PortReservation
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 
@@ -177,7 +177,7 @@ def test_a_server_starts_serves_and_leaves_nothing(echo_repository: Path, scratc
     assert group_members(group) == []
     assert not list(scratch.glob("endcap-*/*"))
     assert not list(Path("/dev/shm").glob(f"endcap-{folder.name}-*"))
-    assert resolve_ports("127.0.0.1", listening) == listening, "the ports are free again"
+    assert PortReservation("127.0.0.1", listening).ports == listening, "the ports are free again"
 
 
 def test_a_server_takes_no_module_from_the_callers_working_directory(

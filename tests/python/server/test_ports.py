@@ -9,7 +9,7 @@ import pytest
 from echo_model import write_echo_model
 
 from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer, settings
-from endcap.server.settings import resolve_ports
+from endcap.server.settings import PortReservation
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 
@@ -28,12 +28,12 @@ def test_a_port_in_use_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_ports_are_picked_and_told_apart() -> None:
-    picked = resolve_ports("127.0.0.1", FREE)
+    picked = PortReservation("127.0.0.1", FREE).ports
     assert len({picked.http, picked.grpc, picked.metrics, 0}) == 4
     with pytest.raises(ServerError, match=f"--http-port and --metrics-port are both {picked.http}"):
-        resolve_ports("127.0.0.1", ServerPorts(http=picked.http, grpc=0, metrics=picked.http))
+        PortReservation("127.0.0.1", ServerPorts(http=picked.http, grpc=0, metrics=picked.http))
     with pytest.raises(ServerError, match="port 70000 on 127"):
-        resolve_ports("127.0.0.1", ServerPorts(http=70000, grpc=0, metrics=0))
+        PortReservation("127.0.0.1", ServerPorts(http=70000, grpc=0, metrics=0))
 
 
 def test_free_ports_are_not_those_of_outgoing_connections(
@@ -47,7 +47,7 @@ def test_free_ports_are_not_those_of_outgoing_connections(
         ("no numbers", range(10000, 32768)),
     ):
         setting.write_text(text)
-        picked = resolve_ports("127.0.0.1", FREE)
+        picked = PortReservation("127.0.0.1", FREE).ports
         assert {picked.http, picked.grpc, picked.metrics} <= set(allowed)
 
 
@@ -55,5 +55,28 @@ def test_a_port_that_is_held_is_not_picked(monkeypatch: pytest.MonkeyPatch) -> N
     with socket.create_server(("127.0.0.1", 0)) as holder:
         held = int(holder.getsockname()[1])
         monkeypatch.setattr(settings, "_never_outgoing", lambda: range(held, held + 1))
-        picked = resolve_ports("127.0.0.1", FREE)
+        picked = PortReservation("127.0.0.1", FREE).ports
     assert held not in {picked.http, picked.grpc, picked.metrics}
+
+
+def test_a_picked_port_is_nobody_elses_until_the_server_listens() -> None:
+    reservation = PortReservation("127.0.0.1", FREE)
+    address = ("127.0.0.1", reservation.ports.http)
+    with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+        stranger.bind(address)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "_never_outgoing", lambda: range(address[1], address[1] + 1))
+        other = PortReservation("127.0.0.1", FREE)
+    assert address[1] not in {other.ports.http, other.ports.grpc, other.ports.metrics}
+    with socket.create_server(address) as server:  # with SO_REUSEADDR, as Triton does
+        reservation.close()
+        socket.create_connection(address).close()
+        server.accept()[0].close()
+
+
+def test_a_reservation_that_is_dropped_lets_go_of_its_ports() -> None:
+    reservation = PortReservation("127.0.0.1", FREE)
+    port = reservation.ports.grpc
+    del reservation
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", port))

@@ -13,7 +13,7 @@ from pathlib import Path
 from endcap._system.scratch import root_path
 from endcap.errors import UnsupportedError
 from endcap.server.leftovers import abandoned, shared_memory_prefix, shared_memory_regions
-from endcap.server.settings import ServerPorts, ServerSettings, resolve_ports
+from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject
 from endcap.triton.errors import ServerError
@@ -163,7 +163,8 @@ def check_ports(subject: Subject) -> Finding:
     for service, port in wanted.items():
         others_free = {"http": 0, "grpc": 0, "metrics": 0}
         try:
-            resolve_ports(ServerSettings().host, ServerPorts(**{**others_free, service: port}))
+            alone = ServerPorts(**{**others_free, service: port})
+            PortReservation(ServerSettings().host, alone).close()
         except ServerError as error:
             taken.append(service)
             reasons.append(reason_of(error))
