@@ -16,14 +16,16 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import sbom  # beside this file, as the next two
+import sbom  # beside this file, as the next three
 from elf_facts import ElfFacts, Hardening, read_elf
 from gpu_code import machine_architectures, missing_machine_code
+from sbom import IMAGE_LIBRARIES
 
 ROOT = Path(__file__).resolve().parent.parent
 NEWEST_GLIBC = (2, 35)  # Ubuntu 22.04, the oldest of NVIDIA's images that the backends are for
 BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endcap_bls")
-DECODERS = ("endcap", "endcap/backends/endcap_preprocess")  # folders of what needs libjpeg
+# Folders of what decodes images, and the libraries that it needs beside it.
+DECODERS = ("endcap", "endcap/backends/endcap_preprocess")
 METADATA = (
     "METADATA",
     "RECORD",
@@ -37,6 +39,9 @@ METADATA = (
 NOTICES = (
     "libjpeg-turbo",
     "Independent JPEG Group",
+    "libpng",
+    "libwebp",
+    "giflib",
     "pybind11",
     "nlohmann/json",
     "Highway",
@@ -47,11 +52,15 @@ NOTICES = (
 PYTHON_STUB = "endcap/backends/python_stub/triton_python_backend_stub"
 CUDA_LIBRARY = "endcap/libendcap_cuda.so"
 C_LIBRARY = "endcap/libendcap_c.so"
-# Files that are not marked as fit for a shadow stack: Debian compiles its libjpeg-turbo without
-# -fcf-protection, and NVIDIA libcudart_static.a.
-WITHOUT_SHADOW_STACK = ("libendcap_jpeg.so", "libendcap_cuda.so")
+# Files that are not marked as fit for a shadow stack: Debian compiles its image
+# libraries without -fcf-protection, and NVIDIA libcudart_static.a.
+WITHOUT_SHADOW_STACK = (
+    *(f"libendcap_{name}.so" for name in IMAGE_LIBRARIES),
+    Path(CUDA_LIBRARY).name,
+)
+WITHOUT_BIND_NOW = ("libendcap_webp.so",)  # as Debian links libwebp
 C_HEADER = "endcap/include/endcap/c_api.h"
-SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.\d")
+SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|libz|ld-linux-x86-64)\.so\.\d")
 
 
 def check_tag(wheel: Path) -> Iterator[str]:
@@ -82,7 +91,7 @@ def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
         *_files_below(ROOT / "backends" / "dali", "endcap/dali/sources", "*.h"),
         *(f"{distribution}-{version}.dist-info/{name}" for name in METADATA),
         *(f"endcap/backends/{name}/libtriton_{name}.so" for name in BACKENDS),
-        *(f"{folder}/libendcap_jpeg.so" for folder in DECODERS),
+        *(f"{folder}/libendcap_{name}.so" for folder in DECODERS for name in IMAGE_LIBRARIES),
         PYTHON_STUB,
         extension,
         C_LIBRARY,
@@ -142,7 +151,8 @@ def check_library(path: Path, facts: ElfFacts) -> Iterator[str]:
 
 def check_hardening(path: Path, hardening: Hardening) -> Iterator[str]:
     """Has the protection that cmake/EndcapTarget.cmake asks compiler and linker for."""
-    if not hardening.relro or not hardening.bind_now:
+    binds_now = hardening.bind_now or path.name in WITHOUT_BIND_NOW
+    if not hardening.relro or not binds_now:
         yield "has no full RELRO; link it with -z relro -z now"
     if hardening.executable_stack:
         yield "asks for an executable stack; link it with -z noexecstack"

@@ -145,8 +145,8 @@ SYMPTOMS = [
         "`pip install 'numpy<2'`",
     ),
     (
-        "`corrupt_image: the data is not a JPEG`",
-        "What was sent is not the content of a JPEG file: a PNG, base64 text, or pixels.",
+        "`corrupt_image: the data is not an image`",
+        "What was sent is not the content of an image file: base64 text, or pixels.",
         "send the bytes of the file as they are",
     ),
     (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import ctypes
 import hashlib
 import json
 import platform
@@ -29,10 +30,14 @@ from cyclonedx.validation.json import JsonStrictValidator
 SBOM_NAME = "sboms/endcap.cdx.json"  # below the .dist-info folder
 _SPECIFICATION = SchemaVersion.V1_6
 _NAMESPACE = uuid.UUID("6f6ab0d2-4a5b-5c5e-9d6f-0f3f8a0f1c55")  # of the serial numbers
+IMAGE_LIBRARIES = ("jpeg", "png", "webp", "gif")  # as CMake's variables name them
 _CPLUSPLUS = ("libstdc++", "libgcc")
 # What is inside a native file, by a pattern of its path in the wheel.
 _CONTENTS = {
     r"libendcap_jpeg\.so$": ("libjpeg-turbo",),
+    r"libendcap_png\.so$": ("libpng",),
+    r"libendcap_webp\.so$": ("libwebp",),
+    r"libendcap_gif\.so$": ("giflib",),
     r"_core\.[^/]+\.so$": ("highway", "pybind11", *_CPLUSPLUS),
     r"libendcap_c\.so$": ("highway", *_CPLUSPLUS),
     r"libtriton_endcap_[a-z]+\.so$": ("highway", "nlohmann-json", *_CPLUSPLUS),
@@ -115,7 +120,9 @@ def find_libraries(tree: Path, *, cuda: bool) -> dict[str, Library]:
         SbomError: A library or its version is not found.
     """
     cache = _read_cache(tree)
-    jpeg = Path(cache["JPEG_LIBRARY_RELEASE"]).resolve()
+    image_files = {
+        name: Path(cache[f"ENDCAP_{name}_LIBRARY"]).resolve() for name in IMAGE_LIBRARIES
+    }
     highway = Path(cache["ENDCAP_HIGHWAY_INCLUDE_DIR"], "hwy", "highway.h")
     json_config = Path(cache["nlohmann_json_DIR"], "nlohmann_jsonConfigVersion.cmake")
     pybind11 = Path(cache["pybind11_DIR"], "pybind11ConfigVersion.cmake")
@@ -124,7 +131,11 @@ def find_libraries(tree: Path, *, cuda: bool) -> dict[str, Library]:
     gcc_license = "GPL-3.0-or-later WITH GCC-exception-3.1"
     found = [
         _library("libjpeg-turbo", _jpeg_version(cache), "IJG AND BSD-3-Clause AND Zlib", "bundled",
-                 jpeg),
+                 image_files["jpeg"]),
+        _library("libpng", _png_version(cache), "libpng-2.0", "bundled", image_files["png"]),
+        _library("libwebp", _webp_version(image_files["webp"]), "BSD-3-Clause", "bundled",
+                 image_files["webp"]),
+        _library("giflib", _gif_version(cache), "MIT AND ISC", "bundled", image_files["gif"]),
         _library("highway", _highway_version(highway), "Apache-2.0", "headers",
                  highway),
         _library("nlohmann-json", _read_version(json_config, package_version), "MIT", "headers",
@@ -293,11 +304,30 @@ def _read_version(file: Path, pattern: str) -> str:
 
 
 def _jpeg_version(cache: dict[str, str]) -> str:
-    folder = Path(cache["JPEG_INCLUDE_DIR"])
+    folder = Path(cache["ENDCAP_jpeg_INCLUDE_DIR"])
     for file in (folder / "jconfig.h", *sorted(folder.glob("*-linux-gnu/jconfig.h"))):
         if file.is_file():
             return _read_version(file, r"define LIBJPEG_TURBO_VERSION\s+([\d.]+)")
     raise SbomError(f"there is no jconfig.h in {folder}, which tells libjpeg-turbo's version")
+
+
+def _png_version(cache: dict[str, str]) -> str:
+    header = Path(cache["ENDCAP_png_INCLUDE_DIR"], "png.h")
+    return _read_version(header, r'define PNG_LIBPNG_VER_STRING "([\d.]+)"')
+
+
+def _webp_version(library: Path) -> str:
+    try:
+        number = ctypes.CDLL(str(library)).WebPGetDecoderVersion()
+    except (OSError, AttributeError) as error:
+        raise SbomError(f"{library} does not tell its version: {error}") from error
+    return f"{number >> 16}.{number >> 8 & 255}.{number & 255}"
+
+
+def _gif_version(cache: dict[str, str]) -> str:
+    header = Path(cache["ENDCAP_gif_INCLUDE_DIR"], "gif_lib.h")
+    parts = ("MAJOR", "MINOR", "RELEASE")
+    return ".".join(_read_version(header, rf"define GIFLIB_{part} (\d+)") for part in parts)
 
 
 def _highway_version(header: Path) -> str:

@@ -276,22 +276,28 @@ def check_subsamplings() -> str:
 
 def files() -> str:
     """Return the section of encoded formats: what decoding a small file of each kind gives."""
-    rows = []
-    for name, data in sample_files():
-        try:
-            endcap.decode(data)
-            result = "yes"
-        except endcap.EndcapError as error:
-            result = f"no, `{type(error).__name__}`"
-        rows.append([name, result])
+    rows = [
+        [name, decoded(data, "jpeg,png,webp,bmp,gif"), decoded(data, None)]
+        for name, data in sample_files()
+    ]
     return "\n\n".join(
         [
             "## Encoded formats",
-            "JPEG, for all interfaces alike. A file that is not decoded has its own status and "
-            "does not fail the other images of its batch.",
-            table(["file", "decoded"], rows),
+            "For all interfaces alike. `formats` chooses those that are accepted; the last column "
+            "is its default. A file that is not decoded has its own status and does not fail the "
+            "other images of its batch. [Image formats](formats.md) has the details.",
+            table(["file", "decoded", "by default"], rows),
         ]
     )
+
+
+def decoded(data: bytes, formats: str | None) -> str:
+    """Return whether a file is decoded, and the name of its error otherwise."""
+    try:
+        endcap.decode(data, formats=formats)
+    except endcap.EndcapError as error:
+        return f"no, `{type(error).__name__}`"
+    return "yes"
 
 
 def sample_files() -> Iterable[tuple[str, bytes]]:
@@ -306,8 +312,9 @@ def sample_files() -> Iterable[tuple[str, bytes]]:
     yield "JPEG, lossless", jpegs.with_frame_marker(good, 0xC3)
     yield "JPEG, hierarchical", jpegs.with_frame_marker(good, 0xC5)
     yield "JPEG, arithmetic coding", jpegs.with_frame_marker(good, 0xC9)
-    for kind in ("PNG", "WEBP", "BMP", "TIFF", "GIF"):
-        yield kind, by_pillow("RGB", kind)
+    for name, kind in (("PNG", "PNG"), ("WebP", "WEBP"), ("BMP", "BMP"), ("GIF", "GIF")):
+        yield name, by_pillow("RGB", kind)
+    yield "TIFF", by_pillow("RGB", "TIFF")
 
 
 def by_pillow(mode: str, kind: str) -> bytes:

@@ -67,6 +67,9 @@ for_the_build() {
   need_python
   need g++ g++ --version
   need libjpeg-dev has_header jpeglib.h
+  need libpng-dev has_header png.h
+  need libwebp-dev has_header webp/decode.h
+  need libgif-dev has_header gif_lib.h
   need libhwy-dev has_header hwy/highway.h
   need nlohmann-json3-dev has_header nlohmann/json.hpp
   need libgtest-dev has_header gtest/gtest.h

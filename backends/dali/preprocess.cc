@@ -82,6 +82,8 @@ Numbers are kept as float32 by DALI; what was written with up to 6 digits reache
     .AddOptionalArg<int64_t>("max_scans", PreprocessDoc("max_scans"), nullptr)
     .AddOptionalArg<int64_t>("max_coefficient_bytes", PreprocessDoc("max_coefficient_bytes"),
                              nullptr)
+    .AddOptionalArg<int64_t>("max_decoded_bytes", PreprocessDoc("max_decoded_bytes"), nullptr)
+    .AddOptionalArg<std::string>("formats", PreprocessDoc("formats"), nullptr)
     .AddOptionalArg<std::string>("truncated", PreprocessDoc("truncated"), nullptr)
     .MakeStateless();
 

@@ -94,6 +94,14 @@ std::string WriteNumber(double value) {
 
 std::string WriteBool(bool value) { return value ? "true" : "false"; }
 
+std::vector<int> ReadEnumIndices(std::string_view name, std::string_view text, EnumNames names) {
+  std::vector<int> indices;
+  for (const std::string_view part : SplitCommas(text)) {
+    indices.push_back(ReadEnumIndex(name, part, names));
+  }
+  return indices;
+}
+
 std::string JoinNames(EnumNames names) {
   std::string joined;
   for (const std::string_view name : names) {

@@ -28,6 +28,8 @@ std::string WriteBool(bool value);
 // Text of an enum: position in the list = value of the enum.
 using EnumNames = std::span<const std::string_view>;
 int ReadEnumIndex(std::string_view name, std::string_view text, EnumNames names);
+// The positions of one or more names with commas between.
+std::vector<int> ReadEnumIndices(std::string_view name, std::string_view text, EnumNames names);
 std::string JoinNames(EnumNames names);
 
 template <typename E>

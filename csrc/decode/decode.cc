@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "common/fail.h"
 #include "common/select_implementation.h"
 #include "decode/bands.h"
+#include "decode/file_formats.h"
 
 namespace endcap {
 namespace {
@@ -76,16 +79,8 @@ J_COLOR_SPACE OutputColor(const ImageHeader& header, int channels) {
   return channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
 }
 
-}  // namespace
-
-BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept {
-  const int denominator = options.scale_denominator;
-  return {(header.width + denominator - 1) / denominator,
-          (header.height + denominator - 1) / denominator, options.channels};
-}
-
-int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
-                      const DecodeOptions& options, BandSink& sink) {
+int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const DecodeOptions& options,
+                    BandSink& sink) {
   using Codes = LibjpegSession::Codes;
   const bool simd = SelectImplementation(Stage::kDecode) == Implementation::kSimd;
   const auto start = DecodeClock::now();
@@ -104,6 +99,46 @@ int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
                           : RowsToBands(session, format, sink);
   session.CheckEnd(header, end_row);
   return decode_ns;
+}
+
+int64_t OtherFormatToBands(const ImageView& image, const ImageHeader& header,
+                           const DecodeOptions& options, BandSink& sink) {
+  const auto start = DecodeClock::now();
+  const std::span file(image.planes[0].data, image.size_bytes);
+  const BandFormat format = DecodedFormat(header, options);
+  sink.Begin(format);
+  StoredRows rows(format, sink);
+  switch (header.format) {
+    case FileFormat::kPng:
+      PngToRows(file, header, rows);
+      break;
+    case FileFormat::kWebp:
+      WebpToRows(file, header, rows);
+      break;
+    case FileFormat::kBmp:
+      BmpToRows(file, header, rows);
+      break;
+    case FileFormat::kGif:
+      GifToRows(file, header, rows);
+      break;
+    case FileFormat::kJpeg:
+      Fail(ErrorCode::kInternal, "a JPEG is decoded elsewhere");
+  }
+  return NanosecondsSince(start) - rows.sink_time().count();
+}
+
+}  // namespace
+
+BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept {
+  const int denominator = header.format == FileFormat::kJpeg ? options.scale_denominator : 1;
+  return {(header.width + denominator - 1) / denominator,
+          (header.height + denominator - 1) / denominator, options.channels};
+}
+
+int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
+                      const DecodeOptions& options, BandSink& sink) {
+  return header.format == FileFormat::kJpeg ? JpegToBands(image, header, options, sink)
+                                            : OtherFormatToBands(image, header, options, sink);
 }
 
 PixelBuffer DecodeWindow(const ImageView& image, const ImageHeader& header,

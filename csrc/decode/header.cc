@@ -1,80 +1,98 @@
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include "common/fail.h"
-#include "decode/jpeg_markers.h"
+#include "decode/file_formats.h"
 #include "endcap/decode.h"
 
-// ReadHeader: the format, the markers and all limits, before anything is allocated.
+// ReadHeader: the format and all limits, before anything is allocated.
 
 namespace endcap {
 namespace {
 
+using namespace std::string_view_literals;
+
+// What the first bytes of a file may be.
 struct Signature {
   size_t offset;
   std::string_view bytes;
   std::string_view phrase;
+  std::string_view advice;
 };
 
-using namespace std::string_view_literals;
+constexpr std::string_view kMagick = ": convert it first, for example with `magick IN out.png`";
+constexpr std::string_view kVideo =
+    ": take frames out of it first, for example with `ffmpeg -i IN frame_%04d.jpg`";
 
-constexpr std::array kSignatures = {
-    Signature{0, "\x89PNG\r\n\x1a\n"sv, "a PNG image"},
-    Signature{0, "GIF8"sv, "a GIF image"},
-    Signature{0, "BM"sv, "a BMP image"},
-    Signature{8, "WEBP"sv, "a WebP image"},
-    Signature{4, "ftyp"sv, "an ISO media file (HEIC, AVIF or MP4)"},
-    Signature{0, "II*\0"sv, "a TIFF image"},
-    Signature{0, "MM\0*"sv, "a TIFF image"},
-    Signature{0, "\0\0\0\x0cjP  "sv, "a JPEG 2000 image"},
-    Signature{0, "%PDF"sv, "a PDF document"},
-    Signature{0, "<"sv, "markup text"},
-    Signature{0, "{"sv, "JSON text"},
-    Signature{0, "/9j/"sv, "base64 text of a JPEG: send the bytes themselves"},
+// Images, and what holds images, of formats that are not decoded.
+constexpr std::array kOtherFormats = {
+    Signature{4, "ftypavif"sv, "an AVIF image", kMagick},
+    Signature{4, "ftypavis"sv, "an AVIF image", kMagick},
+    Signature{4, "ftyphei"sv, "a HEIF image", kMagick},
+    Signature{4, "ftyphev"sv, "a HEIF image", kMagick},
+    Signature{4, "ftypmif1"sv, "a HEIF image", kMagick},
+    Signature{4, "ftypmsf1"sv, "a HEIF image", kMagick},
+    Signature{4, "ftyp"sv, "a video or another ISO media file", kVideo},
+    Signature{0, "II*\0"sv, "a TIFF image", kMagick},
+    Signature{0, "MM\0*"sv, "a TIFF image", kMagick},
+    Signature{0, "\0\0\0\x0cjP  "sv, "a JPEG 2000 image", kMagick},
+    Signature{0, "\xFF\x0A"sv, "a JPEG XL image", kMagick},
+    Signature{0, "\0\0\0\x0cJXL "sv, "a JPEG XL image", kMagick},
+    Signature{0, "8BPS"sv, "a Photoshop image", kMagick},
+    Signature{0, "\x1A\x45\xDF\xA3"sv, "a Matroska or WebM video", kVideo},
+    Signature{8, "AVI "sv, "an AVI video", kVideo},
 };
 
-bool IsJpeg(const uint8_t* bytes, size_t size) noexcept {
-  return size >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
+// No images at all.
+constexpr std::array kOtherData = {
+    Signature{0, "%PDF"sv, "a PDF document", {}},
+    Signature{0, "<"sv, "markup text", {}},
+    Signature{0, "{"sv, "JSON text", {}},
+    Signature{0, "/9j/"sv, "base64 text of a JPEG: send the bytes themselves", {}},
+    Signature{0, "iVBOR"sv, "base64 text of a PNG: send the bytes themselves", {}},
+    Signature{0, "UklGR"sv, "base64 text of a WebP: send the bytes themselves", {}},
+};
+
+bool Holds(std::string_view data, size_t offset, std::string_view bytes) noexcept {
+  return data.size() >= offset && data.substr(offset).starts_with(bytes);
 }
 
-// Returns a phrase for what the first bytes look like, for example "a PNG image"; used in errors.
-std::string_view DescribeFormat(const uint8_t* bytes, size_t size) noexcept {
-  const std::string_view data(reinterpret_cast<const char*>(bytes), size);
-  for (const Signature& signature : kSignatures) {
-    if (size >= signature.offset && data.substr(signature.offset).starts_with(signature.bytes)) {
-      return signature.phrase;
+const Signature* Find(std::span<const Signature> signatures, std::string_view data) noexcept {
+  const auto found = std::ranges::find_if(
+      signatures, [&](const Signature& s) { return Holds(data, s.offset, s.bytes); });
+  return found == signatures.end() ? nullptr : &*found;
+}
+
+std::optional<FileFormat> DetectFormat(std::string_view data) noexcept {
+  if (Holds(data, 0, "\xFF\xD8\xFF"sv)) return FileFormat::kJpeg;
+  if (Holds(data, 0, "\x89PNG\r\n\x1a\n"sv)) return FileFormat::kPng;
+  if (Holds(data, 0, "RIFF"sv) && Holds(data, 8, "WEBP"sv)) return FileFormat::kWebp;
+  if (Holds(data, 0, "GIF87a"sv) || Holds(data, 0, "GIF89a"sv)) return FileFormat::kGif;
+  if (Holds(data, 0, "BM"sv)) return FileFormat::kBmp;
+  return std::nullopt;
+}
+
+// Throws for a file of a format that is not known or not accepted.
+FileFormat AcceptedFormat(std::string_view data, const DecodeLimits& limits) {
+  const std::optional<FileFormat> format = DetectFormat(data);
+  if (!format) {
+    if (const Signature* other = Find(kOtherFormats, data)) {
+      Fail(ErrorCode::kUnsupported, "the data is ", other->phrase, ", which is not decoded",
+           other->advice);
     }
+    const Signature* other = Find(kOtherData, data);
+    FailCorrupt("the data is not an image: it is ",
+                other != nullptr ? other->phrase : "of an unknown format", " (", data.size(),
+                " bytes)");
   }
-  return "of an unknown format";
-}
-
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// 8x8 blocks of all components: those that hold samples of the image, and those of whole MCUs.
-struct BlockCounts {
-  int64_t in_image = 0;
-  int64_t in_mcus = 0;
-};
-
-BlockCounts CountBlocks(const JpegMarkers& markers) {
-  int max_h = 1;
-  int max_v = 1;
-  for (int i = 0; i < markers.component_count; ++i) {
-    max_h = std::max(max_h, markers.components[static_cast<size_t>(i)].horizontal_sampling);
-    max_v = std::max(max_v, markers.components[static_cast<size_t>(i)].vertical_sampling);
+  if (!limits.formats.Contains(*format)) {
+    Fail(ErrorCode::kUnsupported, "the data is a ", FileFormatName(*format),
+         " image, which the parameter `formats` does not accept: add it there, or convert the image");
   }
-  const int64_t mcus = CeilDivide(markers.width, int64_t{8} * max_h) *
-                       CeilDivide(markers.height, int64_t{8} * max_v);
-  BlockCounts blocks;
-  for (int i = 0; i < markers.component_count; ++i) {
-    const auto& component = markers.components[static_cast<size_t>(i)];
-    const int64_t width = CeilDivide(int64_t{markers.width} * component.horizontal_sampling, max_h);
-    const int64_t height = CeilDivide(int64_t{markers.height} * component.vertical_sampling, max_v);
-    blocks.in_image += CeilDivide(width, 8) * CeilDivide(height, 8);
-    blocks.in_mcus += mcus * component.horizontal_sampling * component.vertical_sampling;
-  }
-  return blocks;
+  return *format;
 }
 
 // Throws kImageLimit when the file is longer than max_bytes.
@@ -85,81 +103,29 @@ void CheckByteLimit(size_t size_bytes, const DecodeLimits& limits) {
   }
 }
 
-// Throws kImageLimit when the coefficients of a progressive or multi-scan file take more than
-// max_coefficient_bytes: libjpeg-turbo's arrays of whole MCUs, and EntropyDecoder's set of nonzero
-// coefficients of each block of a progressive file.
-void CheckCoefficientLimit(const JpegMarkers& markers, const DecodeLimits& limits) {
-  constexpr int64_t kBlockBytes = 64 * sizeof(int16_t);
-  if (!markers.has_several_scans()) return;
-  const BlockCounts blocks = CountBlocks(markers);
-  int64_t bytes = blocks.in_mcus * kBlockBytes;
-  if (markers.progressive()) bytes += blocks.in_image * int64_t{sizeof(uint64_t)};
-  if (bytes > limits.max_coefficient_bytes) {
-    Fail(ErrorCode::kImageLimit, "the JPEG is ",
-         markers.progressive() ? "progressive" : "of several scans", ", and the coefficients of ",
-         markers.width, "x", markers.height, " pixels take ", bytes,
-         " bytes; max_coefficient_bytes allows ", limits.max_coefficient_bytes);
+ImageHeader ReadHeaderOf(FileFormat format, std::span<const uint8_t> file,
+                         const DecodeLimits& limits) {
+  switch (format) {
+    case FileFormat::kJpeg:
+      return ReadJpegHeader(file, limits);
+    case FileFormat::kPng:
+      return ReadPngHeader(file, limits);
+    case FileFormat::kWebp:
+      return ReadWebpHeader(file, limits);
+    case FileFormat::kBmp:
+      return ReadBmpHeader(file, limits);
+    case FileFormat::kGif:
+      return ReadGifHeader(file, limits);
   }
-}
-
-// Throws kCorruptImage when the bytes left after the header cannot hold the claimed image: each 8x8
-// block takes two bits at the least (one in a progressive file), since a Huffman code is never
-// empty. So a short file cannot ask for a large allocation. Source: ITU-T T.81, F.1.2 and G.1.2.
-void CheckEnoughData(const JpegMarkers& markers, size_t size_bytes) {
-  const int64_t bits_per_block = markers.progressive() ? 1 : 2;
-  const int64_t needed_bytes = CountBlocks(markers).in_image * bits_per_block / 8;
-  const auto present_bytes = static_cast<int64_t>(size_bytes - markers.scan_offset);
-  if (present_bytes < needed_bytes) {
-    FailCorrupt("the JPEG is cut short: ", markers.width, "x", markers.height,
-                " pixels take at least ", needed_bytes, " bytes of image data, ", present_bytes,
-                " are there");
-  }
-}
-
-void CheckKind(const JpegMarkers& markers) {
-  const uint8_t frame = markers.frame_marker;
-  if (frame != kSof0 && frame != kSof1 && frame != kSof2) {
-    const char* kind = frame >= kSof9   ? "arithmetic-coded"
-                       : frame == kSof3 ? "lossless"
-                                        : "hierarchical";
-    Fail(ErrorCode::kUnsupported, "the JPEG is ", kind,
-         "; baseline, extended sequential and progressive Huffman files can be decoded");
-  }
-  if (markers.precision != 8) {
-    Fail(ErrorCode::kUnsupported, "the JPEG has ", markers.precision,
-         " bits per sample; 8 can be decoded");
-  }
-  if (markers.width == 0 || markers.height == 0) {
-    FailCorrupt("the JPEG claims ", markers.width, "x", markers.height,
-                " pixels; both sides must be at least 1");
-  }
-  const int count = markers.component_count;
-  if (count != 1 && count != 3 && count != 4) {
-    Fail(ErrorCode::kUnsupported, "the JPEG has ", count,
-         " components; 1 (gray), 3 (color) and 4 (CMYK) can be decoded");
-  }
-}
-
-// The rest of the file is looked at only where it holds other scans.
-int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
-                  const DecodeLimits& limits) {
-  if (!markers.has_several_scans()) return 1;
-  const ScanSummary scans = ReadScans(bytes, size, markers, limits.max_scans + 1);
-  if (scans.count > limits.max_scans) {
-    Fail(ErrorCode::kImageLimit, "the JPEG has more than ", limits.max_scans,
-         " scans, which is what max_scans allows");
-  }
-  const int64_t work = int64_t{scans.count} * markers.width * markers.height;
-  if (work > DecodeLimits::kMaxScanWork * limits.max_pixels) {
-    Fail(ErrorCode::kImageLimit, "the JPEG has ", scans.count, " scans of ", markers.width, "x",
-         markers.height, " pixels; max_pixels allows ",
-         DecodeLimits::kMaxScanWork * limits.max_pixels, " in all scans together");
-  }
-  if (!scans.complete) FailCorrupt("the JPEG is cut short: a color component has no scan");
-  return scans.count;
+  Fail(ErrorCode::kInternal, "an unknown file format");
 }
 
 }  // namespace
+
+std::string_view FileFormatName(FileFormat format) noexcept {
+  constexpr std::array kNames = {"JPEG"sv, "PNG"sv, "WebP"sv, "BMP"sv, "GIF"sv};
+  return kNames[static_cast<size_t>(format)];
+}
 
 void CheckSizeLimits(int width, int height, const DecodeLimits& limits) {
   if (std::max(width, height) > limits.max_side) {
@@ -173,33 +139,28 @@ void CheckSizeLimits(int width, int height, const DecodeLimits& limits) {
   }
 }
 
+void CheckDecodedLimit(FileFormat format, int64_t bytes, const DecodeLimits& limits) {
+  if (bytes > limits.max_decoded_bytes) {
+    Fail(ErrorCode::kImageLimit, "the ", FileFormatName(format), " is decoded whole, which takes ",
+         bytes, " bytes; max_decoded_bytes allows ", limits.max_decoded_bytes);
+  }
+}
+
+void FailChanged(FileFormat format) {
+  FailCorrupt("the ", FileFormatName(format), "'s bytes changed while it was decoded");
+}
+
 ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits) {
-  const uint8_t* bytes = image.planes[0].data;
-  const size_t size = image.size_bytes;
+  const std::span file(image.planes[0].data, image.size_bytes);
   if (image.format != PixelFormat::kEncoded) FailArgument("the image holds pixels, not a file");
   if (image.device != Device::kCpu) {
     Fail(ErrorCode::kUnsupported, "the file is in GPU memory; this build reads CPU memory only");
   }
-  if (bytes == nullptr || size == 0) FailCorrupt("the image is empty (0 bytes)");
-  if (!IsJpeg(bytes, size)) {
-    FailCorrupt("the data is not a JPEG: it is ", DescribeFormat(bytes, size), " (", size,
-                " bytes)");
-  }
-  CheckByteLimit(size, limits);
-  const JpegMarkers markers = ReadMarkers(bytes, size);
-  CheckKind(markers);
-  CheckSizeLimits(markers.width, markers.height, limits);
-  CheckEnoughData(markers, size);
-  CheckCoefficientLimit(markers, limits);
-
-  ImageHeader header;
-  header.width = markers.width;
-  header.height = markers.height;
-  header.orientation = markers.orientation;
-  header.color = DetectColor(markers);
-  header.progressive = markers.progressive();
-  header.scan_count = ReadScanCount(bytes, size, markers, limits);
-  return header;
+  if (file.data() == nullptr || file.empty()) FailCorrupt("the image is empty (0 bytes)");
+  const FileFormat format = AcceptedFormat(
+      std::string_view(reinterpret_cast<const char*>(file.data()), file.size()), limits);
+  CheckByteLimit(file.size(), limits);
+  return ReadHeaderOf(format, file, limits);
 }
 
 }  // namespace endcap

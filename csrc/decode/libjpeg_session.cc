@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/fail.h"
+#include "decode/file_formats.h"
 #include "decode/jpeg_markers.h"
 
 namespace endcap {
@@ -32,8 +33,6 @@ bool MeansDataLost(int message_code) {
       return false;
   }
 }
-
-[[noreturn]] void FailChanged() { FailCorrupt("the JPEG's bytes changed while it was decoded"); }
 
 // Whether a marker ends an image somewhere in `bytes`.
 bool HoldsEndMarker(std::span<const uint8_t> bytes) {
@@ -104,7 +103,7 @@ void LibjpegSession::ReadHeader(const ImageHeader& expected) {
   if (info_.image_width != static_cast<unsigned>(expected.width) ||
       info_.image_height != static_cast<unsigned>(expected.height) ||
       (info_.progressive_mode != 0) != expected.progressive) {
-    FailChanged();
+    FailChanged(FileFormat::kJpeg);
   }
   progress_.scan_count = expected.scan_count;
 }
@@ -152,7 +151,7 @@ void LibjpegSession::LeaveOutCutSegment() {
   const ScanSummary scans =
       ReadScans(file_.data(), file_.size(), markers, progress_.scan_count + 1);
   const uint8_t* end = file_.data() + scans.end;
-  if (end < source_.base.next_input_byte) FailChanged();
+  if (end < source_.base.next_input_byte) FailChanged(FileFormat::kJpeg);
   source_.base.bytes_in_buffer = static_cast<size_t>(end - source_.base.next_input_byte);
 }
 

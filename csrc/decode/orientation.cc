@@ -57,12 +57,16 @@ void CopyTransformed(const uint8_t* from, ptrdiff_t step_right, ptrdiff_t step_d
 int ReadExifOrientation(const uint8_t* payload, size_t size) noexcept {
   if (size < sizeof(kExifPrefix) + 8) return 1;
   if (std::memcmp(payload, kExifPrefix, sizeof(kExifPrefix)) != 0) return 1;
-  const uint8_t* tiff = payload + sizeof(kExifPrefix);
+  return ReadTiffOrientation(payload + sizeof(kExifPrefix), size - sizeof(kExifPrefix));
+}
+
+int ReadTiffOrientation(const uint8_t* tiff, size_t size) noexcept {
+  if (size < 8) return 1;
   const bool big_endian = tiff[0] == 'M' && tiff[1] == 'M';
   const bool little_endian = tiff[0] == 'I' && tiff[1] == 'I';
   if (!big_endian && !little_endian) return 1;
 
-  ByteReader reader(tiff, size - sizeof(kExifPrefix), big_endian);
+  ByteReader reader(tiff, size, big_endian);
   reader.Skip(2);
   if (reader.Word() != kTiffMagic) return 1;
   reader.Seek(reader.Long());

@@ -30,6 +30,7 @@ constexpr Names kPadAligns[] = {"center", "top_left"};
 constexpr Names kColors[] = {"rgb", "bgr", "gray"};
 constexpr Names kLayouts[] = {"nchw", "nhwc"};
 constexpr Names kExif[] = {"apply", "ignore"};
+constexpr Names kFormats[] = {"jpeg", "png", "webp", "bmp", "gif"};
 constexpr Names kDecode[] = {"exact", "fast"};
 constexpr Names kDecoders[] = {"auto", "cpu", "hybrid", "nvjpeg"};
 constexpr Names kTruncated[] = {"reject", "accept"};
@@ -68,6 +69,26 @@ ParamField<Params> DtypeField() {
           [](const Params& p) { return std::string(DTypeName(p.dtype)); }};
 }
 
+ParamField<Params> FormatsField() {
+  return {"formats", "one or more of " + JoinNames(kFormats) + ", with commas between",
+          [](Params& p, std::string_view text) {
+            FileFormats formats;
+            for (const int index : ReadEnumIndices("formats", text, kFormats)) {
+              formats.Add(static_cast<FileFormat>(index));
+            }
+            p.limits.formats = formats;
+          },
+          [](const Params& p) {
+            std::string text;
+            for (size_t i = 0; i < std::size(kFormats); ++i) {
+              if (!p.limits.formats.Contains(static_cast<FileFormat>(i))) continue;
+              if (!text.empty()) text += ',';
+              text += kFormats[i];
+            }
+            return text;
+          }};
+}
+
 // The parameter table, in the order in which people are shown it.
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name cannot stand in parentheses
 #define FIELD(expression) [](auto& p) -> auto& { return p.expression; }
@@ -92,7 +113,7 @@ const ParamTable<Params>& Table() {
       Means("where the image lies between its padding",
             EnumField<Params>("pad_align", kPadAligns, FIELD(pad_align))),
       Means("letterbox may enlarge", BoolField<Params>("upscale", FIELD(upscale))),
-      Means("channel order of the tensor; gray is the JPEG's luma",
+      Means("channel order of the tensor; gray is the luma",
             EnumField<Params>("color", kColors, FIELD(color))),
       Means("order of the dimensions", EnumField<Params>("layout", kLayouts, FIELD(layout))),
       Means("type of the elements; integers round half to even and saturate", DtypeField()),
@@ -101,6 +122,9 @@ const ParamTable<Params>& Table() {
       Means("see scale; per channel of the tensor", PerChannelField("std", FIELD(std))),
       Means("whether the EXIF orientation is applied",
             EnumField<Params>("exif", kExif, FIELD(exif))),
+      Means("file formats that are accepted, of a GIF and an animated WebP the first frame; "
+            "transparent pixels are laid on white, of 16 bits the upper 8 are kept",
+            FormatsField()),
       Means("exact: libjpeg-turbo's default pixels; fast: DCT scaling to the smallest size not "
             "below the target",
             EnumField<Params>("decode", kDecode, FIELD(decode))),
@@ -109,7 +133,7 @@ const ParamTable<Params>& Table() {
             "of data center GPUs, with decode fast only",
             EnumField<Params>("jpeg_decoder", kDecoders, FIELD(jpeg_decoder))),
       Means("most pixels that a header may claim; like max_side, max_bytes, max_scans and "
-            "max_coefficient_bytes checked before any allocation",
+            "max_coefficient_bytes and max_decoded_bytes checked before any allocation",
             IntegerField<Params>("max_pixels", 1, kMaxPixels, FIELD(limits.max_pixels))),
       Means("most pixels a side",
             IntegerField<Params>("max_side", 1, kMaxSourceSide, FIELD(limits.max_side))),
@@ -121,6 +145,10 @@ const ParamTable<Params>& Table() {
             "whole image: 136 or 128 for each 8x8 block",
             IntegerField<Params>("max_coefficient_bytes", 1, kMaxMemory,
                                  FIELD(limits.max_coefficient_bytes))),
+      Means("most bytes that are held of a whole image where it is not decoded row by row: 3 to 9 "
+            "a pixel of a WebP, 2 or 4 of an interlaced PNG, 1 of an interlaced GIF or an RLE BMP",
+            IntegerField<Params>("max_decoded_bytes", 1, kMaxMemory,
+                                 FIELD(limits.max_decoded_bytes))),
       Means(
           "reject: a JPEG whose image data ends early is corrupt; accept: it is decoded, and what "
           "is missing is gray or coarse",

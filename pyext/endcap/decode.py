@@ -8,43 +8,53 @@ import numpy.typing as npt
 from endcap import _core
 from endcap._images import Image, open_image, to_buffer
 from endcap.errors import InvalidArgumentError
-from endcap.parameters import preprocess_defaults, to_parameters
+from endcap.parameters import FileFormats, preprocess_defaults, to_parameters
 
 
 def decode(
     image: Image,
     *,
     exif: str | None = None,
+    formats: FileFormats | None = None,
     max_pixels: int | None = None,
     max_side: int | None = None,
     max_bytes: int | None = None,
     max_scans: int | None = None,
     max_coefficient_bytes: int | None = None,
+    max_decoded_bytes: int | None = None,
     truncated: str | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """Decode a JPEG to RGB with libjpeg-turbo's default pixels.
+    """Decode a JPEG, PNG or WebP file to RGB, or a BMP or GIF where that is accepted.
+
+    A JPEG's pixels are libjpeg-turbo's by default. Transparent pixels are laid on white, samples of
+    16 bits keep their upper 8, and of an animation the first frame is decoded.
 
     Args:
         image: encoded bytes: bytes-like, or a 1-D uint8 array; or the path of a file of them.
         exif: ``apply`` (default) applies the EXIF orientation, ``ignore``
             leaves it as stored.
+        formats: the formats that are accepted, of ``jpeg``, ``png``, ``webp``, ``bmp`` and ``gif``
+            (the first three).
         max_pixels: most pixels the header may claim (89478485); checked before any allocation,
-            as are the next four.
+            as are the next five.
         max_side: most pixels a side (65500).
         max_bytes: most bytes of file (64 MiB).
         max_scans: most scans of a progressive file (500).
         max_coefficient_bytes: most bytes of DCT coefficients, which a progressive or multi-scan
             file keeps of the whole image (256 MiB).
-        truncated: ``reject`` (default): a file whose image data ends early is corrupt; ``accept``
+        max_decoded_bytes: most bytes held of a whole image that is not decoded row by row, such
+            as a WebP (256 MiB).
+        truncated: ``reject`` (default): a JPEG whose image data ends early is corrupt; ``accept``
             decodes it, and what is missing is gray or coarse.
 
     Returns:
         uint8 [H, W, 3], RGB.
 
     Raises:
-        CorruptImageError: not a JPEG, damaged, or truncated unless that is accepted.
+        CorruptImageError: not an image, damaged, or truncated unless that is accepted.
         ImageLimitError: beyond one of the limits.
-        UnsupportedError: a kind of JPEG that is not decoded (12 bits, lossless, arithmetic coding).
+        UnsupportedError: a format that is not accepted or not known, or a kind of JPEG that is
+            not decoded (12 bits, lossless, arithmetic coding).
         InvalidArgumentError: not encoded bytes.
         OSError: a file that cannot be read.
     """
@@ -55,11 +65,13 @@ def decode(
     fields = to_parameters(
         {
             "exif": exif,
+            "formats": formats,
             "max_pixels": max_pixels,
             "max_side": max_side,
             "max_bytes": max_bytes,
             "max_scans": max_scans,
             "max_coefficient_bytes": max_coefficient_bytes,
+            "max_decoded_bytes": max_decoded_bytes,
             "truncated": truncated,
         }
     )

@@ -33,7 +33,7 @@ class EndcapError(Exception):
 
 
 class CorruptImageError(EndcapError, ValueError):
-    """Not a JPEG, truncated, or damaged data."""
+    """Not an image, truncated, or damaged data."""
 
     status = Status.CORRUPT_IMAGE
 
@@ -41,7 +41,8 @@ class CorruptImageError(EndcapError, ValueError):
 class ImageLimitError(EndcapError, ValueError):
     """Beyond a limit on files.
 
-    ``max_pixels``, ``max_side``, ``max_bytes``, ``max_scans`` or ``max_coefficient_bytes``.
+    ``max_pixels``, ``max_side``, ``max_bytes``, ``max_scans``, ``max_coefficient_bytes`` or
+    ``max_decoded_bytes``.
     """
 
     status = Status.IMAGE_LIMIT

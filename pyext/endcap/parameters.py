@@ -51,6 +51,8 @@ def to_parameters(fields: Mapping[str, object]) -> Parameters:
 
 
 Size = int | Sequence[int] | str  # one number for both sides, (height, width), or "height,width"
+# "jpeg", "png", "webp", "bmp", "gif": one or several, as a list or with commas between.
+FileFormats = str | Sequence[str]
 Numbers = float | Sequence[float] | str  # one for all, or one for each
 
 
@@ -73,6 +75,7 @@ class PreprocessParameters(TypedDict, total=False):
     mean: Numbers | None
     std: Numbers | None
     exif: Literal["apply", "ignore"] | None
+    formats: FileFormats | None
     decode: Literal["exact", "fast"] | None
     jpeg_decoder: Literal["auto", "cpu", "hybrid", "nvjpeg"] | None
     max_pixels: int | None
@@ -80,6 +83,7 @@ class PreprocessParameters(TypedDict, total=False):
     max_bytes: int | None
     max_scans: int | None
     max_coefficient_bytes: int | None
+    max_decoded_bytes: int | None
     truncated: Literal["reject", "accept"] | None
     max_rois: int | None
     max_roi_bytes: int | None

@@ -198,7 +198,7 @@ TEST(BadFiles, AreCorrupt) {
   EXPECT_TRUE(Throws(ErrorCode::kCorruptImage, "empty",
                      [] { Decode(ImageView::Encoded(nullptr, 0), {}, {}, true); }));
   Refuse({0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'}, ErrorCode::kCorruptImage, "PNG");
-  Refuse(Bytes(1000, 0), ErrorCode::kCorruptImage, "not a JPEG");
+  Refuse(Bytes(1000, 0), ErrorCode::kCorruptImage, "not an image");
   Refuse(WithSize(good, 0, 60), ErrorCode::kCorruptImage, "0");
   Refuse(WithSize(good, 40, 0), ErrorCode::kCorruptImage, "0");
   Refuse(WithSize(good, 9000, 9000), ErrorCode::kCorruptImage, "9000");

@@ -21,6 +21,7 @@ LEFT_OUT = {
     "endcap__ResizeNormalize": {
         *("exif", "decode", "jpeg_decoder"),
         *("max_pixels", "max_side", "max_bytes", "max_scans", "max_coefficient_bytes"),
+        *("max_decoded_bytes", "formats"),
         "truncated",
     },
     "endcap__Postprocess": set(),

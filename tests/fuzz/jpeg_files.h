@@ -13,6 +13,7 @@ inline DecodeLimits SmallLimits() {
   limits.max_pixels = 64 * 64;
   limits.max_side = 320;
   limits.max_scans = 24;
+  limits.formats = {FileFormat::kJpeg};
   return limits;
 }
 

@@ -77,6 +77,7 @@ DecodeLimits PickLimits(FuzzInput& input) {
   if (input.Happens(64)) limits.max_side = input.Int(1, 1024);
   if (input.Happens(64)) limits.max_bytes = input.Integer(1, 4096);
   if (input.Happens(64)) limits.max_scans = input.Int(1, 20);
+  limits.formats = {FileFormat::kJpeg};
   return limits;
 }
 

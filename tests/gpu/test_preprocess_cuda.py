@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import jpegs
@@ -10,6 +11,7 @@ import pytest
 from cuda_inputs import on_gpu
 from lacking import lacking
 from pictures import BAD, FILES, PIXELS
+from PIL import Image
 from tolerances import NVJPEG_STEPS
 
 import endcap
@@ -95,6 +97,31 @@ def test_bad_images_touch_no_other() -> None:
     assert (expected.status != 0).sum() >= 3
     with pytest.raises(endcap.CorruptImageError, match="2"):
         endcap.Preprocessor(size=64, device="cuda")([FILES["4:2:0"], FILES["gray"], BAD[1]])
+
+
+OTHER_FORMATS = {
+    "PNG": {},
+    "WEBP": {"quality": 80},
+    "BMP": {},
+    "GIF": {},
+}
+
+
+@pytest.mark.parametrize("decoder", ["auto", "cpu", "hybrid"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_files_of_other_formats_among_jpegs(name: str, decoder: str) -> None:
+    picture = Image.fromarray(jpegs.photo(70, 90, seed=2))
+    batch = [FILES["4:2:0"]]
+    for kind, options in OTHER_FORMATS.items():
+        out = io.BytesIO()
+        picture.save(out, kind, **options)
+        batch += [out.getvalue(), out.getvalue()[:100]]
+    settings = {**SETTINGS[name], "formats": "jpeg,png,webp,bmp,gif", "on_error": "blank"}
+    expected = endcap.Preprocessor(**settings)(batch)
+    assert expected.status.tolist() == [0] + [0, 1] * len(OTHER_FORMATS)
+    actual = endcap.Preprocessor(**settings, jpeg_decoder=decoder, device="cuda")(batch)
+    assert_same(actual, expected)
+    assert actual.decoders[1::2] == ("cpu",) * len(OTHER_FORMATS)
 
 
 @pytest.mark.parametrize("truncated", ["reject", "accept"])

@@ -68,7 +68,7 @@ def bad_files() -> list[BadFile]:
         ("one_byte", b"\xff", corrupt),
         ("start_marker_only", jpegs.SOI, corrupt),
         ("start_and_end_only", jpegs.SOI + jpegs.EOI, corrupt),
-        ("png", _png(), corrupt),
+        ("png_cut", _png()[:-40], corrupt),
         ("text", b"this is no picture at all, but a line of text", corrupt),
         ("zeros", bytes(1000), corrupt),
         ("truncated_in_header", good[:40], corrupt),

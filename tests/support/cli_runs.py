@@ -38,14 +38,14 @@ def write_pictures(folder: Path) -> Path:
     folder.mkdir()
     Image.new("RGB", (640, 480), (90, 90, 90)).save(folder / "b.jpg")
     Image.new("L", (96, 80)).save(folder / "a.JPEG", "JPEG")
-    (folder / "notes.txt").write_text("not an image")
     return folder
 
 
 def assert_error_message(result: Result, *parts: str, exit_code: int = 2) -> None:
     assert result.exit_code == exit_code, result.output
     assert result.stdout == ""
-    assert result.stderr.startswith("endcap: ")
-    assert result.stderr.count("\n") == 1
+    lines = result.stderr.splitlines()
+    (message,) = (line for line in lines if not line.startswith("endcap: skipped "))
+    assert message.startswith("endcap: ")
     for part in parts:
-        assert part in result.stderr
+        assert part in message

@@ -129,7 +129,9 @@ def test_a_bad_image_fails_alone_with_its_class(client):
     responses = at_once(client, [good, told(b"no picture", count=2), good], "strict")
     error = responses[1]
     assert isinstance(error, InferenceServerException)
-    assert error.message().startswith("model 'rois_strict': corrupt_image: the data is not a JPEG")
+    assert error.message().startswith(
+        "model 'rois_strict': corrupt_image: the data is not an image"
+    )
     assert error.status() == "StatusCode.INVALID_ARGUMENT"
     for response in (responses[0], responses[2]):
         assert isinstance(response, dict)

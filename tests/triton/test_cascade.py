@@ -130,7 +130,7 @@ def test_a_bad_image_fails_its_request_and_no_other(cascade_server, model):
                 assert error.status() == "StatusCode.INVALID_ARGUMENT"
                 inner = "preprocess" if model == "detect_bls" else "detect"
                 assert error.message().startswith(f"model '{inner}': ")
-                assert "corrupt_image: the data is not a JPEG" in error.message()
+                assert "corrupt_image: the data is not an image" in error.message()
             else:
                 assert to_arrays(result)["num_detections"].tolist() == [[5]]
     wait_for(lambda: logged(cascade_server, model, f"{model}-1"))
@@ -201,7 +201,7 @@ def test_a_stream_of_some_outputs(cascade_server):
 def test_a_stream_of_no_picture_ends_with_an_error(cascade_server):
     (error,) = stream(cascade_server, STREAM, b"no picture", request_id="lost")
     assert error.message().startswith("model 'detect': ")
-    assert "corrupt_image: the data is not a JPEG" in error.message()
+    assert "corrupt_image: the data is not an image" in error.message()
     wait_for(lambda: logged(cascade_server, STREAM, "lost"))
 
 

@@ -215,7 +215,7 @@ def test_a_failed_image_is_listed_and_counts_as_empty(
         (str(bad), "server", "corrupt_image"),
         (str(bad), "reference", "corrupt_image"),
     ]
-    assert "not a JPEG" in failures[0]["error"]
+    assert "not an image" in failures[0]["error"]
     saved = json.loads((tmp_path / "saved.json").read_text())
     assert {row["image_id"] for row in saved} == {2}
 

@@ -101,7 +101,7 @@ def test_a_bad_region_is_blank(client, bad):
 
 @pytest.mark.parametrize("rois", [ROIS, NONE], ids=["some", "none"])
 def test_a_corrupt_image_fails_its_request(client, rois):
-    with pytest.raises(InferenceServerException, match="corrupt_image: the data is not a JPEG"):
+    with pytest.raises(InferenceServerException, match="corrupt_image: the data is not an image"):
         infer(client, "rois", tensors(b"no picture", rois))
 
 

@@ -16,6 +16,7 @@ import onnxruntime
 import pytest
 import tritonclient.grpc as grpc_client
 from commands import ENDCAP
+from PIL import Image
 from tolerances import SAMPLE_PRECISION, SAMPLE_RECALL, SERVED_BOX_PIXELS, SERVED_SCORE
 
 import endcap
@@ -184,7 +185,25 @@ def test_infer_names_the_bad_image_and_answers_the_others(
     code, responses = infer(served, protocol, str(SAMPLES[0]), str(bad), str(SAMPLES[1]))
     assert code == 1
     assert [response["status"] for response in responses] == ["ok", "corrupt_image", "ok"]
-    assert "not a JPEG" in responses[1]["error"]
+    assert "the PNG's header (IHDR) is cut short" in responses[1]["error"]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_lossless_files_of_the_same_pixels_give_the_same_detections(
+    served: Served, kind: str, tmp_path: Path
+) -> None:
+    copy = tmp_path / f"copy.{kind.lower()}"
+    pixels = endcap.decode(SAMPLES[0])
+    Image.fromarray(pixels).save(copy, kind, lossless=True)
+    gif = tmp_path / "other.gif"
+    Image.fromarray(pixels).save(gif)
+    code, responses = infer(served, "grpc", str(SAMPLES[0]), str(copy), str(gif))
+    original, lossless, refused = responses
+    assert original["detections"]
+    assert lossless["detections"] == original["detections"]
+    assert code == 1
+    assert refused["status"] == "unsupported"
+    assert "a GIF image, which the parameter `formats` does not accept" in refused["error"]
 
 
 @pytest.mark.parametrize(

@@ -141,8 +141,8 @@ def test_a_native_file_that_is_not_known_is_refused() -> None:
 
 def test_a_header_without_a_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "CMakeCache.txt").write_text(
-        f"JPEG_LIBRARY_RELEASE:FILEPATH={tmp_path}/libjpeg.so\n"
-        f"JPEG_INCLUDE_DIR:PATH={tmp_path}\nENDCAP_HIGHWAY_INCLUDE_DIR:PATH={tmp_path}\n"
+        "".join(f"ENDCAP_{name}_LIBRARY:FILEPATH={tmp_path}\n" for name in sbom.IMAGE_LIBRARIES)
+        + f"ENDCAP_jpeg_INCLUDE_DIR:PATH={tmp_path}\nENDCAP_HIGHWAY_INCLUDE_DIR:PATH={tmp_path}\n"
         f"nlohmann_json_DIR:PATH={tmp_path}\npybind11_DIR:PATH={tmp_path}\n"
         "CMAKE_CXX_COMPILER:FILEPATH=g++\n"
     )

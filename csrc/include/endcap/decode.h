@@ -2,12 +2,39 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <string_view>
 #include <vector>
 
 #include "endcap/image_view.h"
 #include "endcap/row_band.h"
 
 namespace endcap {
+
+// Formats of image files that can be decoded, by their first bytes. Of a GIF and an animated WebP
+// that is the first frame.
+enum class FileFormat : int32_t { kJpeg, kPng, kWebp, kBmp, kGif };
+
+// A set of formats: those that a service accepts.
+class FileFormats {
+ public:
+  constexpr FileFormats() = default;
+  constexpr FileFormats(std::initializer_list<FileFormat> formats) {
+    for (const FileFormat format : formats) Add(format);
+  }
+  constexpr void Add(FileFormat format) noexcept { bits_ |= Bit(format); }
+  constexpr bool Contains(FileFormat format) const noexcept { return (bits_ & Bit(format)) != 0; }
+  constexpr bool empty() const noexcept { return bits_ == 0; }
+
+ private:
+  static constexpr uint32_t Bit(FileFormat format) noexcept {
+    return uint32_t{1} << static_cast<uint32_t>(format);
+  }
+  uint32_t bits_ = 0;
+};
+
+// "JPEG", "PNG", ...
+std::string_view FileFormatName(FileFormat format) noexcept;
 
 // Limits of an encoded image. ReadHeader checks all of them before anything is allocated; an image
 // that exceeds one is kImageLimit. Tests: decode_test.cc (Limits.AreCheckedOnTheHeader).
@@ -21,6 +48,11 @@ struct DecodeLimits {
   // file. The default suffices for a progressive file of 84 megapixels at 4:2:0, and of 42 at
   // 4:4:4.
   int64_t max_coefficient_bytes = int64_t{256} << 20;
+  // Bytes that the decoder holds of a whole image in a file that cannot be read row by row: 3 to 9
+  // a pixel in a WebP, up to 4 in an interlaced PNG, 1 in an interlaced GIF or a compressed BMP.
+  int64_t max_decoded_bytes = int64_t{256} << 20;
+  // A file of another format is kUnsupported: its decoder is not called at all.
+  FileFormats formats = {FileFormat::kJpeg, FileFormat::kPng, FileFormat::kWebp};
   // Scans times pixels may be at most this many max_pixels, because each scan covers the whole
   // image: this bounds the decoding time. Encoders write about 10 scans.
   static constexpr int kMaxScanWork = 20;
@@ -29,7 +61,8 @@ struct DecodeLimits {
 // Throws kImageLimit when width, height (pixels) or their product exceeds the limits.
 void CheckSizeLimits(int width, int height, const DecodeLimits& limits);
 
-// How a JPEG whose image data ends early is treated. A file with all of its image data that lacks
+// How a JPEG whose image data ends early is treated; such a file of another format is always
+// kCorruptImage. A file with all of its image data that lacks
 // only the end marker (EOI) does not count as truncated, unless it is progressive or multi-scan.
 enum class Truncated : int32_t {
   kReject,  // kCorruptImage
@@ -38,11 +71,13 @@ enum class Truncated : int32_t {
 
 enum class JpegColor : int32_t { kGray, kYcbcr, kRgb, kCmyk, kYcck };
 
-// The properties of a JPEG, from one pass over its markers.
+// The properties of an image file, from one pass over its markers or chunks.
 struct ImageHeader {
+  FileFormat format = FileFormat::kJpeg;
   int width = 0;  // pixels as stored, before EXIF orientation
   int height = 0;
   int orientation = 1;  // EXIF, 1 to 8; 1 where the file has none or a damaged one
+  // Of JPEGs alone.
   JpegColor color = JpegColor::kYcbcr;
   bool progressive = false;
   int scan_count = 1;
@@ -53,34 +88,39 @@ struct ImageHeader {
 };
 
 // Reads and checks the header of an encoded image; allocates nothing.
-// Throws kCorruptImage (empty, not a JPEG, damaged markers, zero size, or fewer bytes than an image
-// of that size can have), kImageLimit, kUnsupported (12 bits, arithmetic coding, lossless,
-// hierarchical, component counts other than 1, 3 and 4). Thread-safe, like all functions of this
-// header. Source: ITU-T T.81 annex B; Exif 2.3 section 4.6.
+// Throws kCorruptImage (empty, not an image, damaged markers, zero size, or fewer bytes than an
+// image of that size can have), kImageLimit, kUnsupported (a format that is not accepted or known;
+// JPEGs of 12 bits, arithmetic coding, lossless, hierarchical, component counts other than 1, 3 and
+// 4). Thread-safe, like all functions of this header. Source: ITU-T T.81 annex B; Exif 2.3 section
+// 4.6; of the other formats their files in csrc/decode.
 ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits);
 
 struct DecodeOptions {
   // 3: RGB; 4: RGB and an undefined byte; 1: gray (the luma of the file, as in libjpeg-turbo).
   int channels = 3;
-  int scale_denominator = 1;  // 1, 2, 4 or 8: decode at this fraction by DCT scaling
+  // 1, 2, 4 or 8: decode at this fraction by DCT scaling; of JPEGs alone, ignored for other files.
+  int scale_denominator = 1;
   Truncated truncated = Truncated::kReject;
 };
 
 // Width and height of the decoded image under `options`, before orientation.
 BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept;
 
-// Decodes to libjpeg-turbo's default pixels and passes the rows, as stored in the file, to `sink`.
-// `header` must come from ReadHeader on the same bytes. Returns the nanoseconds spent in the
-// decoder, without the sink. Throws kCorruptImage for truncated and damaged data; kUnsupported.
+// Decodes to libjpeg-turbo's default pixels, or those of another format's decoder, and passes the
+// rows, as stored in the file, to `sink`. Samples of 16 bits keep their upper 8, transparent pixels
+// are laid on white, color profiles and gamma are ignored. `header` must come from ReadHeader on
+// the same bytes. Returns the nanoseconds spent in the decoder, without the sink. Throws
+// kCorruptImage for truncated and damaged data; kUnsupported.
 //
 // If the sink needs rows of the last MCU row, a sequential file of one scan without an end marker
 // also counts as truncated when bytes follow its last MCU, or when it ends in zeros, because
 // padding decodes like image data. With a sink that stops earlier this is not detected.
 //
-// Implementations: decode_scalar reads rows from the library. decode_simd reads planes from it, and
-// does chroma upsampling and color conversion itself, with the same result, for the rows that the
-// sink needs; files of other colors and samplings (CMYK, RGB, 4:1:1) are read as rows. Both leave
-// out the inverse DCT of rows that the sink does not need.
+// Implementations, of JPEGs; files of other formats are decoded in one way. decode_scalar reads
+// rows from the library. decode_simd reads planes from it, and does chroma upsampling and color
+// conversion itself, with the same result, for the rows that the sink needs; files of other colors
+// and samplings (CMYK, RGB, 4:1:1) are read as rows. Both leave out the inverse DCT of rows that
+// the sink does not need.
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
                       const DecodeOptions& options, BandSink& sink);
 
@@ -148,6 +188,8 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 // 1 if it is not an Exif segment, has no orientation, or is damaged. Reads IFD0 only, so that
 // offsets cannot form a cycle. Source: Exif 2.3, sections 4.6.2 and 4.6.4; TIFF 6.0, section 2.
 int ReadExifOrientation(const uint8_t* payload, size_t size) noexcept;
+// The same of the TIFF structure in it, which PNG and WebP hold without the segment's prefix.
+int ReadTiffOrientation(const uint8_t* tiff, size_t size) noexcept;
 
 // How an orientation maps the oriented image to the stored one: the stored position of pixel (0, 0)
 // and of its right neighbour. Source: Exif 2.3, orientation tag.

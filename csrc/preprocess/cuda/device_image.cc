@@ -90,7 +90,7 @@ void DeviceImage::OpenFile(const DecodeContext& context) {
   options_ = {params_->channels(), DecodeScale(*params_, placement_, image_w, image_h),
               params_->truncated};
   if (!wants_tensors_) return;
-  if (context.nvjpeg) {
+  if (context.nvjpeg && header_.format == FileFormat::kJpeg) {
     const JpegPlaneReader full_size(input_.image, header_,
                                     {options_.channels, 1, params_->truncated});
     if (TakesNvjpeg(context, full_size)) {
@@ -103,7 +103,10 @@ void DeviceImage::OpenFile(const DecodeContext& context) {
 }
 
 void DeviceImage::DecodeWithoutNvjpeg() {
-  if (params_->jpeg_decoder != JpegDecoder::kCpu) planes_.emplace(input_.image, header_, options_);
+  const bool may_have_planes = header_.format == FileFormat::kJpeg;
+  if (may_have_planes && params_->jpeg_decoder != JpegDecoder::kCpu) {
+    planes_.emplace(input_.image, header_, options_);
+  }
   if (planes_ && planes_->layout().available) {
     layout_ = planes_->layout();
     decoder_ = JpegDecoder::kHybrid;

@@ -5,21 +5,28 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 import endcap
 from endcap.errors import InvalidArgumentError
+from endcap.terminal.console import count
+from endcap.terminal.failure import say
 
-JPEG_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
+# Of the formats that the core decodes. A server decides itself which of them it accepts.
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".gif")
+_NAMES_SHOWN = 5
 
 
 def expand_images(arguments: Iterable[str], *, recursive: bool = False) -> list[Path]:
     """Return the files that files, folders and glob patterns name, in that order.
 
+    The files of a folder that are left out are counted and named on standard error.
+
     Args:
-        arguments: A folder stands for its JPEG files, sorted by name.
+        arguments: A folder stands for its files of an image format that can be decoded, by their
+            suffix, sorted by name.
         recursive: Whether to take those of its subfolders, too; links are not followed.
 
     Raises:
@@ -34,7 +41,7 @@ def _expand(argument: str, recursive: bool) -> list[Path]:
         raise InvalidArgumentError("an image argument is empty: give a file, a folder or a pattern")
     path = Path(argument)
     if path.is_dir():
-        return _jpegs_in(path, recursive)
+        return _images_in(path, recursive)
     if path.is_file():
         return [path]
     if path.exists():
@@ -47,22 +54,37 @@ def _expand(argument: str, recursive: bool) -> list[Path]:
     return matches
 
 
-def _jpegs_in(folder: Path, recursive: bool) -> list[Path]:
-    jpegs: list[Path] = []
+def _images_in(folder: Path, recursive: bool) -> list[Path]:
+    images: list[Path] = []
+    others: list[Path] = []
     below = False
     for parent, folders, names in os.walk(folder, onerror=_raise):
-        jpegs += (Path(parent, name) for name in names if name.lower().endswith(JPEG_SUFFIXES))
+        for name in names:
+            path = Path(parent, name)
+            is_image = name.lower().endswith(IMAGE_SUFFIXES) and path.is_file()
+            (images if is_image else others).append(path)
         if not recursive:
             below = bool(folders)
             break
-    jpegs = sorted(path for path in jpegs if path.is_file())
-    if not jpegs:
+    if not images:
         advice = "; --recursive includes its subfolders" if below else ""
         raise InvalidArgumentError(
-            f"folder {folder} holds no JPEG file (no file that ends in "
-            f"{', '.join(JPEG_SUFFIXES)}){advice}"
+            f"folder {folder} holds no image (no file that ends in "
+            f"{', '.join(IMAGE_SUFFIXES)}){advice}"
         )
-    return jpegs
+    _name_skipped(folder, sorted(others))
+    return sorted(images)
+
+
+def _name_skipped(folder: Path, others: Sequence[Path]) -> None:
+    if not others:
+        return
+    names = ", ".join(str(path.relative_to(folder)) for path in others[:_NAMES_SHOWN])
+    more = f" and {len(others) - _NAMES_SHOWN} more" if len(others) > _NAMES_SHOWN else ""
+    say(
+        f"endcap: skipped {count(len(others), 'file')} in {folder}, which end in none of "
+        f"{', '.join(IMAGE_SUFFIXES)}: {names}{more}"
+    )
 
 
 def _raise(error: OSError) -> NoReturn:

@@ -97,7 +97,10 @@ def _broken(error: Exception) -> DaliError:
 LIBRARY_NAME = "libendcap_dali.so"
 CORE_NAME = "libendcap_c.so"
 # What a copy of the operators' library has beside it; the last one is there in builds for GPUs.
-NEIGHBOUR_NAMES = (CORE_NAME, "libendcap_jpeg.so", "libendcap_cuda.so")
+NEIGHBOUR_NAMES = (
+    CORE_NAME,
+    *(f"libendcap_{name}.so" for name in ("jpeg", "png", "webp", "gif", "cuda")),
+)
 
 _C_API = Path("endcap/c_api.h")
 _WORK_TREE = Path(__file__).parents[3]  # in an editable installation

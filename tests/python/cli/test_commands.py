@@ -184,13 +184,13 @@ def test_invalid_images_are_errors(tmp_path: Path, pictures: Path) -> None:
     empty.mkdir()
     assert_error_message(endcap("infer", tmp_path / "no.jpg"), "no.jpg does not exist")
     assert_error_message(endcap("infer", f"{tmp_path}/*.jpg"), "matches no file")
-    assert_error_message(endcap("infer", empty), "holds no JPEG file")
+    assert_error_message(endcap("infer", empty), "holds no image")
     assert_error_message(endcap("infer", photo, "--url", "ftp://x"), "the scheme ftp; use grpc://")
     assert_error_message(endcap("infer", photo, "--labels", tmp_path / "no.txt"), "no.txt")
     assert_error_message(endcap("serve", tmp_path / "no"), "is not a folder")
     assert_error_message(endcap("serve", empty), "holds no model")
     assert_error_message(endcap("serve", empty, "--log-file", "x"), "holds no model")
-    assert_error_message(endcap("demo", "--images", empty), "holds no JPEG file")
+    assert_error_message(endcap("demo", "--images", empty), "holds no image")
     assert_error_message(endcap("infer", photo, "-o", empty), "is a folder")
     assert_error_message(endcap("infer", photo, "-o", tmp_path / "no" / "x"), "No such file")
     assert_error_message(endcap("infer", photo, "--draw", photo), "cannot be created: File exists")
@@ -243,10 +243,28 @@ def test_another_program_at_the_address_is_an_error(pictures: Path) -> None:
 
 def test_files_folders_and_patterns_are_expanded(pictures: Path) -> None:
     a, b = pictures / "a.JPEG", pictures / "b.jpg"
+    (pictures / "notes.txt").write_text("not an image")
     assert expand_images([str(b), str(pictures), f"{pictures}/*.txt"]) == [
         b, a, b, pictures / "notes.txt",
     ]  # fmt: skip
     assert expand_images([f"{pictures.parent}/**/*.jp*g"]) == [b]
+
+
+def test_files_that_a_folder_leaves_out_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.png", "b.WebP", "c.gif", "d.bmp"):
+        (tmp_path / name).write_bytes(b"")
+    images = expand_images([str(tmp_path)])
+    assert [path.name for path in images] == ["a.png", "b.WebP", "c.gif", "d.bmp"]
+    assert capsys.readouterr().err == ""
+    for number in range(7):
+        (tmp_path / f"photo{number}.heic\x1b[2J").write_bytes(b"")
+    assert expand_images([str(tmp_path)]) == images
+    said = capsys.readouterr().err
+    assert "skipped 7 files in" in said
+    assert "photo0.heic\\x1b[2J, photo1" in said
+    assert said.endswith("photo4.heic\\x1b[2J and 2 more\n")
 
 
 def test_a_pipe_or_a_device_is_no_image(tmp_path: Path) -> None:
@@ -254,7 +272,7 @@ def test_a_pipe_or_a_device_is_no_image(tmp_path: Path) -> None:
     for path in (tmp_path / "pipe.jpg", Path("/dev/zero")):
         result = endcap("infer", path, "--url", "127.0.0.1:9")
         assert_error_message(result, f"image {path} is a pipe or a device: give a file")
-    with pytest.raises(InvalidArgumentError, match="holds no JPEG file"):
+    with pytest.raises(InvalidArgumentError, match="holds no image"):
         expand_images([str(tmp_path)])
 
 

@@ -16,6 +16,7 @@ import pytest
 import typer
 from doc_pages import PAGES, ROOT, Block, blocks, run_python
 from example_network import write_network
+from PIL import Image
 
 import endcap
 from endcap.cli.app import app
@@ -47,10 +48,11 @@ SHELL_BLOCKS = [
 
 @pytest.fixture
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unforced: None) -> dict[str, Any]:
-    """A folder with photo.jpg and model.onnx, and the names that README.md takes for granted."""
+    """A folder with photo.jpg, drawing.png and model.onnx, and the names of README.md."""
     monkeypatch.chdir(tmp_path)
     photo = jpegs.photo_jpeg(720, 1280)
     Path("photo.jpg").write_bytes(photo)
+    Image.new("RGB", (64, 48)).save("drawing.png")
     write_network(Path("model.onnx"))
     random = np.random.default_rng(1)
     corners = random.uniform(0, 300, (20, 2))

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "decode/stored_rows.h"
+#include "endcap/decode.h"
+
+namespace endcap {
+
+// The readers of each file format, chosen by header.cc (headers) and decode.cc (pixels).
+//
+// Read...Header: `file` begins as files of the format do. The header's pixels and all limits but
+// formats and max_bytes are checked, nothing is allocated. Throws as ReadHeader.
+//
+// ...ToRows: decodes a file whose header was read, and puts its rows from top to bottom into
+// `rows`, until that has what it needs. Throws kCorruptImage, kOutOfMemory.
+
+ImageHeader ReadJpegHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
+
+// By libpng. Source: PNG specification, third edition (W3C, 2025).
+ImageHeader ReadPngHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
+void PngToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows);
+
+// By libwebp. Source: RFC 9649.
+ImageHeader ReadWebpHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
+void WebpToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows);
+
+// Source: Microsoft's documentation of BITMAPINFOHEADER, BITMAPV5HEADER and bitmap compression.
+ImageHeader ReadBmpHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
+void BmpToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows);
+
+// By giflib. Source: GIF 89a specification.
+ImageHeader ReadGifHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
+void GifToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows);
+
+// Throws kImageLimit when `bytes` are more than max_decoded_bytes.
+void CheckDecodedLimit(FileFormat format, int64_t bytes, const DecodeLimits& limits);
+
+// Whether the header of `format` in `file` is the one that was read before. Bytes that another
+// thread or process changes meanwhile must not make a decoder write beyond its memory.
+[[noreturn]] void FailChanged(FileFormat format);
+
+}  // namespace endcap

@@ -1,0 +1,236 @@
+#include <gif_lib.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/fail.h"
+#include "decode/byte_reader.h"
+#include "decode/file_formats.h"
+
+namespace endcap {
+namespace {
+
+constexpr size_t kVersionBytes = 6;
+constexpr uint8_t kExtension = 0x21;
+constexpr uint8_t kImage = 0x2C;
+constexpr uint8_t kHasColorTable = 0x80;
+constexpr uint8_t kInterlaced = 0x40;
+constexpr size_t kRgbaChannels = 4;
+constexpr uint8_t kOpaque = 255;
+
+// Of an interlaced image the rows come in four passes.
+struct InterlacePass {
+  int first;
+  int step;
+};
+constexpr std::array<InterlacePass, 4> kPasses = {{{0, 8}, {4, 8}, {2, 4}, {1, 2}}};
+
+struct Frame {
+  int x = 0;  // pixels, on the screen
+  int y = 0;
+  int width = 0;
+  int height = 0;
+  bool interlaced = false;
+};
+
+// Screen and first frame.
+struct GifLayout {
+  int screen_w = 0;
+  int screen_h = 0;
+  Frame frame;
+};
+
+void SkipColorTable(ByteReader& reader, uint8_t flags) {
+  if ((flags & kHasColorTable) != 0) reader.Skip(size_t{3} << ((flags & 7) + 1));
+}
+
+void SkipBlocks(ByteReader& reader) {
+  while (const uint8_t length = reader.Byte()) reader.Skip(length);
+}
+
+GifLayout ReadLayout(std::span<const uint8_t> file) {
+  ByteReader reader(file.data(), file.size(), /*big_endian=*/false);
+  reader.Seek(kVersionBytes);
+  GifLayout layout;
+  layout.screen_w = reader.Word();
+  layout.screen_h = reader.Word();
+  const uint8_t flags = reader.Byte();
+  reader.Skip(2);  // background and aspect ratio
+  SkipColorTable(reader, flags);
+  uint8_t block = reader.Byte();
+  for (; block == kExtension && !reader.overrun(); block = reader.Byte()) {
+    reader.Skip(1);
+    SkipBlocks(reader);
+  }
+  Frame& frame = layout.frame;
+  frame.x = reader.Word();
+  frame.y = reader.Word();
+  frame.width = reader.Word();
+  frame.height = reader.Word();
+  frame.interlaced = (reader.Byte() & kInterlaced) != 0;
+  if (reader.overrun() || block != kImage) {
+    FailCorrupt("the GIF is cut short or damaged before its first frame");
+  }
+  if (layout.screen_w == 0 || layout.screen_h == 0 || frame.width == 0 || frame.height == 0) {
+    FailCorrupt("the GIF has no pixels");
+  }
+  return layout;
+}
+
+[[noreturn]] void FailGif(int error) {
+  if (error == D_GIF_ERR_NOT_ENOUGH_MEM) {
+    Fail(ErrorCode::kOutOfMemory, "there is no memory to decode a GIF");
+  }
+  const char* text = GifErrorString(error);
+  FailCorrupt("the GIF is cut short or damaged: ", text != nullptr ? text : "unknown error");
+}
+
+// giflib on a file in memory, up to its first frame.
+class GifSession {
+ public:
+  explicit GifSession(std::span<const uint8_t> file) : rest_(file) {
+    int error = 0;
+    gif_.reset(DGifOpen(this, OnRead, &error));
+    if (!gif_) FailGif(error);
+  }
+
+  // Reads up to the pixels of the first frame.
+  void ReadFrame(const GifLayout& expected) {
+    for (;;) {
+      GifRecordType type = UNDEFINED_RECORD_TYPE;
+      Check(DGifGetRecordType(gif_.get(), &type));
+      if (type == IMAGE_DESC_RECORD_TYPE) break;
+      if (type != EXTENSION_RECORD_TYPE) FailCorrupt("the GIF has no frame");
+      ReadExtension();
+    }
+    Check(DGifGetImageDesc(gif_.get()));
+    const GifImageDesc& image = gif_->Image;
+    if (gif_->SWidth != expected.screen_w || gif_->SHeight != expected.screen_h ||
+        image.Width != expected.frame.width || image.Height != expected.frame.height ||
+        image.Interlace != expected.frame.interlaced) {
+      FailChanged(FileFormat::kGif);
+    }
+    const ColorMapObject* map = image.ColorMap != nullptr ? image.ColorMap : gif_->SColorMap;
+    if (map == nullptr) FailCorrupt("the GIF has no color table");
+    MakeColors(*map);
+  }
+
+  void ReadRow(uint8_t* indices, int width) { Check(DGifGetLine(gif_.get(), indices, width)); }
+
+  // Writes R, G, B and alpha of a pixel.
+  void Store(uint8_t index, uint8_t* to) const { std::memcpy(to, colors_[index].data(), kRgbaChannels); }
+
+ private:
+  struct Closer {
+    void operator()(GifFileType* gif) const { DGifCloseFile(gif, nullptr); }
+  };
+
+  static int OnRead(GifFileType* gif, GifByteType* to, int count) {
+    auto& rest = static_cast<GifSession*>(gif->UserData)->rest_;
+    const size_t present = std::min(rest.size(), static_cast<size_t>(std::max(count, 0)));
+    std::copy_n(rest.begin(), present, to);
+    rest = rest.subspan(present);
+    return static_cast<int>(present);
+  }
+
+  void Check(int status) const {
+    if (status != GIF_OK) FailGif(gif_->Error);
+  }
+
+  void ReadExtension() {
+    int code = 0;
+    GifByteType* block = nullptr;
+    Check(DGifGetExtension(gif_.get(), &code, &block));
+    while (block != nullptr) {
+      GraphicsControlBlock control;
+      if (code == GRAPHICS_EXT_FUNC_CODE &&
+          DGifExtensionToGCB(block[0], block + 1, &control) == GIF_OK) {
+        transparent_ = control.TransparentColor;
+      }
+      Check(DGifGetExtensionNext(gif_.get(), &block));
+    }
+  }
+
+  // Indices beyond the table are black.
+  void MakeColors(const ColorMapObject& map) {
+    const size_t count = std::min(colors_.size(), static_cast<size_t>(std::max(map.ColorCount, 0)));
+    colors_.fill({0, 0, 0, kOpaque});
+    for (size_t i = 0; i < count; ++i) {
+      const GifColorType& color = map.Colors[i];
+      colors_[i] = {color.Red, color.Green, color.Blue, kOpaque};
+    }
+    if (transparent_ >= 0) colors_[static_cast<size_t>(transparent_) % colors_.size()] = {};
+  }
+
+  std::span<const uint8_t> rest_;
+  std::unique_ptr<GifFileType, Closer> gif_;
+  int transparent_ = NO_TRANSPARENT_COLOR;
+  std::array<std::array<uint8_t, kRgbaChannels>, 256> colors_{};
+};
+
+// All rows of an interlaced frame, in their order.
+std::vector<uint8_t> ReadInterlaced(GifSession& session, const Frame& frame) {
+  const auto width = static_cast<size_t>(frame.width);
+  std::vector<uint8_t> indices(width * static_cast<size_t>(frame.height));
+  for (const auto& [first, step] : kPasses) {
+    for (int row = first; row < frame.height; row += step) {
+      session.ReadRow(indices.data() + width * static_cast<size_t>(row), frame.width);
+    }
+  }
+  return indices;
+}
+
+}  // namespace
+
+ImageHeader ReadGifHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
+  const GifLayout layout = ReadLayout(file);
+  ImageHeader header;
+  header.format = FileFormat::kGif;
+  header.width = layout.screen_w;
+  header.height = layout.screen_h;
+  CheckSizeLimits(header.width, header.height, limits);
+  CheckSizeLimits(layout.frame.width, layout.frame.height, limits);
+  if (layout.frame.interlaced) {
+    CheckDecodedLimit(FileFormat::kGif, int64_t{layout.frame.width} * layout.frame.height, limits);
+  }
+  return header;
+}
+
+void GifToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows) {
+  const GifLayout layout = ReadLayout(file);
+  if (layout.screen_w != header.width || layout.screen_h != header.height) {
+    FailChanged(FileFormat::kGif);
+  }
+  const Frame& frame = layout.frame;
+  GifSession session(file);
+  session.ReadFrame(layout);
+  std::vector<uint8_t> interlaced;
+  if (frame.interlaced) interlaced = ReadInterlaced(session, frame);
+  std::vector<uint8_t> read(static_cast<size_t>(frame.width));
+  std::vector<uint8_t> row_pixels(static_cast<size_t>(header.width) * kRgbaChannels);
+  const int shown = std::clamp(header.width - frame.x, 0, frame.width);  // the rest is cut off
+  for (int row = 0; row < rows.end_row(); ++row) {
+    const int inside = row - frame.y;
+    const uint8_t* indices = nullptr;
+    if (inside >= 0 && inside < frame.height) {
+      if (frame.interlaced) {
+        indices = interlaced.data() + read.size() * static_cast<size_t>(inside);
+      } else {
+        session.ReadRow(read.data(), frame.width);
+        indices = read.data();
+      }
+    }
+    if (!rows.Needs(row)) continue;
+    std::fill(row_pixels.begin(), row_pixels.end(), uint8_t{0});
+    for (int x = 0; indices != nullptr && x < shown; ++x) {
+      session.Store(indices[x], row_pixels.data() + static_cast<size_t>(frame.x + x) * kRgbaChannels);
+    }
+    rows.Put(row, StoredPixels::kRgba, row_pixels.data());
+  }
+}
+
+}  // namespace endcap

@@ -1,0 +1,135 @@
+#include <algorithm>
+
+#include "common/fail.h"
+#include "decode/file_formats.h"
+#include "decode/jpeg_markers.h"
+
+// The header of a JPEG: its markers and their limits, before anything is allocated.
+
+namespace endcap {
+namespace {
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// 8x8 blocks of all components: those that hold samples of the image, and those of whole MCUs.
+struct BlockCounts {
+  int64_t in_image = 0;
+  int64_t in_mcus = 0;
+};
+
+BlockCounts CountBlocks(const JpegMarkers& markers) {
+  int max_h = 1;
+  int max_v = 1;
+  for (int i = 0; i < markers.component_count; ++i) {
+    max_h = std::max(max_h, markers.components[static_cast<size_t>(i)].horizontal_sampling);
+    max_v = std::max(max_v, markers.components[static_cast<size_t>(i)].vertical_sampling);
+  }
+  const int64_t mcus = CeilDivide(markers.width, int64_t{8} * max_h) *
+                       CeilDivide(markers.height, int64_t{8} * max_v);
+  BlockCounts blocks;
+  for (int i = 0; i < markers.component_count; ++i) {
+    const auto& component = markers.components[static_cast<size_t>(i)];
+    const int64_t width = CeilDivide(int64_t{markers.width} * component.horizontal_sampling, max_h);
+    const int64_t height = CeilDivide(int64_t{markers.height} * component.vertical_sampling, max_v);
+    blocks.in_image += CeilDivide(width, 8) * CeilDivide(height, 8);
+    blocks.in_mcus += mcus * component.horizontal_sampling * component.vertical_sampling;
+  }
+  return blocks;
+}
+
+// Throws kImageLimit when the coefficients of a progressive or multi-scan file take more than
+// max_coefficient_bytes: libjpeg-turbo's arrays of whole MCUs, and EntropyDecoder's set of nonzero
+// coefficients of each block of a progressive file.
+void CheckCoefficientLimit(const JpegMarkers& markers, const DecodeLimits& limits) {
+  constexpr int64_t kBlockBytes = 64 * sizeof(int16_t);
+  if (!markers.has_several_scans()) return;
+  const BlockCounts blocks = CountBlocks(markers);
+  int64_t bytes = blocks.in_mcus * kBlockBytes;
+  if (markers.progressive()) bytes += blocks.in_image * int64_t{sizeof(uint64_t)};
+  if (bytes > limits.max_coefficient_bytes) {
+    Fail(ErrorCode::kImageLimit, "the JPEG is ",
+         markers.progressive() ? "progressive" : "of several scans", ", and the coefficients of ",
+         markers.width, "x", markers.height, " pixels take ", bytes,
+         " bytes; max_coefficient_bytes allows ", limits.max_coefficient_bytes);
+  }
+}
+
+// Throws kCorruptImage when the bytes left after the header cannot hold the claimed image: each 8x8
+// block takes two bits at the least (one in a progressive file), since a Huffman code is never
+// empty. So a short file cannot ask for a large allocation. Source: ITU-T T.81, F.1.2 and G.1.2.
+void CheckEnoughData(const JpegMarkers& markers, size_t size_bytes) {
+  const int64_t bits_per_block = markers.progressive() ? 1 : 2;
+  const int64_t needed_bytes = CountBlocks(markers).in_image * bits_per_block / 8;
+  const auto present_bytes = static_cast<int64_t>(size_bytes - markers.scan_offset);
+  if (present_bytes < needed_bytes) {
+    FailCorrupt("the JPEG is cut short: ", markers.width, "x", markers.height,
+                " pixels take at least ", needed_bytes, " bytes of image data, ", present_bytes,
+                " are there");
+  }
+}
+
+void CheckKind(const JpegMarkers& markers) {
+  const uint8_t frame = markers.frame_marker;
+  if (frame != kSof0 && frame != kSof1 && frame != kSof2) {
+    const char* kind = frame >= kSof9   ? "arithmetic-coded"
+                       : frame == kSof3 ? "lossless"
+                                        : "hierarchical";
+    Fail(ErrorCode::kUnsupported, "the JPEG is ", kind,
+         "; baseline, extended sequential and progressive Huffman files can be decoded");
+  }
+  if (markers.precision != 8) {
+    Fail(ErrorCode::kUnsupported, "the JPEG has ", markers.precision,
+         " bits per sample; 8 can be decoded");
+  }
+  if (markers.width == 0 || markers.height == 0) {
+    FailCorrupt("the JPEG claims ", markers.width, "x", markers.height,
+                " pixels; both sides must be at least 1");
+  }
+  const int count = markers.component_count;
+  if (count != 1 && count != 3 && count != 4) {
+    Fail(ErrorCode::kUnsupported, "the JPEG has ", count,
+         " components; 1 (gray), 3 (color) and 4 (CMYK) can be decoded");
+  }
+}
+
+// The rest of the file is looked at only where it holds other scans.
+int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
+                  const DecodeLimits& limits) {
+  if (!markers.has_several_scans()) return 1;
+  const ScanSummary scans = ReadScans(bytes, size, markers, limits.max_scans + 1);
+  if (scans.count > limits.max_scans) {
+    Fail(ErrorCode::kImageLimit, "the JPEG has more than ", limits.max_scans,
+         " scans, which is what max_scans allows");
+  }
+  const int64_t work = int64_t{scans.count} * markers.width * markers.height;
+  if (work > DecodeLimits::kMaxScanWork * limits.max_pixels) {
+    Fail(ErrorCode::kImageLimit, "the JPEG has ", scans.count, " scans of ", markers.width, "x",
+         markers.height, " pixels; max_pixels allows ",
+         DecodeLimits::kMaxScanWork * limits.max_pixels, " in all scans together");
+  }
+  if (!scans.complete) FailCorrupt("the JPEG is cut short: a color component has no scan");
+  return scans.count;
+}
+
+}  // namespace
+
+ImageHeader ReadJpegHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
+  const uint8_t* bytes = file.data();
+  const size_t size = file.size();
+  const JpegMarkers markers = ReadMarkers(bytes, size);
+  CheckKind(markers);
+  CheckSizeLimits(markers.width, markers.height, limits);
+  CheckEnoughData(markers, size);
+  CheckCoefficientLimit(markers, limits);
+
+  ImageHeader header;
+  header.width = markers.width;
+  header.height = markers.height;
+  header.orientation = markers.orientation;
+  header.color = DetectColor(markers);
+  header.progressive = markers.progressive();
+  header.scan_count = ReadScanCount(bytes, size, markers, limits);
+  return header;
+}
+
+}  // namespace endcap

@@ -1,0 +1,81 @@
+#include "decode/stored_rows.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/color_conversion.h"
+
+namespace endcap {
+namespace {
+
+constexpr unsigned kOpaque = 255;
+constexpr unsigned kWhite = 255;
+
+struct Pixel {
+  std::array<uint8_t, 3> rgb;
+};
+
+uint8_t OnWhite(unsigned value, unsigned alpha) {
+  const unsigned sum = value * alpha + kWhite * (kOpaque - alpha);
+  return static_cast<uint8_t>((sum + kOpaque / 2) / kOpaque);
+}
+
+template <StoredPixels kStored>
+Pixel Load(const uint8_t* from) {
+  constexpr bool kIsGray = kStored == StoredPixels::kGray || kStored == StoredPixels::kGrayAlpha;
+  Pixel pixel{{from[0], from[kIsGray ? 0 : 1], from[kIsGray ? 0 : 2]}};
+  if constexpr (kStored == StoredPixels::kGrayAlpha || kStored == StoredPixels::kRgba) {
+    const unsigned alpha = from[kIsGray ? 1 : 3];
+    if (alpha != kOpaque) {
+      for (uint8_t& value : pixel.rgb) value = OnWhite(value, alpha);
+    }
+  }
+  return pixel;
+}
+
+template <StoredPixels kStored>
+void ConvertRow(const uint8_t* from, int width, int channels, uint8_t* to) {
+  const int step = ChannelCount(kStored);
+  for (int x = 0; x < width; ++x, from += step, to += channels) {
+    const Pixel pixel = Load<kStored>(from);
+    if (channels == 1) {
+      *to = Luma(pixel.rgb[0], pixel.rgb[1], pixel.rgb[2]);
+    } else {
+      std::copy(pixel.rgb.begin(), pixel.rgb.end(), to);
+    }
+  }
+}
+
+}  // namespace
+
+int ChannelCount(StoredPixels pixels) noexcept { return static_cast<int>(pixels) + 1; }
+
+StoredRows::StoredRows(const BandFormat& format, BandSink& sink)
+    : format_(format),
+      sink_(sink),
+      end_row_(std::min(sink.EndRow(), format.height)),
+      row_(static_cast<size_t>(format.width) * static_cast<size_t>(format.channels) +
+           kRowSlackBytes) {}
+
+void StoredRows::Put(int row, StoredPixels stored, const uint8_t* pixels) {
+  const auto start = std::chrono::steady_clock::now();
+  switch (stored) {
+    case StoredPixels::kGray:
+      ConvertRow<StoredPixels::kGray>(pixels, format_.width, format_.channels, row_.data());
+      break;
+    case StoredPixels::kGrayAlpha:
+      ConvertRow<StoredPixels::kGrayAlpha>(pixels, format_.width, format_.channels, row_.data());
+      break;
+    case StoredPixels::kRgb:
+      ConvertRow<StoredPixels::kRgb>(pixels, format_.width, format_.channels, row_.data());
+      break;
+    case StoredPixels::kRgba:
+      ConvertRow<StoredPixels::kRgba>(pixels, format_.width, format_.channels, row_.data());
+      break;
+  }
+  const ptrdiff_t row_bytes = ptrdiff_t{format_.width} * format_.channels;
+  sink_.Consume({row_.data(), row_bytes, row, 1});
+  sink_time_ += std::chrono::steady_clock::now() - start;
+}
+
+}  // namespace endcap

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "endcap/row_band.h"
+
+namespace endcap {
+
+// How a decoder stores a pixel, 8 bits a channel.
+enum class StoredPixels : int32_t { kGray, kGrayAlpha, kRgb, kRgba };
+
+int ChannelCount(StoredPixels pixels) noexcept;
+
+// Takes the rows of a decoder from top to bottom and passes those that a sink needs on, in the
+// sink's format: gray is spread to three channels or colors are turned to their luma, and
+// transparent pixels are laid on white.
+class StoredRows {
+ public:
+  StoredRows(const BandFormat& format, BandSink& sink);
+
+  int width() const noexcept { return format_.width; }
+  int height() const noexcept { return format_.height; }
+  // Rows from this one on are not needed.
+  int end_row() const noexcept { return end_row_; }
+  // Whether the sink needs this row, which is the next to be put or passed over.
+  bool Needs(int row) const { return row < end_row_ && sink_.NextRow(row) == row; }
+  // Passes on a row that is needed, of width() pixels.
+  void Put(int row, StoredPixels stored, const uint8_t* pixels);
+
+  // The time spent in conversion and sink.
+  std::chrono::nanoseconds sink_time() const noexcept { return sink_time_; }
+
+ private:
+  BandFormat format_;
+  BandSink& sink_;
+  int end_row_;
+  std::vector<uint8_t> row_;
+  std::chrono::nanoseconds sink_time_{0};
+};
+
+}  // namespace endcap

@@ -1,0 +1,107 @@
+// Files of all formats but JPEG: a window against the whole image, gray and four channels against
+// three, and the promises of their headers.
+
+#include <optional>
+
+#include "agreement.h"
+#include "common/color_conversion.h"
+#include "endcap/decode.h"
+
+namespace endcap::fuzz {
+namespace {
+
+DecodeLimits SmallLimits() {
+  DecodeLimits limits;
+  limits.max_pixels = 64 * 64;
+  limits.max_side = 320;
+  limits.max_decoded_bytes = 16 * 64 * 64;
+  limits.formats = {FileFormat::kPng, FileFormat::kWebp, FileFormat::kBmp, FileFormat::kGif};
+  return limits;
+}
+
+std::optional<ImageHeader> ReadSmallHeader(const ImageView& image) {
+  const DecodeLimits limits = SmallLimits();
+  try {
+    const ImageHeader header = ReadHeader(image, limits);
+    Require(limits.formats.Contains(header.format), "a format that was not accepted");
+    Require(header.width >= 1 && header.height >= 1, "an empty image was accepted");
+    Require(header.width <= limits.max_side && header.height <= limits.max_side, "max_side");
+    Require(int64_t{header.width} * header.height <= limits.max_pixels, "max_pixels");
+    Require(header.orientation >= 1 && header.orientation <= 8, "an unknown orientation");
+    return header;
+  } catch (const Error& error) {
+    Require(error.code() != ErrorCode::kInternal, "internal error: ", error.what());
+    return std::nullopt;
+  }
+}
+
+PixelRect PickWindow(FuzzInput& input, const ImageHeader& header) {
+  PixelRect window;
+  window.x = input.Int(0, 4095) % header.width;
+  window.y = input.Int(0, 4095) % header.height;
+  window.width = 1 + input.Int(0, 4095) % (header.width - window.x);
+  window.height = 1 + input.Int(0, 4095) % (header.height - window.y);
+  return window;
+}
+
+// The pixels of a part of an image of three channels, as an image of `channels` has them.
+std::vector<uint8_t> PartAs(const PixelBuffer& image, const PixelRect& part, int channels) {
+  std::vector<uint8_t> pixels;
+  for (int y = part.y; y < part.bottom(); ++y) {
+    for (int x = part.x; x < part.right(); ++x) {
+      const size_t place =
+          static_cast<size_t>(y) * static_cast<size_t>(image.format.width) + static_cast<size_t>(x);
+      const uint8_t* rgb = image.pixels.data() + 3 * place;
+      if (channels == 1) {
+        pixels.push_back(Luma(rgb[0], rgb[1], rgb[2]));
+      } else {
+        pixels.insert(pixels.end(), rgb, rgb + 3);
+      }
+    }
+  }
+  return pixels;
+}
+
+// The channels of an image that mean something.
+std::vector<uint8_t> Channels(const PixelBuffer& image) {
+  const int channels = image.format.channels;
+  if (channels != 4) return image.pixels;
+  std::vector<uint8_t> pixels;
+  const auto count =
+      static_cast<size_t>(image.format.width) * static_cast<size_t>(image.format.height);
+  for (size_t i = 0; i < count; ++i) {
+    pixels.insert(pixels.end(), image.pixels.data() + 4 * i, image.pixels.data() + 4 * i + 3);
+  }
+  return pixels;
+}
+
+}  // namespace
+}  // namespace endcap::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace endcap;
+  using namespace endcap::fuzz;
+  FuzzInput input(data, size);
+  const int channels = input.Pick(std::array{3, 4, 1});
+  std::array<uint8_t, 8> choice{};
+  for (uint8_t& byte : choice) byte = input.Byte();
+  const std::vector<uint8_t> file = input.Rest();
+  const ImageView image = ImageView::Encoded(file.data(), file.size());
+  const std::optional<ImageHeader> header = ReadSmallHeader(image);
+  if (!header) return 0;
+  FuzzInput chosen(choice.data(), choice.size());
+  const PixelRect window = PickWindow(chosen, *header);
+
+  PixelBuffer whole;
+  const Outcome decoded = Capture([&](Outcome&) {
+    int64_t decode_ns = 0;
+    whole = DecodeOriented(image, *header, {3, 1}, 1, decode_ns);
+  });
+  Require(decoded.code != ErrorCode::kInternal, "internal error: ", decoded.message);
+  if (!decoded.ok()) return 0;
+  int64_t decode_ns = 0;
+  const PixelBuffer part = DecodeWindow(image, *header, {channels, 1}, 1, window, decode_ns);
+  Require(Channels(part) == PartAs(whole, window, channels), "a window of ", channels,
+          " channels differs from the whole image");
+  return 0;
+}

@@ -1,0 +1,447 @@
+"""PNG, WebP, BMP and GIF: pixels of Pillow, OpenCV and the formats' definitions, limits, damage."""
+
+from __future__ import annotations
+
+import base64
+import io
+import zlib
+from typing import Any
+
+import cv2
+import image_files
+import jpegs
+import numpy as np
+import pytest
+from jpegs import Pixels
+from PIL import Image
+
+import endcap
+from reference.orientation import oriented
+
+ALL = "jpeg,png,webp,bmp,gif"
+PICTURE = jpegs.photo(37, 53, seed=3)
+
+
+def encode(image: Image.Image, kind: str, **options: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def decode(data: bytes, **options: Any) -> Pixels:
+    return endcap.decode(data, formats=ALL, **options)
+
+
+def on_white(rgba: Pixels) -> Pixels:
+    """Laid on white, rounded to the nearest."""
+    color, alpha = rgba[..., :3].astype(np.int64), rgba[..., 3:].astype(np.int64)
+    return ((color * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
+
+
+def pillow_rgb(data: bytes) -> Pixels:
+    image = Image.open(io.BytesIO(data))
+    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA"):
+        return on_white(np.asarray(image.convert("RGBA")))
+    return np.asarray(image.convert("RGB"))
+
+
+def rgba_picture(height: int = 37, width: int = 53) -> Pixels:
+    alpha = np.random.default_rng(5).integers(0, 256, (height, width, 1), np.uint8)
+    alpha[:4] = 255
+    alpha[4:8] = 0
+    return np.concatenate([jpegs.photo(height, width, seed=3), alpha], axis=2)
+
+
+# --- PNG
+
+
+def png_samples(color_type: int, bits: int, height: int, width: int) -> Any:
+    random = np.random.default_rng(10 * color_type + bits)
+    return random.integers(0, 1 << bits, (height, width, image_files.PNG_CHANNELS[color_type]))
+
+
+def expected_png(samples: Any, color_type: int, bits: int, palette: Any = None) -> Pixels:
+    """As the PNG specification defines samples, with the upper 8 bits of 16."""
+    values = samples >> 8 if bits == 16 else samples
+    if color_type == 3:
+        return np.asarray(palette[values[..., 0]], np.uint8)
+    if bits < 8:
+        values = values * 255 // ((1 << bits) - 1)
+    values = values.astype(np.uint8)
+    if color_type in (4, 6):
+        rgba = np.concatenate([np.repeat(values[..., :1], 3, 2), values[..., 1:]], 2)
+        return on_white(values if color_type == 6 else rgba)
+    return np.repeat(values, 3, 2) if color_type == 0 else values
+
+
+PNG_KINDS = [
+    *((0, bits) for bits in (1, 2, 4, 8, 16)),
+    *((2, bits) for bits in (8, 16)),
+    *((3, bits) for bits in (1, 2, 4, 8)),
+    *((color, bits) for color in (4, 6) for bits in (8, 16)),
+]
+
+
+@pytest.mark.parametrize("interlaced", [False, True], ids=["rows", "interlaced"])
+@pytest.mark.parametrize(("color_type", "bits"), PNG_KINDS)
+def test_every_kind_of_png(color_type: int, bits: int, interlaced: bool) -> None:
+    for height, width in ((1, 1), (3, 2), (9, 17), (37, 53)):
+        samples = png_samples(color_type, bits, height, width)
+        palette = None
+        if color_type == 3:
+            palette = np.random.default_rng(1).integers(0, 256, (1 << bits, 3))
+        data = image_files.png(
+            samples, color_type, bits, interlaced=interlaced, palette=palette, parts=3
+        )
+        expected = expected_png(samples, color_type, bits, palette)
+        np.testing.assert_array_equal(decode(data), expected)
+        if color_type in (0, 2, 3):  # OpenCV leaves alpha out
+            opened = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+            np.testing.assert_array_equal(opened[..., ::-1], expected)
+
+
+def test_transparent_colors_of_a_png_are_laid_on_white() -> None:
+    gray = np.array([[[10], [200]]])
+    data = image_files.png(gray, 0, 8, transparency=b"\x00\x0a")
+    assert decode(data).tolist() == [[[255] * 3, [200] * 3]]
+    rgb = np.array([[[1, 2, 3], [1, 2, 4]]])
+    data = image_files.png(rgb, 2, 8, transparency=b"\0\1\0\2\0\3")
+    assert decode(data).tolist() == [[[255] * 3, [1, 2, 4]]]
+    palette = np.array([[100, 0, 0], [0, 50, 0]])
+    data = image_files.png(np.array([[[0], [1]]]), 3, 1, palette=palette, transparency=b"\x80")
+    assert (
+        decode(data).tolist()
+        == on_white(np.array([[[100, 0, 0, 128], [0, 50, 0, 255]]], np.uint8)).tolist()
+    )
+
+
+def test_png_profiles_gamma_and_texts_change_nothing() -> None:
+    samples = png_samples(2, 8, 5, 6)
+    bomb = b"x\0\0" + zlib.compress(bytes(50_000_000), 9)
+    chunks = [
+        image_files.png_chunk(b"gAMA", (10_000).to_bytes(4, "big")),
+        image_files.png_chunk(b"iCCP", bomb),
+        image_files.png_chunk(b"zTXt", bomb),
+        image_files.png_chunk(b"abcD", b"private"),
+    ]
+    data = image_files.png(samples, 2, 8, chunks=chunks)
+    np.testing.assert_array_equal(decode(data), samples)
+
+
+# --- WebP, BMP, GIF
+
+
+@pytest.mark.parametrize("options", [{"lossless": True}, {"quality": 80}, {"quality": 5}])
+@pytest.mark.parametrize("size", [(1, 1), (3, 8), (37, 53), (240, 319)])
+def test_webp_equals_pillow(size: tuple[int, int], options: dict[str, Any]) -> None:
+    data = encode(Image.fromarray(jpegs.photo(*size)), "WEBP", **options)
+    np.testing.assert_array_equal(endcap.decode(data), pillow_rgb(data))
+    data = encode(Image.fromarray(rgba_picture(*size)), "WEBP", **options, exact=True)
+    np.testing.assert_array_equal(endcap.decode(data), pillow_rgb(data))
+
+
+def test_of_an_animation_the_first_frame_is_decoded() -> None:
+    frames = [Image.fromarray(jpegs.photo(20, 30, seed=seed)) for seed in (1, 2)]
+    data = encode(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True)
+    np.testing.assert_array_equal(endcap.decode(data), np.asarray(frames[0]))
+    small = [frame.quantize(64) for frame in frames]
+    data = encode(small[0], "GIF", save_all=True, append_images=small[1:])
+    np.testing.assert_array_equal(decode(data), np.asarray(small[0].convert("RGB")))
+
+
+def test_a_webp_frame_smaller_than_its_canvas_lies_on_white() -> None:
+    frames = [Image.fromarray(jpegs.photo(20, 30, seed=seed)) for seed in (1, 2)]
+    data = bytearray(
+        encode(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True)
+    )
+    at = data.index(b"VP8X") + 12
+    data[at : at + 6] = (39).to_bytes(3, "little") + (25).to_bytes(3, "little")  # 40 x 26
+    frame = data.index(b"ANMF") + 8
+    data[frame : frame + 6] = (2).to_bytes(3, "little") + (1).to_bytes(3, "little")
+    expected = np.full((26, 40, 3), 255, np.uint8)
+    expected[2:22, 4:34] = np.asarray(frames[0])
+    np.testing.assert_array_equal(endcap.decode(bytes(data)), expected)
+    data[frame : frame + 3] = (6).to_bytes(3, "little")
+    with pytest.raises(endcap.CorruptImageError, match="outside of the image"):
+        endcap.decode(bytes(data))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA"])
+def test_bmp_equals_pillow(mode: str) -> None:
+    image = Image.fromarray(rgba_picture()).convert("RGB").convert(mode)
+    data = encode(image, "BMP")
+    np.testing.assert_array_equal(decode(data), pillow_rgb(data))
+
+
+BMP_PALETTE = np.random.default_rng(6).integers(0, 256, (256, 3)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("bits", [1, 4, 8])
+@pytest.mark.parametrize("header_bytes", [12, 40, 108, 124])
+def test_bmp_palettes(bits: int, header_bytes: int) -> None:
+    indices = np.random.default_rng(bits).integers(0, 1 << bits, (5, 13))
+    entries = BMP_PALETTE[: 1 << bits, ::-1]
+    if header_bytes == 12:
+        palette = entries.tobytes()
+    else:
+        palette = np.pad(entries, ((0, 0), (0, 1))).tobytes()
+    rows = [image_files.packed_indices(row, bits) for row in indices]
+    for top_down in (False, True):
+        if top_down and header_bytes == 12:
+            continue
+        data = image_files.bmp(
+            rows, 13, 5, bits, palette=palette, header_bytes=header_bytes, top_down=top_down
+        )
+        np.testing.assert_array_equal(decode(data), BMP_PALETTE[indices])
+
+
+def test_bmp_masks() -> None:
+    values = np.random.default_rng(8).integers(0, 1 << 16, (4, 7))
+    rows = [row.astype("<u2").tobytes() for row in values]
+
+    def scaled(shift: int, bits: int) -> Any:
+        return ((values >> shift) & ((1 << bits) - 1)) * 255 // ((1 << bits) - 1)
+
+    data = image_files.bmp(rows, 7, 4, 16)
+    expected = np.stack([scaled(10, 5), scaled(5, 5), scaled(0, 5)], -1)
+    np.testing.assert_array_equal(decode(data), expected)
+    np.testing.assert_array_equal(decode(data), pillow_rgb(data))
+    for header_bytes in (40, 56):
+        masks = (0xF800, 0x07E0, 0x001F)
+        data = image_files.bmp(
+            rows, 7, 4, 16, compression=3, masks=masks, header_bytes=header_bytes
+        )
+        expected = np.stack([scaled(11, 5), scaled(5, 6), scaled(0, 5)], -1)
+        np.testing.assert_array_equal(decode(data), expected)
+    rgba = rgba_picture(4, 7)
+    rows = [row.tobytes() for row in rgba]
+    masks = (0xFF, 0xFF00, 0xFF0000, 0xFF000000)
+    data = image_files.bmp(rows, 7, 4, 32, compression=3, masks=masks, header_bytes=108)
+    np.testing.assert_array_equal(decode(data), on_white(rgba))
+    data = image_files.bmp(rows, 7, 4, 32)  # the fourth byte means nothing
+    np.testing.assert_array_equal(decode(data), rgba[..., 2::-1])
+
+
+def test_bmp_run_lengths() -> None:
+    palette = np.pad(BMP_PALETTE[:, ::-1], ((0, 0), (0, 1))).tobytes()
+    # Bottom row: a run of 3 and literals of 5; above it a gap of 2 and one of the second colour.
+    rle8 = bytes([3, 7, 0, 5, 1, 2, 3, 4, 5, 0, 0, 0, 0, 2, 2, 0, 1, 9, 0, 1])
+    indices = np.array([[0, 0, 9, 0, 0, 0, 0, 0], [7, 7, 7, 1, 2, 3, 4, 5]])
+    data = image_files.bmp([rle8], 8, 2, 8, compression=1, palette=palette)
+    np.testing.assert_array_equal(decode(data), BMP_PALETTE[indices])
+    rle4 = bytes([5, 0x12, 0, 3, 0x34, 0x50, 0, 0, 0, 1])
+    data = image_files.bmp([rle4], 8, 2, 4, compression=2, palette=palette[:64])
+    indices = np.array([[0] * 8, [1, 2, 1, 2, 1, 3, 4, 5]])
+    np.testing.assert_array_equal(decode(data), BMP_PALETTE[indices])
+    with pytest.raises(endcap.CorruptImageError, match="cut short"):
+        decode(data[:-4])
+
+
+@pytest.mark.parametrize("colors", [2, 16, 200])
+@pytest.mark.parametrize("interlace", [0, 1])
+def test_gif_equals_pillow(colors: int, interlace: int) -> None:
+    for height, width in ((1, 1), (5, 3), (37, 53)):
+        image = Image.fromarray(jpegs.photo(height, width)).quantize(colors)
+        data = encode(image, "GIF", interlace=interlace)
+        np.testing.assert_array_equal(decode(data), np.asarray(image.convert("RGB")))
+
+
+def test_gif_frame_and_transparency_on_white() -> None:
+    image = Image.fromarray(PICTURE).quantize(32)
+    data = bytearray(encode(image, "GIF", transparency=4, interlace=0))
+    rgb = np.asarray(image.convert("RGB")).copy()
+    rgb[np.asarray(image) == 4] = 255
+    np.testing.assert_array_equal(decode(bytes(data)), rgb)
+    data[6:10] = (60).to_bytes(2, "little") + (30).to_bytes(2, "little")  # the screen
+    frame = data.index(b"\x2c\0\0\0\0") + 1
+    data[frame : frame + 4] = (20).to_bytes(2, "little") + (3).to_bytes(2, "little")
+    expected = np.full((30, 60, 3), 255, np.uint8)
+    expected[3:, 20:] = rgb[:27, :40]
+    np.testing.assert_array_equal(decode(bytes(data)), expected)
+
+
+# --- Common to all
+
+
+def exif(orientation: int) -> Image.Exif:
+    tags = Image.Exif()
+    tags[jpegs.ORIENTATION_TAG] = orientation
+    return tags
+
+
+FILES = {
+    "png": image_files.png(PICTURE, 2, 8),
+    "png_interlaced": image_files.png(PICTURE, 2, 8, interlaced=True),
+    "png_alpha": encode(Image.fromarray(rgba_picture()), "PNG"),
+    "webp": encode(Image.fromarray(PICTURE), "WEBP", quality=90),
+    "webp_alpha": encode(Image.fromarray(rgba_picture()), "WEBP", lossless=True),
+    "bmp": encode(Image.fromarray(PICTURE), "BMP"),
+    "gif": encode(Image.fromarray(PICTURE).quantize(64), "GIF", interlace=0),
+    "gif_interlaced": encode(Image.fromarray(PICTURE).quantize(64), "GIF", interlace=1),
+}
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_exif_orientation(kind: str, orientation: int) -> None:
+    image = Image.fromarray(PICTURE)
+    options = {"lossless": True} if kind == "WEBP" else {}
+    data = encode(image, kind, exif=exif(orientation), **options)
+    np.testing.assert_array_equal(endcap.decode(data), oriented(PICTURE, orientation))
+    np.testing.assert_array_equal(endcap.decode(data, exif="ignore"), PICTURE)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"size": 32},
+        {"size": 20, "color": "gray"},
+        {"size": 32, "decode": "fast"},
+        {"preset": "torchvision", "size": 16, "resize_shorter": 20},
+        {"size": (90, 100), "dtype": "uint8", "layout": "nhwc"},
+    ],
+    ids=["letterbox", "gray", "fast", "antialias", "larger"],
+)
+def test_tensors_are_those_of_the_decoded_pixels(name: str, options: dict[str, Any]) -> None:
+    expected = endcap.preprocess(decode(FILES[name]), **options)
+    for implementation in ("scalar", "simd"):
+        endcap.force_implementation(implementation)
+        try:
+            actual = endcap.preprocess(FILES[name], formats=ALL, **options)
+        finally:
+            endcap.force_implementation("auto")
+        np.testing.assert_array_equal(actual.images, expected.images)
+        np.testing.assert_array_equal(actual.geometry, expected.geometry)
+        assert actual.decoders == ("cpu",)
+        assert actual.decode_seconds[0] > 0
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_regions_are_those_of_the_decoded_pixels(name: str) -> None:
+    rois = np.array([[2, 3, 20, 30], [0, 0, 53, 37], [40, 20, 53, 37]], np.float32)
+    expected = endcap.preprocess(decode(FILES[name]), rois=rois, size=24)
+    actual = endcap.preprocess(FILES[name], rois=rois, size=24, formats=ALL)
+    np.testing.assert_array_equal(actual.images, expected.images)
+    np.testing.assert_array_equal(actual.geometry, expected.geometry)
+
+
+def test_a_bad_file_leaves_its_neighbours_alone() -> None:
+    files = list(FILES.values())
+    batch = [part for file in files for part in (file, file[: len(file) // 2])]
+    result = endcap.preprocess(batch, size=32, formats=ALL, on_error="blank")
+    assert result.status.tolist() == [endcap.Status.OK, endcap.Status.CORRUPT_IMAGE] * len(files)
+    expected = endcap.preprocess(files, size=32, formats=ALL)
+    np.testing.assert_array_equal(result.images[::2], expected.images)
+    assert not result.images[1::2].any()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_truncation_is_corrupt_or_lacks_no_pixel(name: str) -> None:
+    data = FILES[name]
+    whole = decode(data)
+    complete = 0
+    for length in [*range(0, min(len(data), 200)), *range(200, len(data), 37), len(data) - 1]:
+        try:
+            pixels = decode(data[:length])
+        except endcap.CorruptImageError:
+            continue
+        np.testing.assert_array_equal(pixels, whole)
+        complete += 1
+        assert len(data) - length < 16, "only what follows the pixels may be left out"
+    assert complete <= 16
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_bytes_are_an_error_or_an_image(name: str) -> None:
+    random = np.random.default_rng(len(name))
+    outcomes = set()
+    for _ in range(400):
+        data = bytearray(FILES[name])
+        for at in random.integers(0, len(data), random.integers(1, 5)):
+            data[at] = random.integers(0, 256)
+        try:
+            outcomes.add(decode(bytes(data), max_pixels=10**6).dtype.name)
+        except endcap.EndcapError as error:
+            outcomes.add(error.status.label)
+    assert "corrupt_image" in outcomes or name == "bmp"
+    assert "internal" not in outcomes
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_limits_are_checked_on_the_header(name: str) -> None:
+    data = FILES[name]
+    with pytest.raises(endcap.ImageLimitError, match="max_pixels allows 1960"):
+        decode(data, max_pixels=37 * 53 - 1)
+    with pytest.raises(endcap.ImageLimitError, match="max_side allows 52"):
+        decode(data, max_side=52)
+    with pytest.raises(endcap.ImageLimitError, match="max_bytes"):
+        decode(data, max_bytes=len(data) - 1)
+    pixels = 37 * 53
+    held = {"png_interlaced": 4, "webp": 3, "webp_alpha": 8, "gif_interlaced": 1}.get(name)
+    if held is None:  # decoded row by row
+        decode(data, max_decoded_bytes=1)
+    else:
+        decode(data, max_decoded_bytes=held * pixels)
+        with pytest.raises(endcap.ImageLimitError, match=f"takes {held * pixels} bytes"):
+            decode(data, max_decoded_bytes=held * pixels - 1)
+
+
+def test_headers_that_claim_what_their_data_cannot_hold() -> None:
+    bomb = image_files.with_png_size(FILES["png"], 9000, 9000)
+    with pytest.raises(endcap.CorruptImageError, match="cut short: 9000x9000 pixels take at least"):
+        endcap.decode(bomb)
+    with pytest.raises(endcap.ImageLimitError, match="2147483647"):
+        endcap.decode(image_files.with_png_size(FILES["png"], 2**31 - 1, 1))
+    for width, height in ((0, 5), (5, 0), (2**32 - 1, 5)):
+        with pytest.raises(endcap.CorruptImageError, match="pixels; both sides"):
+            endcap.decode(image_files.with_png_size(FILES["png"], width, height))
+    huge = image_files.bmp([b"\0\1"], 9000, 9000, 8, compression=1, palette=bytes(4))
+    with pytest.raises(endcap.ImageLimitError, match="max_decoded_bytes"):
+        decode(huge, max_decoded_bytes=10**6)
+    with pytest.raises(endcap.CorruptImageError, match="cut short"):
+        decode(image_files.bmp([b"\0" * 3], 9000, 9000, 24))
+
+
+def test_formats_are_the_callers_choice() -> None:
+    default = {p.name: p.value for p in endcap.Preprocessor().describe()}["formats"]
+    assert default == "jpeg,png,webp"
+    for name, article in (("bmp", "a BMP image"), ("gif", "a GIF image")):
+        with pytest.raises(endcap.UnsupportedError, match=f"{article}, which the parameter"):
+            endcap.decode(FILES[name])
+    for name in FILES:
+        with pytest.raises(endcap.UnsupportedError, match="`formats` does not accept: add it"):
+            endcap.decode(FILES[name], formats="jpeg")
+        kind = name.partition("_")[0]
+        assert endcap.decode(FILES[name], formats=[kind]).shape == (37, 53, 3)
+    with pytest.raises(endcap.InvalidArgumentError, match="formats is 'tiff': give one of jpeg"):
+        endcap.decode(FILES["png"], formats="tiff")
+
+
+@pytest.mark.parametrize(
+    ("data", "phrase"),
+    [
+        (b"\0\0\0\x1cftypavif", "an AVIF image, which is not decoded: .*magick IN out.png"),
+        (b"\0\0\0\x1cftypheic", "a HEIF image"),
+        (b"\0\0\0\x1cftypmif1", "a HEIF image"),
+        (b"\0\0\0\x1cftypisom", "a video or another ISO media file.*ffmpeg -i IN"),
+        (b"II*\0", "a TIFF image"),
+        (b"MM\0*", "a TIFF image"),
+        (b"\0\0\0\x0cjP  ", "a JPEG 2000 image"),
+        (b"\xff\x0a", "a JPEG XL image"),
+        (b"8BPS", "a Photoshop image"),
+        (b"\x1aE\xdf\xa3", "a Matroska or WebM video"),
+        (b"RIFF\0\0\0\0AVI ", "an AVI video"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_other_formats_are_named_with_what_converts_them(data: bytes, phrase: str) -> None:
+    with pytest.raises(endcap.UnsupportedError, match=phrase):
+        endcap.decode(data + bytes(100))
+
+
+def test_text_of_an_image_is_no_image() -> None:
+    for name, start in (("png", "PNG"), ("webp", "WebP")):
+        text = base64.b64encode(FILES[name])
+        with pytest.raises(endcap.CorruptImageError, match=f"base64 text of a {start}"):
+            endcap.decode(text)
