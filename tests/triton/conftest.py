@@ -126,8 +126,8 @@ def region_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of all regions that this process makes during the test."""
     names: list[str] = []
 
-    def named() -> str:
-        names.append(new_name())
+    def named(inode: int) -> str:
+        names.append(new_name(inode))
         return names[-1]
 
     monkeypatch.setattr(region, "new_name", named)

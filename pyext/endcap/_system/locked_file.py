@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import stat
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 _OWNER_ONLY = 0o600
+_TOKEN_BYTES = 16
 
 _held: weakref.WeakSet[LockedFile] = weakref.WeakSet()
 
@@ -29,11 +32,20 @@ class LockedFile:
     leaves the file.
     """
 
-    def __init__(self, path: Path, *, remove_unused: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        remove_unused: bool = True,
+        name_of: Callable[[int], str] | None = None,
+    ) -> None:
         """Create the file and lock it.
 
         Args:
-            path: A file that does not exist; a symbolic link of that name is an error.
+            path: A file that does not exist; a symbolic link of that name is an error. With
+                `name_of` the folder.
+            name_of: Returns the name for a file with this inode number; the file appears under it
+                when it is locked already.
             remove_unused: Remove it as garbage and at the end of the program. Without that only
                 `remove` does; as garbage its lock is given up.
 
@@ -41,9 +53,12 @@ class LockedFile:
             LostFileError: Another process was faster than the lock.
             OSError: The file cannot be created.
         """
-        self.path = path
         self._process = os.getpid()
-        self._descriptor = _create(path)
+        if name_of is None:
+            self._descriptor = _create(path)
+        else:
+            self._descriptor, path = _create_named(path, name_of)
+        self.path = path
         _held.add(self)
         end = _remove if remove_unused else _close
         self._end = weakref.finalize(self, end, path, self._descriptor, self._process)
@@ -106,6 +121,19 @@ def _create(path: Path) -> int:
         raise
     os.close(descriptor)
     raise LostFileError(f"{path} was taken for an abandoned file before it was locked")
+
+
+def _create_named(folder: Path, name_of: Callable[[int], str]) -> tuple[int, Path]:
+    first = folder / f".endcap-new-{secrets.token_hex(_TOKEN_BYTES)}"
+    descriptor = _create(first)
+    try:
+        path = folder / name_of(os.fstat(descriptor).st_ino)
+        first.rename(path)  # a random name, which nothing has
+    except BaseException:
+        first.unlink(missing_ok=True)
+        os.close(descriptor)
+        raise
+    return descriptor, path
 
 
 def _is_own_file(descriptor: int) -> bool:

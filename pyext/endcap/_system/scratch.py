@@ -379,15 +379,28 @@ def _remove_files(folder: int, *, spared: str = "") -> list[str]:
 
 
 def _permit_all(name: str, parent: int) -> None:
-    """Let this user list, change and move a folder; one of another file system is an error."""
+    """Let this user list, change and move a folder; one that is mounted there is an error."""
     descriptor = os.open(
         name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent
     )
     try:
         status = os.fstat(descriptor)
-        if status.st_dev != os.fstat(parent).st_dev:
+        is_mounted = status.st_dev != os.fstat(parent).st_dev or (
+            # Of the same file system, too: a bind mount.
+            _mount_of(descriptor) != _mount_of(parent)
+        )
+        if is_mounted:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), name)
         if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
             os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IRWXU)
     finally:
         os.close(descriptor)
+
+
+def _mount_of(descriptor: int) -> str:
+    """Return the number of the mount that an open file or folder was reached by."""
+    for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "mnt_id":
+            return value.strip()
+    raise OSError(errno.ENOTSUP, "the kernel names no mount", str(descriptor))

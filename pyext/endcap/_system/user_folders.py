@@ -117,5 +117,7 @@ def _is_own_group(group: int) -> bool:
         user = pwd.getpwuid(os.geteuid())
         entry = grp.getgrgid(group)
         same = user.pw_gid == group and entry.gr_name == user.pw_name
-        return same and set(entry.gr_mem) <= {user.pw_name}
+        # Of users whose first group it is the group's own list says nothing.
+        first = {each.pw_name for each in pwd.getpwall() if each.pw_gid == group}
+        return same and first | {*entry.gr_mem} <= {user.pw_name}
     return False

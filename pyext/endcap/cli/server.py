@@ -143,11 +143,11 @@ def remove(verbose: Verbose = False) -> None:
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         with installing() as stages:
-            removed, used = remove_all(stages)
+            removed, kept = remove_all(stages)
         _print(*removed)
-        for folder in used:
-            say(f"endcap: {folder} is used by a running server; stop that server, and try again")
-    raise typer.Exit(1 if used else 0)
+        for folder, reason in kept.items():
+            say(f"endcap: {folder} was not removed: {reason}")
+    raise typer.Exit(1 if kept else 0)
 
 
 def _with_python_models(requested: bool | None) -> bool:

@@ -2,7 +2,8 @@
 
 It is `$XDG_CACHE_HOME/endcap/server` or `~/.cache/endcap/server`. An entry is a folder that is made
 under another name and gets its own in one step, so that it is there completely or not at all. Its
-marker, a file, says that endcap made it, and is locked by those who use it.
+marker, a file with the entry's name and a list of its files, says that endcap made it, and is
+locked by those who use it. An entry that also holds other files is not removed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ MARKER_NAME = ".endcap-server"
 
 _PURPOSE = "server"  # of partial folders
 _CONTENT = "content"
+_REPLACED = "replaced"
 _PYTHON_CACHE = "__pycache__"  # what Python itself adds to and takes away from an entry
 _ENTRY_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -52,13 +54,14 @@ def find_entry(name: str) -> Path | None:
     _check_place(folder)
     if not folder.exists():
         return None
-    marker = _read_marker(folder)
-    if marker is None:
+    listed = _listed_files(folder)
+    if listed is None:
         raise ServerError(
-            f"{folder} has that name, but endcap has not made it (it has no {MARKER_NAME}); move "
-            "it away, or set XDG_CACHE_HOME to another folder"
+            f"{folder} has that name, but endcap has not made it (it has no {MARKER_NAME} with "
+            "that name); move it away, or set XDG_CACHE_HOME to another folder"
         )
-    return folder if marker == _marker_of(folder) else None
+    found = dict(_files_of(folder))
+    return folder if all(found.get(name) == size for name, size in listed.items()) else None
 
 
 def make_entry(name: str, make: Callable[[Path, Path], None], stages: Stages) -> Path:
@@ -74,7 +77,8 @@ def make_entry(name: str, make: Callable[[Path, Path], None], stages: Stages) ->
         The entry's folder.
 
     Raises:
-        ServerError: As for `find_entry`, the disk is full, or a damaged entry is in use.
+        ServerError: As for `find_entry`, the disk is full, or a damaged entry is in use or holds
+            other files.
         OSError: The cache cannot be written.
     """
     with _writing(stages) as place:
@@ -82,23 +86,25 @@ def make_entry(name: str, make: Callable[[Path, Path], None], stages: Stages) ->
         if found is not None:
             return found
         damaged = cache_folder() / name
-        if damaged.exists() and not _remove(damaged, place):
-            raise ServerError(
-                f"{damaged} lacks files and is used by a server that runs; end that server, and "
-                "try again"
-            )
-        try:
-            with partial_folder(place, _PURPOSE) as partial:
+        with contextlib.ExitStack() as opened:
+            if damaged.exists():
+                reason = _why_kept(damaged, opened)
+                if reason is not None:
+                    raise ServerError(f"{damaged} lacks files, and {reason}")
+            try:
+                partial = opened.enter_context(partial_folder(place, _PURPOSE))
                 path = Path(os.readlink(descriptor_path(partial)))
                 content = path / _CONTENT
                 content.mkdir(mode=0o700)
                 make(content, path)
-                (content / MARKER_NAME).write_text(json.dumps(_marker_of(content)))
+                _write_marker(content, name)
+                if damaged.exists():  # only now that there is another one
+                    os.rename(name, _REPLACED, src_dir_fd=place, dst_dir_fd=partial)
                 os.rename(_CONTENT, name, src_dir_fd=partial, dst_dir_fd=place)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise full_disk() from error
-            raise
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise full_disk() from error
+                raise
     return cache_folder() / name
 
 
@@ -131,27 +137,36 @@ def hold(folder: Path) -> Iterator[None]:
         os.close(marker)
 
 
-def remove_all(stages: Stages) -> tuple[list[Path], list[Path]]:
+def remove_all(stages: Stages) -> tuple[list[Path], dict[Path, str]]:
     """Remove the entries that nobody uses; what endcap has not made is left alone.
 
     Returns:
-        The entries that were removed, and those that are in use.
+        The entries that were removed, and those that were not, each with the reason.
 
     Raises:
         ServerError: Another user could put something else into the cache.
         OSError: The cache cannot be written.
     """
     removed: list[Path] = []
-    used: list[Path] = []
+    kept: dict[Path, str] = {}
     if not cache_folder().is_dir():
-        return removed, used
+        return removed, kept
     with _writing(stages) as place:
         for folder in sorted(cache_folder().iterdir()):
-            if _read_marker(folder) is not None:
-                (removed if _remove(folder, place) else used).append(folder)
+            if _listed_files(folder) is None:
+                continue
+            with contextlib.ExitStack() as opened:
+                reason = _why_kept(folder, opened)
+                if reason is not None:
+                    kept[folder] = reason
+                    continue
+                # Under the name of a partial folder the next removal ends what this one may not.
+                with partial_folder(place, _PURPOSE) as partial:
+                    os.rename(folder.name, _CONTENT, src_dir_fd=place, dst_dir_fd=partial)
+                removed.append(folder)
         with partial_folder(place, _PURPOSE):  # removes what killed processes have left
             pass
-    return removed, used
+    return removed, kept
 
 
 @contextlib.contextmanager
@@ -188,26 +203,25 @@ def _check_place(folder: Path) -> None:
         )
 
 
-def _remove(folder: Path, place: int) -> bool:
-    """Remove an entry that has a marker; return False where it is in use."""
+def _why_kept(folder: Path, opened: contextlib.ExitStack) -> str | None:
+    """Lock an entry until `opened` is closed; return why it must not be removed, None without."""
     marker = os.open(folder / MARKER_NAME, _ENTRY_FLAGS)
+    opened.callback(os.close, marker)
     try:
-        try:
-            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass  # a file system without locks
-        # Under the name of a partial folder the next removal ends what this one may not.
-        with partial_folder(place, _PURPOSE) as partial:
-            os.rename(folder.name, _CONTENT, src_dir_fd=place, dst_dir_fd=partial)
-    finally:
-        os.close(marker)
-    return True
+        fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "is used by a server that runs; end that server, and try again"
+    except OSError:
+        pass  # a file system without locks
+    listed = _listed_files(folder) or {}
+    others = [name for name, _ in _files_of(folder) if name not in listed]
+    if others:
+        return f"it holds what endcap has not written, {min(others)}; move that away, and try again"
+    return None
 
 
-def _read_marker(folder: Path) -> object | None:
-    """Return what an entry's marker says; None where endcap and this user have not made it."""
+def _listed_files(folder: Path) -> dict[str, int] | None:
+    """Return the files of an entry with their bytes; None where endcap and this user made none."""
     try:
         status = folder.lstat()
         descriptor = os.open(folder / MARKER_NAME, _ENTRY_FLAGS)
@@ -217,19 +231,29 @@ def _read_marker(folder: Path) -> object | None:
         if status.st_uid != os.geteuid() or os.fstat(descriptor).st_uid != os.geteuid():
             return None
         try:
-            found: object = json.load(marker)
-        except ValueError:  # cut off, by a full disk or a loss of power
-            return {}
-        return found
+            found = json.load(marker)
+        except ValueError:
+            return None
+    if not isinstance(found, dict) or found.get("entry") != folder.name:
+        return None
+    listed = found.get("files")
+    return listed if isinstance(listed, dict) else None
 
 
-def _marker_of(folder: Path) -> dict[str, int]:
-    """Return the number and the bytes of the files, by which a later loss is seen."""
-    files = size = 0
+def _write_marker(content: Path, name: str) -> None:
+    with (content / MARKER_NAME).open("x") as marker:
+        json.dump({"entry": name, "files": dict(_files_of(content))}, marker)
+        marker.flush()
+        os.fsync(marker.fileno())
+
+
+def _files_of(folder: Path) -> Iterator[tuple[str, int]]:
+    """Yield path and bytes of all files but the marker and what Python caches."""
     for root, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(root, name))]
         folders[:] = [name for name in folders if name != _PYTHON_CACHE]
-        for name in names:
-            if name != MARKER_NAME:
-                files += 1
-                size += os.lstat(os.path.join(root, name)).st_size
-    return {"files": files, "bytes": size}
+        for name in [*names, *links]:
+            path = os.path.join(root, name)
+            relative = os.path.relpath(path, folder)
+            if relative != MARKER_NAME:
+                yield relative, os.lstat(path).st_size

@@ -95,10 +95,10 @@ _CANNOT_LOCK = (errno.ENOLCK, errno.EOPNOTSUPP)  # some network file systems
 
 @contextlib.contextmanager
 def open_log_file(path: Path, repository: Path) -> Iterator[IO[bytes]]:
-    """Open the log file of a server, empty; a regular file is locked until the block ends.
+    """Open the log file of a server at its end; a regular file is locked until the block ends.
 
     Args:
-        path: The file, or a pipe or a device.
+        path: The file, which keeps what it holds, or a pipe that is read, or a device.
         repository: The models that the server is about to serve.
 
     Yields:
@@ -108,9 +108,17 @@ def open_log_file(path: Path, repository: Path) -> Iterator[IO[bytes]]:
         ServerError: The file is one of the repository's, or another server writes its log to it.
         OSError: It cannot be written.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
     is_new = not path.exists()
-    descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise ServerError(
+                f"log file {path} is a pipe that nobody reads; start its reader first"
+            ) from error
+        raise
+    os.set_blocking(descriptor, True)
     with open(descriptor, "wb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -120,7 +128,8 @@ def open_log_file(path: Path, repository: Path) -> Iterator[IO[bytes]]:
             _refuse_files_of(repository, path, found)
         _lock(path, descriptor)
         try:
-            os.ftruncate(descriptor, 0)
+            if found.st_size > 0:
+                file.write(b"\n")  # between the runs
             yield file
         finally:
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked children hold the descriptor, too

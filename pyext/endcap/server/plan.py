@@ -36,6 +36,7 @@ from endcap.triton.model_folder import ModelFolder, check_config_name, read_repo
 _UNLOADING_TAKES_S = (
     5  # of a stop, after the requests in flight: that much earlier Triton drops them
 )
+_VERTEX_AI = "AIP_"
 _SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
@@ -149,7 +150,10 @@ def server_environment(
     Raises:
         ServerError: Python-backend models would not find the running Python.
     """
-    environment = dict(os.environ)
+    # With Vertex AI's variables a server also listens on every address, without restrictions.
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(_VERTEX_AI)
+    }
     libraries = [str(installation.library_dir)] if installation.library_dir else []
     if needs_stub(installation):
         libpython = python_stub.find_libpython()

@@ -12,12 +12,15 @@ and to this endcap, so that the models see neither the user's packages nor an ol
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
 import hashlib
 import importlib.metadata
 import os
 import platform
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import venv
@@ -27,7 +30,10 @@ from pathlib import Path, PurePosixPath
 
 import endcap
 from endcap._system.python_process import PipError, environment_for_pip, pip_command, pip_errors
+from endcap._system.scratch import scratch_folder
 from endcap._system.stages import Progress, Stages, no_progress
+from endcap._system.written_file import whole_file
+from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.server.cache import cache_folder, find_entry, full_disk, make_entry
 from endcap.server.python_stub import PYTHON_VERSION
 from endcap.triton.errors import ServerError
@@ -134,24 +140,57 @@ def download_server(folder: Path, wheelhouse: Path | None = None) -> Path:
     """Put the server's wheel into a folder, its SHA-256 checked by pip; return the file.
 
     Raises:
-        ServerError: It cannot be had.
+        ServerError: It cannot be had, or the folder has another file of its name.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    requirements = folder / "server.txt"
-    hashes = " ".join(f"--hash=sha256:{digest}" for digest in SHA256.values())
-    requirements.write_text(f"nvidia-pytriton=={VERSION} {hashes}\n")
-    command = ["download", "--no-deps", "--require-hashes", "--dest", str(folder)]
-    try:
+    with _download_folder() as scratch:
+        requirements = scratch / "server.txt"
+        hashes = " ".join(f"--hash=sha256:{digest}" for digest in SHA256.values())
+        requirements.write_text(f"nvidia-pytriton=={VERSION} {hashes}\n")
+        downloaded = scratch / "wheels"
+        command = ["download", "--no-deps", "--require-hashes", "--dest", str(downloaded)]
         run_pip(
             [*command, "-r", str(requirements)],
             what=_SERVER,
             wheelhouse=wheelhouse,
-            temporary=folder,
+            temporary=scratch,
         )
-    finally:
-        requirements.unlink()
-    (wheel,) = folder.glob(f"nvidia_pytriton-{VERSION}-*.whl")
+        (wheel,) = _collect(downloaded, folder)
     return wheel
+
+
+@contextlib.contextmanager
+def _download_folder() -> Iterator[Path]:
+    try:
+        with scratch_folder("download") as scratch:
+            yield scratch
+    except UnsupportedError as error:
+        raise ServerError(str(error)) from error
+
+
+def _collect(downloaded: Path, folder: Path) -> list[Path]:
+    """Copy wheels into a folder and return the copies; other files there are left as they are.
+
+    Raises:
+        ServerError: A file, or link, of a wheel's name has another content.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    copies = []
+    for wheel in sorted(downloaded.glob("*.whl")):
+        copy = folder / wheel.name
+        if os.path.lexists(copy):
+            if copy.is_symlink() or not filecmp.cmp(wheel, copy, shallow=False):
+                raise ServerError(
+                    f"{copy} is there already, and is not the file of that name that pip has; move "
+                    "it away, or give another folder"
+                )
+        else:
+            try:
+                with whole_file(copy, follow_links=False) as target, wheel.open("rb") as source:
+                    shutil.copyfileobj(source, target)
+            except InvalidArgumentError as error:
+                raise ServerError(str(error)) from error
+        copies.append(copy)
+    return copies
 
 
 def _unpack(wheel: Path, folder: Path, stages: Stages) -> None:
@@ -264,12 +303,15 @@ def download_packages(folder: Path, wheelhouse: Path | None = None) -> None:
         ServerError: They cannot be had.
     """
     check_python()
-    run_pip(
-        ["download", "--dest", str(folder), *requirements()],
-        what=_PACKAGES,
-        wheelhouse=wheelhouse,
-        temporary=folder,
-    )
+    with _download_folder() as scratch:
+        downloaded = scratch / "wheels"
+        run_pip(
+            ["download", "--dest", str(downloaded), *requirements()],
+            what=_PACKAGES,
+            wheelhouse=wheelhouse,
+            temporary=scratch,
+        )
+        _collect(downloaded, folder)
 
 
 def check_python() -> None:

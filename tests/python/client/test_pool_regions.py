@@ -103,10 +103,11 @@ def test_only_registrations_of_dead_clients_go(
     # Pools of tests in other processes sweep /dev/shm, too.
     for module in (region, region_registration):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
-    abandoned = new_name()
-    (tmp_path / abandoned).touch()
+    (tmp_path / "new").touch()
+    abandoned = new_name((tmp_path / "new").stat().st_ino)
+    (tmp_path / "new").rename(tmp_path / abandoned)
     living = new_region_file()
-    removed_before, of_who_knows_whom = new_name(), new_name()
+    removed_before, of_who_knows_whom = new_name(1), new_name(1)
     server = Registrations(
         kind, [living.name, abandoned, removed_before, of_who_knows_whom, "somebody_elses"]
     )

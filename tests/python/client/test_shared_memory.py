@@ -57,10 +57,10 @@ def test_a_region_is_a_file_that_only_its_owner_can_read(region: SystemRegion) -
 
 
 def test_names_differ_and_are_told_from_those_of_others() -> None:
-    assert len({new_name() for _ in range(1000)}) == 1000
+    assert len({new_name(1) for _ in range(1000)}) == 1000
     for other in ("endcap-4f2a_x9b-triton_python_backend_shm_region_1", "psm_1a2b3c", "endcap-"):
         assert not is_ours(other)
-    assert not is_ours(new_name() + "x")
+    assert not is_ours(new_name(1) + "x")
 
 
 def test_tensors_are_put_at_aligned_places(region: SystemRegion, lease: Lease) -> None:

@@ -93,7 +93,9 @@ def test_files_of_others_are_left() -> None:
         "endcap-abcd1234-triton_python_backend_shm_region_1",  # a launch of `endcap serve`
         "triton_python_backend_shm_region_test",
         "psm_endcap_test",
-        f"{new_name()}-1",
+        f"{new_name(1)}-1",
+        "endcap-0123456789abcdef0123456789abcdef",  # the form of a pool's name
+        new_name(1),  # of another file
     ]
     for name in others:
         (FOLDER / name).write_bytes(b"theirs")
@@ -108,7 +110,7 @@ def test_files_of_others_are_left() -> None:
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("theirs")
-    link = FOLDER / new_name()
+    link = FOLDER / new_name(1)
     link.symlink_to(target)
     try:
         assert not remove_if_abandoned(link.name)
@@ -138,7 +140,7 @@ def test_sweeps_and_new_files_at_once_do_not_lose_any() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_a_file_of_another_user_is_left() -> None:
-    file = FOLDER / new_name()
+    file = FOLDER / new_name(1)
     file.write_bytes(b"theirs")
     os.chown(file, 65534, 65534)
     try:
@@ -211,8 +213,8 @@ def test_a_child_reads_the_memory_that_its_parent_had() -> None:
 def test_a_full_dev_shm_is_an_error_and_leaves_no_file(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = new_name()
-    monkeypatch.setattr(region, "new_name", lambda: name)
+    name = new_name(1)
+    monkeypatch.setattr(region, "new_name", lambda _: name)
     with pytest.raises(OutOfMemoryError, match=r"bytes does not fit into /dev/shm, where \d+ MiB"):
         SystemRegion(size)
     assert not (FOLDER / name).exists()

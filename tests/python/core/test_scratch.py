@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from doctor_world import in_own_mounts
 
 from endcap._system.scratch import (
     MARKER_NAME,
@@ -403,6 +404,45 @@ def test_one_that_this_users_own_group_may_replace_is_taken(temporary: Path) -> 
     temporary.chmod(0o775)
     with scratch_folder("photos") as folder:
         assert folder.is_dir()
+
+
+def test_a_group_that_is_another_users_first_is_not_this_users_own(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = pwd.getpwuid(os.geteuid())
+    group = grp.struct_group((user.pw_name, "x", user.pw_gid, []))
+    other = pwd.struct_passwd(("other", "x", 12345, user.pw_gid, "", "/", "/bin/sh"))
+    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
+    os.chown(temporary, -1, user.pw_gid)
+    temporary.chmod(0o775)
+    monkeypatch.setattr(pwd, "getpwall", lambda: [user])
+    with scratch_folder("photos") as folder:
+        assert folder.is_dir()
+    monkeypatch.setattr(pwd, "getpwall", lambda: [user, other])
+    with (
+        pytest.raises(UnsupportedError, match="lets other users replace"),
+        scratch_folder("photos"),
+    ):
+        pass
+
+
+def test_what_is_mounted_in_an_abandoned_folder_stays(left: Path, tmp_path: Path) -> None:
+    """A bind mount has the number of the file system that it lies in."""
+    photos, inside = tmp_path / "photos", left / "data"
+    photos.mkdir()
+    (photos / "cat.jpg").write_text("precious")
+    photos.chmod(0o555)
+    inside.mkdir()
+    begin = in_own_mounts(f"mount --bind '{photos}' '{inside}'")
+    program = f"""
+import os
+from endcap._system.scratch import sweep_scratch
+assert sweep_scratch("photos") == []
+assert os.listdir({str(inside)!r}) == ["cat.jpg"]
+"""
+    subprocess.run([*begin, sys.executable, "-c", program], check=True)
+    assert (photos / "cat.jpg").read_text() == "precious"
+    assert stat.S_IMODE(photos.stat().st_mode) == 0o555
 
 
 def test_one_that_others_may_replace_is_taken_on_demand(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import io
 import multiprocessing
 import os
 import shutil
@@ -10,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -168,19 +171,53 @@ def test_of_two_processes_one_makes_it(cache: Path, tmp_path: Path) -> None:
     assert names(cache) == {NAME}
 
 
-@pytest.mark.parametrize("damage", ["removed", "cut", "marker"])
+@pytest.mark.parametrize("damage", ["removed", "cut"])
 def test_a_damaged_entry_is_made_anew(cache: Path, damage: str) -> None:
     program = make() / "bin" / "program"
     if damage == "removed":
         program.unlink()
-    elif damage == "cut":
-        program.write_text("")
     else:
-        (cache / NAME / MARKER_NAME).write_text("")
+        program.write_text("")
     assert find_entry(NAME) is None
     with hold(cache / NAME), pytest.raises(ServerError, match="is used by a server that runs"):
         make()
+
+    def fail(content: Path, other: Path) -> None:
+        raise RuntimeError("no network")
+
+    with pytest.raises(RuntimeError, match="no network"):
+        make_entry(NAME, fail, silent)
+    assert (cache / NAME).is_dir(), "it stays until there is another one"
     assert (make() / "bin" / "program").read_text() == "program"
+    assert names(cache) == {NAME}
+
+
+def test_files_of_the_user_in_an_entry_are_kept(cache: Path) -> None:
+    entry = make()
+    (entry / "mine").mkdir()
+    (entry / "mine" / "notes.txt").write_text("precious")
+    assert find_entry(NAME) == entry, "nothing is missing"
+    removed, kept = remove_all(silent)
+    assert removed == []
+    assert kept[entry].startswith("it holds what endcap has not written, mine/notes.txt; move that")
+    (entry / "bin" / "program").unlink()
+    with pytest.raises(ServerError, match=r"lacks files, and it holds .* mine/notes\.txt; move"):
+        make()
+    assert (entry / "mine" / "notes.txt").read_text() == "precious"
+    (entry / "mine" / "notes.txt").unlink()
+    assert (make() / "bin" / "program").exists()
+
+
+def test_a_copy_of_an_entry_and_other_markers_are_not_ours(cache: Path) -> None:
+    shutil.copytree(make(), cache / "my-backup")
+    (cache / "other").mkdir()
+    (cache / "other" / MARKER_NAME).write_text("{}")
+    assert remove_all(silent) == ([cache / NAME], {})
+    assert names(cache) == {"my-backup", "other"}
+    (cache / NAME).mkdir()
+    (cache / NAME / MARKER_NAME).write_text("")
+    with pytest.raises(ServerError, match="but endcap has not made it"):
+        make()
 
 
 def test_a_folder_of_others_is_refused_and_kept(cache: Path) -> None:
@@ -189,7 +226,7 @@ def test_a_folder_of_others_is_refused_and_kept(cache: Path) -> None:
     for call in (make, lambda: find_entry(NAME)):
         with pytest.raises(ServerError, match=rf"{NAME} has that name, .* move it away, or"):
             call()
-    assert remove_all(silent) == ([], [])
+    assert remove_all(silent) == ([], {})
     assert (cache / NAME / "precious").exists()
 
 
@@ -210,9 +247,10 @@ def test_what_is_used_is_not_removed(cache: Path) -> None:
     entry = make()
     (cache / "of-others").mkdir()
     with hold(entry):
-        assert remove_all(silent) == ([], [entry])
+        reason = "is used by a server that runs; end that server, and try again"
+        assert remove_all(silent) == ([], {entry: reason})
         assert find_entry(NAME) == entry
-    assert remove_all(silent) == ([entry], [])
+    assert remove_all(silent) == ([entry], {})
     assert names(cache) == {"of-others"}
     with pytest.raises(ServerError, match="removed meanwhile"), hold(entry):
         pass
@@ -270,6 +308,45 @@ def test_a_wheel_of_another_content_is_refused(cache: Path, tmp_path: Path) -> N
     assert names(cache) == set()
     with pytest.raises(ServerError, match="DO NOT MATCH THE HASHES"):
         download_server(tmp_path / "target", tmp_path / "wheels")
+
+
+@pytest.mark.usefixtures("no_index")
+def test_a_download_leaves_other_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheels, target = tmp_path / "wheels", tmp_path / "target"
+    wheels.mkdir()
+    target.mkdir()
+    (wheels / WHEEL).write_bytes(wheel := wheel_without_content())
+    digest = hashlib.sha256(wheel).hexdigest()
+    monkeypatch.setattr(private_server, "SHA256", {"x86_64": digest})
+    (tmp_path / "victim").write_text("precious")
+    (target / "server.txt").symlink_to(tmp_path / "victim")
+    (target / "nvidia_pytriton-0.0.1-py3-none-any.whl").write_text("mine")
+    for _ in range(2):
+        assert download_server(target, wheels) == target / WHEEL
+    assert (target / WHEEL).read_bytes() == wheel
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert (target / "nvidia_pytriton-0.0.1-py3-none-any.whl").read_text() == "mine"
+    (target / WHEEL).write_text("mine, too")
+    with pytest.raises(ServerError, match="is there already, and is not the file of that name"):
+        download_server(target, wheels)
+    assert (target / WHEEL).read_text() == "mine, too"
+
+
+def wheel_without_content() -> bytes:
+    """The least that pip takes for the server's wheel."""
+    info = f"nvidia_pytriton-{VERSION}.dist-info"
+    files = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: nvidia-pytriton\nVersion: {VERSION}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return content.getvalue()
 
 
 def test_a_wheelhouse_without_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

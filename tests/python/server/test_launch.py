@@ -139,10 +139,10 @@ def test_a_file_of_the_repository_is_no_log_file(
 
 def test_a_log_file_may_lie_beside_the_models(echo_repository: Path) -> None:
     log_file = echo_repository / "server.log"
-    for _ in range(2):
+    for starts in (1, 2):
         with TritonServer(echo_repository, ServerSettings(ports=FREE, log_file=log_file)):
             pass
-        assert log_file.read_text().count("Started HTTPService") == 1
+        assert log_file.read_text().count("Started HTTPService") == starts
 
 
 def test_two_servers_do_not_share_a_log_file(echo_repository: Path, tmp_path: Path) -> None:
@@ -151,12 +151,19 @@ def test_two_servers_do_not_share_a_log_file(echo_repository: Path, tmp_path: Pa
     settings = ServerSettings(ports=FREE, log_file=log_file)
     with TritonServer(echo_repository, settings):
         before = log_file.read_bytes()
-        assert not before.startswith(b"of yesterday")
+        assert before.startswith(b"of yesterday\n")
         with pytest.raises(ServerError, match="is in use by another server"):
             TritonServer(echo_repository, settings).start()
         assert log_file.read_bytes()[: len(before)] == before
     with TritonServer(echo_repository, settings):
         pass
+
+
+def test_a_pipe_that_nobody_reads_is_no_log_file(echo_repository: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    settings = ServerSettings(ports=FREE, log_file=tmp_path / "log")
+    with pytest.raises(ServerError, match="is a pipe that nobody reads; start its reader first"):
+        TritonServer(echo_repository, settings).start()
 
 
 # --- a real server that runs ----------------------------------------------------------------------

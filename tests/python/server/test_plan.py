@@ -154,6 +154,24 @@ def test_clients_shared_memory_is_allowed_by_who_has_that_option(
     assert ("--allow-client-shm=true" in plan.command) == given
 
 
+def test_a_server_gets_no_variables_of_vertex_ai(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With AIP_MODE it would listen on all addresses, without its restrictions."""
+    executable = tmp_path / "opt" / "bin" / "tritonserver"
+    executable.parent.mkdir(parents=True)
+    executable.touch(mode=0o755)
+    (tmp_path / "scratch").mkdir()
+    write_model(tmp_path / "models", "none", "")
+    monkeypatch.setenv("AIP_MODE", "PREDICTION")
+    monkeypatch.setenv("AIP_HTTP_PORT", "8080")
+    monkeypatch.setenv("KEPT", "1")
+    settings = ServerSettings(tritonserver=executable, ports=FREE)
+    environment = plan_launch(tmp_path / "models", settings, tmp_path / "scratch").environment
+    assert not [name for name in environment if name.startswith("AIP_")]
+    assert environment["KEPT"] == "1"
+
+
 def plan_for(version: str, folder: Path) -> list[str]:
     """The command for a server that has its version written down."""
     executable = folder / "opt" / "bin" / "tritonserver"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import math
 import mmap
 import os
 import re
-import uuid
+import secrets
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,26 +17,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap._cuda_input import refuse_cuda, refuse_gradient
-from endcap._system.locked_file import LockedFile, LostFileError, lock_abandoned
+from endcap._system.locked_file import LockedFile, lock_abandoned
 from endcap.client.calls import RegionKind
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 FOLDER = Path("/dev/shm")
 
 # No second hyphen: the regions that a launch of `endcap serve` removes by prefix all have one.
-_OURS = re.compile(r"endcap-[0-9a-f]{32}")
+_OURS = re.compile(r"endcap-([0-9a-f]{16})([0-9a-f]{16})")
+_TOKEN_BYTES = 8
 
-_ATTEMPTS = 20
+
+def new_name(inode: int) -> str:
+    """Return a name that no other region has, in any process or container.
+
+    It holds a random token and a mark made of that and of the file's inode number: a file that
+    this package has not made, or a copy, does not fit its name.
+    """
+    token = secrets.token_hex(_TOKEN_BYTES)
+    return f"endcap-{token}{_mark(token, inode)}"
 
 
-def new_name() -> str:
-    """Return a name that no other region has, in any process or container."""
-    return f"endcap-{uuid.uuid4().hex}"
+def _mark(token: str, inode: int) -> str:
+    return hashlib.sha256(f"endcap region {token} {inode}".encode()).hexdigest()[: 2 * _TOKEN_BYTES]
 
 
 def is_ours(name: str) -> bool:
-    """Whether a file of /dev/shm, or a registration with a server, is one of these pools'."""
+    """Whether a file of /dev/shm, or a registration, has the form of a pool's name."""
     return _OURS.fullmatch(name) is not None
+
+
+def _fits(name: str, descriptor: int) -> bool:
+    """Whether an open file is the one that got its name from `new_name`."""
+    match = _OURS.fullmatch(name)
+    return match is not None and match[2] == _mark(match[1], os.fstat(descriptor).st_ino)
 
 
 def key(name: str) -> str:
@@ -49,21 +64,20 @@ def new_region_file() -> LockedFile:
     Raises:
         UnsupportedError: There is no /dev/shm that can be written to.
     """
-    for _ in range(_ATTEMPTS):
-        try:
-            return LockedFile(FOLDER / new_name())
-        except LostFileError:
-            continue
-        except OSError as error:
-            raise UnsupportedError(
-                f"no file can be made in {FOLDER} ({error.strerror}); shared memory needs it: "
-                "mount a tmpfs there, or do without"
-            ) from error
-    raise UnsupportedError(f"files in {FOLDER} vanish as they are made; see what removes them")
+    try:
+        return LockedFile(FOLDER, name_of=new_name)
+    except OSError as error:
+        raise UnsupportedError(
+            f"no file can be made in {FOLDER} ({error.strerror}); shared memory needs it: "
+            "mount a tmpfs there, or do without"
+        ) from error
 
 
 def remove_if_abandoned(name: str) -> bool:
-    """Remove a file of this user that no process holds; return whether there is none now."""
+    """Remove a file of this user's pools that no process holds; return whether there is none now.
+
+    A file that a pool has not made stays, whatever its name.
+    """
     try:
         descriptor = lock_abandoned(FOLDER / name)
     except FileNotFoundError:
@@ -73,6 +87,8 @@ def remove_if_abandoned(name: str) -> bool:
     if descriptor is None:
         return False
     try:
+        if not _fits(name, descriptor):
+            return False
         with contextlib.suppress(FileNotFoundError):  # removed by its owner, in a forked child
             (FOLDER / name).unlink()
         return True
