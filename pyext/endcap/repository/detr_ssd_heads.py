@@ -17,6 +17,7 @@ from endcap.repository.head_evidence import (
     Hints,
     Numbers,
     are_corners,
+    are_fractions,
     box_unit,
     cover_image,
     have_sizes,
@@ -135,7 +136,8 @@ def propose_joined_queries(output: NetworkOutput, hints: Hints) -> Iterator[Head
             and _FEWEST_QUERIES <= rows <= _MOST_QUERIES
             and find_grids(rows, hints.size) is None
             and boxes is not None
-            and bool(boxes.any() and ((boxes >= 0) & (boxes <= 1)).all())
+            and bool(boxes.any())
+            and are_fractions(boxes)
         )
     if not fits or activation is None:
         return
@@ -220,7 +222,7 @@ def _activation(values: Numbers | None, has_background: bool) -> Decision:
     if values is None or not values.any():
         return Decision(family, "what networks with such scores need; it could not be seen")
     low, high = float(values.min()), float(values.max())
-    if low >= 0 and high <= 1:
+    if are_fractions(values):
         return Decision("none", "scores of a trial run are from 0 to 1")
     return Decision(family, f"scores of a trial run are from {low:.1f} to {high:.1f}")
 

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from endcap.repository.grid_heads import find_grids
-from endcap.repository.head_evidence import Head, Hints, Numbers, are_corners, box_unit
+from endcap.repository.head_evidence import (
+    Head,
+    Hints,
+    Numbers,
+    are_corners,
+    are_fractions,
+    box_unit,
+)
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata
 from endcap.repository.options import Decision
@@ -78,8 +85,9 @@ def _may_be_detections(values: Numbers | None) -> bool:
     if values is None:
         return True
     scores, class_ids = values[:, 4], values[:, 5]
-    is_score = bool(((scores >= 0) & (scores <= 1)).all())
-    return is_score and bool(((class_ids >= 0) & (class_ids == np.round(class_ids))).all())
+    return are_fractions(scores) and bool(
+        ((class_ids >= 0) & (class_ids == np.round(class_ids))).all()
+    )
 
 
 def _box_format(boxes: Numbers | None, metadata: ExporterMetadata) -> Decision:

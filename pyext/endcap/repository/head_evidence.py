@@ -16,6 +16,7 @@ from endcap.triton.labels import read_labels
 Numbers = NDArray[np.float64]
 _NOT_TRIED = "assumed, as it could not be tried"
 _LARGEST_FRACTION = 2.0  # a box given as a fraction of the image, with room for what sticks out
+_ROUNDING = 1e-3  # of float16 at 1
 _LARGEST_LOGIT = 50.0  # far beyond what a network's last layer gives, and coordinates reach
 
 
@@ -103,9 +104,9 @@ def score_activation(scores: Numbers | None) -> Decision | None:
     if scores is None:
         return Decision("none", _NOT_TRIED)
     low, high = float(scores.min()), float(scores.max())
-    if low >= 0 and high <= 1:
+    if are_fractions(scores):
         return Decision("none", "scores of a trial run are from 0 to 1")
-    leaves = (scores.min(axis=0) < 0) | (scores.max(axis=0) > 1)
+    leaves = (scores.min(axis=0) < -_ROUNDING) | (scores.max(axis=0) > 1 + _ROUNDING)
     if not leaves.all() or max(-low, high) > _LARGEST_LOGIT:
         return None
     return Decision("sigmoid", f"scores of a trial run are from {low:.1f} to {high:.1f}")
@@ -120,6 +121,11 @@ def cover_image(boxes: Numbers, size: tuple[int, int]) -> bool:
 def have_sizes(boxes: Numbers) -> bool:
     """Return whether boxes [N, 4] may be centre and size; logarithms of sizes are negative."""
     return bool((boxes[:, 2:] >= 0).all())
+
+
+def are_fractions(values: Numbers) -> bool:
+    """Return whether all values are from 0 to 1, but for the rounding of a sigmoid or softmax."""
+    return bool(((values >= -_ROUNDING) & (values <= 1 + _ROUNDING)).all())
 
 
 def are_corners(boxes: Numbers) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,44 @@ class OnnxFile:
         return bytes(model.SerializeToString())
 
 
+# What leads from files of other kinds to an ONNX file, by the end of their names.
+_TORCH_EXPORT = "torch.onnx.export(model, example, 'model.onnx')"
+_EXPORTS = {
+    (".pt", ".pth"): (
+        "export it: `yolo export model={path} format=onnx` for a model of ultralytics, "
+        f"{_TORCH_EXPORT} for others"
+    ),
+    (".torchscript", ".ts", ".jit"): (
+        f"TorchScript does not lead back to ONNX; export its model by {_TORCH_EXPORT}"
+    ),
+    (".engine", ".plan"): (
+        "a TensorRT engine fits one GPU and is made from ONNX; give the ONNX file that it was made "
+        "from, with --runtime tensorrt"
+    ),
+    (".pb", ".h5", ".keras"): (
+        "convert it: `python -m tf2onnx.convert --saved-model FOLDER --output model.onnx`"
+    ),
+    (".tflite",): "convert it: `python -m tf2onnx.convert --tflite {path} --output model.onnx`",
+    (".xml", ".bin"): (
+        "OpenVINO's format does not lead back to ONNX; give the file that it was made from"
+    ),
+    (".mlmodel", ".mlpackage"): (
+        "Core ML's format does not lead back to ONNX; export the model that it was made from"
+    ),
+    (".safetensors",): (
+        "it holds weights alone; export the model, for one of transformers by "
+        "`optimum-cli export onnx --model FOLDER onnx/`"
+    ),
+}
+
+
+def _advice(path: Path) -> str:
+    for suffixes, advice in _EXPORTS.items():
+        if path.name.lower().endswith(suffixes):
+            return advice.format(path=shlex.quote(str(path)))
+    return "export the network to ONNX and give that file"
+
+
 def read_onnx(path: Path) -> OnnxFile:
     """Read a file.
 
@@ -104,7 +143,7 @@ def read_onnx(path: Path) -> OnnxFile:
     except Exception as error:  # protobuf's DecodeError, of one of its several implementations
         raise RepositoryError(
             f"{path} is no ONNX model ({len(encoded)} bytes that do not decode as one); "
-            "export the network to ONNX and give that file"
+            f"{_advice(path)}"
         ) from error
     if not model.opset_import or not model.graph.node:
         raise RepositoryError(

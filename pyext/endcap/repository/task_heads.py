@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from endcap.repository.grid_heads import GridForm, find_grids, read_grid_head
-from endcap.repository.head_evidence import Head, Hints
+from endcap.repository.head_evidence import Head, Hints, are_fractions
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import Decision
@@ -166,7 +166,7 @@ def _propose_suppressed(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
     if columns < 7 or rows > _MOST_SUPPRESSED_ROWS or output.values is None:
         return
     scores, class_ids = output.values[:, 4], output.values[:, 5]
-    are_scores = bool(((scores >= 0) & (scores <= 1)).all() and scores.any())
+    are_scores = are_fractions(scores) and bool(scores.any())
     if not are_scores or (class_ids < 0).any() or (class_ids != np.round(class_ids)).any():
         return
     family = "end2end_obb" if columns == 7 else "end2end_with_more"

@@ -16,6 +16,7 @@ from init_runs import plan_of, written
 from tritonclient.grpc import model_config_pb2
 
 import endcap
+from endcap.repository.head_evidence import are_fractions, score_activation
 from endcap.repository.options import decided_values
 from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
@@ -270,3 +271,12 @@ def test_written_stages_leave_the_device_to_triton(family: str, tmp_path: Path) 
     folder = written(tmp_path, networks[family](), *options)
     text = (folder / "postprocess/config.pbtxt").read_text()
     assert not text_format.Parse(text, model_config_pb2.ModelConfig()).instance_group
+
+
+def test_scores_may_exceed_1_by_rounding() -> None:
+    rounded = np.array([[0.0, 1.0000001], [-1e-8, 0.5]], np.float32)
+    assert are_fractions(rounded)
+    decision = score_activation(rounded)
+    assert decision is not None
+    assert decision.value == "none"
+    assert not are_fractions(rounded + np.float32(0.01))

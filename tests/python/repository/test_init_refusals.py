@@ -90,3 +90,26 @@ def test_a_missing_package_is_named(
     assert package in done.stderr
     assert "pip install 'endcap[init]'" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("yolo.pt", "`yolo export model={path} format=onnx`"),
+        ("model.torchscript", "export its model by torch.onnx.export"),
+        ("model.engine", "with --runtime tensorrt"),
+        ("model.plan", "with --runtime tensorrt"),
+        ("frozen.pb", "`python -m tf2onnx.convert --saved-model FOLDER"),
+        ("model.tflite", "`python -m tf2onnx.convert --tflite {path} --output model.onnx`"),
+        ("model.xml", "give the file that it was made from"),
+        ("model.safetensors", "`optimum-cli export onnx"),
+        ("other.dat", "export the network to ONNX and give that file"),
+    ],
+)
+def test_other_files_come_with_what_leads_on(name: str, advice: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"\x80\x02 no ONNX")
+    done = init(path)
+    assert done.exit_code == 2
+    assert advice.format(path=path) in done.stderr
+    assert not (tmp_path / "models").exists()
