@@ -1,8 +1,12 @@
 #include "common/param_reader.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <string>
+#include <utility>
 
 namespace endcap {
 namespace {
@@ -30,6 +34,88 @@ std::vector<std::string_view> SplitCommas(std::string_view text) {
     if (comma == std::string_view::npos) return parts;
     text.remove_prefix(comma + 1);
   }
+}
+
+// Names of other libraries (ultralytics, torchvision, timm, OpenCV, Roboflow), and ours.
+struct OtherName {
+  std::string_view theirs;
+  std::string_view ours;
+};
+constexpr OtherName kOtherNames[] = {
+    {"imgsz", "size"},
+    {"img_size", "size"},
+    {"image_size", "size"},
+    {"input_size", "size"},
+    {"resize", "size"},
+    {"crop_size", "size"},
+    {"resize_size", "resize_shorter"},
+    {"conf", "score_threshold"},
+    {"conf_thres", "score_threshold"},
+    {"confidence", "score_threshold"},
+    {"score_thresh", "score_threshold"},
+    {"iou", "iou_threshold"},
+    {"iou_thres", "iou_threshold"},
+    {"nms_thresh", "iou_threshold"},
+    {"nms_threshold", "iou_threshold"},
+    {"max_det", "max_detections"},
+    {"detections_per_img", "max_detections"},
+    {"max_nms", "max_candidates"},
+    {"agnostic", "class_agnostic"},
+    {"agnostic_nms", "class_agnostic"},
+    {"nc", "num_classes"},
+    {"classes", "num_classes"},
+    {"k", "top_k"},
+    {"topk", "top_k"},
+    {"nkpt", "num_keypoints"},
+    {"letterbox", "fit"},
+    {"resample", "interpolation"},
+    {"normalize", "mean"},
+    {"swap_rb", "color"},
+    {"yolo", "ultralytics"},
+    {"yolov5", "ultralytics"},
+    {"yolov8", "ultralytics"},
+    {"yolo11", "ultralytics"},
+    {"yolo12", "ultralytics"},
+    {"yolo26", "ultralytics"},
+    {"imagenet", "torchvision"},
+    {"resnet", "torchvision"},
+    {"resnet50", "torchvision"},
+    {"detr", "rtdetr"},
+    {"yolov9", "yolov8"},
+    {"yolov10", "end2end"},
+    {"yolov11", "yolov8"},
+    {"yolo11", "yolov8"},
+    {"yolo12", "yolov8"},
+    {"yolo26", "end2end"},
+    {"classifier", "classification"},
+    {"classify", "classification"},
+    {"segment", "yolov8_seg"},
+    {"pose", "yolov8_pose"},
+    {"obb", "yolov8_obb"},
+    {"linear", "bilinear"},
+    {"cubic", "bicubic"},
+    {"hwc", "nhwc"},
+    {"chw", "nchw"},
+    {"fp32", "float32"},
+    {"fp16", "float16"},
+    {"half", "float16"},
+    {"grey", "gray"},
+    {"jpg", "jpeg"},
+};
+
+// Insertions, deletions and replacements that turn one text into the other.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
 }
 
 }  // namespace
@@ -94,6 +180,32 @@ std::string WriteNumber(double value) {
 
 std::string WriteBool(bool value) { return value ? "true" : "false"; }
 
+std::string DidYouMean(std::string_view given, EnumNames names) {
+  constexpr size_t kLongest = 40;  // of a name that somebody has typed
+  if (given.empty() || given.size() > kLongest) return {};
+  std::string lower(given);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  const auto has = [&](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::string_view best;
+  for (const OtherName& other : kOtherNames) {
+    if (best.empty() && other.theirs == lower && has(other.ours)) best = other.ours;
+  }
+  if (best.empty()) {
+    size_t least = lower.size() / 3 + 1;  // as many slips, and one more, are another word
+    for (const std::string_view name : names) {
+      if (const size_t distance = EditDistance(lower, name); distance < least) {
+        least = distance;
+        best = name;
+      }
+    }
+  }
+  return best.empty() ? std::string() : "; did you mean '" + std::string(best) + "'?";
+}
+
 std::vector<int> ReadEnumIndices(std::string_view name, std::string_view text, EnumNames names) {
   std::vector<int> indices;
   for (const std::string_view part : SplitCommas(text)) {
@@ -116,7 +228,7 @@ int ReadEnumIndex(std::string_view name, std::string_view text, EnumNames names)
   for (size_t i = 0; i < names.size(); ++i) {
     if (word == names[i]) return static_cast<int>(i);
   }
-  FailArgument(name, " is '", text, "': give one of ", JoinNames(names));
+  FailArgument(name, " is '", text, "': give one of ", JoinNames(names), DidYouMean(word, names));
 }
 
 }  // namespace endcap

@@ -28,6 +28,9 @@ std::string WriteBool(bool value);
 // Text of an enum: position in the list = value of the enum.
 using EnumNames = std::span<const std::string_view>;
 int ReadEnumIndex(std::string_view name, std::string_view text, EnumNames names);
+// "; did you mean NAME?" with the one of `names` that a wrong name is close to, or that says the
+// same in another library; empty without one.
+std::string DidYouMean(std::string_view given, EnumNames names);
 // The positions of one or more names with commas between.
 std::vector<int> ReadEnumIndices(std::string_view name, std::string_view text, EnumNames names);
 std::string JoinNames(EnumNames names);

@@ -86,12 +86,14 @@ ParamField<P> SizeField(std::string_view name, int high, GetHeight height, GetWi
 template <typename P>
 void SetParam(const ParamTable<P>& table, std::string_view what, P& params, std::string_view name,
               std::string_view text, std::string_view others = "") {
-  std::string names(others);
+  std::vector<std::string_view> names;
+  if (!others.empty()) names.push_back(others);
   for (const ParamField<P>& field : table) {
     if (field.name == name) return field.read(params, text);
-    names.append(names.empty() ? "" : ", ").append(field.name);
+    names.push_back(field.name);
   }
-  FailArgument("'", name, "' is not a ", what, " parameter: there are ", names);
+  FailArgument("'", name, "' is not a ", what, " parameter: there are ", JoinNames(names),
+               DidYouMean(name, names));
 }
 
 template <typename P>

@@ -90,7 +90,7 @@ PreprocessParams Preset(std::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i]) return kMakers[i]();
   }
-  FailArgument("preset is '", name, "': give one of ", JoinNames(kNames));
+  FailArgument("preset is '", name, "': give one of ", JoinNames(kNames), DidYouMean(name, kNames));
 }
 
 }  // namespace endcap

@@ -352,3 +352,46 @@ def test_signatures_list_them(
 def test_reprs_are_short() -> None:
     assert repr(endcap.Preprocessor("ssd")) == "<Preprocessor ssd, 300x300, float32, on cpu>"
     assert repr(endcap.Postprocessor("yolov5", 3)) == "<Postprocessor yolov5, 3 classes, on cpu>"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"imgsz": 640}, "size"),
+        ({"interpolaton": "area"}, "interpolation"),
+        ({"Size": 640}, "size"),
+        ({"preset": "yolo11"}, "ultralytics"),
+        ({"preset": "torchvison"}, "torchvision"),
+        ({"interpolation": "linear"}, "bilinear"),
+        ({"dtype": "fp16"}, "float16"),
+        ({"formats": "jpg"}, "jpeg"),
+    ],
+)
+def test_a_wrong_name_comes_with_the_right_one(given: dict[str, Any], meant: str) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=rf"; did you mean '{meant}'\?$"):
+        endcap.Preprocessor(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"conf": 0.3}, "score_threshold"),
+        ({"iou": 0.5}, "iou_threshold"),
+        ({"max_det": 5}, "max_detections"),
+        ({"head": "yolo11"}, "yolov8"),
+        ({"head": "yolo26"}, "end2end"),
+        ({"head": "yolov8-seg"}, "yolov8_seg"),
+    ],
+)
+def test_a_wrong_name_of_postprocess_comes_with_the_right_one(
+    given: dict[str, Any], meant: str
+) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=rf"; did you mean '{meant}'\?$"):
+        endcap.Postprocessor(**{"head": "yolov8", "num_classes": 80, **given})
+
+
+def test_a_name_that_is_like_no_other_gets_no_guess() -> None:
+    for given in ({"zzz": 1}, {"preset": "nothing"}, {"zzzzzzzzzz" * 9: 1}):
+        with pytest.raises(endcap.InvalidArgumentError) as caught:
+            endcap.Preprocessor(**given)
+        assert "did you mean" not in str(caught.value)
