@@ -1,5 +1,8 @@
 #include "error_report.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -50,6 +53,45 @@ std::string ReadLoggedMessage(const fs::path& log) {
   return message;
 }
 
+// Whether a file is one that WriteErrorMessage has made: a regular file with no other name, which
+// begins with a time of FormatTimeNow.
+bool IsLog(const fs::path& path) {
+  struct stat status = {};
+  if (lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1) {
+    return false;
+  }
+  constexpr char kForm[] = "dddd-dd-ddTdd:dd:ddZ";
+  std::ifstream file(path);
+  std::string time;
+  if (!(file >> time) || time.size() != sizeof(kForm) - 1) {
+    return false;
+  }
+  for (std::size_t i = 0; i < time.size(); ++i) {
+    const bool is_digit = time[i] >= '0' && time[i] <= '9';
+    if (kForm[i] == 'd' ? !is_digit : time[i] != kForm[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Writes a file whole, in the place of the one before; returns whether that succeeded.
+bool ReplaceFile(const fs::path& path, const std::string& text) {
+  std::string partial = path.string() + ".XXXXXX";
+  const int file = mkstemp(partial.data());
+  if (file < 0) {
+    return false;
+  }
+  const bool written = fchmod(file, 0644) == 0 &&
+                       write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool closed = close(file) == 0;
+  if (written && closed && rename(partial.c_str(), path.c_str()) == 0) {
+    return true;
+  }
+  unlink(partial.c_str());
+  return false;
+}
+
 // Writes one line with one call, because the server and other stubs write to the same pipe.
 void WriteToServer(const std::string& message) {
   std::cerr << "endcap stub: " + message + "\n" << std::flush;
@@ -86,20 +128,22 @@ fs::path WriteRaisingModel(const std::string& version) {
 void WriteErrorMessage(const fs::path& model_folder, const std::string& message) {
   WriteToServer("model '" + model_folder.filename().string() + "': " + message);
   const fs::path path = model_folder / kLogFile;
-  if (ReadLoggedMessage(path) == message) {
-    return;
-  }
-  std::ofstream log(path);
-  log << FormatTimeNow() << ' ' << message << '\n';
-  log.close();
-  if (!log) {
-    WriteToServer(path.string() + " cannot be written");
+  const bool exists = fs::symlink_status(path).type() != fs::file_type::not_found;
+  if (exists && !IsLog(path)) {
+    WriteToServer(path.string() + " is no log of this stub, and is left as it is");
+  } else if (!exists || ReadLoggedMessage(path) != message) {
+    if (!ReplaceFile(path, FormatTimeNow() + ' ' + message + '\n')) {
+      WriteToServer(path.string() + " cannot be written");
+    }
   }
 }
 
 void RemoveLog(const fs::path& model_folder) {
-  std::error_code error;
-  fs::remove(model_folder / kLogFile, error);
+  const fs::path path = model_folder / kLogFile;
+  if (IsLog(path)) {
+    std::error_code error;
+    fs::remove(path, error);
+  }
 }
 
 std::optional<ReportingStub> FindReportingStub(const StartContext& context,

@@ -1,6 +1,8 @@
 // The stub that Triton's Python backend starts for a model whose folder contains it. It checks the
 // model's environment and replaces itself by the stub of the server's release.
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -24,7 +26,7 @@ constexpr int kFailed = 1;
 
 constexpr char kUsage[] =
     "triton_python_backend_stub is started by Triton. To check a model:\n"
-    "  triton_python_backend_stub --check MODEL_FOLDER [BACKENDS/python]\n"
+    "  triton_python_backend_stub --check MODEL_FOLDER BACKENDS/python LIBRARY_PATH\n"
     "  triton_python_backend_stub --describe STUB\n";
 
 using nlohmann::json;
@@ -93,7 +95,9 @@ StartContext ReadStartContext() {
 int PrintResults(const std::vector<std::string>& argv) {
   StartContext context = ReadStartContext();
   context.model_folder = argv[2];
-  context.server_folder = argv.size() > 3 ? argv[3] : "";
+  context.server_folder = argv[3];
+  // Not the variable's: this program would load libraries of the model's environment by that.
+  context.library_path = argv[4];
   const CheckResults results = RunChecks(context);
   std::cout << FormatResults(results) << '\n';
   return results.FindProblem().empty() ? EXIT_SUCCESS : kFailed;
@@ -111,10 +115,17 @@ int PrintDescription(const std::string& file) {
 
 // Object stores do not keep the permission.
 void MakeExecutable(const std::filesystem::path& program) {
-  std::error_code error;
-  if (access(program.c_str(), X_OK) != 0) {
-    std::filesystem::permissions(program, std::filesystem::perms::owner_all,
-                                 std::filesystem::perm_options::add, error);
+  if (access(program.c_str(), X_OK) == 0) {
+    return;
+  }
+  // A link may lead to a file of somebody else.
+  const int file = open(program.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  struct stat status = {};
+  if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+    fchmod(file, (status.st_mode & 07777) | S_IRWXU);
+  }
+  if (file >= 0) {
+    close(file);
   }
 }
 
@@ -146,7 +157,7 @@ int Serve(const std::vector<std::string>& argv, const Arguments& arguments) {
 }
 
 int Run(const std::vector<std::string>& argv) {
-  if (argv.size() >= 3 && argv[1] == "--check") {
+  if (argv.size() == 5 && argv[1] == "--check") {
     return PrintResults(argv);
   }
   if (argv.size() == 3 && argv[1] == "--describe") {

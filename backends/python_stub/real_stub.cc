@@ -17,6 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+#if defined(__aarch64__)
+constexpr char kLoader[] = "/lib/ld-linux-aarch64.so.1";
+#else
+constexpr char kLoader[] = "/lib64/ld-linux-x86-64.so.2";
+#endif
 // The loader searches this folder anyway.
 constexpr char kSystemFolder[] = "/usr/lib";
 
@@ -83,12 +88,11 @@ std::string ReadAll(int descriptor) {
   }
 }
 
-// Runs a program without arguments, with more environment variables ("NAME=value"), and returns
-// what it writes to standard output and standard error. Empty if it cannot run.
-std::string CaptureOutput(const std::filesystem::path& program,
+// Runs a program with more environment variables ("NAME=value"), and returns what it writes to
+// standard output and standard error. Empty if it cannot run.
+std::string CaptureOutput(const std::vector<std::string>& arguments,
                           const std::vector<std::string>& variables) {
   const std::vector<std::string> environment = ExtendEnvironment(variables);
-  const std::vector<std::string> arguments = {program.string()};
   const std::vector<char*> environment_pointers = MakePointers(environment);
   const std::vector<char*> argument_pointers = MakePointers(arguments);
   std::array<int, 2> ends;
@@ -99,7 +103,7 @@ std::string CaptureOutput(const std::filesystem::path& program,
   if (child == 0) {
     dup2(ends[1], STDOUT_FILENO);
     dup2(ends[1], STDERR_FILENO);
-    execve(program.c_str(), argument_pointers.data(), environment_pointers.data());
+    execve(argument_pointers[0], argument_pointers.data(), environment_pointers.data());
     _exit(127);
   }
   close(ends[1]);
@@ -173,11 +177,16 @@ std::string AppendFolder(const std::string& folders, const fs::path& folder) {
 
 std::optional<std::vector<std::string>> FindMissingLibraries(const fs::path& program,
                                                              const std::string& library_path) {
+  // The system's loader lists them. Started itself, the program could name a loader of its own.
   std::istringstream lines(
-      CaptureOutput(program, {"LD_TRACE_LOADED_OBJECTS=1", "LD_LIBRARY_PATH=" + library_path}));
+      CaptureOutput({kLoader, program.string()},
+                    {"LD_TRACE_LOADED_OBJECTS=1", "LD_LIBRARY_PATH=" + library_path}));
   std::vector<std::string> missing;
   bool has_output = false;
   for (std::string line; std::getline(lines, line);) {
+    if (line.find("error while loading shared libraries") != std::string::npos) {
+      return std::nullopt;  // no program of this machine
+    }
     has_output = true;
     const std::size_t begin = line.find_first_not_of(" \t");
     const std::size_t arrow = line.find(" => not found");

@@ -231,6 +231,37 @@ TEST_F(ChecksTest, ALogThatCannotBeWrittenIsReported) {
             std::string::npos);
 }
 
+TEST_F(ChecksTest, AFileThatIsNoLogIsLeftAlone) {
+  namespace fs = std::filesystem;
+  const fs::path log = context_.model_folder / kLogFile;
+  const fs::path other = folder_.path() / "other";
+  const auto read = [](const fs::path& path) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    return line;
+  };
+  const std::string logged = "2026-01-01T00:00:00Z of another model";
+  for (const bool is_link : {true, false}) {
+    for (const std::string& content : {std::string("precious"), logged}) {
+      std::ofstream(other) << content << '\n';
+      is_link ? fs::create_symlink(other, log) : fs::create_hard_link(other, log);
+      testing::internal::CaptureStderr();
+      WriteErrorMessage(context_.model_folder, "the message");
+      EXPECT_NE(testing::internal::GetCapturedStderr().find("is no log of this stub"),
+                std::string::npos);
+      RemoveLog(context_.model_folder);
+      EXPECT_TRUE(fs::exists(log));
+      EXPECT_EQ(read(other), content);
+      fs::remove(log);
+    }
+  }
+  std::ofstream(log) << "my notes\n";
+  WriteErrorMessage(context_.model_folder, "the message");
+  RemoveLog(context_.model_folder);
+  EXPECT_EQ(read(log), "my notes");
+}
+
 TEST_F(ChecksTest, AReportingStubMayUseAnotherPython) {
   EXPECT_EQ(FindReportingStub(context_, RunChecks(context_))->stub,
             context_.model_folder / "triton_python_backend_stub.real");

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,6 +28,8 @@ from endcap.triton.model_config import read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_model_folder
 
 CONFIG = "config.pbtxt"
+# Of file systems without hard links, or where a file may have no more.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _NAME = re.compile(r"[A-Za-z0-9._+-]+")  # characters that a config.pbtxt takes without escapes
 
 
@@ -126,18 +131,14 @@ def _restored_on_failure(files: Sequence[Path]) -> Iterator[None]:
     The block must replace files, not write into them: what is kept is a hard link, which takes no
     space. Folders are left alone.
     """
-    backups = {
-        file: file.with_name(f".{file.name}.{os.getpid()}.before")
-        for file in files
-        if file.is_file() or file.is_symlink()
-    }
+    existing = [file for file in files if file.is_file() or file.is_symlink()]
     absent = [file for file in files if not os.path.lexists(file)]
+    backups: dict[Path, Path] = {}
     try:
-        for file, backup in backups.items():
-            try:
-                os.link(file, backup, follow_symlinks=False)
-            except OSError:  # a file system without links
-                shutil.copy2(file, backup, follow_symlinks=False)
+        for file in existing:
+            backup = file.with_name(f".{file.name}.{secrets.token_hex(8)}.before")
+            _back_up(file, backup)
+            backups[file] = backup
         try:
             yield
         except BaseException:
@@ -150,3 +151,24 @@ def _restored_on_failure(files: Sequence[Path]) -> Iterator[None]:
         # The link of a file that was not replaced is left, too: a rename to itself does nothing.
         for backup in backups.values():
             backup.unlink(missing_ok=True)
+
+
+def _back_up(file: Path, backup: Path) -> None:
+    """Make a second name of a file or link; a copy where the file system has no hard links.
+
+    Raises:
+        OSError: That fails, or there is something of that name.
+    """
+    try:
+        os.link(file, backup, follow_symlinks=False)
+        return
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    if file.is_symlink():
+        backup.symlink_to(file.readlink())
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with file.open("rb") as source, open(os.open(backup, flags, 0o600), "wb") as copy:
+        shutil.copyfileobj(source, copy)
+        os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))

@@ -93,11 +93,19 @@ def _run_checks(
     Args:
         model_dir: The model's folder.
         backend_folder: The server's backends/python, None where there is none.
-        environment: The variables of the front's process.
+        environment: The variables that Triton would start the stub with.
     """
     front = find_front()
-    backend = [str(backend_folder)] if backend_folder is not None else []
-    finished = _run(front, "--check", str(model_dir), *backend, environment=environment)
+    # Started with the model's own LD_LIBRARY_PATH, it would load the model's libraries.
+    own = {**environment, "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+    if not own["LD_LIBRARY_PATH"]:
+        del own["LD_LIBRARY_PATH"]
+    folders = filter(None, environment.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    finished = _run(
+        front,
+        *("--check", str(model_dir), str(backend_folder or ""), os.pathsep.join(folders)),
+        environment=own,
+    )
     try:
         report: dict[str, Any] = json.loads(finished.stdout)
     except ValueError as error:
@@ -156,7 +164,7 @@ def install(
     real: Path | None = None,
     tritonserver: Path | None = None,
 ) -> InstalledStub:
-    """Put the stub into a model's folder, and replace one that is there.
+    """Put the stub into a model's folder, and replace one of endcap's that is there.
 
     Args:
         model_dir: The folder of one model.
@@ -165,7 +173,8 @@ def install(
         tritonserver: The server that will run the model, as for `locate_server`.
 
     Raises:
-        StubError: The folder is no model, or there is no stub for this Python.
+        StubError: The folder is no model or has a stub of its own, or there is none for this
+            Python.
         OSError: The folder cannot be written.
     """
     if not _is_model(model_dir):
@@ -173,6 +182,7 @@ def install(
             f"{model_dir} is no model's folder (it has neither a config.pbtxt nor a version "
             "folder such as 1/); name the folder of one model of the repository"
         )
+    _refuse_others(model_dir)
     server = _locate_server(tritonserver) if real is None or tritonserver is not None else None
     source, description = find_real_stub(server, python_version, real)
     settings: dict[str, object] = {"stub": REAL_STUB_NAME, "stub_build_id": description.build_id}
@@ -197,6 +207,18 @@ def install(
         with whole_file(target, follow_links=False, mode=mode, replace_read_only=True) as file:
             file.write(content)
     return installed
+
+
+def _refuse_others(model_dir: Path) -> None:
+    """Raise StubError where files of a stub are in the folder that endcap has not put there."""
+    if is_front(model_dir / STUB_NAME):
+        return
+    for name in (STUB_NAME, REAL_STUB_NAME, SETTINGS_NAME):
+        if os.path.lexists(model_dir / name):
+            raise StubError(
+                f"{model_dir / name} is there already, and `endcap stub install` has not made it; "
+                "move it away, and try again"
+            )
 
 
 def _is_model(folder: Path) -> bool:
@@ -345,7 +367,7 @@ def _report(model: ModelFolder, *checks: Check) -> StubReport:
 def _environment(
     model: ModelFolder, server: ServerInstallation | None
 ) -> Iterator[tuple[Mapping[str, str], Path | None]]:
-    """Yield the variables of the stub's process, and the folder of the server's backend."""
+    """Yield the variables of a stub's process, and the folder of the server's backend."""
     with scratch_folder("stub-check") as scratch:
         variables = dict(os.environ)
         backend_folder = None

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -74,7 +73,8 @@ def test_install_places_front_stub_and_what_they_belong_to(model, real):
 
 def test_install_replaces_what_runs(model, real):
     front = model / "triton_python_backend_stub"
-    shutil.copy("/bin/sleep", front)
+    front.write_bytes(Path("/bin/sleep").read_bytes() + b"ENDCAP_STUB_REFUSAL")
+    front.chmod(0o755)
     with subprocess.Popen([front, "60"]) as process:
         placed = install(model, python_version=PYTHON_VERSION)
         process.kill()
@@ -143,6 +143,34 @@ def test_the_file_in_the_folder_is_not_run(model, tmp_path):
     front.chmod(0o755)
     assert check(model).problem is None
     assert not ran.exists()
+
+
+def test_no_library_of_the_environment_is_loaded_by_the_check(model, tmp_path, monkeypatch):
+    """Nor one of the current folder: a loader that did would find no program in these."""
+    install(model, python_version=PYTHON_VERSION)
+    environment = tmp_path / "env"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin" / "activate").touch()
+    (environment / "lib").mkdir()
+    (environment / "lib" / "libc.so.6").write_text("no library")
+    use_environment(model, environment)
+    assert "has no bin/python3" in str(check(model).problem)
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    monkeypatch.chdir(environment / "lib")
+    assert "has no bin/python3" in str(check(model).problem)
+
+
+def test_a_stub_of_the_users_own_is_not_replaced(model, real):
+    for name in ("triton_python_backend_stub", "triton_python_backend_stub.real"):
+        own = model / name
+        own.write_bytes(real.read_bytes())
+        with pytest.raises(StubError, match=f"{name} is there already, .* move it away"):
+            install(model, python_version=PYTHON_VERSION)
+        assert own.read_bytes() == real.read_bytes()
+        assert sorted(path.name for path in model.glob("*stub*")) == [name]
+        own.unlink()
+    for _ in range(2):  # its own it replaces
+        install(model, python_version=PYTHON_VERSION)
 
 
 @pytest.mark.parametrize("kept", [0.3, 0.7, 0.98])
