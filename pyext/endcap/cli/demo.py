@@ -12,12 +12,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from endcap._system.written_file import open_anew, refuse_links, whole_text_file
+from endcap._system.written_file import open_anew, whole_text_file
 from endcap.cli.files import (
+    MADE_BY,
     SAMPLES,
     expand_images,
     find_repository,
     make_folder,
+    refuse_foreign,
     refuse_to_overwrite,
 )
 from endcap.cli.options import Verbose
@@ -100,7 +102,7 @@ def demo(
         paths = expand_images([str(images or find_repository() / SAMPLES)])
         targets = [output / _LOG_NAME] if web else _targets(output, paths)
         refuse_to_overwrite(paths, targets, advice="give --output another folder")
-        refuse_links(targets)
+        refuse_foreign(targets, advice="give --output another folder")
         make_folder(output)
         with contextlib.ExitStack() as resources:
             server_url = url or resources.enter_context(_started_server(output, console))
@@ -125,6 +127,8 @@ def _targets(output: Path, paths: Sequence[Path]) -> list[Path]:
 def _started_server(output: Path, console: Console) -> Iterator[str]:
     repository = find_repository()
     with open_anew(output / _LOG_NAME) as log_file:
+        log_file.write(f"{MADE_BY} demo: the log of its Triton server\n".encode())
+        log_file.flush()
         settings = ServerSettings(
             models=(_ENSEMBLE,),
             ports=ServerPorts(http=0, grpc=0, metrics=0),
@@ -173,7 +177,8 @@ def _write(
         console.print()
         console.print(as_tables(latency))
         with whole_text_file(output / _TIMES_NAME, follow_links=False) as file:
-            file.write(json.dumps(latency.to_json(), indent=2) + "\n")
+            content = {"note": f"{MADE_BY} demo", **latency.to_json()}
+            file.write(json.dumps(content, indent=2) + "\n")
     pictures = PictureFolder(output, [Path(result.image) for result in results])
     with progress_bar("pictures", len(results)) as advance:
         for result in results:

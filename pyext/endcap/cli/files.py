@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import endcap
+from endcap._system.written_file import refuse_links
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import count
 from endcap.terminal.failure import say
@@ -140,6 +141,34 @@ def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advi
             raise InvalidArgumentError(
                 f"{path}, which is an input, would be overwritten{by}: {advice}"
             )
+
+
+# In the first bytes of every file that a command writes under a name that the user has not given.
+MADE_BY = "made by endcap"
+_MARKED_WITHIN_BYTES = 4096
+
+
+def refuse_foreign(targets: Iterable[Path], *, advice: str) -> None:
+    """Raise InvalidArgumentError where something is in a target's place that endcap has not made.
+
+    Args:
+        targets: Files to be written, whose names are not the user's own choice.
+        advice: What else can be done, the end of the message.
+    """
+    refuse_links(targets := list(targets))
+    for target in targets:
+        if target.exists() and MADE_BY.encode() not in _first_bytes(target):
+            raise InvalidArgumentError(
+                f"{target} is there already, and endcap has not made it: move it away, or {advice}"
+            )
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MARKED_WITHIN_BYTES)
+    except OSError as error:
+        raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def model_files(repository: Path) -> Iterator[Path]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from endcap._system.written_file import refuse_links, whole_file
-from endcap.cli.files import make_folder, refuse_to_overwrite
+from endcap._system.written_file import whole_file
+from endcap.cli.files import MADE_BY, make_folder, refuse_foreign, refuse_to_overwrite
 from endcap.cli.report import summary
 from endcap.client import ImageResult, Mask
 from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
@@ -42,7 +42,7 @@ class PictureFolder:
 
     Raises:
         InvalidArgumentError: The folder cannot be created, or a picture would replace an image or
-            be written through a link.
+            be written through a link, or replace a file that endcap has not made.
 
     Attributes:
         written: the pictures, in the order of the calls of `add`.
@@ -60,7 +60,7 @@ class PictureFolder:
             self._targets.values(),
             advice="give another folder for the pictures",
         )
-        refuse_links(self._targets.values())
+        refuse_foreign(self._targets.values(), advice="give another folder for the pictures")
         make_folder(folder)
 
     def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
@@ -111,7 +111,8 @@ class PictureFolder:
 def save_jpeg(picture: Image.Image, target: Path, *, quality: int) -> None:
     """Write a JPEG file whole or not at all, through no link. Raises OSError, EndcapError."""
     with whole_file(target, follow_links=False) as file:
-        picture.save(file, "JPEG", quality=quality, subsampling=_FULL_CHROMA)
+        comment = MADE_BY.encode()
+        picture.save(file, "JPEG", quality=quality, subsampling=_FULL_CHROMA, comment=comment)
 
 
 def picture_paths(folder: Path, images: Iterable[Path]) -> dict[str, Path]:

@@ -128,6 +128,11 @@ def test_a_demo_writes_its_log_to_a_new_file(
     output.mkdir()
     log_file = output / "server.log"
     log_file.hardlink_to(victim)
+    refused = endcap("demo", "--images", pictures, "--output", output, columns=200)
+    assert refused.exit_code == 2
+    assert f"{log_file} is there already, and endcap has not made it: move" in refused.stderr
+    log_file.unlink()
+    log_file.write_text("made by endcap demo: yesterday's")
     checked = demo.make_folder
 
     def link_after_the_checks(folder: Path) -> None:
@@ -144,6 +149,35 @@ def test_a_demo_writes_its_log_to_a_new_file(
         assert log_file.is_file()
         assert not log_file.is_symlink()
         assert "Started HTTPService" in log_file.read_text()
+
+
+def test_pictures_replace_only_those_that_endcap_has_drawn(
+    url: str, pictures: Path, tmp_path: Path
+) -> None:
+    arguments = ["infer", pictures / "b.jpg", "--url", url, "--draw", tmp_path / "drawn"]
+    for _ in range(2):
+        assert endcap(*arguments).exit_code == 0
+    drawn = tmp_path / "drawn" / "b_detections.jpg"
+    drawn.write_bytes((pictures / "b.jpg").read_bytes())  # the user's own, of that name
+    done = endcap(*arguments, columns=200)
+    assert done.exit_code == 2
+    assert f"{drawn} is there already, and endcap has not made it: move it away" in done.stderr
+    assert drawn.read_bytes() == (pictures / "b.jpg").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["latency.json", "contact_sheet.jpg", "b_detections.jpg"])
+def test_a_demo_replaces_only_what_a_demo_has_made(
+    url: str, pictures: Path, tmp_path: Path, name: str
+) -> None:
+    output = tmp_path / "output"
+    arguments = ["demo", "--images", pictures, "--output", output, "--url", url]
+    for _ in range(2):
+        assert endcap(*arguments).exit_code == 0
+    (output / name).write_text("precious")
+    done = endcap(*arguments, columns=200)
+    assert done.exit_code == 2
+    assert f"{output / name} is there already, and endcap has not made it" in done.stderr
+    assert (output / name).read_text() == "precious"
 
 
 def test_a_report_follows_the_link_that_was_named(url: str, pictures: Path, tmp_path: Path) -> None:
