@@ -1,7 +1,9 @@
 #include "binary_file.h"
 
 #include <elf.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <regex>
@@ -70,6 +72,26 @@ std::vector<Elf64_Dyn> ReadDynamicEntries(const std::string& bytes,
     break;  // a valid file has one; a corrupt one may have thousands that overlap
   }
   return entries;
+}
+
+// Whether the loadable segments ascend, in pages of their own: the loader maps whole pages, later
+// ones over earlier ones.
+bool AreDisjoint(const std::vector<Elf64_Phdr>& segments) {
+  const auto page = static_cast<Elf64_Addr>(sysconf(_SC_PAGESIZE));
+  constexpr Elf64_Addr kMaxAddress = Elf64_Addr{1} << 48;
+  Elf64_Addr end = 0;
+  for (const Elf64_Phdr& segment : segments) {
+    if (segment.p_type != PT_LOAD) {
+      continue;
+    }
+    const bool is_valid = segment.p_filesz <= segment.p_memsz && segment.p_vaddr < kMaxAddress &&
+                          segment.p_memsz < kMaxAddress && segment.p_vaddr / page * page >= end;
+    if (!is_valid) {
+      return false;
+    }
+    end = (segment.p_vaddr + segment.p_memsz + page - 1) / page * page;
+  }
+  return true;
 }
 
 std::string ReadStringAt(const std::string& bytes, std::size_t offset) {
@@ -155,6 +177,30 @@ std::string BinaryFile::BuildId() const {
     }
   }
   return "";
+}
+
+bool BinaryFile::IsSafeToTrace() const {
+  const std::vector<Elf64_Phdr> segments = ReadSegments(bytes_);
+  const auto is_dynamic = [](const Elf64_Phdr& segment) { return segment.p_type == PT_DYNAMIC; };
+  const auto dynamic = std::find_if(segments.begin(), segments.end(), is_dynamic);
+  if (!AreDisjoint(segments) || dynamic == segments.end() ||
+      std::count_if(segments.begin(), segments.end(), is_dynamic) != 1) {
+    return false;
+  }
+  // The loader reads to DT_NULL, at addresses; a size or an offset in the file does not count.
+  Elf64_Addr address = dynamic->p_vaddr;
+  for (;; address += sizeof(Elf64_Dyn)) {
+    const auto offset = FindFileOffset(segments, address);
+    const auto last = FindFileOffset(segments, address + sizeof(Elf64_Dyn) - 1);
+    const auto entry = offset ? ReadAt<Elf64_Dyn>(bytes_, *offset) : std::nullopt;
+    if (!entry || !last || *last != *offset + sizeof(Elf64_Dyn) - 1 || entry->d_tag == DT_AUDIT ||
+        entry->d_tag == DT_DEPAUDIT) {
+      return false;
+    }
+    if (entry->d_tag == DT_NULL) {
+      return true;
+    }
+  }
 }
 
 bool BinaryFile::Contains(std::string_view text) const {

@@ -23,6 +23,11 @@ class BinaryFile {
 
   bool Contains(std::string_view text) const;
 
+  // Whether the loader can be asked for its libraries without running code: it has no audit
+  // libraries (DT_AUDIT, DT_DEPAUDIT), which the loader starts even then, and its segments are laid
+  // out so that the loader reads the same dynamic entries. See rtld-audit(7).
+  bool IsSafeToTrace() const;
+
  private:
   explicit BinaryFile(std::string bytes) : bytes_(std::move(bytes)) {}
 

@@ -177,6 +177,11 @@ std::string AppendFolder(const std::string& folders, const fs::path& folder) {
 
 std::optional<std::vector<std::string>> FindMissingLibraries(const fs::path& program,
                                                              const std::string& library_path) {
+  // The loader starts audit libraries even when it only lists.
+  const std::optional<BinaryFile> file = BinaryFile::Read(program);
+  if (!file || !file->IsSafeToTrace() || access(program.c_str(), X_OK) != 0) {
+    return std::nullopt;
+  }
   // The system's loader lists them. Started itself, the program could name a loader of its own.
   std::istringstream lines(
       CaptureOutput({kLoader, program.string()},

@@ -40,8 +40,9 @@ std::string MakeLibraryPath(const std::string& given, const Settings& settings,
 std::string AppendFolder(const std::string& folders, const std::filesystem::path& folder);
 
 // Returns the libraries of a program that the loader does not find, and its messages about missing
-// versions. Empty if the program can start; none if it cannot be executed. Runs the loader only,
-// none of the program's code.
+// versions. Empty if the program can start; none if it is not executable or the loader cannot load
+// it or one of its libraries. Runs the system's loader, and no code of the program, of the loader
+// that it names, or of its libraries.
 std::optional<std::vector<std::string>> FindMissingLibraries(const std::filesystem::path& program,
                                                              const std::string& library_path);
 

@@ -1,6 +1,8 @@
 // Arguments, settings, environments, packages and libraries of the stub in a model's folder.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 #include "binary_file.h"
@@ -230,6 +232,39 @@ TEST(LibraryPathTest, MissingLibrariesAreNamed) {
   EXPECT_EQ(FindMissingLibraries(FAKE_PYTHON_STUB, ""), Texts({"libpython3.99.so.1.0"}));
   const TemporaryFolder folder;
   EXPECT_EQ(FindMissingLibraries(folder.Write("none"), ""), std::nullopt);
+}
+
+// Returns the fake stub, with a text in it replaced by another of the same size.
+std::string ReplaceInFakeStub(const std::string& text, const std::string& other) {
+  std::ifstream file(FAKE_PYTHON_STUB, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::size_t at = bytes.find(text);
+  return at == std::string::npos ? "" : bytes.replace(at, text.size(), other);
+}
+
+TEST(LibraryPathTest, TheLoaderThatAProgramNamesIsNotStarted) {
+  const TemporaryFolder folder;
+#if defined(__aarch64__)
+  const std::string bytes = ReplaceInFakeStub("/lib/ld-linux-", "/non/ld-linux-");
+#else
+  const std::string bytes = ReplaceInFakeStub("/lib64/ld-linux-", "/other/ld-linux-");
+#endif
+  EXPECT_EQ(FindMissingLibraries(folder.WriteProgram("stub", bytes), ""),
+            Texts({"libpython3.99.so.1.0"}));
+}
+
+TEST(LibraryPathTest, AProgramWithAuditLibrariesIsNotTraced) {
+  const TemporaryFolder folder;
+  // DT_DEBUG is in every program, has the value 0, and is ignored by the loader.
+  const auto make_entry = [](Elf64_Sxword tag) {
+    const Elf64_Dyn entry = {tag, {0}};
+    return std::string(reinterpret_cast<const char*>(&entry), sizeof(entry));
+  };
+  for (const Elf64_Sxword tag : {DT_AUDIT, DT_DEPAUDIT}) {
+    const std::string bytes = ReplaceInFakeStub(make_entry(DT_DEBUG), make_entry(tag));
+    ASSERT_NE(bytes, "");
+    EXPECT_EQ(FindMissingLibraries(folder.WriteProgram("stub", bytes), ""), std::nullopt);
+  }
 }
 
 }  // namespace
