@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -157,6 +158,34 @@ def test_a_model_that_served_still_can_when_another_environment_fails(
     with pytest.raises((OSError, EndcapError)):
         place(archive, model, name, python="3.99" if fails == "stub" else OTHER)
     assert contents(model) == before
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSPC])
+def test_files_are_restored_without_hard_links_and_no_other_file_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.pbtxt").write_text('backend: "python"\n')
+    (model / "env.tar.gz").write_bytes(b"first")
+    (model / "env.tar.gz").chmod(0o640)
+    left = model / f".env.tar.gz.{os.getpid()}.before"  # by a run with this id that was killed
+    left.symlink_to(tmp_path / "other")
+    (tmp_path / "other").write_bytes(b"other")
+    (tmp_path / "a").write_bytes(b"second")
+    before = contents(model)
+
+    def link(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises((OSError, EndcapError)) as failure:
+        place(tmp_path / "a", model, "env.tar.gz", python="3.99")
+    assert isinstance(failure.value, OSError) == (number == errno.ENOSPC)
+    assert contents(model) == before
+    assert (model / "env.tar.gz").stat().st_mode & 0o777 == 0o640
+    assert left.is_symlink()
+    assert (tmp_path / "other").read_bytes() == b"other"
 
 
 def deepest_file(folder: Path) -> Path:

@@ -173,6 +173,24 @@ def test_a_stub_of_the_users_own_is_not_replaced(model, real):
         install(model, python_version=PYTHON_VERSION)
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_start_makes_no_target_of_a_link_executable(model, tmp_path, is_link):
+    real = model / "triton_python_backend_stub.real"
+    file = tmp_path / "other" if is_link else real
+    file.write_text("no stub")
+    file.chmod(0o600)
+    if is_link:
+        real.symlink_to(file)
+    server = ("region", "1048576", "65536", "1", str(tmp_path / "no server"), "0", "echo_0")
+    started = subprocess.run(
+        [find_front(), model / "1" / "model.py", *server, "DEFAULT"],
+        capture_output=True,
+        check=False,
+    )
+    assert started.returncode == 1
+    assert file.stat().st_mode & 0o777 == (0o600 if is_link else 0o700)
+
+
 @pytest.mark.parametrize("kept", [0.3, 0.7, 0.98])
 def test_a_broken_archive(model, tmp_path, kept):
     install(model, python_version=PYTHON_VERSION)
