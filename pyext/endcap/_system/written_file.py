@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,11 @@ from endcap.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+
+# Paths that stand for open files of this process.
+_OPEN_FILE = re.compile(r"/dev/(?P<name>stdin|stdout|stderr)|/(dev|proc/self)/fd/(?P<number>\d+)")
+_STANDARD = {"stdin": 0, "stdout": 1, "stderr": 2}
 
 
 @contextlib.contextmanager
@@ -31,7 +37,9 @@ def whole_file(
     Until then, and after an exception, a file that was there before is untouched.
 
     Args:
-        path: The file. A pipe or a device is written to directly.
+        path: The file. A pipe or a device is written to directly, and so is an open file of this
+            process, such as /dev/stdout, whatever it leads to. A process that is killed leaves its
+            partial file, .endcap-TOKEN.partial, beside it.
         follow_links: Write the target of a symbolic link. False, for names that no user has given,
             such as those made of images' names, rejects links, pipes and devices.
         mode: The file's mode; None keeps that of the file before, or takes the default.
@@ -42,8 +50,15 @@ def whole_file(
         InvalidArgumentError: Before the block: the file cannot be made.
         OSError: Something cannot be written; the error names `path`.
     """
+    opened = _open_descriptor(path) if follow_links else None
+    if opened is not None:
+        with opened:
+            yield opened
+        return
     if path.is_dir():
         raise InvalidArgumentError(f"file {path} cannot be written: it is a folder")
+    if follow_links:
+        _refuse_foreign_link(path)
     if not follow_links:
         refuse_links([path])
     is_special = follow_links and path.exists() and not path.is_file()
@@ -70,6 +85,38 @@ def whole_file(
     finally:
         if not is_special:
             partial.unlink(missing_ok=True)
+
+
+def _open_descriptor(path: Path) -> IO[bytes] | None:
+    """Return a stream to the open file that a path stands for; None for other paths."""
+    match = _OPEN_FILE.fullmatch(os.path.normpath(path))
+    if match is None:
+        return None
+    number = _STANDARD.get(match["name"] or "", -1) if match["name"] else int(match["number"])
+    try:
+        # A duplicate: it has the position of the original, and appends where that does.
+        return open(os.dup(number), "wb")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidArgumentError(f"file {path} cannot be written: {reason}") from error
+
+
+def _refuse_foreign_link(path: Path) -> None:
+    """Raise InvalidArgumentError for a link that another user has put into a folder for all.
+
+    The kernel refuses to follow such links, too, where fs.protected_symlinks is set.
+    """
+    try:
+        link, folder = path.lstat(), path.parent.stat()
+    except OSError:
+        return  # there is nothing to follow
+    is_for_all = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+    is_own = link.st_uid in (os.geteuid(), folder.st_uid)
+    if stat.S_ISLNK(link.st_mode) and is_for_all and not is_own:
+        raise InvalidArgumentError(
+            f"file {path} cannot be written: it is a symbolic link of user {link.st_uid} in a "
+            "folder that all may write to; give another file"
+        )
 
 
 @contextlib.contextmanager

@@ -31,15 +31,23 @@ def as_csv(results: Sequence[ImageResult]) -> str:
     """Return a header and a row per detection or class; CSV_COLUMNS names the columns.
 
     Rotated boxes have one more column, angle. A class has no box. An image without results has one
-    row, its cells empty from class_id on.
+    row, its cells empty from class_id on. A text that
+    spreadsheets would take for a formula has an apostrophe before it.
     """
     text = io.StringIO()
     rotated = any(each.angle is not None for result in results for each in result.detections)
     columns = (*CSV_COLUMNS, "angle") if rotated else CSV_COLUMNS
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(row for result in results for row in result.to_rows())
+    for result in results:
+        for row in result.to_rows():
+            writer.writerow({name: _csv_cell(value) for name, value in row.items()})
     return text.getvalue().removesuffix("\n")
+
+
+def _csv_cell(value: object) -> object:
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@"))
+    return f"'{value}" if is_formula else value
 
 
 def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:

@@ -196,7 +196,8 @@ def infer(
 
     --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of rotated
     boxes angle; an image without detections has one row, its other cells empty, and a class has no
-    box.
+    box. Texts that begin with =, +, - or @ have an apostrophe before them, so that spreadsheets do
+    not run them.
 
     --coco prints one object with images, categories (id is class_id + 1) and annotations (box as x,
     y, width, height, and score; keypoints; as segmentation a mask of the image's size, or the

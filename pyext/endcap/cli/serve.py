@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.advisories import find_advisories, summarise
@@ -160,7 +161,7 @@ def _announce(server: TritonServer) -> None:
     lines.add_row("HTTP", server.http_url)
     lines.add_row("gRPC", server.grpc_url)
     lines.add_row("metrics", server.metrics_url)
-    lines.add_row("models", ", ".join(model.name for model in server.models()))
+    lines.add_row("models", Text(", ".join(model.name for model in server.models())))
     if server.release is not None:
         lines.add_row("server", str(server.release))
         lines.add_row("", _known_vulnerabilities(server.release))

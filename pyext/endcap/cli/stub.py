@@ -81,9 +81,9 @@ def install(
     origin = f", from {placed.release}" if placed.release else ""
     numpy = ", needs numpy<2" if placed.takes_numpy_2 is False else ""
     console = PlainConsole(highlight=False, soft_wrap=True)
-    console.print(f"{placed.front}: the stub that Triton starts")
-    console.print(f"{placed.real}: for Python {placed.python_version}{origin}{numpy}")
-    console.print(f"{placed.settings}: what they belong to")
+    console.print(f"{placed.front}: the stub that Triton starts", markup=False)
+    console.print(f"{placed.real}: for Python {placed.python_version}{origin}{numpy}", markup=False)
+    console.print(f"{placed.settings}: what they belong to", markup=False)
 
 
 @app.command("check", epilog=CHECK_EXAMPLES)

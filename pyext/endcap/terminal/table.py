@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from endcap.terminal.console import printable
 
@@ -66,7 +67,9 @@ def fitting_table(
         justify = "left" if column.is_text else "right"
         table.add_column(column.title, justify=justify, no_wrap=True, width=column_width)  # type: ignore[arg-type]
     for number, row in enumerate(rows[:most_rows]):
-        table.add_row(*(cells[n][number] for n in fitting), style="dim" if dim(row) else "")
+        # As Text, since brackets in names would be read as markup.
+        shown = (Text(cells[n][number]) for n in fitting)
+        table.add_row(*shown, style="dim" if dim(row) else "")
     return table
 
 

@@ -8,6 +8,8 @@ import io
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from endcap.cli.export import as_coco, as_csv
 from endcap.cli.report import summary
 from endcap.client import Detection, ImageDetections, ImageResult
 from endcap.drawing.orientation import oriented_size
+from endcap.errors import InvalidArgumentError
 
 HEADER = ["image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2"]
 FOUND = [["1", "square", "0.75", "8.0", "8.0", "40.0", "32.0"],
@@ -198,3 +201,52 @@ def test_the_summary_counts_classes_and_failures() -> None:
         f"182 detections in 2 images: {kinds}, 27 of other classes; 1 image failed"
     )
     assert summary(results[1:2]) == "0 detections in 1 image"
+
+
+@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_an_open_file_is_written_to_and_not_replaced(tmp_path: Path, path: str) -> None:
+    """As by `--output /dev/stdout >> results.jsonl`."""
+    report = tmp_path / "results.jsonl"
+    report.write_text("line 1 precious\n")
+    program = (
+        "from pathlib import Path\n"
+        "from endcap._system.written_file import whole_file\n"
+        f"with whole_file(Path({path!r})) as file:\n"
+        "    file.write(b'line 2\\n')\n"
+    )
+    for _ in range(2):
+        with report.open("a") as file:
+            subprocess.run([sys.executable, "-c", program], stdout=file, check=True)
+    assert report.read_text() == "line 1 precious\nline 2\nline 2\n"
+    refused = pytest.raises(InvalidArgumentError, match="cannot be written: Bad file descriptor")
+    with refused, whole_file(Path("/dev/fd/999")):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_link_of_another_user_in_a_folder_for_all_is_not_followed(tmp_path: Path) -> None:
+    shared, victim = tmp_path / "shared", tmp_path / "victim"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    victim.write_text("precious")
+    link = shared / "out.json"
+    link.symlink_to(victim)
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    refused = pytest.raises(InvalidArgumentError, match="a symbolic link of user 65534 in a folder")
+    with refused, whole_file(link):
+        pass
+    assert victim.read_text() == "precious"
+    shared.chmod(0o755)
+    with whole_file(link) as file:
+        file.write(b"new")
+    assert victim.read_text() == "new"
+
+
+def test_cells_are_no_formulas() -> None:
+    found = Detection((1.0, 2.0, 3.0, 4.0), 0.5, 0, "=cmd|' /C calc'!A0")
+    plain = Detection((-1.0, 2.0, 3.0, 4.0), 0.5, 1, "1-2")
+    result = ImageResult("@a.jpg", "ok", ImageDetections.from_list([found, plain]))
+    rows = list(csv.DictReader(io.StringIO(as_csv([result]))))
+    assert [row["label"] for row in rows] == ["'=cmd|' /C calc'!A0", "1-2"]
+    assert {row["image"] for row in rows} == {"'@a.jpg"}
+    assert rows[1]["x1"] == "-1.0"

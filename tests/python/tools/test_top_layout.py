@@ -146,3 +146,14 @@ def test_no_number_is_cut_but_a_long_name_may_be(width: int) -> None:
     assert len(row) <= width
     assert len(row.split()) == len(title.split()) > 1
     assert set(row.split()[1:]) == {"1234567.8"}
+
+
+def test_names_are_no_markup() -> None:
+    names = ["[link=http://evil.example/x]click[/link]", "[/foo]", "[red]x"]
+    columns = [Column[str]("model", lambda name: name, is_text=True)]
+    console = Console(width=80, force_terminal=True)
+    with console.capture() as capture:
+        console.print(fitting_table(columns, names, 80))
+    shown = capture.get()
+    assert all(name in shown for name in names)
+    assert "\x1b]8;" not in shown, "no hyperlink"
