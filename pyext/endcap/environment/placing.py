@@ -170,5 +170,9 @@ def _back_up(file: Path, backup: Path) -> None:
         return
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with file.open("rb") as source, open(os.open(backup, flags, 0o600), "wb") as copy:
-        shutil.copyfileobj(source, copy)
-        os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
+        try:
+            shutil.copyfileobj(source, copy)
+            os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
+        except BaseException:
+            backup.unlink()
+            raise
