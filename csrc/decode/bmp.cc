@@ -84,8 +84,8 @@ void CheckKind(const BmpLayout& layout, size_t header_bytes) {
   }
   if (!fits(kNone, {1, 4, 8, 16, 24, 32}) && !fits(kRle8, {8}) && !fits(kRle4, {4}) &&
       !fits(kMasks, {16, 32}) && !fits(kMasksWithAlpha, {16, 32})) {
-    FailCorrupt("the BMP has ", layout.bits, " bits a pixel with compression ",
-                layout.compression, ", which do not go together");
+    FailCorrupt("the BMP has ", layout.bits, " bits a pixel with compression ", layout.compression,
+                ", which do not go together");
   }
   if (layout.top_down && layout.is_rle()) FailCorrupt("the BMP has RLE rows from the top down");
 }

@@ -122,7 +122,9 @@ class GifSession {
   void ReadRow(uint8_t* indices, int width) { Check(DGifGetLine(gif_.get(), indices, width)); }
 
   // Writes R, G, B and alpha of a pixel.
-  void Store(uint8_t index, uint8_t* to) const { std::memcpy(to, colors_[index].data(), kRgbaChannels); }
+  void Store(uint8_t index, uint8_t* to) const {
+    std::memcpy(to, colors_[index].data(), kRgbaChannels);
+  }
 
  private:
   struct Closer {
@@ -227,7 +229,8 @@ void GifToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredR
     if (!rows.Needs(row)) continue;
     std::fill(row_pixels.begin(), row_pixels.end(), uint8_t{0});
     for (int x = 0; indices != nullptr && x < shown; ++x) {
-      session.Store(indices[x], row_pixels.data() + static_cast<size_t>(frame.x + x) * kRgbaChannels);
+      session.Store(indices[x],
+                    row_pixels.data() + static_cast<size_t>(frame.x + x) * kRgbaChannels);
     }
     rows.Put(row, StoredPixels::kRgba, row_pixels.data());
   }

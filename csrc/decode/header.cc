@@ -90,7 +90,8 @@ FileFormat AcceptedFormat(std::string_view data, const DecodeLimits& limits) {
   }
   if (!limits.formats.Contains(*format)) {
     Fail(ErrorCode::kUnsupported, "the data is a ", FileFormatName(*format),
-         " image, which the parameter `formats` does not accept: add it there, or convert the image");
+         " image, which the parameter `formats` does not accept: add it there, or convert the "
+         "image");
   }
   return *format;
 }

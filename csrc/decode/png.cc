@@ -37,10 +37,7 @@ struct Ihdr {
   bool interlaced = false;
 
   int64_t row_bytes() const {
-    const int64_t samples = color == kRgb    ? 3
-                            : color == kRgba ? 4
-                            : color == kGrayAlpha ? 2
-                                                  : 1;
+    const int64_t samples = color == kRgb ? 3 : color == kRgba ? 4 : color == kGrayAlpha ? 2 : 1;
     return (int64_t{width} * samples * bits + 7) / 8;
   }
 };
