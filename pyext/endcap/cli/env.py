@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -195,8 +196,12 @@ def pack(
         for model in models:
             check_model(model)
             check_archive_name(_archive_name(output))
-        limit = find_numpy_limit(python, real=real, tritonserver=tritonserver)
         target = output or (None if models else Path(_ARCHIVE))
+        if output is None and target is not None and os.path.lexists(target):
+            raise InvalidArgumentError(
+                f"{target} is there already; name the archive by --output, which replaces a file"
+            )
+        limit = find_numpy_limit(python, real=real, tritonserver=tritonserver)
         name = _archive_name(output)
         with scratch_folder("env-pack") as scratch:
             archive = scratch / name

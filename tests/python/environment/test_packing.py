@@ -224,6 +224,20 @@ def test_an_interrupt_leaves_nothing(shop: Workshop, tmp_path: Path, when: str) 
     assert list(shop.temporary.glob("endcap-*/*")) == []
 
 
+def test_a_name_that_was_not_given_replaces_nothing(
+    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "victim").write_text("precious")
+    archive = tmp_path / "environment.tar.gz"
+    for make in (lambda: archive.symlink_to("victim"), lambda: archive.write_text("mine")):
+        make()
+        assert_error_message(shop.pack(), "environment.tar.gz is there already", "by --output")
+        assert archive.read_text() in ("precious", "mine")
+        archive.unlink()
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
 def test_only_tar_gz_is_written(shop: Workshop, tmp_path: Path) -> None:
     assert_error_message(shop.pack("-o", tmp_path / "env.zip"), "name it .tar.gz")
 

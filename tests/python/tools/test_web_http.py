@@ -18,6 +18,7 @@ import pytest
 from echo_model import write_model
 from page_calls import ask, detect
 from pages import SAMPLE_FILES, result_of, run_client, serve_page
+from PIL import Image
 from responding_model import CONFIG, MODEL
 
 from endcap.client import DetectionClient
@@ -118,6 +119,21 @@ def test_samples_are_the_files(client: DetectionClient, tmp_path: Path) -> None:
     assert responses[3].json["error"] == (
         "the sample gone.jpg cannot be read: No such file or directory"
     )
+
+
+def test_a_sample_that_leads_to_no_image_is_not_served(
+    client: DetectionClient, tmp_path: Path
+) -> None:
+    (tmp_path / "id_rsa").write_text("-----BEGIN OPENSSH PRIVATE KEY-----")
+    link, drawing = tmp_path / "cat.jpg", tmp_path / "drawing.png"
+    link.symlink_to(tmp_path / "id_rsa")
+    Image.new("RGB", (4, 4)).save(drawing)
+    with serve_page(client, samples=[link, drawing]) as server:
+        responses = [ask(server.url, "GET", f"/samples/{p.name}") for p in (link, drawing)]
+    assert responses[0].status == 404
+    assert responses[0].json["error"] == "the sample cat.jpg cannot be read: it is no image"
+    assert responses[1].headers["Content-Type"] == "image/png"
+    assert responses[1].body == drawing.read_bytes()
 
 
 def test_a_sample_that_is_replaced_leads_nowhere_else(

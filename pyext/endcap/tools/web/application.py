@@ -181,7 +181,7 @@ class _Handlers:
             return error_response(
                 404, f"the sample {request.match_info['name']} cannot be read: {error.strerror}"
             )
-        return web.Response(body=content, content_type="image/jpeg")
+        return web.Response(body=content, content_type=_image_type(content))
 
     async def static(self, request: web.Request) -> web.Response:
         """Return a file of the page."""
@@ -235,11 +235,19 @@ def _name_samples(paths: Iterable[Path]) -> dict[str, Path]:
     return named
 
 
+_IMAGE_TYPES = {
+    b"\xff\xd8\xff": "image/jpeg",
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"GIF8": "image/gif",
+    b"BM": "image/bmp",
+}
+
+
 def _read_sample(path: Path, max_bytes: int) -> bytes:
     """Return the content of a file, which may have been replaced since the start.
 
     Raises:
-        OSError: The file is a link, no regular file, or larger than `max_bytes`.
+        OSError: The file is a link, no regular file, larger than `max_bytes`, or no image.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe is not waited for
     with open(os.open(path, flags), "rb") as file:
@@ -248,7 +256,18 @@ def _read_sample(path: Path, max_bytes: int) -> bytes:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes")
+    if _image_type(content) is None:  # where a link leads to, perhaps
+        raise OSError(errno.EINVAL, "it is no image")
     return content
+
+
+def _image_type(content: bytes) -> str | None:
+    """Return the content type of an image file by its first bytes, None for another file."""
+    for start, content_type in _IMAGE_TYPES.items():
+        if content.startswith(start):
+            return content_type
+    is_webp = content.startswith(b"RIFF") and content[8:12] == b"WEBP"
+    return "image/webp" if is_webp else None
 
 
 class StaticFile(NamedTuple):
