@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 from elf_facts import read_elf
 
 from endcap.dali import DaliError, build, built_for, compiler, installation
-from endcap.dali.building import build_from
+from endcap.dali.building import build_from, copy_with_neighbours
 from endcap.dali.cache import cache_folder, cached_library
 from endcap.dali.compiler import find_compiler
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME, find_sources
@@ -159,6 +159,26 @@ print(*{line.split()[-1] for line in lines if "libendcap_" in line})
     mapped = response_of(start_python(code, moved / LIBRARY_NAME)).split()
     assert {str(moved / LIBRARY_NAME), str(moved / CORE_NAME)} <= set(mapped)
     assert not (moved / "libendcap_jpeg.so").is_symlink()
+
+
+def test_a_copy_replaces_copies_alone(tmp_path: Path, dali_operators: Path) -> None:
+    folder = tmp_path / "plugins"
+    for _ in range(2):
+        assert copy_with_neighbours(dali_operators, folder) == folder / LIBRARY_NAME
+    (tmp_path / "victim").write_text("precious")
+    for name in (CORE_NAME, LIBRARY_NAME):
+        (folder / name).unlink()
+        for make in (
+            lambda path: path.write_text("mine"),
+            lambda path: path.symlink_to(tmp_path / "victim"),
+        ):
+            make(folder / name)
+            with pytest.raises(DaliError, match=f"{name} is there already, .* move it away"):
+                copy_with_neighbours(dali_operators, folder)
+            assert (folder / name).read_text() in ("mine", "precious")
+            (folder / name).unlink()
+        copy_with_neighbours(dali_operators, folder)
+    assert (tmp_path / "victim").read_text() == "precious"
 
 
 def test_a_compiler_that_is_not_there(sources: Path) -> None:

@@ -20,6 +20,7 @@ from endcap.dali.compiler import find_compiler, find_cuda_headers, run_all
 from endcap.dali.installation import (
     LIBRARY_NAME,
     NEIGHBOUR_NAMES,
+    DaliError,
     DaliInstallation,
     find_core,
     find_dali,
@@ -188,20 +189,37 @@ def _cpus() -> int:
 
 
 def copy_with_neighbours(library: Path, folder: Path) -> Path:
-    """Copy the operators' library and those that it needs into a folder; return the copy."""
+    """Copy the operators' library and those that it needs into a folder; return the copy.
+
+    Raises:
+        DaliError: A file there has the name of one of them, and is none.
+        OSError: The folder cannot be written.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     core = find_core()
-    for name in NEIGHBOUR_NAMES:
-        if (core.parent / name).is_file():
-            _replace_file(core.parent / name, folder / name)
-    _replace_file(library, folder / LIBRARY_NAME)
+    sources = [core.parent / name for name in NEIGHBOUR_NAMES if (core.parent / name).is_file()]
+    copies = {source: folder / source.name for source in sources} | {library: folder / LIBRARY_NAME}
+    for target in copies.values():
+        if os.path.lexists(target) and not _is_copy(target):
+            raise DaliError(
+                f"{target} is there already, and is no copy that endcap has made; move it away, or "
+                "give --output another folder"
+            )
+    for source, target in copies.items():  # the operators last: they need the others
+        _replace_file(source, target)
     return folder / LIBRARY_NAME
+
+
+def _is_copy(file: Path) -> bool:
+    """Return whether a file is a library that has this package's name in a name of its own."""
+    if file.is_symlink() or not file.is_file():
+        return False
+    content = file.read_bytes()
+    return content.startswith(b"\x7fELF") and (b"endcap" in content or b"Endcap" in content)
 
 
 def _replace_file(source: Path, target: Path) -> None:
     """Copy a file into the place of another in one step: a process may be opening that one."""
-    if target.is_symlink():  # is replaced, too, and never followed
-        target.unlink()
     with (
         whole_file(
             target, follow_links=False, mode=0o755, replace_read_only=True, durable=True
