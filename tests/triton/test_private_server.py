@@ -174,7 +174,7 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
         # While it runs, nothing of it can be removed.
         removed = endcap(user, "server", "remove", **settings)
         assert (removed.returncode, removed.stdout) == (1, "")
-        assert removed.stderr.count("is used by a running server; stop that server") == 2
+        assert removed.stderr.count("it is used by a running server; stop that server") == 2
         assert told == ask(address)
     assert told["numpy"].startswith("1.")
     assert told["numpy_file"].startswith(told["prefix"])

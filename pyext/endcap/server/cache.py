@@ -210,7 +210,7 @@ def _why_kept(folder: Path, opened: contextlib.ExitStack) -> str | None:
     try:
         fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return "is used by a server that runs; end that server, and try again"
+        return "it is used by a running server; stop that server, and try again"
     except OSError:
         pass  # a file system without locks
     listed = _listed_files(folder) or {}

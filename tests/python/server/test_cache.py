@@ -179,7 +179,7 @@ def test_a_damaged_entry_is_made_anew(cache: Path, damage: str) -> None:
     else:
         program.write_text("")
     assert find_entry(NAME) is None
-    with hold(cache / NAME), pytest.raises(ServerError, match="is used by a server that runs"):
+    with hold(cache / NAME), pytest.raises(ServerError, match="it is used by a running server"):
         make()
 
     def fail(content: Path, other: Path) -> None:
@@ -247,7 +247,7 @@ def test_what_is_used_is_not_removed(cache: Path) -> None:
     entry = make()
     (cache / "of-others").mkdir()
     with hold(entry):
-        reason = "is used by a server that runs; end that server, and try again"
+        reason = "it is used by a running server; stop that server, and try again"
         assert remove_all(silent) == ([], {entry: reason})
         assert find_entry(NAME) == entry
     assert remove_all(silent) == ([entry], {})
