@@ -74,17 +74,20 @@ def to_class_ids(class_ids: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:
     """Return one int32 for each of ``count`` scores, equal where the ids are.
 
     Raises:
-        InvalidArgumentError: another shape, or no integers.
+        InvalidArgumentError: another shape, no numbers, or NaN.
     """
     array = np.asarray(class_ids)
     if array.shape != (count,):
         raise InvalidArgumentError(
             f"class_ids have shape {list(array.shape)}: give [{count}], one for each score"
         )
-    if array.dtype.kind not in "iu" and array.size > 0:
-        raise InvalidArgumentError(f"class_ids are {array.dtype}: give integers")
+    if array.size == 0:
+        return np.empty(0, np.int32)
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and np.isnan(array).any()):
+        said = "hold NaN" if array.dtype.kind == "f" else f"are {array.dtype}"
+        raise InvalidArgumentError(f"class_ids {said}: give integers")
     limits = np.iinfo(np.int32)
-    if array.size > 0 and (array.min() < limits.min or array.max() > limits.max):
-        # Only equality matters, so ids that are too wide become their rank.
+    if array.dtype.kind == "f" or array.min() < limits.min or array.max() > limits.max:
+        # Only equality matters, so fractions and ids that are too wide become their rank.
         array = np.unique(array, return_inverse=True)[1]
     return np.ascontiguousarray(array, np.int32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeAlias
@@ -34,14 +36,16 @@ def nms(
     """Keep the best boxes and drop those that overlap a kept one.
 
     Exact greedy suppression: a box goes when its IoU with a kept box is greater than the
-    threshold. Equal scores go to the lower index.
+    threshold. Equal scores go to the lower index. IoU is computed in float32.
 
     Args:
-        boxes: [N, 4] float32, x1, y1, x2, y2, any unit.
-        scores: [N] float32.
-        iou_threshold: 0 to 1.
+        boxes: [N, 4] numbers, x1, y1, x2, y2, any unit; other types than float32 are rounded to it.
+        scores: [N] numbers of any real type, in which they are ordered.
+        iou_threshold: a number, mostly from 0 to 1. From 1 on all boxes are kept; below 0 also
+            boxes that do not meet suppress each other, which leaves the best one.
         device: ``cpu``, ``cuda`` or ``cuda:N``; by default where ``boxes`` lies. From host memory
-            the arrays are copied to a GPU, not the other way.
+            the arrays are copied to a GPU, not the other way. On a GPU arrays are C-contiguous;
+            float32 is read in place, other types go by the host, as does a threshold below 0.
         stream: a CUDA stream, as for Preprocessor; the call waits for it, to learn M.
 
     Returns:
@@ -49,7 +53,7 @@ def nms(
         CudaArray.
 
     Raises:
-        InvalidArgumentError: shapes that do not fit, a threshold outside 0 to 1, a NaN score.
+        InvalidArgumentError: shapes that do not fit, a threshold or a score that is NaN.
         CudaError: the device cannot be used, or a CUDA call failed.
         OutOfMemoryError: the host's, or the device's.
     """
@@ -68,10 +72,11 @@ def batched_nms(
     """As nms, but boxes of different classes never suppress each other.
 
     Args:
-        boxes: [N, 4] float32, x1, y1, x2, y2, any unit.
-        scores: [N] float32.
-        class_ids: [N] integers. On a GPU int32 is read in place; others go by the host.
-        iou_threshold: 0 to 1.
+        boxes: as for nms.
+        scores: as for nms.
+        class_ids: [N] numbers, mostly integers; boxes with equal ones are of one class. On a GPU
+            int32 is read in place; others go by the host.
+        iou_threshold: as for nms; below 0 the best box of each class is kept.
         device: as for nms.
         stream: as for nms.
 
@@ -97,15 +102,23 @@ def _run(
     if device_id is None:
         refuse_stream(stream)
         host = _HostBoxes.take(boxes, scores, class_ids, 4)
-        return _core.nms(host.boxes, host.scores, host.class_ids, threshold)
+        if threshold < 0:
+            return _keep_best(host)
+        return _core.nms(host.boxes, host.scores, host.class_ids, min(threshold, 1.0))
     target = cuda_target(device_id, stream)
+    if threshold < 0:
+        boxes = _to_host(boxes, target, "boxes")
+        scores = _to_host(scores, target, "scores")
+        class_ids = _to_host(class_ids, target, "class_ids")
+        host = _HostBoxes.take(boxes, scores, class_ids, 4)
+        return CudaArray(upload(_keep_best(host), target))
     gpu = _CudaBoxes.take(boxes, scores, class_ids, 4, target)
     return CudaArray(
         _core.nms_cuda(
             gpu.boxes,
             gpu.scores,
             gpu.class_ids,
-            threshold,
+            min(threshold, 1.0),
             target.device_id,
             target.stream,
             target.stream_owner,
@@ -140,10 +153,9 @@ def nms_rotated(
             radians, any value, from the x axis towards the y axis to the side that the width
             measures. A box without a positive width and height neither drops a box nor is dropped
             by ``polygon``; of such boxes the other methods make what ultralytics does.
-        scores: [N] float32.
+        scores: as for nms.
         iou_threshold: 0 to 1.
-        class_ids: [N] integers; boxes of different classes do not drop each other. By default all
-            boxes are of one class.
+        class_ids: as for batched_nms. By default all boxes are of one class.
         method: ``polygon``, ``probiou`` or ``probiou_fast``.
         max_detections: stop after so many kept boxes; by default there is no limit.
         device: as for nms.
@@ -247,10 +259,38 @@ def _device_to_use(boxes: Array, device: str | None) -> int | None:
 
 
 def _require_threshold(iou_threshold: object) -> float:
-    """Return the threshold as a float; its range is the core's to check."""
-    if not isinstance(iou_threshold, Real):
+    """Return the threshold as a float, also of an array or tensor of one element."""
+    number = iou_threshold
+    if not isinstance(number, Real) and hasattr(number, "item"):
+        with contextlib.suppress(ValueError, RuntimeError):  # as of NumPy, and of torch
+            number = number.item()
+    if not isinstance(number, Real) or math.isnan(number):
         raise InvalidArgumentError(f"iou_threshold is {iou_threshold!r}: give a number from 0 to 1")
-    return float(iou_threshold)
+    return float(number)
+
+
+def _keep_best(host: _HostBoxes) -> npt.NDArray[np.int64]:
+    """Suppress by a threshold below 0: each class's best box drops all others of its class.
+
+    No IoU is below 0; but one that is NaN, of boxes without an area, suppresses nothing.
+    """
+    if np.isnan(host.scores).any():
+        raise InvalidArgumentError("scores hold NaN: scores must have an order")
+    top_left, bottom_right = host.boxes.reshape(-1, 4)[:, :2], host.boxes.reshape(-1, 4)[:, 2:]
+    classes = host.class_ids if host.class_ids.size > 0 else np.zeros(len(host.scores), np.int32)
+    left = np.argsort(-host.scores, kind="stable")
+    kept: list[int] = []
+    with np.errstate(all="ignore"):
+        areas = np.prod(bottom_right - top_left, axis=1)
+        while left.size > 0:
+            best, left = left[0], left[1:]
+            kept.append(int(best))
+            sides = np.minimum(bottom_right[left], bottom_right[best])
+            sides -= np.maximum(top_left[left], top_left[best])
+            both = np.prod(np.maximum(sides, np.float32(0)), axis=1)
+            iou = both / (areas[left] + areas[best] - both)
+            left = left[np.isnan(iou) | (classes[left] != classes[best])]
+    return np.array(kept, np.int64)
 
 
 @dataclass(frozen=True)
@@ -264,13 +304,13 @@ class _HostBoxes:
     @classmethod
     def take(cls, boxes: Array, scores: Array, class_ids: Array | None, columns: int) -> _HostBoxes:
         """Return them checked; ``columns`` is how many numbers a box has."""
-        box_array = to_array(boxes, np.float32, "boxes")
-        score_array = to_array(scores, np.float32, "scores")
+        box_array = to_array(_detach(boxes), np.float32, "boxes")
+        score_array = _to_scores(scores)
         count = _count(box_array.shape, score_array.shape, columns)
         classes = np.empty(0, np.int32)
         if class_ids is not None:
             refuse_cuda(class_ids, "class_ids")
-            classes = to_class_ids(class_ids, count)
+            classes = to_class_ids(_detach(class_ids), count)
         return cls(box_array, score_array, classes)
 
 
@@ -306,21 +346,49 @@ def _count(boxes: tuple[int, ...], scores: tuple[int, ...], columns: int) -> int
     return count
 
 
+def _detach(values: Array) -> Array:
+    """Return a torch tensor that requires grad without it: kept indices have no gradient."""
+    return values.detach() if getattr(values, "requires_grad", False) is True else values
+
+
+def _to_host(values: Array, target: Target, name: str) -> Array:
+    """Return an array of the GPU as NumPy's; others as they are."""
+    values = _detach(values)
+    if values is None or device_of(values) is None:
+        return values
+    return borrow(values, target, name).to_numpy()
+
+
+def _to_scores(scores: Array) -> npt.NDArray[np.float32]:
+    """Return float32 in the order of the scores: scores that float32 would merge become ranks."""
+    scores = _detach(scores)
+    with np.errstate(over="ignore"):
+        rounded: npt.NDArray[np.float32] = to_array(scores, np.float32, "scores")
+    given = np.asarray(scores)
+    if np.can_cast(given.dtype, np.float32) or given.ndim != 1 or np.isnan(rounded).any():
+        return rounded
+    if given.dtype.kind == "f" and (rounded == given).all():
+        return rounded
+    ranks: npt.NDArray[np.intp] = np.unique(given, return_inverse=True)[1]
+    return ranks.astype(np.float32)
+
+
 def _to_floats(values: Array, target: Target, name: str) -> _core.CudaTensor:
-    if device_of(values) is None:
-        return upload(to_array(values, np.float32, name), target)
-    tensor = borrow(values, target, name)
-    if tensor.type_string != "<f4" or not tensor.contiguous:
-        raise InvalidArgumentError(
-            f"{name} are {np.dtype(tensor.type_string)}: on a GPU give C-contiguous float32"
-        )
-    return tensor
+    values = _detach(values)
+    if device_of(values) is not None:
+        tensor = borrow(values, target, name)
+        if tensor.type_string == "<f4" and tensor.contiguous:
+            return tensor
+        values = tensor.to_numpy()
+    host = _to_scores(values) if name == "scores" else to_array(values, np.float32, name)
+    return upload(host, target)
 
 
 def _to_cuda_classes(class_ids: Array, count: int, target: Target) -> _core.CudaTensor:
-    if device_of(class_ids) is None:
-        return upload(to_class_ids(class_ids, count), target)
-    tensor = borrow(class_ids, target, "class_ids")
-    if tensor.type_string == "<i4" and tensor.shape == [count] and tensor.contiguous:
-        return tensor
-    return upload(to_class_ids(tensor.to_numpy(), count), target)
+    class_ids = _detach(class_ids)
+    if device_of(class_ids) is not None:
+        tensor = borrow(class_ids, target, "class_ids")
+        if tensor.type_string == "<i4" and tensor.shape == [count] and tensor.contiguous:
+            return tensor
+        class_ids = tensor.to_numpy()
+    return upload(to_class_ids(class_ids, count), target)

@@ -42,6 +42,24 @@ def test_class_ids_beyond_32_bits() -> None:
     np.testing.assert_array_equal(kept.to_numpy(), endcap.batched_nms(BOXES, SCORES, wide, 0.5))
 
 
+@pytest.mark.parametrize("hold", [np.asarray, *HOLDERS])
+@pytest.mark.parametrize("threshold", [-0.5, 1.5])
+def test_thresholds_outside_0_to_1(hold: Any, threshold: float) -> None:
+    kept = endcap.nms(hold(BOXES), hold(SCORES), threshold, device="cuda")
+    assert isinstance(kept, endcap.CudaArray)
+    np.testing.assert_array_equal(kept.to_numpy(), endcap.nms(BOXES, SCORES, threshold))
+    kept = endcap.batched_nms(hold(BOXES), SCORES, hold(CLASS_IDS), threshold, device="cuda")
+    expected = endcap.batched_nms(BOXES, SCORES, CLASS_IDS, threshold)
+    np.testing.assert_array_equal(kept.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int64])
+def test_boxes_and_scores_of_other_types(dtype: Any) -> None:
+    boxes, scores = BOXES.astype(dtype), (1000 * SCORES).astype(dtype)
+    kept = endcap.nms(on_gpu(boxes), on_gpu(scores), 0.5)
+    np.testing.assert_array_equal(kept.to_numpy(), endcap.nms(boxes, scores, 0.5))
+
+
 def test_boxes_of_the_host_go_up() -> None:
     kept = endcap.nms(BOXES.tolist(), SCORES, 0.5, device="cuda")
     np.testing.assert_array_equal(kept.to_numpy(), endcap.nms(BOXES, SCORES, 0.5))
@@ -67,9 +85,8 @@ def test_a_score_without_order_is_refused() -> None:
         (BOXES[:9], SCORES, 0.5, "shape"),
         (BOXES.ravel(), SCORES, 0.5, "shape"),
         (BOXES, SCORES[:, None], 0.5, "shape"),
-        (BOXES.astype(np.float16), SCORES, 0.5, "boxes are float16"),
-        (BOXES, SCORES.astype(np.float64), 0.5, "scores are float64"),
-        (BOXES, SCORES, 1.5, "iou_threshold"),
+        (BOXES.astype(bool), SCORES, 0.5, "boxes is bool"),
+        (BOXES, SCORES, float("nan"), "iou_threshold"),
         (BOXES, SCORES, "half", "iou_threshold"),
     ],
 )

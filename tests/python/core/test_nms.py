@@ -151,6 +151,80 @@ def test_class_ids_beyond_32_bits_stay_apart_or_are_refused() -> None:
     assert kept == [0, 1]
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "i2", "u2", "u4", "i8", "u8", "f2", "f4", "f8"])
+def test_class_ids_of_any_type(dtype: str) -> None:
+    random = np.random.default_rng(15)
+    boxes = random_boxes(random, 60)
+    scores = random.uniform(0, 1, 60).astype(np.float32)
+    class_ids = random.integers(0, 2, 60)
+    kept = endcap.batched_nms(boxes, scores, class_ids.astype(dtype), 0.3)
+    np.testing.assert_array_equal(kept, oracle.batched_nms(boxes, scores, class_ids, 0.3))
+
+
+def test_class_ids_that_are_fractions_are_not_rounded() -> None:
+    boxes = np.array([[0, 0, 10, 10]] * 3, np.float32)
+    kept = endcap.batched_nms(boxes, [0.9, 0.8, 0.7], [0.25, 0.75, 0.25], 0.5)
+    assert kept.tolist() == [0, 1]
+
+
+@given(crowds(), st.sampled_from([-1e-9, -0.5, -np.inf, 1.5, np.inf]))
+def test_thresholds_outside_0_to_1_equal_oracle(
+    crowd: tuple[np.ndarray, np.ndarray, np.ndarray], iou_threshold: float
+) -> None:
+    boxes, scores, class_ids = crowd
+    np.testing.assert_array_equal(
+        endcap.nms(boxes, scores, iou_threshold), oracle.nms(boxes, scores, iou_threshold)
+    )
+    np.testing.assert_array_equal(
+        endcap.batched_nms(boxes, scores, class_ids, iou_threshold),
+        oracle.batched_nms(boxes, scores, class_ids, iou_threshold),
+    )
+
+
+@given(
+    hnp.arrays(
+        np.float32,
+        st.tuples(st.integers(0, 12), st.just(4)),
+        elements=st.floats(width=32, allow_nan=True, allow_infinity=True),
+    )
+)
+def test_boxes_of_any_bits_below_0_equal_oracle(boxes: np.ndarray) -> None:
+    scores = np.arange(len(boxes), dtype=np.float32)
+    np.testing.assert_array_equal(endcap.nms(boxes, scores, -0.5), oracle.nms(boxes, scores, -0.5))
+
+
+@pytest.mark.parametrize("iou_threshold", [np.float16(0.5), np.array(0.5), np.array([0.5]), 0.5])
+def test_thresholds_of_one_element(iou_threshold: Any) -> None:
+    boxes = pair_with_iou(0.6)
+    assert endcap.nms(boxes, [0.9, 0.8], iou_threshold).tolist() == [0]
+    assert endcap.nms(boxes, [0.9, 0.8], iou_threshold + 0.25).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i2", "i4", "i8", "u1", "u8"])
+def test_boxes_and_scores_of_any_type(dtype: str) -> None:
+    random = np.random.default_rng(16)
+    boxes = np.rint(random_boxes(random, 200)).astype(dtype)
+    scores = random.permutation(200).astype(dtype)
+    kept = endcap.nms(boxes, scores, 0.3)
+    rounded = boxes.astype(np.float32), scores.astype(np.float32)
+    np.testing.assert_array_equal(kept, oracle.nms(*rounded, 0.3))
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        np.array([1, 1 + 1e-12, 1 - 1e-12, 1 + 1e-12]),
+        np.array([2**60, 2**60 + 1, 2**60 - 1, 2**60 + 1]),
+        np.array([1e300, np.inf, -1e300, np.inf]),
+    ],
+    ids=["float64", "int64", "beyond_float32"],
+)
+def test_scores_that_float32_cannot_tell_apart_keep_their_order(scores: np.ndarray) -> None:
+    apart = np.arange(4, dtype=np.float32)[:, None] * 100 + np.array([0, 0, 10, 10], np.float32)
+    assert endcap.nms(apart, scores, 0.5).tolist() == [1, 3, 0, 2]
+    assert endcap.nms(apart, scores, -1).tolist() == [1]
+
+
 def test_empty() -> None:
     boxes = np.zeros((0, 4), np.float32)
     scores = np.zeros(0, np.float32)
@@ -223,9 +297,10 @@ SCORES = np.zeros(2, np.float32)
         (np.zeros((2, 5), np.float32), SCORES, 0.5, "boxes"),
         (np.zeros(8, np.float32), SCORES, 0.5, "boxes"),
         (BOXES, np.zeros((2, 1), np.float32), 0.5, "scores"),
-        (BOXES, SCORES, -0.1, "iou_threshold"),
-        (BOXES, SCORES, 1.5, "iou_threshold"),
         (BOXES, SCORES, float("nan"), "iou_threshold"),
+        (BOXES, SCORES, "0.5", "iou_threshold"),
+        (BOXES, SCORES, np.array([0.5, 0.6]), "iou_threshold"),
+        (BOXES, np.array([0.5, np.nan]), -0.5, "scores"),
         (BOXES.astype(complex), SCORES, 0.5, "boxes"),
         (BOXES, np.array(["a", "b"]), 0.5, "scores"),
     ],
@@ -238,7 +313,13 @@ def test_bad_arguments_are_refused(boxes: Any, scores: Any, iou_threshold: Any, 
 
 
 @pytest.mark.parametrize(
-    "class_ids", [np.zeros(3, np.int64), np.zeros((2, 1), np.int64), np.array([0.5, 1.0])]
+    "class_ids",
+    [
+        np.zeros(3, np.int64),
+        np.zeros((2, 1), np.int64),
+        np.array([np.nan, 1]),
+        np.array(["a", "b"]),
+    ],
 )
 def test_bad_class_ids_are_refused(class_ids: np.ndarray) -> None:
     with pytest.raises(endcap.InvalidArgumentError, match="class_ids"):

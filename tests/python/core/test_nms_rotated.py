@@ -165,7 +165,7 @@ SCORES = np.ones(2, np.float32)
         ((BOXES, SCORES, float("nan")), {}, "iou_threshold"),
         ((BOXES, SCORES, None), {}, "iou_threshold"),
         ((BOXES, SCORES, 0.5), {"class_ids": np.zeros(3, np.int64)}, "class_ids"),
-        ((BOXES, SCORES, 0.5), {"class_ids": np.array([0.5, 1])}, "class_ids"),
+        ((BOXES, SCORES, 0.5), {"class_ids": np.array([np.nan, 1])}, "class_ids"),
         ((BOXES, SCORES, 0.5), {"method": "exact"}, "polygon, probiou, probiou_fast"),
         ((BOXES, SCORES, 0.5), {"max_detections": -1}, "max_detections"),
         ((BOXES, SCORES, 0.5), {"max_detections": 1.5}, "max_detections"),
