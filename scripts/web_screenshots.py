@@ -17,7 +17,8 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from endcap.cli.files import SAMPLES, expand_images, find_repository
+from endcap.cli.files import SAMPLES, find_repository
+from endcap.cli.images import expand_images
 from endcap.client import DetectionClient
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.tools.web.application import make_application

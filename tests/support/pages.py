@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from endcap.cli.files import SAMPLES, expand_images, find_repository
+from endcap.cli.files import SAMPLES, find_repository
+from endcap.cli.images import expand_images
 from endcap.client import Detection, DetectionClient, ImageResult
 from endcap.drawing.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer

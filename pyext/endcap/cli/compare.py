@@ -57,10 +57,19 @@ class ReferenceComparison:
         """Raise InvalidArgumentError when the server's model has another task."""
         check_task(self._reference, task)
 
-    def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
-        """Run the reference on one image; do nothing for one that the server failed."""
-        if result.ok and result.image not in self.comparisons:
-            self.comparisons[result.image] = compare(self._reference, result, labels)
+    def add(
+        self, result: ImageResult, labels: Sequence[str] | None, *, name: str | None = None
+    ) -> None:
+        """Run the reference on one image; do nothing for one that the server failed.
+
+        Args:
+            result: Of the file that is read.
+            labels: Class names by id.
+            name: The image's in `comparisons`; None is the file's.
+        """
+        name = name or result.image
+        if result.ok and name not in self.comparisons:
+            self.comparisons[name] = compare(self._reference, result, labels)
 
 
 def write_comparison(

@@ -16,12 +16,12 @@ from endcap._system.written_file import open_anew, whole_text_file
 from endcap.cli.files import (
     MADE_BY,
     SAMPLES,
-    expand_images,
     find_repository,
     make_folder,
     refuse_foreign,
     refuse_to_overwrite,
 )
+from endcap.cli.images import expand_images
 from endcap.cli.options import Verbose
 from endcap.cli.pictures import PictureFolder, picture_paths, sheet_paths, write_sheets
 from endcap.cli.report import as_table, describe_failures, summary

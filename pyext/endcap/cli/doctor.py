@@ -14,7 +14,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.files import SAMPLES, expand_images, find_repository
+from endcap.cli.files import SAMPLES, find_repository
+from endcap.cli.images import expand_images
 from endcap.terminal.console import PlainConsole, count, printable
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.tools.doctor import CHECKS, Check, Finding, Severity, Subject, run_checks, worst

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,11 @@ def _csv_cell(value: object) -> object:
     return f"'{value}" if is_formula else value
 
 
-def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:
+def as_coco(
+    results: Sequence[ImageResult],
+    labels: Sequence[str] | None,
+    files: Mapping[str, Path] | None = None,
+) -> str:
     """Return one JSON object that pycocotools reads; its list `annotations` loads as results, too.
 
     A category's id is class_id + 1; the classes of `labels` are listed, and those of the results.
@@ -62,8 +66,13 @@ def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str
     Args:
         results: The images.
         labels: Class names by id.
+        files: Those of the images whose results do not have their paths.
     """
-    sizes = [oriented_size(Path(each.image), upright=each.upright) or (0, 0) for each in results]
+    paths = [(files or {}).get(each.image, Path(each.image)) for each in results]
+    sizes = [
+        oriented_size(path, upright=each.upright) or (0, 0)
+        for path, each in zip(paths, results, strict=True)
+    ]
     images = [
         _coco_image(each, size, n)
         for (n, each), size in zip(_numbered(results), sizes, strict=True)

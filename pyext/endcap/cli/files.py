@@ -1,96 +1,15 @@
-"""Files that commands read and write: images, the shipped repository, checks of targets."""
+"""Files that commands read and write: the shipped repository, checks of targets."""
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import endcap
 from endcap._system.written_file import refuse_links
 from endcap.errors import InvalidArgumentError
-from endcap.terminal.console import count
-from endcap.terminal.failure import say
-
-# Of the formats that the core decodes. A server decides itself which of them it accepts.
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".gif")
-_NAMES_SHOWN = 5
-
-
-def expand_images(arguments: Iterable[str], *, recursive: bool = False) -> list[Path]:
-    """Return the files that files, folders and glob patterns name, in that order.
-
-    The files of a folder that are left out are counted and named on standard error.
-
-    Args:
-        arguments: A folder stands for its files of an image format that can be decoded, by their
-            suffix, sorted by name.
-        recursive: Whether to take those of its subfolders, too; links are not followed.
-
-    Raises:
-        InvalidArgumentError: For an argument that names no file.
-        OSError: For a folder that cannot be read.
-    """
-    return [path for argument in arguments for path in _expand(argument, recursive)]
-
-
-def _expand(argument: str, recursive: bool) -> list[Path]:
-    if not argument:
-        raise InvalidArgumentError("an image argument is empty: give a file, a folder or a pattern")
-    path = Path(argument)
-    if path.is_dir():
-        return _images_in(path, recursive)
-    if path.is_file():
-        return [path]
-    if path.exists():
-        raise InvalidArgumentError(f"image {argument} is a pipe or a device: give a file")
-    matches = sorted(p for p in map(Path, glob.glob(argument, recursive=True)) if p.is_file())
-    if not matches:
-        raise InvalidArgumentError(
-            f"image {argument} does not exist, and as a pattern matches no file"
-        )
-    return matches
-
-
-def _images_in(folder: Path, recursive: bool) -> list[Path]:
-    images: list[Path] = []
-    others: list[Path] = []
-    below = False
-    for parent, folders, names in os.walk(folder, onerror=_raise):
-        for name in names:
-            path = Path(parent, name)
-            is_image = name.lower().endswith(IMAGE_SUFFIXES) and path.is_file()
-            (images if is_image else others).append(path)
-        if not recursive:
-            below = bool(folders)
-            break
-    if not images:
-        advice = "; --recursive includes its subfolders" if below else ""
-        raise InvalidArgumentError(
-            f"folder {folder} holds no image (no file that ends in "
-            f"{', '.join(IMAGE_SUFFIXES)}){advice}"
-        )
-    _name_skipped(folder, sorted(others))
-    return sorted(images)
-
-
-def _name_skipped(folder: Path, others: Sequence[Path]) -> None:
-    if not others:
-        return
-    names = ", ".join(str(path.relative_to(folder)) for path in others[:_NAMES_SHOWN])
-    more = f" and {len(others) - _NAMES_SHOWN} more" if len(others) > _NAMES_SHOWN else ""
-    say(
-        f"endcap: skipped {count(len(others), 'file')} in {folder}, which end in none of "
-        f"{', '.join(IMAGE_SUFFIXES)}: {names}{more}"
-    )
-
-
-def _raise(error: OSError) -> NoReturn:
-    raise error
-
 
 # Inside a model's folder: Triton takes every folder of a repository for a model.
 SAMPLES = Path("detect") / "samples"

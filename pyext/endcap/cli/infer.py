@@ -18,7 +18,8 @@ from endcap.cli.compare import (
     describe_reference_failures,
     write_comparison,
 )
-from endcap.cli.files import expand_images, model_files, refuse_to_overwrite
+from endcap.cli.files import model_files, refuse_to_overwrite
+from endcap.cli.images import ImageInputs, describe_no_images, image_inputs
 from endcap.cli.options import (
     DEFAULT_URL,
     OUTPUT_PANEL,
@@ -65,6 +66,8 @@ EXAMPLES = """
 
 - `endcap infer photos/ "more/*.jpg" --draw pictures`
 
+- `endcap infer https://example.com/photo.jpg --draw pictures`
+
 - `endcap infer photo.jpg --url http://127.0.0.1:8000 --json`
 
 - `endcap infer archive/ --recursive --csv --output detections.csv`
@@ -90,7 +93,11 @@ _COMPARISON_PANEL = "Comparison"
 
 def infer(
     images: Annotated[
-        list[str], typer.Argument(help="Files, folders and glob patterns.", metavar="IMAGE...")
+        list[str],
+        typer.Argument(
+            help="Files, folders, glob patterns, and http:// or https:// addresses.",
+            metavar="IMAGE...",
+        ),
     ],
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Include the subfolders of folders.")
@@ -182,9 +189,10 @@ def infer(
 ) -> None:
     """Detect objects in images, or classify them, with a running server.
 
-    The files are sent as they are. Boxes are x1, y1, x2, y2 in pixels of the image after EXIF
-    orientation, or of the stored image where the model ignores EXIF (`endcap init` notes that in
-    the ensemble).
+    The files are sent as they are. Those of addresses are downloaded before, of up to 64 MiB each,
+    within --timeout and with at most 5 redirects; no proxy is used. Boxes are x1, y1, x2, y2 in
+    pixels of the image after EXIF orientation, or of the stored image where the model ignores EXIF
+    (`endcap init` notes that in the ensemble).
 
     --json prints a list with one object per image: image, status ("ok", "corrupt_image",
     "image_limit", "unsupported", "invalid_argument", "unreadable", "timeout", "unavailable", ...),
@@ -221,10 +229,10 @@ def infer(
     ):
         _check_stream(batch, stream=stream)
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
-        paths = expand_images(images, recursive=recursive)
+        inputs = until_reported.enter_context(image_inputs(images, recursive=recursive))
         _keep_inputs(
             [*filter(None, (labels, network, tls_ca))],
-            paths,
+            inputs.paths,
             repository=compare,
             output=output,
             draw=draw,
@@ -250,15 +258,16 @@ def infer(
             ),
         )
         with report_stream(output) as report:
-            pictures = PictureFolder(draw, paths) if draw else None
+            pictures = PictureFolder(draw, inputs.paths) if draw else None
             client = until_reported.enter_context(DetectionClient.from_arguments(arguments))
             _check_task(client, form, model, reference)
-            results = _detect(client, paths, pictures, reference, stream=stream)
+            inputs.download(timeout_s=timeout)
+            results = _detect(client, inputs, pictures, reference, stream=stream)
             if reference is not None:
                 write_comparison(results, reference.comparisons, report, json=form is Form.json)
             else:
-                write_report(results, form, client.labels, report)
-        _end(results, len(paths), pictures, reference)
+                write_report(results, form, client.labels, report, files=inputs.files)
+        _end(results, len(inputs), pictures, reference)
 
 
 def _end(
@@ -273,6 +282,9 @@ def _end(
     failed = not all(result.ok for result in results)
     if failed:
         say(f"endcap: {describe_failures(results)}")
+        no_images = describe_no_images(results)
+        if no_images:
+            say(f"endcap: {no_images}")
     not_compared = describe_reference_failures(reference.comparisons) if reference else None
     if not_compared:
         say(f"endcap: {not_compared}")
@@ -334,41 +346,38 @@ def _keep_inputs(
 
 def _detect(
     client: DetectionClient,
-    paths: Sequence[Path],
+    inputs: ImageInputs,
     pictures: PictureFolder | None,
     reference: ReferenceComparison | None,
     *,
     stream: bool,
 ) -> Sequence[ImageResult]:
-    """Return the results until the end or a signal, in the order of `paths`."""
+    """Return the results until the end or a signal, in the order of the inputs."""
     received: list[ImageResult] = []
-    with progress_bar("images", len(paths)) as advance:
+    paths = inputs.readable
+    with progress_bar("images", len(paths)) as advance, contextlib.suppress(StopRequested):
 
         def take(result: ImageResult) -> None:
+            named = inputs.named(result)
             if reference is not None:
-                reference.add(result, client.labels)
-            received.append(result)
+                reference.add(result, client.labels, name=named.image)
+            received.append(named)
             if pictures is not None:
-                pictures.add(result, client.labels)
+                pictures.add(named, client.labels, file=Path(result.image))
             advance()
 
-        try:
-            if stream:
-                return _streamed(client, paths, take)
-            return client.detect(paths, on_result=take)
-        except StopRequested:
-            positions = {str(path): position for position, path in enumerate(paths)}
-            return sorted(received, key=lambda result: positions[result.image])
+        if stream:
+            _stream(client, paths, take)
+        else:
+            client.detect(paths, on_result=take)
+    return inputs.in_order(received, client.task)
 
 
-def _streamed(
+def _stream(
     client: DetectionClient, paths: Sequence[Path], take: Callable[[ImageResult], None]
-) -> list[ImageResult]:
-    results = []
+) -> None:
     for result in whole_results(client.detect_stream(paths)):
-        results.append(result)
         take(result)
-    return results
 
 
 def whole_results(parts: Iterable[ImageResult]) -> Iterator[ImageResult]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from endcap.cli.files import SAMPLES, expand_images, find_repository, refuse_to_overwrite
+from endcap.cli.files import SAMPLES, find_repository, refuse_to_overwrite
+from endcap.cli.images import ImageInputs, image_inputs
 from endcap.cli.options import (
     DEFAULT_URL,
     OUTPUT_PANEL,
@@ -67,7 +67,8 @@ def load(
     images: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Files, folders and glob patterns. Default: the samples of the package.",
+            help="Files, folders, glob patterns, and http:// or https:// addresses. Default: the "
+            "samples of the package.",
             metavar="[IMAGE]...",
             show_default=False,
         ),
@@ -128,10 +129,6 @@ def load(
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         levels = _read_levels(concurrency)
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
-        paths = expand_images(images or [str(find_repository() / SAMPLES)])
-        if output is not None:
-            read = [*paths, tls_ca] if tls_ca is not None else paths
-            refuse_to_overwrite(read, [output], advice="give --output another file")
         arguments = ClientArguments(
             url,
             protocol=protocol.value if protocol else None,
@@ -147,8 +144,14 @@ def load(
                 compression=compression,
             ),
         )
+        with image_inputs(images or [str(find_repository() / SAMPLES)]) as inputs:
+            if output is not None:
+                read = [*inputs.paths, tls_ca] if tls_ca is not None else inputs.paths
+                refuse_to_overwrite(read, [output], advice="give --output another file")
+            inputs.download(timeout_s=timeout)
+            contents = _read(inputs)
         timing = Timing(warmup, duration)
-        test = LoadTest(arguments, _read(paths), timing, use_asyncio=use_asyncio)
+        test = LoadTest(arguments, contents, timing, use_asyncio=use_asyncio)
         with report_stream(output) as stream:
             measured = test.run(levels)
             if form is Form.json:
@@ -174,7 +177,10 @@ def _read_levels(text: str) -> list[int]:
     return levels
 
 
-def _read(paths: Sequence[Path]) -> list[bytes]:
+def _read(inputs: ImageInputs) -> list[bytes]:
+    for url, error in inputs.failures.items():
+        raise InvalidArgumentError(f"image {url} cannot be downloaded ({error})")
+    paths = inputs.paths
     size = sum(path.stat().st_size for path in paths)
     if size > _MOST_BYTES:
         raise InvalidArgumentError(

@@ -63,20 +63,29 @@ class PictureFolder:
         refuse_foreign(self._targets.values(), advice="give another folder for the pictures")
         make_folder(folder)
 
-    def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
-        """Draw one image; do nothing for one that failed or is drawn already."""
-        target = self._targets.pop(result.image, None) if result.ok else None
+    def add(
+        self, result: ImageResult, labels: Sequence[str] | None, *, file: Path | None = None
+    ) -> None:
+        """Draw one image; do nothing for one that failed or is drawn already.
+
+        Args:
+            result: The image's.
+            labels: Class names by id.
+            file: The image's; None where the result has its path.
+        """
+        file = file or Path(result.image)
+        target = self._targets.pop(str(file), None) if result.ok else None
         if target is None:
             return
         try:
-            with open_picture(Path(result.image)) as image:
+            with open_picture(file) as image:
                 picture = draw_result(image, result, labels)
             save_jpeg(picture, target, quality=_QUALITY)
         except NOT_A_PICTURE as error:
             self.failures.append(f"{result.image} cannot be drawn: {error}")
         else:
             self.written.append(target)
-            self._note_missing_masks(result)
+            self._note_missing_masks(result, file)
 
     def summary(self) -> list[str]:
         """Return messages about the pictures written and missing."""
@@ -100,8 +109,8 @@ class PictureFolder:
             "mask_resolution source (`endcap init --set mask_resolution=source`)"
         )
 
-    def _note_missing_masks(self, result: ImageResult) -> None:
-        size = oriented_size(Path(result.image), upright=result.upright)
+    def _note_missing_masks(self, result: ImageResult, file: Path) -> None:
+        size = oriented_size(file, upright=result.upright)
         masks = (each.mask for each in result.detections if each.mask is not None)
         first = next((mask for mask in masks if size and not mask_fits(mask, size)), None)
         if first is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TextIO
@@ -51,16 +51,21 @@ def report_stream(output: Path | None) -> Iterator[TextIO]:
 
 
 def write_report(
-    results: Sequence[ImageResult], form: Form, labels: Sequence[str] | None, stream: TextIO
+    results: Sequence[ImageResult],
+    form: Form,
+    labels: Sequence[str] | None,
+    stream: TextIO,
+    *,
+    files: Mapping[str, Path] | None = None,
 ) -> None:
-    """Write the results. labels: class names by id."""
+    """Write the results; labels and files as for `as_coco`."""
     if form is Form.table:
         write_table(as_table(results), stream)
         if len(results) > 1:
             PlainConsole(file=stream, highlight=False).print(f"\n{summary(results)}", markup=False)
         return
     if form is Form.coco:
-        text = as_coco(results, labels)
+        text = as_coco(results, labels, files)
     else:
         text = as_csv(results) if form is Form.csv else as_json(results)
     write_text(text, stream)

@@ -30,7 +30,7 @@ from endcap.client.calls import (
     parts_size,
     raw_parts,
 )
-from endcap.client.errors import RequestError, from_http, not_triton
+from endcap.client.errors import RequestError, ResponseTooLargeError, from_http, not_triton
 from endcap.client.grpc import plain_fields
 from endcap.client.options import Compression
 from endcap.client.served_model import ModelMetadata, read_metadata
@@ -323,9 +323,9 @@ def _parsed(document: Any, message: Any, what: str) -> dict[str, Any]:
 
 
 def check_size(byte_size: int, most_bytes: int) -> None:
-    """Raise RequestError for a response above the size limit."""
+    """Raise ResponseTooLargeError for a response above the size limit."""
     if byte_size > most_bytes:
-        raise RequestError(
+        raise ResponseTooLargeError(
             "internal",
             f"the server's response is larger than {most_bytes} bytes, the limit; request fewer "
             "outputs, or in smaller batches",

@@ -15,7 +15,7 @@ import typer
 from cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
 
 from endcap.cli.app import app
-from endcap.cli.files import expand_images
+from endcap.cli.images import expand_images
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.failure import report_errors
 

@@ -16,7 +16,8 @@ import pytest
 from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, write_pictures
 from PIL import Image
 
-from endcap.cli.files import SAMPLES, expand_images, find_repository
+from endcap.cli.files import SAMPLES, find_repository
+from endcap.cli.images import expand_images
 from endcap.client import DetectionClient
 from endcap.server.models import choose_models
 from endcap.tools.load.latency import measure
