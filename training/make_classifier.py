@@ -1,9 +1,10 @@
-"""Writes the sample classifier: names the colour of what a crop shows. Nothing in it is learnt.
+"""Writes the sample classifiers: they name the colour of what a crop, or an image, shows.
 
     python -m training.make_classifier --output FOLDER/model.onnx --labels FOLDER/labels.txt
 
-The shipped files are model_repository/classifier/1/model.onnx and
-model_repository/classify_postprocess/labels.txt.
+Nothing in them is learnt. The shipped files are model_repository/classifier/1/model.onnx and
+model_repository/classify_postprocess/labels.txt; with --pixels, 1/model.onnx and labels.txt of
+model_repository/image_classifier.
 """
 
 from __future__ import annotations
@@ -53,12 +54,15 @@ VOTE_WIDTH = 0.03
 LEAST_SHARE = 1e-4
 
 
-def make_classifier() -> onnx.ModelProto:
+def make_classifier(*, pixels: bool = False) -> onnx.ModelProto:
     """Return the network: every cell of the crop votes for the colour names near its own colour.
 
     Input `images` float32 [N, 3, 224, 224], RGB with ImageNet's mean and deviation. Outputs, both
     float32 [N, len(COLOUR_NAMES)], logarithms of shares of votes: `logits` counts the middle of the
     crop, `ring_logits` a ring around it, for things with a hole.
+
+    With `pixels` the input is RGB from 0 to 255, and the one output `class_probabilities` is the
+    shares of the middle themselves.
     """
     to_oklab = AXIS_WEIGHTS[:, None] * LMS_TO_OKLAB
     prototypes = np.array([_oklab(rgb) for _, rgb in PROTOTYPES])
@@ -66,8 +70,8 @@ def make_classifier() -> onnx.ModelProto:
     closeness = prototypes @ to_oklab / VOTE_WIDTH**2
     offset = -0.5 * (prototypes**2).sum(axis=1) / VOTE_WIDTH**2
     constants = {
-        "unnormalise": _kernel(np.diag(STD)),
-        "mean": MEAN,
+        "unnormalise": _kernel(np.eye(3) / 255 if pixels else np.diag(STD)),
+        "mean": np.zeros(3) if pixels else MEAN,
         "zero": np.array(0.0),
         "one": np.array(1.0),
         "gamma": np.array(GAMMA),
@@ -77,9 +81,9 @@ def make_classifier() -> onnx.ModelProto:
         "closeness_offset": offset,
         "names_of_prototypes": _kernel(np.eye(len(COLOUR_NAMES))[owners].T),
         "middle": _middle(),
-        "ring": _ring(),
-        "least_share": np.array(LEAST_SHARE),
     }
+    if not pixels:
+        constants |= {"ring": _ring(), "least_share": np.array(LEAST_SHARE)}
     nodes = [
         helper.make_node(
             "AveragePool", ["images"], ["cells"], kernel_shape=[CELL] * 2, strides=[CELL] * 2
@@ -93,16 +97,20 @@ def make_classifier() -> onnx.ModelProto:
         helper.make_node("Conv", ["lms_roots", "closeness", "closeness_offset"], ["close"]),
         helper.make_node("Softmax", ["close"], ["votes"], axis=1),
         helper.make_node("Conv", ["votes", "names_of_prototypes"], ["named"]),
-        *_share_nodes("middle", "logits"),
-        *_share_nodes("ring", "ring_logits"),
     ]
+    if pixels:
+        outputs = ["class_probabilities"]
+        nodes += _share_nodes("middle", "class_probabilities")
+    else:
+        outputs = ["logits", "ring_logits"]
+        nodes += [*_log_share_nodes("middle", "logits"), *_log_share_nodes("ring", "ring_logits")]
     graph = helper.make_graph(
         nodes,
         "colour_of_a_crop",
         [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])],
         [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", len(COLOUR_NAMES)])
-            for name in ("logits", "ring_logits")
+            for name in outputs
         ],
         [numpy_helper.from_array(a.astype(np.float32), name) for name, a in constants.items()],
     )
@@ -114,11 +122,18 @@ def make_classifier() -> onnx.ModelProto:
 
 
 def _share_nodes(mask: str, output: str) -> list[onnx.NodeProto]:
-    counted, share, positive = f"counted_{mask}", f"share_{mask}", f"positive_{mask}"
+    counted, pooled = f"counted_{mask}", f"share_{mask}_4d"
     return [
         helper.make_node("Mul", ["named", mask], [counted]),
-        helper.make_node("GlobalAveragePool", [counted], [f"{share}_4d"]),
-        helper.make_node("Flatten", [f"{share}_4d"], [share]),
+        helper.make_node("GlobalAveragePool", [counted], [pooled]),
+        helper.make_node("Flatten", [pooled], [output]),
+    ]
+
+
+def _log_share_nodes(mask: str, output: str) -> list[onnx.NodeProto]:
+    share, positive = f"share_{mask}", f"positive_{mask}"
+    return [
+        *_share_nodes(mask, share),
         helper.make_node("Max", [share, "least_share"], [positive]),
         helper.make_node("Log", [positive], [output]),
     ]
@@ -158,9 +173,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Writes the sample classifier of colours.")
     parser.add_argument("--output", type=Path, required=True, help="the ONNX file")
     parser.add_argument("--labels", type=Path, help="text file for the colour names, one a line")
+    parser.add_argument(
+        "--pixels", action="store_true", help="for pixels from 0 to 255, with shares as its output"
+    )
     options = parser.parse_args()
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(make_classifier(), options.output)
+    onnx.save(make_classifier(pixels=options.pixels), options.output)
     if options.labels is not None:
         options.labels.write_text("".join(f"{name}\n" for name in COLOUR_NAMES), encoding="utf-8")
     print(f"{options.output}: {options.output.stat().st_size} bytes")

@@ -1,7 +1,8 @@
 """The ways of NVIDIA's example clients, written with the plain tritonclient, to our ensembles.
 
-Their kinds: image_client and ensemble_image_client (both protocols, batches, Triton's
-classification), async_infer of gRPC and HTTP, asyncio, and streams with and without sequences.
+Their kinds: files and tensors in batches over both protocols, Triton's classification, async_infer
+of gRPC and HTTP, asyncio, and streams with and without sequences. The requests of image_client and
+its like to the models that are there for them: test_image_clients.py.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def test_the_best_of_an_output_by_tritons_classification(protocol, expected):
 
 
 def test_a_tensor_that_the_client_made_is_classified(protocol):
-    """image_client reads the model's tensors, and scales and normalises the picture itself."""
+    """A client that scales and normalises the picture itself, and asks for labels and scores."""
     with protocol.connect() as client:
         metadata = client.get_model_metadata("classify")
         inputs = metadata["inputs"] if isinstance(metadata, dict) else metadata.inputs

@@ -10,11 +10,14 @@ import onnxruntime
 import pytest
 from damage import SHIPPED
 from doc_pages import ROOT
+from tolerances import SAMPLE_SHARE_ROUNDING
+from training.make_classifier import LEAST_SHARE
 
 import endcap
 
 FILE = SHIPPED / "classifier" / "1" / "model.onnx"
 LABELS_FILE = SHIPPED / "classify_postprocess" / "labels.txt"
+OF_PIXELS = SHIPPED / "image_classifier"
 LABELS = LABELS_FILE.read_text().split()
 
 
@@ -38,19 +41,43 @@ def disc(inside: tuple[int, int, int], outside: tuple[int, int, int], hole: floa
     return np.where(ring, inside, outside).astype(np.uint8)
 
 
-def test_the_files_are_what_the_script_writes(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "shipped", "shipped_labels"),
+    [
+        ([], FILE, LABELS_FILE),
+        (["--pixels"], OF_PIXELS / "1" / "model.onnx", OF_PIXELS / "labels.txt"),
+    ],
+    ids=["crops", "pixels"],
+)
+def test_the_files_are_what_the_script_writes(tmp_path, options, shipped, shipped_labels):
     model, labels = tmp_path / "model.onnx", tmp_path / "labels.txt"
-    command = [sys.executable, "-m", "training.make_classifier", "--output", model]
+    command = [sys.executable, "-m", "training.make_classifier", "--output", model, *options]
     subprocess.run([*command, "--labels", labels], cwd=ROOT, check=True, capture_output=True)
-    assert labels.read_bytes() == LABELS_FILE.read_bytes()
+    assert labels.read_bytes() == shipped_labels.read_bytes()
     images = np.random.default_rng(0).normal(size=(2, 3, 224, 224)).astype(np.float32)
     responses = [
         onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"]).run(
             None, {"images": images}
         )
-        for file in (model, FILE)
+        for file in (model, shipped)
     ]
     np.testing.assert_array_equal(responses[0], responses[1])
+
+
+def test_the_network_for_pixels_gives_the_shares_of_the_other_one():
+    pictures = list(np.random.default_rng(1).integers(0, 256, (4, 300, 200, 3), np.uint8))
+    pixels = endcap.preprocess(
+        pictures, preset="torchvision", fit="stretch", size=224, scale=1, mean=0, std=1
+    )
+    session = onnxruntime.InferenceSession(
+        OF_PIXELS / "1" / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    (shares,) = session.run(None, {"images": np.asarray(pixels.images)})
+    session = onnxruntime.InferenceSession(FILE, providers=["CPUExecutionProvider"])
+    (logits,) = session.run(["logits"], {"images": crops(pictures)})
+    np.testing.assert_allclose(
+        np.maximum(shares, LEAST_SHARE), np.exp(logits), rtol=0, atol=SAMPLE_SHARE_ROUNDING
+    )
 
 
 @pytest.mark.parametrize("flip", [False, True], ids=["on_gray", "on_green"])

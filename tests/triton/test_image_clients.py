@@ -1,0 +1,226 @@
+"""The requests of NVIDIA's image_client, grpc_image_client and ensemble_image_client.
+
+Their programs are not here: what each asks of the server, in its order, is written anew with
+tritonclient, for the models that the shipped repository has for them.
+"""
+
+from __future__ import annotations
+
+import io
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import onnxruntime
+import pytest
+from PIL import Image
+from plain_calls import PICTURES, SHIPPED, Protocol, protocols_of
+from running_server import RunningServer, run_server
+from tolerances import SHARE_TEXT
+from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
+
+from endcap.client import DetectionClient
+
+LABELS = (SHIPPED / "image_classifier" / "labels.txt").read_text(encoding="utf-8").split()
+CLASS_COUNT = 3
+Ranking = list[list[str]]  # of each image its best classes, as "score:index:label"
+
+
+@pytest.fixture(scope="module")
+def image_server() -> Iterator[RunningServer]:
+    models = ("--load-model=image_classifier", "--load-model=classify_image")
+    with run_server(SHIPPED, "--model-control-mode=explicit", *models) as running:
+        yield running
+
+
+@pytest.fixture(params=["grpc", "http"])
+def protocol(request: pytest.FixtureRequest, image_server: RunningServer) -> Protocol:
+    return protocols_of(image_server)[request.param]
+
+
+def scaled(file: bytes) -> np.ndarray:
+    """A picture as image_client.py sends it with --scaling NONE."""
+    picture = Image.open(io.BytesIO(file)).convert("RGB").resize((224, 224), Image.BILINEAR)
+    return np.asarray(picture).astype(np.float32).transpose(2, 0, 1)
+
+
+BATCH = np.stack([scaled(file) for file in PICTURES])
+
+
+@pytest.fixture(scope="module")
+def expected() -> Ranking:
+    network = str(SHIPPED / "image_classifier" / "1" / "model.onnx")
+    session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
+    (shares,) = session.run(None, {"images": BATCH})
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=0, atol=SHARE_TEXT)
+    best = np.argsort(-shares, axis=1, kind="stable")[:, :CLASS_COUNT]
+    assert len({row[0] for row in best.tolist()}) > 1  # not all pictures are of one class
+    return [
+        [f"{row[i]:f}:{i}:{LABELS[i]}" for i in ids] for row, ids in zip(shares, best, strict=True)
+    ]
+
+
+def assert_ranked(tensor: np.ndarray, expected: Ranking) -> None:
+    """The texts of a response: classes exactly, shares up to the last of their six digits."""
+    assert tensor.shape == (len(expected), CLASS_COUNT)
+    for row, ranked in zip(tensor.tolist(), expected, strict=True):
+        given = [text.decode().split(":") for text in row]
+        wanted = [text.split(":") for text in ranked]
+        assert [text[1:] for text in given] == [text[1:] for text in wanted]
+        shares = [[float(text[0]) for text in each] for each in (given, wanted)]
+        np.testing.assert_allclose(*shares, rtol=0, atol=SHARE_TEXT)
+
+
+def get(message: Any, name: str) -> Any:
+    return message[name] if isinstance(message, dict) else getattr(message, name)
+
+
+def images_tensor(protocol: Protocol, images: np.ndarray) -> Any:
+    tensor = protocol.module.InferInput("images", list(images.shape), "FP32")
+    tensor.set_data_from_numpy(images)
+    return tensor
+
+
+def ranked_output(protocol: Protocol) -> Any:
+    return protocol.module.InferRequestedOutput("class_probabilities", class_count=CLASS_COUNT)
+
+
+def test_the_declarations_that_image_client_requires(protocol: Protocol) -> None:
+    with protocol.connect() as client:
+        metadata = client.get_model_metadata("image_classifier", "")
+        answer = client.get_model_config("image_classifier", "")
+    config = answer if isinstance(answer, dict) else answer.config
+    (declared,), (output,) = get(metadata, "inputs"), get(metadata, "outputs")
+    assert (get(declared, "name"), get(declared, "datatype")) == ("images", "FP32")
+    assert [int(side) for side in get(declared, "shape")] == [-1, 3, 224, 224]
+    assert (get(output, "datatype"), [int(side) for side in get(output, "shape")]) == (
+        "FP32",
+        [-1, len(LABELS)],
+    )
+    assert get(config, "max_batch_size") == 16
+    (entry,) = get(config, "input")
+    nchw = model_config_pb2.ModelInput.FORMAT_NCHW
+    assert get(entry, "format") in (nchw, "FORMAT_NCHW")  # gRPC's and HTTP's
+
+
+def test_image_client(protocol: Protocol, expected: Ranking) -> None:
+    with protocol.connect() as client:
+        result = client.infer(
+            "image_classifier",
+            [images_tensor(protocol, BATCH)],
+            model_version="",
+            request_id="1",
+            outputs=[ranked_output(protocol)],
+        )
+    assert get(result.get_response(), "id") == "1"
+    assert_ranked(result.as_numpy("class_probabilities"), expected)
+
+
+def test_image_client_with_async_over_http(image_server: RunningServer, expected: Ranking) -> None:
+    protocol = protocols_of(image_server)["http"]
+    with protocol.connect(concurrency=20) as client:
+        waiting = [
+            client.async_infer(
+                "image_classifier",
+                [images_tensor(protocol, image[None])],
+                outputs=[ranked_output(protocol)],
+            )
+            for image in BATCH
+        ]
+        for each, ranked in zip(waiting, expected, strict=True):
+            assert_ranked(each.get_result().as_numpy("class_probabilities"), [ranked])
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["async", "streaming"])
+def test_image_client_with_callbacks_over_grpc(
+    image_server: RunningServer, expected: Ranking, streaming: bool
+) -> None:
+    protocol = protocols_of(image_server)["grpc"]
+    responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
+
+    def put(result: Any, error: Any) -> None:
+        responses.put((result, error))
+
+    with protocol.connect() as client:
+        if streaming:
+            client.start_stream(put)
+        for index, image in enumerate(BATCH):
+            call = ("image_classifier", [images_tensor(protocol, image[None])])
+            options = {"request_id": str(index), "outputs": [ranked_output(protocol)]}
+            if streaming:
+                client.async_stream_infer(*call, **options)
+            else:
+                client.async_infer(*call, put, **options)
+        for _ in BATCH:
+            result, error = responses.get(timeout=30)
+            assert error is None
+            ranked = expected[int(result.get_response().id)]
+            assert_ranked(result.as_numpy("class_probabilities"), [ranked])
+        if streaming:
+            client.stop_stream()
+
+
+def raw_request(images: np.ndarray) -> service_pb2.ModelInferRequest:
+    request = service_pb2.ModelInferRequest(model_name="image_classifier")
+    request.inputs.add(name="images", datatype="FP32", shape=images.shape)
+    request.raw_input_contents.append(images.tobytes())
+    output = request.outputs.add(name="class_probabilities")
+    output.parameters["classification"].int64_param = CLASS_COUNT
+    return request
+
+
+def texts_of(response: service_pb2.ModelInferResponse) -> np.ndarray:
+    """The one output of a response: each text with its length before it, as 32 bits."""
+    (output,), (raw,) = response.outputs, response.raw_output_contents
+    assert output.datatype == "BYTES"
+    texts = []
+    while raw:
+        end = 4 + int.from_bytes(raw[:4], "little")
+        texts.append(raw[4:end])
+        raw = raw[end:]
+    return np.array(texts, np.object_).reshape(list(output.shape))
+
+
+@pytest.mark.parametrize("way", ["unary", "async", "streaming"])
+def test_grpc_image_client(image_server: RunningServer, expected: Ranking, way: str) -> None:
+    """The same by the stub that protobuf's compiler generates."""
+    requests = [raw_request(BATCH), raw_request(BATCH[:1])]
+    with grpc.insecure_channel(image_server.grpc) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        if way == "streaming":
+            streamed = list(stub.ModelStreamInfer(iter(requests)))
+            assert [response.error_message for response in streamed] == ["", ""]
+            responses = [response.infer_response for response in streamed]
+        elif way == "async":
+            futures = [stub.ModelInfer.future(request) for request in requests]
+            responses = [future.result() for future in futures]
+        else:
+            responses = [stub.ModelInfer(request) for request in requests]
+    for response, ranked in zip(responses, (expected, expected[:1]), strict=True):
+        assert_ranked(texts_of(response), ranked)
+
+
+def test_ensemble_image_client(protocol: Protocol, expected: Ranking) -> None:
+    """It sends files, and asks class_count of every output that the metadata name."""
+    with protocol.connect() as client:
+        metadata = client.get_model_metadata("classify_image")
+        (declared,), (output,) = get(metadata, "inputs"), get(metadata, "outputs")
+        assert (get(declared, "name"), get(declared, "datatype")) == ("encoded", "BYTES")
+        assert get(output, "name") == "class_probabilities"
+        files = np.stack([np.array([file], dtype=bytes) for file in PICTURES])
+        tensor = protocol.module.InferInput("encoded", list(files.shape), "BYTES")
+        tensor.set_data_from_numpy(files)
+        result = client.infer("classify_image", [tensor], outputs=[ranked_output(protocol)])
+    # The server's preprocessing gives the tensors that the client makes with Pillow.
+    assert_ranked(result.as_numpy("class_probabilities"), expected)
+
+
+def test_the_ensemble_for_endcaps_own_client(
+    image_server: RunningServer, expected: Ranking
+) -> None:
+    with DetectionClient(image_server.grpc, model="classify_image", classify=CLASS_COUNT) as client:
+        results = list(client.detect(PICTURES))
+    names = [[each.label for each in result.classes or ()] for result in results]
+    assert names == [[text.split(":")[2] for text in ranked] for ranked in expected]
