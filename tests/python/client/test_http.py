@@ -296,3 +296,13 @@ def test_closing_ends_a_handshake(kind: str) -> None:
     with raw_server(always(EMPTY)) as server:  # waits for more: no TLS client says "\r\n\r\n"
         assert closed_meanwhile(server, "https", kind).status_name == "cancelled"
     assert time.monotonic() - begin < 3
+
+
+@KINDS
+def test_a_refused_connection_is_known_as_one(kind: str) -> None:
+    with raw_server(always(EMPTY)) as gone:
+        pass
+    with pytest.raises(RequestError) as refused:
+        infer(gone, kind, retries=0)
+    assert "Errno" not in str(refused.value)
+    assert (refused.value.refused, refused.value.transient) == (True, True)

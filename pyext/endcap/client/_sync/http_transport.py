@@ -254,5 +254,6 @@ def _os_error(error: BaseException) -> OSError:
         if isinstance(cause, OSError) and cause.errno is not None:
             return cause
         several = getattr(cause, "exceptions", None)  # of the addresses of one host
-        cause = several[0] if several else cause.__cause__
+        # httpcore's pool raises from None, which leaves the context alone.
+        cause = several[0] if several else cause.__cause__ or cause.__context__
     return ConnectionError(str(error) or "the connection broke")
