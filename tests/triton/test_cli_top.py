@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 
+import client_models
 import jpegs
 import pytest
 from calls import infer, strings
@@ -12,8 +14,9 @@ from cli_runs import endcap
 from running_server import RunningServer, wait_for
 from tritonclient.utils import InferenceServerException
 
+from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.tools.top.rates import Interval
-from endcap.tools.top.watch import Watch
+from endcap.tools.top.watch import Update, Watch
 
 GOOD = jpegs.photo_jpeg(300, 400)
 
@@ -73,6 +76,30 @@ def test_requests_that_fail_have_their_reason(client, server: RunningServer):
     assert list(model.failures) == ["BACKEND"]
     assert model.requests_per_s == 0
     assert model.queue_ms is None
+
+
+def test_the_metrics_of_a_server_here_are_found_by_either_address(server: RunningServer):
+    for url in (server.grpc, f"http://{server.http}", f"localhost:{server.ports.http}"):
+        watch = Watch(url, None, ["pre_blank"])
+        assert watch.url == f"http://127.0.0.1:{server.ports.metrics}/metrics"
+        assert watch.update() == Update()
+    done = endcap("top", "--url", server.grpc, "--once", "--interval", "0.2", "--json")
+    assert json.loads(done.stdout)["url"] == watch.url
+
+
+def test_a_server_that_comes_back_at_another_port_is_found(tmp_path: Path, free_port: int):
+    client_models.write_classes(tmp_path)
+    settings = ServerSettings(ports=ServerPorts(http=free_port, grpc=0, metrics=0))
+    watch = Watch(f"http://127.0.0.1:{free_port}", None, ())
+    problem = watch.update().problem
+    assert problem is not None
+    assert "http://127.0.0.1:8002/metrics" in problem
+    for _ in range(2):
+        with TritonServer(tmp_path, settings) as started:
+            watch.update()  # looks again, as the last address had no metrics
+            assert watch.update().problem is None
+            assert watch.url == started.metrics_url
+        assert watch.update().problem is not None
 
 
 def test_once_by_the_command(server: RunningServer):

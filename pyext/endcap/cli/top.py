@@ -17,6 +17,10 @@ EXAMPLES = """
 
 - `endcap top --url gpu-server --interval 5`
 
+- `endcap top --url 127.0.0.1:9001`
+
+- `endcap top --metrics-url gpu-server:9002`
+
 - `endcap top --model detect --model preprocess`
 
 - `endcap top --once`
@@ -33,7 +37,8 @@ def top(
     metrics_url: Annotated[
         str | None,
         typer.Option(
-            help="Address of the metrics. Default: http://HOST:8002/metrics, HOST of --url.",
+            help="Address of the metrics. Default: those of the server at --url that runs on this "
+            "machine, whatever its ports are, else http://HOST:8002/metrics, HOST of --url.",
             metavar="URL",
             show_default=False,
             rich_help_panel=SERVER_PANEL,
@@ -59,9 +64,13 @@ def top(
     """Show throughput, latency, batches and failures of a running Triton server.
 
     Reads the server's metrics, which are on by default (Triton's --allow-metrics), every --interval
-    seconds; q or Ctrl-C ends it. Rates are increases of the server's counters per second; times are
-    means over the requests of the interval, in milliseconds. Models without requests come last, and
-    are only counted where the terminal has too few lines.
+    seconds; q or Ctrl-C ends it. The ports of a server of this user on this machine are found by
+    its process, also those that `endcap serve --metrics-port 0` picked; where several servers run,
+    --url HOST:PORT of HTTP or gRPC tells which.
+
+    Rates are increases of the server's counters per second; times are means over the requests of
+    the interval, in milliseconds. Models without requests come last, and are only counted where the
+    terminal has too few lines.
 
     An ensemble's compute times are the sums of its steps' times; its queue time is its own alone.
     The second table has the counters of endcap's backends: images, time in the JPEG decoder and

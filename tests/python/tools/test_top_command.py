@@ -23,8 +23,9 @@ from cli_runs import assert_error_message, endcap
 from metrics_text import EARLIER, LATER
 
 from endcap.errors import InvalidArgumentError
+from endcap.tools.top.local_servers import LocalServer, read_arguments
 from endcap.tools.top.metrics import MetricsError, scrape
-from endcap.tools.top.watch import Watch
+from endcap.tools.top.watch import Watch, choose_metrics
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -133,13 +134,49 @@ def test_a_server_that_goes_and_comes_back_is_shown() -> None:
 
 def test_the_metrics_place_follows_the_url() -> None:
     assert Watch("gpu-box:9001", None, ()).url == "http://gpu-box:8002/metrics"
-    assert Watch("http://[::1]:8000", None, ()).url == "http://[::1]:8002/metrics"
+    assert Watch("http://[::1]:1", None, ()).url == "http://[::1]:8002/metrics"
     assert Watch("a", "b:9", ()).url == "http://b:9/metrics"
     assert Watch("a", "https://b/triton/metrics", ()).url == "https://b/triton/metrics"
     with pytest.raises(
         InvalidArgumentError, match="--metrics-url 'b:port' is not http://HOST:PORT"
     ):
         Watch("a", "b:port", ())
+
+
+def test_a_server_s_ports_are_those_of_its_arguments() -> None:
+    plain = read_arguments(7, ["--model-repository=/m"])
+    assert plain == LocalServer(7, "127.0.0.1", 8000, 8001, 8002)
+    chosen = read_arguments(
+        7, ["--http-port=1", "--grpc-port", "2", "--metrics-port=9", "--metrics-port=3", "--http"]
+    )
+    assert (chosen.http_port, chosen.grpc_port, chosen.metrics_port) == (1, 2, 3)
+    assert read_arguments(7, ["--http-address=10.0.0.1"]).metrics_url == (
+        "http://10.0.0.1:8002/metrics"
+    )
+    own = read_arguments(7, ["--http-address=10.0.0.1", "--metrics-address=::", "--metrics-port=9"])
+    assert own.metrics_url == "http://[::1]:9/metrics"
+    for without in ("--allow-metrics=false", "--allow-metrics=0", "--allow-metrics=False"):
+        assert read_arguments(7, [without]).metrics_url is None
+    assert read_arguments(7, ["--allow-metrics=true"]).metrics_port == 8002
+    with pytest.raises(ValueError, match="invalid literal"):
+        read_arguments(7, ["--http-port=x"])
+
+
+def test_the_one_server_or_that_at_the_usual_port_is_chosen() -> None:
+    usual = LocalServer(1, "127.0.0.1", 8000, 8001, 8002)
+    other = LocalServer(2, "127.0.0.1", 11, 12, 13)
+    silent = LocalServer(3, "127.0.0.1", 21, 22, None)
+    assert choose_metrics([]) is None
+    assert choose_metrics([other]) == "http://127.0.0.1:13/metrics"
+    assert choose_metrics([other, usual, silent]) == "http://127.0.0.1:8002/metrics"
+    with pytest.raises(InvalidArgumentError) as several:
+        choose_metrics([other, silent])
+    assert str(several.value) == (
+        "2 Triton servers run on this machine: give the address of one: --url 127.0.0.1:12 "
+        "(process 2), --url 127.0.0.1:22 (process 3, without metrics)"
+    )
+    with pytest.raises(InvalidArgumentError, match="process 3 runs without metrics"):
+        choose_metrics([silent])
 
 
 def test_without_its_parser_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 _MOST_BYTES = 16 << 20
 _MOST_LINES = 100_000
 _GREATEST = 1e30  # sums and rates of such values are finite
-_ADVICE = "give the address of the server's metrics (Triton has them at port 8002 by default)"
+_ADVICE = (
+    "give the address of the server's metrics by --metrics-url HOST:PORT (`endcap serve` prints "
+    "it; Triton has them at port 8002 by default)"
+)
 
 
 class MetricsError(EndcapError, ConnectionError):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import ipaddress
 import json
 import os
 import re
 import select
+import socket
 import sys
 import termios
 import time
 import tty
 import urllib.parse
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -21,11 +23,12 @@ from rich.live import Live
 from rich.text import Text
 
 from endcap.client import ClientError, Connection, ConnectionOptions
-from endcap.client.address import Address, parse_address
+from endcap.client.address import parse_address
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import PlainConsole, printable
 from endcap.terminal.failure import say
+from endcap.tools.top.local_servers import LocalServer, find_local_servers
 from endcap.tools.top.metrics import MetricsError, Scrape, check_parser, scrape
 from endcap.tools.top.rates import Interval, compare, model_names
 from endcap.tools.top.table import as_lines, lines_of
@@ -52,19 +55,26 @@ class Watch:
     """Repeated scrapes of one server, compared each with the one before.
 
     Args:
-        url: Address of the server, of which the host is used.
-        metrics_url: Address of the metrics, None for http://HOST:8002/metrics.
+        url: Address of the server.
+        metrics_url: Address of the metrics. None looks for a server at `url` among the processes
+            of this machine, and takes http://HOST:8002/metrics where there is none.
         models: Names of the models of interest; empty for all.
 
     Raises:
-        InvalidArgumentError: For an invalid address.
+        InvalidArgumentError: For an invalid address, and for one without a port where several
+            servers run on this machine and none of them has its metrics at port 8002.
         MetricsError: prometheus-client is not installed.
+
+    Attributes:
+        url: Address of the metrics.
     """
 
     def __init__(self, url: str, metrics_url: str | None, models: Collection[str]) -> None:
         check_parser()
         self._address = parse_address(url)
-        self.url = _metrics_url(metrics_url) if metrics_url else _default_url(self._address)
+        self._port = int(self._address.authority.rpartition(":")[2]) if _names_port(url) else None
+        self._looks_for_metrics = not metrics_url
+        self.url = _metrics_url(metrics_url) if metrics_url else self._find_metrics()
         self._models = frozenset(models)
         self._before: Scrape | None = None
 
@@ -74,11 +84,30 @@ class Watch:
         try:
             self._before = now = scrape(self.url)
         except MetricsError as error:
-            return Update(problem=f"{error}{self._hint()}")
+            problem = f"{error}{self._hint()}"
+            with contextlib.suppress(InvalidArgumentError):
+                if self._looks_for_metrics:  # a server that was started again has other ports
+                    self.url = self._find_metrics()
+            return Update(problem=problem)
         unknown = self._unknown(now)
         if before is None:
             return Update(unknown=unknown)
         return Update(compare(before, now, only=self._models), unknown=unknown)
+
+    def _find_metrics(self) -> str:
+        """Return the address of the metrics by that of the server.
+
+        Raises:
+            InvalidArgumentError: It may be that of several servers.
+        """
+        host = self._address.authority.rpartition(":")[0]
+        usual = f"http://{host}:{_DEFAULT_PORT}/metrics"
+        if not _is_this_machine(host):
+            return usual
+        servers = find_local_servers()
+        if self._port is not None:
+            servers = [each for each in servers if self._port in (each.http_port, each.grpc_port)]
+        return choose_metrics(servers) or usual
 
     def _unknown(self, now: Scrape) -> str | None:
         known = model_names(now)
@@ -90,19 +119,56 @@ class Watch:
         return f"{self.url} has no model {named}; {there}"
 
     def _hint(self) -> str:
-        """Return advice for a server that is live but has no metrics there."""
+        """Return advice for a server that is live but has no metrics there, or for none."""
         try:
             options = ConnectionOptions(timeout_s=_LIVE_WITHIN_S, retries=0)
             with contextlib.closing(Connection(self._address, options)) as connection:
                 live = connection.is_live()
         except (RequestError, ClientError):
-            return ""
+            return self._other_servers()
         return (
             f". The server at {self._address} is live: it may run without metrics (Triton's "
             "--allow-metrics=false), or have them elsewhere (--metrics-port)"
             if live
             else ""
         )
+
+    def _other_servers(self) -> str:
+        """Return advice about the servers of this machine where the one at `url` is not live."""
+        host = self._address.authority.rpartition(":")[0]
+        if not self._looks_for_metrics or not _is_this_machine(host):
+            return ""
+        servers = find_local_servers()
+        if not servers:
+            return ". No Triton server was found on this machine: `endcap serve` starts one"
+        listed = ", ".join(each.describe() for each in servers)
+        return f". The servers on this machine are {listed}"
+
+
+def choose_metrics(servers: Sequence[LocalServer]) -> str | None:
+    """Return the address of the metrics of the only server, or of that at the usual port.
+
+    None without servers.
+
+    Raises:
+        InvalidArgumentError: The only server has no metrics, or several run, none of them at the
+            usual port.
+    """
+    if not servers:
+        return None
+    usual = [each for each in servers if each.metrics_port == _DEFAULT_PORT]
+    chosen = usual or servers
+    if len(servers) > 1 and not usual:
+        listed = ", ".join(each.describe() for each in servers)
+        raise InvalidArgumentError(
+            f"{len(servers)} Triton servers run on this machine: give the address of one: {listed}"
+        )
+    if chosen[0].metrics_url is None:
+        raise InvalidArgumentError(
+            f"the server of process {chosen[0].pid} runs without metrics: start it without "
+            "--allow-metrics=false, or give --metrics-url"
+        )
+    return chosen[0].metrics_url
 
 
 def print_once(watch: Watch, interval: float, *, as_json: bool) -> bool:
@@ -219,9 +285,16 @@ def _quit_within(descriptor: int, seconds: float) -> bool:
     return False
 
 
-def _default_url(address: Address) -> str:
-    host = address.authority.rpartition(":")[0]
-    return f"http://{host}:{_DEFAULT_PORT}/metrics"
+def _names_port(url: str) -> bool:
+    return re.search(r":\d+/*$", url.rpartition("]")[2]) is not None
+
+
+def _is_this_machine(host: str) -> bool:
+    name = host.strip("[]")
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(name)
+        return address.is_loopback or address.is_unspecified
+    return name.lower() in ("localhost", socket.gethostname().lower())
 
 
 def _metrics_url(text: str) -> str:
