@@ -22,9 +22,9 @@ first argument of `Postprocessor`, on a server a parameter of a model of `endcap
 
 Shapes are those of one image; a batch dimension goes in front. C = `num_classes`, K =
 `max_detections`, M = `mask_coefficients`, P = `num_keypoints`, `*` depends on the network.
-Inputs of type float32 may be float16 as well. Boxes are in pixels of the network's input unless
-`box_unit` is `normalized`, and then `input_size` says how large that is. A score counts when it
-is *greater* than `score_threshold`. A GPU reads all of them.
+Inputs of type float32 may be float16 as well, and `classes` int64. Boxes are in pixels of the
+network's input unless `box_unit` is `normalized`, and then `input_size` says how large that is. A
+score counts when it is *greater* than `score_threshold`. A GPU reads all of them.
 """
 
 Tensor = tuple[str, str, Sequence[Any]]
@@ -90,7 +90,7 @@ def section(family: str) -> str:
     ]
     if family == "classification":  # the number of classes in the output is a parameter, not 5
         rows = [row.replace("[5]", "[top_k]") for row in rows]
-    if family == "yolov8_seg":
+    if any(name == "mask_size" for name, *_ in outputs):
         rows.insert(-2, "| out | `detection_rle` | string | `[K]` |")
     table = "\n".join(["| | name | dtype | shape |", "|---|---|---|---|", *rows])
     used = ", ".join(f"`{name}`" for name in known.parameters)

@@ -39,9 +39,9 @@ Returns, with K = ``max_detections`` rows, of which unused ones are 0 and their 
 * ``detection_scores``: float32 [K]
 * ``detection_classes``: int32 [K]
 * ``detection_indices``: int32 [K], which anchor was kept
-* what only some heads have: ``detection_keypoints`` float32 [K, P, 3] (yolov8_pose),
-  ``detection_angles`` float32 [K] (yolov8_obb), ``mask_size`` int32 [2] and ``detection_masks``
-  uint8 [K, height, width / 8] of packed bits (yolov8_seg)
+* what only some heads have: ``detection_keypoints`` float32 [K, P, 3] (heads with
+  keypoints), ``detection_angles`` float32 [K] (with angles), ``mask_size`` int32 [2] and
+  ``detection_masks`` uint8 [K, height, width / 8] of packed bits (with masks)
 * with ``output_status``, ``status``: int32 [1]
 
 ``head="classification"`` returns ``class_scores`` float32 [top_k], ``class_ids`` int32 [top_k] and
@@ -86,7 +86,7 @@ On the GPU a ``status`` in GPU memory is waited for, and without ``output_status
     .AddOptionalArg<std::string>(
         "mask_resolution",
         "pixels of the masks: the prototypes' or the model's input's: one of prototype, input "
-        "(always to be given with yolov8_seg)",
+        "(always to be given with heads of masks)",
         nullptr)
     .AddOptionalArg<int64_t>("num_keypoints", PostprocessDoc("num_keypoints"), nullptr)
     .AddOptionalArg<int64_t>("keypoint_values", PostprocessDoc("keypoint_values"), nullptr)

@@ -21,10 +21,13 @@ int32_t CoreType(const char* name, ::dali::DALIDataType type) {
       return ENDCAP_FLOAT16;
     case DALI_FLOAT:
       return ENDCAP_FLOAT32;
+    case DALI_INT64:
+      return ENDCAP_INT64;
     default:
-      throw std::invalid_argument(::dali::make_string(
-          name, " is ", ::dali::TypeTable::GetTypeInfo(type).name(),
-          ": give float or float16, or int32 for counts and classes; fn.cast converts"));
+      throw std::invalid_argument(
+          ::dali::make_string(name, " is ", ::dali::TypeTable::GetTypeInfo(type).name(),
+                              ": give float or float16, int32 for counts, int32 or int64 for "
+                              "classes; fn.cast converts"));
   }
 }
 
@@ -42,6 +45,8 @@ int32_t CoreType(const char* name, ::dali::DALIDataType type) {
       return DALI_FLOAT16;
     case ENDCAP_FLOAT32:
       return DALI_FLOAT;
+    case ENDCAP_INT64:
+      return DALI_INT64;
     default:
       throw std::logic_error("the core has a tensor of an unknown type");
   }

@@ -44,11 +44,12 @@ TensorContract StringContract(std::string_view name, int64_t count, std::string 
 }  // namespace
 
 std::vector<TensorContract> PostprocessInputContracts(const PostprocessParams& params) {
-  const std::string half = ConfigName(DType::kFloat16);
   std::vector<TensorContract> contracts;
   for (const TensorSpec& spec : HeadInputs(params.head)) {
     TensorContract contract = MakeContract(spec, HeadText(params.head));
-    if (spec.dtype == DType::kFloat32) contract.forms.push_back({half, contract.forms[0].dims});
+    for (const DType other : OtherDTypes(spec)) {
+      contract.forms.push_back({ConfigName(other), contract.forms[0].dims});
+    }
     contracts.push_back(std::move(contract));
   }
   contracts.push_back(Optional(MakeContract(kGeometryInput)));

@@ -15,12 +15,13 @@ struct Row {
   std::string_view config_name;
 };
 
-constexpr std::array<Row, 5> kTable{{
+constexpr std::array<Row, 6> kTable{{
     {DType::kUint8, TRITONSERVER_TYPE_UINT8, kConfigUint8},
     {DType::kInt8, TRITONSERVER_TYPE_INT8, "TYPE_INT8"},
     {DType::kInt32, TRITONSERVER_TYPE_INT32, "TYPE_INT32"},
     {DType::kFloat16, TRITONSERVER_TYPE_FP16, "TYPE_FP16"},
     {DType::kFloat32, TRITONSERVER_TYPE_FP32, "TYPE_FP32"},
+    {DType::kInt64, TRITONSERVER_TYPE_INT64, "TYPE_INT64"},
 }};
 
 // Returns the bytes of one element; 1 for elements without alignment.
@@ -70,7 +71,7 @@ DType FromTriton(TRITONSERVER_DataType data_type, std::string_view tensor) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               "tensor '" + std::string(tensor) +
-                  "' has an element type other than UINT8, INT8, INT32, FP16 and FP32");
+                  "' has an element type other than UINT8, INT8, INT32, INT64, FP16 and FP32");
 }
 
 size_t ReadStringLength(Bytes element) noexcept {

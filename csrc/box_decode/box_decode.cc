@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 
 #include "box_decode/candidate_list.h"
 #include "box_decode/families.h"
@@ -26,21 +27,18 @@ float ValueAt(const ConstTensorView& head, size_t place) {
   return static_cast<const float*>(head.data)[place];
 }
 
-size_t FirstRowBelowScores(const HeadParams& params) {
-  return size_t{4} + static_cast<size_t>(params.num_classes);
-}
-
-// Calls take(value) for a range of an anchor's rows.
+// Calls take(number) for a range of an anchor's values.
 template <typename Take>
-void ReadColumn(const ConstTensorView& head, size_t first_row, size_t count, int32_t anchor,
-                Take take) {
-  const auto anchors = static_cast<size_t>(head.shape[1]);
-  for (size_t row = first_row; row < first_row + count; ++row) {
-    const float value = ValueAt(head, row * anchors + static_cast<size_t>(anchor));
-    if (!std::isfinite(value)) {
-      FailArgument("head has ", value, " in row ", row, " of anchor ", anchor);
+void ReadAnchorValues(const HeadParams& params, const ConstTensorView& head, uint32_t first,
+                      uint32_t count, int32_t anchor, Take take) {
+  const AnchorValues values = GetAnchorValues(params);
+  const auto anchors = static_cast<uint64_t>(head.shape[1]);
+  for (uint32_t value = first; value < first + count; ++value) {
+    const float number = ValueAt(head, values.At(anchors, value, static_cast<uint64_t>(anchor)));
+    if (!std::isfinite(number)) {
+      FailAnchorValue(params, number, value, static_cast<uint32_t>(anchor));
     }
-    take(value);
+    take(number);
   }
 }
 
@@ -67,15 +65,16 @@ void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inp
   decode(params, inputs, scratch, candidates);
 }
 
-// Columns of `head` [4+C+extra, A], below the scores. Only those of the kept are touched.
+// Only the values of the kept are touched.
 void ReadExtras(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                 std::span<const int32_t> indices, std::vector<float>& values) {
   const ConstTensorView& head = inputs.front();
-  const size_t first_row = FirstRowBelowScores(params);
-  const auto count = static_cast<size_t>(ExtraValues(params));
+  const uint32_t first = GetAnchorValues(params).first_extra;
+  const auto count = static_cast<uint32_t>(ExtraValues(params));
   values.clear();
   for (const int32_t index : indices) {
-    ReadColumn(head, first_row, count, index, [&](float value) { values.push_back(value); });
+    ReadAnchorValues(params, head, first, count, index,
+                     [&](float number) { values.push_back(number); });
   }
 }
 
@@ -89,9 +88,10 @@ void ReadRotatedBoxes(const HeadParams& params, const std::vector<ConstTensorVie
   boxes_xywhr.clear();
   for (const int32_t index : indices) {
     auto unit = units.begin();
-    ReadColumn(head, 0, 4, index, [&](float side) { boxes_xywhr.push_back(side * *unit++); });
-    ReadColumn(head, FirstRowBelowScores(params), 1, index,
-               [&](float angle) { boxes_xywhr.push_back(angle); });
+    ReadAnchorValues(params, head, 0, 4, index,
+                     [&](float side) { boxes_xywhr.push_back(side * *unit++); });
+    ReadAnchorValues(params, head, GetAnchorValues(params).first_extra, 1, index,
+                     [&](float angle) { boxes_xywhr.push_back(angle); });
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "box_decode/anchors.h"
+#include "common/fail.h"
 
 namespace endcap {
 namespace {
@@ -46,8 +47,7 @@ HeadSpecs MakeYolov8Specs(const HeadParams& params) noexcept {
   return {{Matrix("head", 4 + int64_t{params.num_classes} + ExtraValues(params), -1)}, 1};
 }
 
-HeadSpecs MakeYolov8SegSpecs(const HeadParams& params) noexcept {
-  HeadSpecs heads = MakeYolov8Specs(params);
+HeadSpecs WithPrototypes(HeadSpecs heads, const HeadParams& params) noexcept {
   heads.specs[heads.count++] = {
       "protos",
       DType::kFloat32,
@@ -56,8 +56,16 @@ HeadSpecs MakeYolov8SegSpecs(const HeadParams& params) noexcept {
   return heads;
 }
 
-HeadSpecs MakeEnd2EndSpecs(const HeadParams& /*params*/) noexcept {
-  return {{Matrix("head", -1, 6)}, 1};
+HeadSpecs MakeYolov8SegSpecs(const HeadParams& params) noexcept {
+  return WithPrototypes(MakeYolov8Specs(params), params);
+}
+
+HeadSpecs MakeEnd2EndSpecs(const HeadParams& params) noexcept {
+  return {{Matrix("head", -1, 6 + int64_t{ExtraValues(params)})}, 1};
+}
+
+HeadSpecs MakeEnd2EndSegSpecs(const HeadParams& params) noexcept {
+  return WithPrototypes(MakeEnd2EndSpecs(params), params);
 }
 
 HeadSpecs MakeRtdetrSpecs(const HeadParams& params) noexcept {
@@ -93,6 +101,10 @@ HeadSpecs MakeEfficientNmsSpecs(const HeadParams& /*params*/) noexcept {
           4};
 }
 
+HeadSpecs MakeDetectionsSpecs(const HeadParams& /*params*/) noexcept {
+  return {{Matrix("boxes", -1, 4), Vector("scores", -1), Vector("classes", -1, DType::kInt32)}, 3};
+}
+
 HeadSpecs MakeClassificationSpecs(const HeadParams& params) noexcept {
   return {{Vector("logits", params.num_classes)}, 1};
 }
@@ -120,6 +132,19 @@ constexpr HeadFamilyInfo MakeYolov8Family(HeadFamily family, std::string_view na
           .box_format = BoxFormat::kCxcywh};
 }
 
+// end2end and the families with more values in its rows.
+constexpr HeadFamilyInfo MakeEnd2EndFamily(HeadFamily family, std::string_view name,
+                                           HeadExtra extra) {
+  return {.family = family,
+          .name = name,
+          .layout = HeadLayout::kEnd2EndRows,
+          .specs = extra == HeadExtra::kMaskCoefficients ? MakeEnd2EndSegSpecs : MakeEnd2EndSpecs,
+          .scalar = DecodeEnd2End,
+          .simd = DecodeEnd2End,
+          .extra = extra,
+          .box_format = extra == HeadExtra::kAngle ? BoxFormat::kCxcywh : BoxFormat::kXyxy};
+}
+
 // In the order of the enum.
 constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
     {.family = HeadFamily::kYolov5,
@@ -143,12 +168,10 @@ constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
     MakeYolov8Family(HeadFamily::kYolov8Seg, "yolov8_seg", HeadExtra::kMaskCoefficients),
     MakeYolov8Family(HeadFamily::kYolov8Pose, "yolov8_pose", HeadExtra::kKeypoints),
     MakeYolov8Family(HeadFamily::kYolov8Obb, "yolov8_obb", HeadExtra::kAngle),
-    {.family = HeadFamily::kEnd2End,
-     .name = "end2end",
-     .layout = HeadLayout::kEnd2EndRows,
-     .specs = MakeEnd2EndSpecs,
-     .scalar = DecodeEnd2End,
-     .simd = DecodeEnd2End},
+    MakeEnd2EndFamily(HeadFamily::kEnd2End, "end2end", HeadExtra::kNone),
+    MakeEnd2EndFamily(HeadFamily::kEnd2EndSeg, "end2end_seg", HeadExtra::kMaskCoefficients),
+    MakeEnd2EndFamily(HeadFamily::kEnd2EndPose, "end2end_pose", HeadExtra::kKeypoints),
+    MakeEnd2EndFamily(HeadFamily::kEnd2EndObb, "end2end_obb", HeadExtra::kAngle),
     {.family = HeadFamily::kRtdetr,
      .name = "rtdetr",
      .layout = HeadLayout::kScoreRows,
@@ -174,11 +197,17 @@ constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
      .anchors = GetSsdAnchors},
     {.family = HeadFamily::kEfficientNms,
      .name = "efficient_nms",
-     .layout = HeadLayout::kEfficientNms,
+     .layout = HeadLayout::kDetectionRows,
      .specs = MakeEfficientNmsSpecs,
      .rows_input = 1,
-     .scalar = DecodeEfficientNms,
-     .simd = DecodeEfficientNms},
+     .scalar = DecodeDetectionRows,
+     .simd = DecodeDetectionRows},
+    {.family = HeadFamily::kDetections,
+     .name = "detections",
+     .layout = HeadLayout::kDetectionRows,
+     .specs = MakeDetectionsSpecs,
+     .scalar = DecodeDetectionRows,
+     .simd = DecodeDetectionRows},
     {.family = HeadFamily::kClassification,
      .name = "classification",
      .layout = HeadLayout::kLogits,
@@ -197,8 +226,11 @@ constexpr bool HasEveryFamily() {
         decodes == (info.layout == HeadLayout::kLogits)) {
       return false;
     }
-    // Kernels read extra values of columns only.
-    if (info.extra != HeadExtra::kNone && info.layout != HeadLayout::kAnchorColumns) return false;
+    // The layouts whose extra values AnchorValues can find.
+    if (info.extra != HeadExtra::kNone && info.layout != HeadLayout::kAnchorColumns &&
+        info.layout != HeadLayout::kEnd2EndRows) {
+      return false;
+    }
     // The layouts whose decode functions and kernels read anchors.
     if (info.anchors != nullptr && info.layout != HeadLayout::kScoreRows &&
         info.layout != HeadLayout::kObjectnessRows) {
@@ -265,6 +297,42 @@ AnchorSettings ResolveAnchors(const HeadParams& params) noexcept {
 
 int ScoreColumns(const HeadParams& params) noexcept {
   return params.num_classes + (params.ResolvedBackground() == Background::kNone ? 0 : 1);
+}
+
+std::span<const DType> OtherDTypes(const TensorSpec& spec) noexcept {
+  static constexpr std::array kHalf = {DType::kFloat16};
+  static constexpr std::array kWide = {DType::kInt64};
+  if (spec.dtype == DType::kFloat32) return kHalf;
+  if (spec.name == "classes") return kWide;
+  return {};
+}
+
+AnchorValues GetAnchorValues(const HeadParams& params) noexcept {
+  if (GetFamily(params.family).layout == HeadLayout::kEnd2EndRows) {
+    return {.row_length = 6 + static_cast<uint32_t>(ExtraValues(params)), .first_extra = 6};
+  }
+  return {.row_length = 0, .first_extra = 4 + static_cast<uint32_t>(params.num_classes)};
+}
+
+void FailAnchorValue(const HeadParams& params, float number, uint32_t value, uint32_t anchor) {
+  if (GetAnchorValues(params).row_length == 0) {
+    FailArgument("head has ", number, " in row ", value, " of anchor ", anchor);
+  }
+  FailArgument("head has ", number, " in column ", value, " of row ", anchor);
+}
+
+DetectionRowsRule MakeDetectionRowsRule(const HeadParams& params) noexcept {
+  const int32_t boxes = params.family == HeadFamily::kEfficientNms ? 1 : 0;
+  const Background background = params.ResolvedBackground();
+  DetectionRowsRule rule = {.count_input = boxes - 1,
+                            .box_input = boxes,
+                            .score_input = boxes + 1,
+                            .class_input = boxes + 2,
+                            .first_class = background == Background::kFirst ? 1 : 0,
+                            .background = -1};
+  if (background == Background::kFirst) rule.background = 0;
+  if (background == Background::kLast) rule.background = params.num_classes;
+  return rule;
 }
 
 int ExtraValues(const HeadParams& params) noexcept {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/host_device.h"
 #include "endcap/box_decode.h"
 
 // What sets the head families apart: one entry of a table for each, in families.cc.
@@ -26,15 +27,16 @@ DecodeFunction DecodeYolov5, DecodeYolov5Simd;
 DecodeFunction DecodeYolov8, DecodeYolov8Simd;  // rows below the scores are not read
 DecodeFunction DecodeRtdetr, DecodeRtdetrSimd;
 DecodeFunction DecodeSsd, DecodeSsdSimd;
-DecodeFunction DecodeEnd2End, DecodeEfficientNms;
+DecodeFunction DecodeEnd2End;  // values behind the class are not read
+DecodeFunction DecodeDetectionRows;
 
 // How the values of a head are arranged. Kernels and the messages of their errors are chosen by it.
 enum class HeadLayout : int32_t {
   kObjectnessRows,  // [A, 5+C]: box, objectness, class scores
   kAnchorColumns,   // [4+C+extra, A]: rows of boxes, of class scores, of extra values
   kScoreRows,       // rows of class scores, and rows of boxes
-  kEnd2EndRows,     // [K, 6]: box, score, class
-  kEfficientNms,    // number of rows; boxes, scores and classes
+  kEnd2EndRows,     // [K, 6+extra]: box, score, class, extra values
+  kDetectionRows,   // boxes, scores and classes in tensors of their own, maybe a number of rows
   kLogits           // [C]
 };
 
@@ -43,6 +45,44 @@ enum class HeadLayout : int32_t {
 
 // The values of each anchor beside box and scores; the family's own outputs are made of them.
 enum class HeadExtra : int32_t { kNone, kMaskCoefficients, kKeypoints, kAngle };
+
+// Where the values of an anchor lie in `head`. kAnchorColumns: one below the other; kEnd2EndRows:
+// side by side. Others have no extra values.
+struct AnchorValues {
+  uint32_t row_length;   // of a row for each anchor; 0: anchors are columns
+  uint32_t first_extra;  // among an anchor's values
+
+  ENDCAP_HOST_DEVICE uint64_t At(uint64_t anchors, uint64_t value, uint64_t anchor) const {
+    return row_length == 0 ? value * anchors + anchor : anchor * row_length + value;
+  }
+};
+
+AnchorValues GetAnchorValues(const HeadParams& params) noexcept;
+
+// Throws the error of a value of an anchor that is not finite. value: its place, as of
+// AnchorValues::At.
+[[noreturn]] void FailAnchorValue(const HeadParams& params, float number, uint32_t value,
+                                  uint32_t anchor);
+
+// The inputs of kDetectionRows by their positions, and its classes.
+struct DetectionRowsRule {
+  int32_t count_input;  // -1: every row counts
+  int32_t box_input;
+  int32_t score_input;
+  int32_t class_input;
+  int32_t first_class;  // what the network calls class 0
+  int32_t background;   // its id of "no object"; -1: none
+
+  // Whether the network's class id is class 0 to num_classes - 1, or no object.
+  ENDCAP_HOST_DEVICE bool HasClass(int64_t id, int32_t num_classes) const {
+    return IsBackground(id) || (id >= first_class && id - first_class < num_classes);
+  }
+  ENDCAP_HOST_DEVICE bool IsBackground(int64_t id) const {
+    return background >= 0 && id == background;
+  }
+};
+
+DetectionRowsRule MakeDetectionRowsRule(const HeadParams& params) noexcept;
 
 // HeadInputs without memory of its own.
 struct HeadSpecs {

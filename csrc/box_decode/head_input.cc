@@ -57,10 +57,11 @@ void RefuseGpuMemory(const TensorSpec& spec, const ConstTensorView& view) {
 
 void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view) {
   CheckShape(spec, view);
-  const bool is_half = spec.dtype == DType::kFloat32 && view.dtype == DType::kFloat16;
-  if (view.dtype != spec.dtype && !is_half) {
-    FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give ",
-                 spec.dtype == DType::kFloat32 ? "float32 or float16" : DTypeName(spec.dtype));
+  const std::span<const DType> others = OtherDTypes(spec);
+  if (view.dtype != spec.dtype && std::ranges::find(others, view.dtype) == others.end()) {
+    std::string names(DTypeName(spec.dtype));
+    for (const DType other : others) names.append(" or ").append(DTypeName(other));
+    FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give ", names);
   }
   // A GPU's error for this would end all its work in the process.
   if (view.device == Device::kCuda && !IsAligned(view)) {
@@ -96,9 +97,18 @@ void HeadInput::RefuseNan(int64_t used_rows) const {
   }
 }
 
-std::span<const int32_t> CheckedIntegers(const TensorSpec& spec, const ConstTensorView& view) {
+void HeadInput::RefuseNanInColumns(int64_t columns) const {
+  for (int64_t i = 0; i < rows(); ++i) {
+    for (int64_t column = 0; column < columns; ++column) {
+      if (!std::isnan(row(i)[column])) continue;
+      FailArgument(name_, " is NaN at element ", i * row_length() + column);
+    }
+  }
+}
+
+IntegerInput::IntegerInput(const TensorSpec& spec, const ConstTensorView& view)
+    : data_(view.data), size_(view.size()), is_wide_(view.dtype == DType::kInt64) {
   CheckHostTensor(spec, view);
-  return {static_cast<const int32_t*>(view.data), static_cast<size_t>(view.size())};
 }
 
 }  // namespace endcap

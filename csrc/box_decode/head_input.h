@@ -12,8 +12,8 @@
 
 namespace endcap {
 
-// Checks rank, fixed dimensions and dtype against `spec` (float16 is accepted for float32), in
-// whatever memory the values are. Throws kInvalidArgument, and kUnsupported beyond 2^32 elements.
+// Checks rank, fixed dimensions and dtype against `spec` and OtherDTypes, in whatever memory the
+// values are. Throws kInvalidArgument, and kUnsupported beyond 2^32 elements.
 void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view);
 
 // CheckHeadTensor, and refuses GPU memory.
@@ -35,6 +35,8 @@ class HeadInput {
   // Throws kInvalidArgument with the first element that is NaN. used_rows: only so many of the
   // first rows count; what the others hold does not matter.
   void RefuseNan(int64_t used_rows = kAllRows) const;
+  // The same for the first `columns` of all rows.
+  void RefuseNanInColumns(int64_t columns) const;
 
   std::span<const float> values() const noexcept { return values_; }
   const float* row(int64_t index) const noexcept { return values_.data() + index * row_length(); }
@@ -52,7 +54,22 @@ class HeadInput {
   std::array<int64_t, 2> shape_{1, 1};
 };
 
-// The same checks for an int32 input.
-std::span<const int32_t> CheckedIntegers(const TensorSpec& spec, const ConstTensorView& view);
+// An input of whole numbers, int32 or int64, in the caller's memory. Construction does
+// CheckHostTensor's checks.
+class IntegerInput {
+ public:
+  IntegerInput(const TensorSpec& spec, const ConstTensorView& view);
+
+  int64_t size() const noexcept { return size_; }
+  int64_t operator[](int64_t index) const noexcept {
+    return is_wide_ ? static_cast<const int64_t*>(data_)[index]
+                    : static_cast<const int32_t*>(data_)[index];
+  }
+
+ private:
+  const void* data_;
+  int64_t size_;
+  bool is_wide_;
+};
 
 }  // namespace endcap

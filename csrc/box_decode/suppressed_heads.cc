@@ -4,15 +4,15 @@
 #include "box_decode/score.h"
 #include "common/fail.h"
 
-// The heads of models that suppress by themselves: end2end and efficient_nms.
+// The heads of models that suppress by themselves: end2end and its like, efficient_nms, detections.
 
 namespace endcap {
 
-// `head` [K, 6]: x1, y1, x2, y2, score, class; suppression is done in the model.
+// `head` [K, 6+extra]: x1, y1, x2, y2, score, class; suppression is done in the model.
 void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                    Candidates& candidates) {
   const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head);
-  head.RefuseNan();
+  head.RefuseNanInColumns(6);
   CandidateList list(params, scratch);
   for (int64_t k = 0; k < head.rows(); ++k) {
     const float* row = head.row(k);
@@ -29,35 +29,42 @@ void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& 
   list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
-// The outputs of TensorRT's EfficientNMS: only the first num_detections rows count.
-void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                        Candidates& candidates) {
+// Boxes, scores and classes. efficient_nms has a number of rows as well: the others do not count.
+void DecodeDetectionRows(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                         Candidates& candidates) {
   const auto specs = MakeHeadSpecs(params).specs;
-  const int32_t count = CheckedIntegers(specs[0], inputs[0])[0];
-  if (count < 0) FailArgument("num_detections is ", count, ": it must not be negative");
-  const HeadInput boxes(specs[1], inputs[1], scratch.head);
-  boxes.RefuseNan(count);
-  const HeadInput scores(specs[2], inputs[2], scratch.scores);
-  scores.RefuseNan(count);
-  const auto classes = CheckedIntegers(specs[3], inputs[3]);
+  const DetectionRowsRule rule = MakeDetectionRowsRule(params);
+  const auto at = [](int32_t input) { return static_cast<size_t>(input); };
+  const bool has_count = rule.count_input >= 0;
+  const int64_t given = has_count ? IntegerInput(specs[0], inputs[0])[0] : HeadInput::kAllRows;
+  if (given < 0) FailArgument("num_detections is ", given, ": it must not be negative");
+  const HeadInput boxes(specs[at(rule.box_input)], inputs[at(rule.box_input)], scratch.head);
+  boxes.RefuseNan(given);
+  const HeadInput scores(specs[at(rule.score_input)], inputs[at(rule.score_input)], scratch.scores);
+  scores.RefuseNan(given);
+  const IntegerInput classes(specs[at(rule.class_input)], inputs[at(rule.class_input)]);
   const int64_t rows = boxes.rows();
-  if (scores.rows() != rows || std::ssize(classes) != rows) {
+  if (scores.rows() != rows || classes.size() != rows) {
     FailArgument("boxes, scores and classes have ", rows, ", ", scores.rows(), " and ",
                  classes.size(), " rows: they must have as many");
   }
-  if (count > rows) {
-    FailArgument("num_detections is ", count, ": the boxes have ", rows, " rows");
+  if (has_count && given > rows) {
+    FailArgument("num_detections is ", given, ": the boxes have ", rows, " rows");
   }
   CandidateList list(params, scratch);
-  for (int32_t k = 0; k < count; ++k) {
-    const auto i = static_cast<size_t>(k);
-    if (static_cast<double>(scores.values()[i]) > params.score_threshold) {
-      CheckedClass(params, classes[i], k);
-      list.Add(scores.values()[i], static_cast<uint32_t>(k));
+  const int64_t count = has_count ? given : rows;
+  for (int64_t k = 0; k < count; ++k) {
+    const float score = scores.values()[static_cast<size_t>(k)];
+    if (!(static_cast<double>(score) > params.score_threshold)) continue;
+    if (!rule.HasClass(classes[k], params.num_classes)) {
+      FailArgument("row ", k, " has class ", static_cast<double>(classes[k]), ": num_classes is ",
+                   params.num_classes);
     }
+    if (!rule.IsBackground(classes[k])) list.Add(score, static_cast<uint32_t>(k));
   }
   const auto label = [&](uint32_t k) {
-    return CandidateList::Label{static_cast<int32_t>(k), classes[k]};
+    return CandidateList::Label{static_cast<int32_t>(k),
+                                static_cast<int32_t>(classes[k] - rule.first_class)};
   };
   const auto read_box = [&](int32_t k) { return boxes.Box(k); };
   list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);

@@ -12,6 +12,7 @@ static_assert(static_cast<int32_t>(DType::kInt8) == ENDCAP_INT8);
 static_assert(static_cast<int32_t>(DType::kInt32) == ENDCAP_INT32);
 static_assert(static_cast<int32_t>(DType::kFloat16) == ENDCAP_FLOAT16);
 static_assert(static_cast<int32_t>(DType::kFloat32) == ENDCAP_FLOAT32);
+static_assert(static_cast<int32_t>(DType::kInt64) == ENDCAP_INT64);
 static_assert(TensorView::kMaxRank == ENDCAP_MAX_RANK);
 
 // No machine has an array of more, and products of sizes stay far from overflow.
@@ -65,9 +66,9 @@ endcap_tensor_spec WriteSpec(const TensorSpec& spec, const char* name) {
 }
 
 TensorView ReadTensor(const endcap_tensor& tensor, int32_t device, const std::string& what) {
-  if (tensor.dtype < ENDCAP_UINT8 || tensor.dtype > ENDCAP_FLOAT32) {
+  if (tensor.dtype < ENDCAP_UINT8 || tensor.dtype > ENDCAP_INT64) {
     FailArgument(what, " has dtype ", tensor.dtype, ": give ", int{ENDCAP_UINT8}, " to ",
-                 int{ENDCAP_FLOAT32}, ", an endcap_dtype");
+                 int{ENDCAP_INT64}, ", an endcap_dtype");
   }
   if (tensor.rank < 0 || tensor.rank > ENDCAP_MAX_RANK) {
     FailArgument(what, " has rank ", tensor.rank, ": give 0 to ", ENDCAP_MAX_RANK);

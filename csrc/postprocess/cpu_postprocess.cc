@@ -52,20 +52,20 @@ struct ItemScratch {
 
 bool HasAngles(const HeadParams& head) { return GetFamily(head.family).extra == HeadExtra::kAngle; }
 
-// extras.boxes: yolov8_obb's candidates.
+// extras.boxes: the candidates of a head with angles.
 void Suppress(const PostprocessParams& params, const Candidates& candidates,
               const ExtraScratch& extras, std::vector<int64_t>& kept) {
   const std::span<const int32_t> classes =
       params.class_agnostic ? std::span<const int32_t>{} : candidates.class_ids;
-  if (HasAngles(params.head)) {
-    NmsRotated(extras.boxes, candidates.scores, classes,
-               {params.iou_threshold, params.max_detections, params.rotated_nms}, kept);
-  } else if (NeedsNms(params.head.family)) {
-    Nms(candidates.boxes_xyxy, candidates.scores, classes,
-        {params.iou_threshold, params.max_detections}, kept);
-  } else {
+  if (!NeedsNms(params.head.family)) {
     kept.resize(candidates.size());
     std::iota(kept.begin(), kept.end(), int64_t{0});
+  } else if (HasAngles(params.head)) {
+    NmsRotated(extras.boxes, candidates.scores, classes,
+               {params.iou_threshold, params.max_detections, params.rotated_nms}, kept);
+  } else {
+    Nms(candidates.boxes_xyxy, candidates.scores, classes,
+        {params.iou_threshold, params.max_detections}, kept);
   }
 }
 

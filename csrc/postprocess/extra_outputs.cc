@@ -58,8 +58,8 @@ void GatherBoxes(const KeptDetections& detections, std::vector<float>& boxes) {
   }
 }
 
-// yolov8_seg: mask_size, and the masks of the detections in the forms that `output` wants. The
-// outputs hold zeros. scratch.indices are the detections' anchors.
+// Heads with masks: mask_size, and the masks of the detections in the forms that `output` wants.
+// The outputs hold zeros. scratch.indices are the detections' anchors.
 void WriteMasks(const PostprocessParams& params, const PostprocessInput& input,
                 const KeptDetections& detections, ExtraScratch& scratch,
                 const PostprocessOutput& output) {

@@ -14,7 +14,7 @@ namespace endcap {
 struct ExtraScratch {
   std::vector<int32_t> indices;
   std::vector<float> values;
-  std::vector<float> boxes;  // yolov8_obb: xywhr of every candidate; yolov8_seg: xyxy of the kept
+  std::vector<float> boxes;  // with angles: xywhr of every candidate; with masks: xyxy of the kept
   std::vector<float> prototypes;
 
   void Trim();

@@ -25,7 +25,7 @@ inline constexpr size_t kExtraOutput = 5;
 void WriteStatus(const PostprocessOutput& output, int32_t status);
 
 // Writes the candidates `kept`, best first, with their boxes mapped by `geometry` (null: as they
-// are; yolov8_obb's boxes are WriteRotatedBoxes' affair). The rows beyond must have been emptied.
+// are; rotated boxes are WriteRotatedBoxes' affair). The rows beyond must have been emptied.
 // Returns how many were written.
 int WriteDetections(const PostprocessParams& params, const Candidates& candidates,
                     std::span<const int64_t> kept, const Geometry* geometry,

@@ -159,8 +159,8 @@ const ParamTable<Params>& Table() {
       Means("boxes of different classes suppress each other",
             BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
       Means(
-          "how the head gives boxes, and ssd its anchors; by default cxcywh for the yolo families "
-          "and rtdetr, xyxy else",
+          "how the head gives boxes, and ssd its anchors; by default cxcywh for the yolo families, "
+          "rtdetr and end2end_obb, xyxy else",
           EnumField<Params>("box_format", kBoxFormats, FIELD(head.box_format))),
       Means("pixels of the model's input, or fractions of it; by default normalized for rtdetr, "
             "pixel else",
@@ -178,8 +178,9 @@ const ParamTable<Params>& Table() {
             TopKField()),
       Means("rtdetr's boxes and scores are one tensor, head",
             BoolField<Params>("joined", FIELD(head.joined))),
-      Means("where a row of scores has one more, for no object, which num_classes does not count; "
-            "rtdetr and ssd; by default first for ssd, none else",
+      Means("where a row of scores of rtdetr or ssd has one more, for no object, which num_classes "
+            "does not count; of detections and efficient_nms, whether a class id is for no object; "
+            "by default first for ssd, none else",
             EnumField<Params>("background", kBackgrounds, FIELD(head.background))),
       Means("where ssd's anchors come from: a tensor, anchor_grid, or none, since the boxes are "
             "decoded already",
@@ -192,15 +193,15 @@ const ParamTable<Params>& Table() {
           "how yolov8_obb's boxes are compared: exact IoU, probabilistic IoU, or the latter where "
           "also suppressed boxes suppress",
           EnumField<Params>("rotated_nms", RotatedNmsNames(), FIELD(rotated_nms))),
-      Means("numbers for each anchor that weigh yolov8_seg's prototypes",
+      Means("numbers for each anchor that weigh the prototypes of yolov8_seg and end2end_seg",
             IntegerField<Params>("mask_coefficients", 1, kMaxExtraValues,
                                  FIELD(head.mask_coefficients))),
-      Means("height and width of yolov8_seg's prototypes",
+      Means("height and width of the prototypes of yolov8_seg and end2end_seg",
             SizeField<Params>("prototype_size", kMaxInputSide, FIELD(head.prototype_height),
                               FIELD(head.prototype_width))),
       Means("pixels of the masks: the prototypes', the model's input's, or the source image's",
             EnumField<Params>("mask_resolution", kMaskResolutions, FIELD(mask_resolution))),
-      Means("keypoints of yolov8_pose",
+      Means("keypoints of yolov8_pose and end2end_pose",
             IntegerField<Params>("num_keypoints", 1, kMaxExtraValues, FIELD(head.num_keypoints))),
       Means("numbers for each keypoint: x and y, or x, y and visibility",
             IntegerField<Params>("keypoint_values", 2, 3, FIELD(head.keypoint_values))),

@@ -239,8 +239,8 @@ void Validate(const PreprocessParams& params) {
   if (params.pad_value < 0 || params.pad_value > 255) {
     FailArgument("pad_value is ", params.pad_value, ": give 0 to 255");
   }
-  if (params.dtype == DType::kInt32) {
-    FailArgument("dtype is int32: give float32, float16, uint8 or int8");
+  if (params.dtype == DType::kInt32 || params.dtype == DType::kInt64) {
+    FailArgument("dtype is ", DTypeName(params.dtype), ": give float32, float16, uint8 or int8");
   }
   CheckResize(params);
   CheckNormalize(params);

@@ -85,11 +85,13 @@ DType ToDType(char kind, int64_t item_bytes) {
   if (kind == 'f' && item_bytes == 4) return DType::kFloat32;
   if (kind == 'f' && item_bytes == 2) return DType::kFloat16;
   if (kind == 'i' && item_bytes == 4) return DType::kInt32;
+  if (kind == 'i' && item_bytes == 8) return DType::kInt64;
   if (kind == 'i' && item_bytes == 1) return DType::kInt8;
   if (kind == 'u' && item_bytes == 1) return DType::kUint8;
   const py::dtype dtype(std::string(1, kind) + std::to_string(item_bytes));
-  throw Error(ErrorCode::kInvalidArgument, "an array has dtype " + std::string(py::str(dtype)) +
-                                               ": give float32, float16, int32, int8 or uint8");
+  throw Error(ErrorCode::kInvalidArgument,
+              "an array has dtype " + std::string(py::str(dtype)) +
+                  ": give float32, float16, int32, int64, int8 or uint8");
 }
 
 ConstTensorView ItemView(const py::array& array, py::ssize_t item) {

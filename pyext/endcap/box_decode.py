@@ -58,9 +58,10 @@ def box_decode(
 
     Args:
         head: ``yolov5`` [A, 5+C], ``yolov8`` [4+C, A] (``yolov8_pose`` and its like have more
-            rows), ``end2end`` [K, 6]; for ``rtdetr`` a mapping with logits and boxes, for ``ssd``
-            with boxes, scores and anchors, for ``efficient_nms`` with num_detections, boxes, scores
-            and classes. float32 or float16.
+            rows), ``end2end`` [K, 6] (``end2end_pose`` and its like have more columns); for
+            ``rtdetr`` a mapping with logits and boxes, for ``ssd`` with boxes, scores and anchors,
+            for ``efficient_nms`` with num_detections, boxes, scores and classes, for
+            ``detections`` without the first of these. float32 or float16.
         family: the head family.
         num_classes: classes of the model.
         fields: the head's other parameters by name, of ``endcap.parameters.HeadParameters``.
@@ -151,7 +152,8 @@ def _to_array(part: Any, name: str) -> npt.NDArray[Any]:
     array = np.asarray(part)
     if array.dtype == np.int64 and (array == array.astype(np.int32)).all():
         array = array.astype(np.int32)
-    if array.dtype not in (np.float32, np.float16, np.int32):
+    is_class_id = name == "classes" and array.dtype == np.int64
+    if not is_class_id and array.dtype not in (np.float32, np.float16, np.int32):
         raise InvalidArgumentError(
             f"{name} is {array.dtype}: give float32 or float16, or int32 for counts and classes"
         )

@@ -39,7 +39,7 @@ class Postprocessor:
         device: ``cpu``, ``cuda`` or ``cuda:N``.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
-        packed_masks: yolov8_seg also gives its masks as bits, max_detections * height * width / 8
+        packed_masks: a head with masks also gives them as bits, max_detections * height * width / 8
             bytes an image; not with mask_resolution="source".
         fields: the parameters by name, of ``endcap.parameters.PostprocessParameters``, such as
             score_threshold=0.4, iou_threshold=0.5, max_detections=100. ``describe()`` tells their

@@ -137,7 +137,7 @@ TEST(CApiPostprocess, ArgumentsThatCannotBeUsedFailTheCallBeforeAnyWork) {
   EXPECT_TRUE(refuses("item 1 has no head", [](auto& c) { c.items[1].head = nullptr; }));
   EXPECT_TRUE(refuses("item 1 has no outputs", [](auto& c) { c.items[1].outputs = nullptr; }));
   EXPECT_TRUE(refuses("geometry of item 1", [](auto& c) { c.items[1].geometry_on_gpu = 1; }));
-  EXPECT_TRUE(refuses("head of item 1 has dtype 5", [](auto& c) { c.heads[1][0].dtype = 5; }));
+  EXPECT_TRUE(refuses("head of item 1 has dtype 6", [](auto& c) { c.heads[1][0].dtype = 6; }));
   EXPECT_TRUE(refuses("head of item 1 has rank 5", [](auto& c) { c.heads[1][0].rank = 5; }));
   EXPECT_TRUE(refuses("head of item 1 has rank -1", [](auto& c) { c.heads[1][0].rank = -1; }));
   EXPECT_TRUE(

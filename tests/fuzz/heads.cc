@@ -72,6 +72,10 @@ std::vector<uint8_t> MakeNumbers(FuzzInput& input, Noise& noise, size_t count, D
       const int32_t number =
           input.Happens(8) ? static_cast<int32_t>(input.Integer(-2, 1 << 30)) : noise.Below(12);
       std::memcpy(bytes.data() + 4 * i, &number, sizeof(number));
+    } else if (dtype == DType::kInt64) {
+      const int64_t number =
+          input.Happens(8) ? input.Integer(-2, int64_t{1} << 40) : int64_t{noise.Below(12)};
+      std::memcpy(bytes.data() + 8 * i, &number, sizeof(number));
     } else {
       std::memcpy(bytes.data() + 4 * i, &values[i], sizeof(float));
     }
@@ -83,10 +87,11 @@ Head MakeHead(FuzzInput& input, const HeadParams& params) {
   Noise noise(input.Word(2));
   Head head;
   const int64_t rows = input.Integer(1, input.Happens(16) ? 400 : 60);
-  const bool half = input.Bool();
+  const bool other_dtypes = input.Bool();
   for (const TensorSpec& spec : HeadInputs(params)) {
     ConstTensorView view;
-    view.dtype = half && spec.dtype == DType::kFloat32 ? DType::kFloat16 : spec.dtype;
+    const std::span<const DType> others = OtherDTypes(spec);
+    view.dtype = other_dtypes && !others.empty() ? others.front() : spec.dtype;
     view.rank = spec.rank;
     for (size_t axis = 0; axis < static_cast<size_t>(spec.rank); ++axis) {
       view.shape[axis] = spec.shape[axis] < 0 ? rows : spec.shape[axis];

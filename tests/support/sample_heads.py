@@ -68,6 +68,44 @@ def efficient_nms_outputs(count: int, *, rows: int = 20) -> dict[str, npt.NDArra
     }
 
 
+def end2end_seg_outputs(
+    seed: int, *, rows: int, num_classes: int, coefficients: int = 8, size: tuple[int, int]
+) -> dict[str, Floats]:
+    """Rows with coefficients behind the class, and prototypes."""
+    random = np.random.default_rng(seed + 100)
+    head = end2end_head(seed, rows=rows, num_classes=num_classes)
+    more = random.normal(0, 1, (rows, coefficients)).astype(np.float32)
+    protos = random.normal(0, 1, (coefficients, *size)).astype(np.float32)
+    return {"head": np.hstack([head, more]), "protos": protos}
+
+
+def end2end_pose_head(
+    seed: int, *, rows: int, num_classes: int, keypoints: int, values: int = 3
+) -> Floats:
+    random = np.random.default_rng(seed + 100)
+    head = end2end_head(seed, rows=rows, num_classes=num_classes)
+    more = random.uniform(0, 600, (rows, keypoints * values)).astype(np.float32)
+    return np.hstack([head, more])
+
+
+def end2end_obb_head(seed: int, *, rows: int, num_classes: int) -> Floats:
+    """Rows of cx, cy, w, h, score, class, angle."""
+    random = np.random.default_rng(seed + 100)
+    rest = end2end_head(seed, rows=rows, num_classes=num_classes)[:, 4:]
+    angles = random.uniform(-1, 3, (rows, 1)).astype(np.float32)
+    return np.hstack([random_boxes(random, rows), rest, angles])
+
+
+def detections_outputs(seed: int, *, rows: int = 20) -> dict[str, npt.NDArray[np.generic]]:
+    """Boxes, scores and int64 class ids from 0 to 6, as torchvision's detectors give them."""
+    head = end2end_head(seed, rows=rows, num_classes=7)
+    return {
+        "boxes": np.ascontiguousarray(head[:, :4]),
+        "scores": np.ascontiguousarray(-np.sort(-head[:, 4])),
+        "classes": head[:, 5].astype(np.int64),
+    }
+
+
 def rtdetr_outputs(
     seed: int, *, queries: int, num_classes: int, columns: int | None = None
 ) -> dict[str, Floats]:
@@ -164,10 +202,20 @@ FAMILIES = {
         {**_SEG, "mask_resolution": "input", "max_detections": 20},
     ),
     "end2end": Family(lambda seed: end2end_head(seed, rows=50, num_classes=7), {}),
+    "end2end_seg": Family(
+        lambda seed: end2end_seg_outputs(seed, rows=30, num_classes=7, size=(40, 48)),
+        {**_SEG, "mask_resolution": "input", "max_detections": 20},
+    ),
+    "end2end_pose": Family(
+        lambda seed: end2end_pose_head(seed, rows=40, num_classes=7, keypoints=5),
+        {"num_keypoints": 5},
+    ),
+    "end2end_obb": Family(lambda seed: end2end_obb_head(seed, rows=40, num_classes=7), {}),
     "rtdetr": Family(lambda seed: rtdetr_outputs(seed, queries=60, num_classes=7), {}),
     "ssd": Family(
         lambda seed: ssd_outputs(seed, anchors=80, columns=8), {"variances": (0.1, 0.1, 0.2, 0.2)}
     ),
     "efficient_nms": Family(lambda seed: efficient_nms_outputs(4 + seed), {}),
+    "detections": Family(lambda seed: detections_outputs(seed, rows=15), {}),
     "classification": Family(lambda seed: {"logits": logits(seed, num_classes=7)}, {"top_k": 3}),
 }

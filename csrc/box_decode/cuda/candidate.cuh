@@ -47,16 +47,19 @@ __device__ inline Candidate ReadCandidate(const HeadRule& rule, const HeadImage&
       raw = ReadBoxRow(head, 0, uint64_t{index} * (5 + num_classes));
       break;
     case HeadLayout::kEnd2EndRows:
-      raw = ReadBoxRow(head, 0, uint64_t{index} * 6);
-      class_id = static_cast<int32_t>(ReadValue(head, 0, uint64_t{index} * 6 + 5));
+      raw = ReadBoxRow(head, 0, rule.values.At(head.rows, 0, index));
+      class_id = static_cast<int32_t>(ReadValue(head, 0, rule.values.At(head.rows, 5, index)));
       break;
     case HeadLayout::kScoreRows:
       raw = ReadBoxRow(head, rule.rows.box_input, uint64_t{index} * rule.rows.box_row_length);
       break;
-    case HeadLayout::kEfficientNms:
-      raw = ReadBoxRow(head, 1, uint64_t{index} * 4);
-      class_id = static_cast<const int32_t*>(head.inputs[3])[index];
+    case HeadLayout::kDetectionRows: {
+      const DetectionRowsRule& rows = rule.detection_rows;
+      raw = ReadBoxRow(head, rows.box_input, uint64_t{index} * 4);
+      class_id =
+          static_cast<int32_t>(ReadInteger(head, rows.class_input, index) - rows.first_class);
       break;
+    }
     case HeadLayout::kLogits:
       break;  // has no boxes
   }

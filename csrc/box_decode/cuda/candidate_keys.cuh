@@ -23,6 +23,12 @@ __device__ inline float ReadValue(const HeadImage& head, int input, uint64_t i) 
   return static_cast<const float*>(head.inputs[input])[i];
 }
 
+// Element `i` of an input of whole numbers.
+__device__ inline int64_t ReadInteger(const HeadImage& head, int input, uint64_t i) {
+  if (head.IsWide(input)) return static_cast<const int64_t*>(head.inputs[input])[i];
+  return static_cast<const int32_t*>(head.inputs[input])[i];
+}
+
 // Four numbers of an input.
 __device__ inline BoxXyxy ReadBoxRow(const HeadImage& head, int input, uint64_t first) {
   return {ReadValue(head, input, first), ReadValue(head, input, first + 1),

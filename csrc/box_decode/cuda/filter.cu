@@ -16,8 +16,8 @@ void LaunchFilter(const HeadBatch& batch, cudaStream_t stream) {
       return LaunchFilterScoreRows(batch, stream);
     case HeadLayout::kEnd2EndRows:
       return LaunchFilterEnd2End(batch, stream);
-    case HeadLayout::kEfficientNms:
-      return LaunchFilterEfficientNms(batch, stream);
+    case HeadLayout::kDetectionRows:
+      return LaunchFilterDetectionRows(batch, stream);
     case HeadLayout::kLogits:
       return LaunchFilterClassification(batch, stream);
   }

@@ -18,7 +18,7 @@ void LaunchFilterYolov8MultiLabel(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterYolov5(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterScoreRows(const HeadBatch& batch, cudaStream_t stream);  // rtdetr and ssd
 void LaunchFilterEnd2End(const HeadBatch& batch, cudaStream_t stream);
-void LaunchFilterEfficientNms(const HeadBatch& batch, cudaStream_t stream);
+void LaunchFilterDetectionRows(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterClassification(const HeadBatch& batch, cudaStream_t stream);
 
 }  // namespace endcap

@@ -39,10 +39,14 @@ void CheckRows(const HeadParams& params, HeadTensors head) {
       return;  // all in one tensor
     case HeadLayout::kScoreRows:
       return CheckRowCounts(MakeHeadSpecs(params), head);
-    case HeadLayout::kEfficientNms:
-      if (head[2].shape[0] == head[1].shape[0] && head[3].shape[0] == head[1].shape[0]) return;
-      FailArgument("boxes, scores and classes have ", head[1].shape[0], ", ", head[2].shape[0],
-                   " and ", head[3].shape[0], " rows: they must have as many");
+    case HeadLayout::kDetectionRows: {
+      const DetectionRowsRule rule = MakeDetectionRowsRule(params);
+      const auto rows = [&](int32_t input) { return head[static_cast<size_t>(input)].shape[0]; };
+      const int64_t boxes = rows(rule.box_input);
+      if (rows(rule.score_input) == boxes && rows(rule.class_input) == boxes) return;
+      FailArgument("boxes, scores and classes have ", boxes, ", ", rows(rule.score_input), " and ",
+                   rows(rule.class_input), " rows: they must have as many");
+    }
   }
 }
 
@@ -66,8 +70,8 @@ uint64_t CountRows(HeadFamily family, HeadTensors head) noexcept {
 HeadRule MakeHeadRule(const HeadParams& params) {
   const HeadLayout layout = GetFamily(params.family).layout;
   Activation activation = params.ResolvedActivation();
-  // efficient_nms gives scores, whatever the activation says.
-  if (layout == HeadLayout::kEfficientNms) activation = Activation::kNone;
+  // These networks give scores, whatever the activation says.
+  if (layout == HeadLayout::kDetectionRows) activation = Activation::kNone;
   const float limit = FloatBelow(params.score_threshold);
   const bool at_anchors = ResolveAnchors(params).source != AnchorSource::kNone;
   return {layout,
@@ -81,6 +85,8 @@ HeadRule MakeHeadRule(const HeadParams& params) {
           limit,
           RowLimit(activation, params.ResolvedBackground() != Background::kNone, limit),
           MakeScoreRowRule(params),
+          MakeDetectionRowsRule(params),
+          GetAnchorValues(params),
           MakeAnchorRule(params)};
 }
 

@@ -40,6 +40,8 @@ struct HeadRule {
   float score_limit;  // a candidate's score must be greater
   float raw_limit;    // and its raw score greater than this, see RowLimit for a softmax
   ScoreRowRule rows;
+  DetectionRowsRule detection_rows;
+  AnchorValues values;
   AnchorRule anchors;
 };
 
@@ -59,17 +61,19 @@ struct HeadImage {
   const void* inputs[4];       // device memory, in the order of HeadInputs
   uint32_t rows;               // anchors, rows or (classification) classes
   uint32_t half_inputs;        // bit i: inputs[i] is float16
+  uint32_t wide_inputs;        // bit i: inputs[i] is int64
   float* class_probabilities;  // classification: an output, or null
   int32_t blank;               // not 0: nothing of the image is read
 
   ENDCAP_HOST_DEVICE bool IsHalf(int input) const { return (half_inputs >> input & 1U) != 0; }
+  ENDCAP_HOST_DEVICE bool IsWide(int input) const { return (wide_inputs >> input & 1U) != 0; }
 };
 
 // What the kernels found in one image. Zeroed before; a "first" is kept as its complement, so that
 // the greatest is the first and 0 is none.
 struct CandidateState {
   unsigned long long bad_key;    // first candidate whose box or score is not finite
-  unsigned long long bad_logit;  // yolov8_seg: first that is not finite: detection, MaskPlace
+  unsigned long long bad_logit;  // of masks: first that is not finite: detection, MaskPlace
   uint32_t count;                // candidates
   uint32_t nan[4];               // first element that is NaN, of each input
   uint32_t bad_row;    // first row whose score is NaN, whose class is none of the head's, or whose
@@ -93,7 +97,7 @@ struct HeadBatch {
 
 // Candidates are known by ScoreKey(score, position). Positions ascend with (index, class): anchor *
 // num_classes + class for layouts with a score for each class, the row for kEnd2EndRows and
-// kEfficientNms, the class for kLogits.
+// kDetectionRows, the class for kLogits.
 ENDCAP_HOST_DEVICE inline bool PositionHoldsClass(HeadLayout layout) {
   switch (layout) {
     case HeadLayout::kObjectnessRows:
@@ -101,7 +105,7 @@ ENDCAP_HOST_DEVICE inline bool PositionHoldsClass(HeadLayout layout) {
     case HeadLayout::kScoreRows:
       return true;
     case HeadLayout::kEnd2EndRows:
-    case HeadLayout::kEfficientNms:
+    case HeadLayout::kDetectionRows:
     case HeadLayout::kLogits:
       return false;
   }

@@ -1,5 +1,5 @@
-// The heads of models that suppress by themselves: end2end and efficient_nms. They have some
-// hundred rows; a thread takes one.
+// The heads of models that suppress by themselves: end2end and its like, efficient_nms, detections.
+// They have some hundred rows; a thread takes one.
 
 #include "box_decode/cuda/candidate_keys.cuh"
 #include "box_decode/cuda/filters.h"
@@ -11,12 +11,12 @@ namespace {
 
 constexpr uint32_t kSuppressedThreads = 256;
 
-// The numbers of a row of an input, checked for NaN.
+// The first numbers of a row of `row_length`, checked for NaN.
 template <uint32_t kCount>
 __device__ void ReadRow(const HeadBatch& batch, uint32_t image, int input, uint32_t row,
-                        float (&numbers)[kCount]) {
+                        uint32_t row_length, float (&numbers)[kCount]) {
   for (uint32_t i = 0; i < kCount; ++i) {
-    const uint32_t element = row * kCount + i;
+    const uint32_t element = row * row_length + i;
     numbers[i] = ReadValue(batch.images[image], input, element);
     if (IsNan(numbers[i])) NoteFirst(&batch.states[image].nan[input], element);
   }
@@ -32,10 +32,10 @@ __device__ uint64_t RowKey(const HeadRule& rule, CandidateState& state, uint32_t
   return key;
 }
 
-// [K, 6]: x1, y1, x2, y2, score, class.
+// [K, 6+extra]: x1, y1, x2, y2, score, class, extra values.
 __device__ uint64_t End2EndKey(const HeadBatch& batch, uint32_t image, uint32_t row) {
   float numbers[6];
-  ReadRow(batch, image, 0, row, numbers);
+  ReadRow(batch, image, 0, row, batch.rule.values.row_length, numbers);
   const float c = numbers[5];
   const bool class_fits =
       c >= 0.0F && static_cast<double>(c) < batch.rule.num_classes && c == floorf(c);
@@ -53,30 +53,31 @@ __global__ void __launch_bounds__(kSuppressedThreads)
   AppendKeys(batch, image, has_row ? End2EndKey(batch, image, row) : kNoKey);
 }
 
-__device__ uint64_t EfficientNmsKey(const HeadBatch& batch, uint32_t image, uint32_t row) {
+__device__ uint64_t DetectionRowKey(const HeadBatch& batch, uint32_t image, uint32_t row) {
+  const DetectionRowsRule& rule = batch.rule.detection_rows;
   float box[4];
   float score[1];
-  ReadRow(batch, image, 1, row, box);
-  ReadRow(batch, image, 2, row, score);
-  const int32_t c = static_cast<const int32_t*>(batch.images[image].inputs[3])[row];
+  ReadRow(batch, image, rule.box_input, row, 4, box);
+  ReadRow(batch, image, rule.score_input, row, 1, score);
+  const int64_t c = ReadInteger(batch.images[image], rule.class_input, row);
+  if (rule.IsBackground(c)) return kNoKey;
   return RowKey(batch.rule, batch.states[image], row, {box[0], box[1], box[2], box[3]}, score[0],
-                c >= 0 && c < batch.rule.num_classes);
+                rule.HasClass(c, batch.rule.num_classes));
 }
 
 __global__ void __launch_bounds__(kSuppressedThreads)
-    FilterEfficientNms(const __grid_constant__ HeadBatch batch) {
+    FilterDetectionRows(const __grid_constant__ HeadBatch batch) {
   const uint32_t image = blockIdx.y;
   const HeadImage& head = batch.images[image];
   const uint32_t row = blockIdx.x * kSuppressedThreads + threadIdx.x;
   if (head.blank != 0) return;
-  const int32_t used = *static_cast<const int32_t*>(head.inputs[0]);
+  const int32_t count_input = batch.rule.detection_rows.count_input;
+  const int64_t used = count_input < 0 ? int64_t{head.rows} : ReadInteger(head, count_input, 0);
   if (row == 0 && used < 0) batch.states[image].bad_count = 1;
-  if (row == 0 && used > 0 && static_cast<uint32_t>(used) > head.rows) {
-    batch.states[image].bad_count = 2;
-  }
+  if (row == 0 && used > int64_t{head.rows}) batch.states[image].bad_count = 2;
   // Of more rows than there are, these are still looked at for NaN, which is said first.
   const bool has_row = row < head.rows && static_cast<int64_t>(row) < used;
-  AppendKeys(batch, image, has_row ? EfficientNmsKey(batch, image, row) : kNoKey);
+  AppendKeys(batch, image, has_row ? DetectionRowKey(batch, image, row) : kNoKey);
 }
 
 }  // namespace
@@ -86,10 +87,9 @@ void LaunchFilterEnd2End(const HeadBatch& batch, cudaStream_t stream) {
   Launch(FilterEnd2End, grid, kSuppressedThreads, 0, stream, batch);
 }
 
-// The outputs of TensorRT's EfficientNMS: only the first num_detections rows count.
-void LaunchFilterEfficientNms(const HeadBatch& batch, cudaStream_t stream) {
+void LaunchFilterDetectionRows(const HeadBatch& batch, cudaStream_t stream) {
   const dim3 grid(BlocksFor(batch, kSuppressedThreads), static_cast<uint32_t>(batch.count));
-  Launch(FilterEfficientNms, grid, kSuppressedThreads, 0, stream, batch);
+  Launch(FilterDetectionRows, grid, kSuppressedThreads, 0, stream, batch);
 }
 
 }  // namespace endcap

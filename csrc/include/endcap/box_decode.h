@@ -23,9 +23,13 @@ enum class HeadFamily : int32_t {
   kYolov8Pose,
   kYolov8Obb,
   kEnd2End,
+  kEnd2EndSeg,
+  kEnd2EndPose,
+  kEnd2EndObb,
   kRtdetr,
   kSsd,
   kEfficientNms,
+  kDetections,
   kClassification
 };
 inline constexpr size_t kHeadFamilyCount = static_cast<size_t>(HeadFamily::kClassification) + 1;
@@ -65,7 +69,7 @@ struct HeadParams {
 
   // rtdetr: scores and boxes are one tensor, `head`.
   bool joined = false;
-  // rtdetr and ssd: num_classes does not count it.
+  // rtdetr, ssd, efficient_nms and detections: num_classes does not count it.
   Background background = Background::kFamilyDefault;
   // ssd only; anchor_grid of yolox too, where none is strides 8, 16 and 32.
   AnchorSource anchors = AnchorSource::kInput;
@@ -73,10 +77,10 @@ struct HeadParams {
   double anchor_offset = 0.5;
   std::array<double, 4> variances = {0.1, 0.1, 0.2, 0.2};  // of the centre's x, y, width and height
 
-  int mask_coefficients = 32;  // yolov8_seg: M
-  int prototype_height = 160;  // yolov8_seg: `prototype_size`
+  int mask_coefficients = 32;  // yolov8_seg and end2end_seg: M
+  int prototype_height = 160;  // of these: `prototype_size`
   int prototype_width = 160;
-  int num_keypoints = 17;   // yolov8_pose: P
+  int num_keypoints = 17;   // yolov8_pose and end2end_pose: P
   int keypoint_values = 3;  // x and y, or x, y and visibility
 
   // The fields with the family's defaults filled in.
@@ -105,10 +109,12 @@ std::string_view HeadFamilyName(HeadFamily family) noexcept;
 // Names, dtypes and shapes of the tensors that a family reads, for one image.
 //   yolov5 and yolox `head` [A, 5+C]; yolov8 `head` [4+C, A]; yolov8_seg `head` [4+C+M, A] and
 //   `protos` [M, height, width]; yolov8_pose `head` [4+C+P*values, A]; yolov8_obb `head` [4+C+1,
-//   A]; end2end `head` [K, 6] = x1,y1,x2,y2,score,class; rtdetr `logits` [Q, C] and `boxes` [Q, 4],
-//   or joined `head` [Q, 4+C]; ssd `boxes` [A, 4], `scores` [A, C] and, where they are an input,
-//   `anchors` [A, 4] (C with the background, where there is one); efficient_nms `num_detections`
-//   int32 [1], `boxes` [K, 4], `scores` [K], `classes` int32 [K]; classification `logits` [C]
+//   A]; end2end `head` [K, 6] = x1,y1,x2,y2,score,class; end2end_seg `head` [K, 6+M] and `protos`;
+//   end2end_pose `head` [K, 6+P*values]; end2end_obb `head` [K, 7] = cx,cy,w,h,score,class,angle;
+//   rtdetr `logits` [Q, C] and `boxes` [Q, 4], or joined `head` [Q, 4+C]; ssd `boxes` [A, 4],
+//   `scores` [A, C] and, where they are an input, `anchors` [A, 4] (C with the background, where
+//   there is one); efficient_nms `num_detections` int32 [1], `boxes` [K, 4], `scores` [K],
+//   `classes` int32 [K]; detections the last three of these; classification `logits` [C]
 std::vector<TensorSpec> HeadInputs(const HeadParams& params);
 
 // Whether the family's candidates still overlap and need non-maximum suppression.
@@ -117,14 +123,17 @@ bool NeedsNms(HeadFamily family) noexcept;
 // Whether the head has scores of classes and no boxes: Classify reads it, not BoxDecode.
 bool IsClassification(HeadFamily family) noexcept;
 
-// Reads one image's raw outputs, in the order of HeadInputs: float32 or float16, and int32 for
-// those that it lists as int32. Throws kInvalidArgument for a wrong count, shape or dtype, a NaN in
+// The other dtypes in which an input of HeadInputs is read: float16 for float32, int64 for classes.
+std::span<const DType> OtherDTypes(const TensorSpec& spec) noexcept;
+
+// Reads one image's raw outputs, in the order of HeadInputs, each in its dtype or in one of
+// OtherDTypes. Throws kInvalidArgument for a wrong count, shape or dtype, a NaN in
 // boxes or scores, or a candidate whose box is not finite. Every family but classification.
 void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                Candidates& candidates);
 
-// How many numbers beside box and scores the family's head has for each anchor: yolov8_seg's
-// coefficients, yolov8_pose's keypoints, yolov8_obb's angle; 0 for the others.
+// How many numbers beside box and scores the family's head has for each anchor: coefficients of
+// masks, keypoints, an angle; 0 for the others.
 int ExtraValues(const HeadParams& params) noexcept;
 
 // Reads those numbers for the anchors `indices` only: values [N][ExtraValues]. Throws
@@ -133,8 +142,8 @@ int ExtraValues(const HeadParams& params) noexcept;
 void ReadExtras(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                 std::span<const int32_t> indices, std::vector<float>& values);
 
-// yolov8_obb: the rotated boxes of the anchors `indices`, boxes_xywhr [N][5] as NmsRotated takes
-// them, in pixels of the model's input. Throws as ReadExtras.
+// Heads with angles: the rotated boxes of the anchors `indices`, boxes_xywhr [N][5] as NmsRotated
+// takes them, in pixels of the model's input. Throws as ReadExtras.
 void ReadRotatedBoxes(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                       std::span<const int32_t> indices, std::vector<float>& boxes_xywhr);
 

@@ -66,7 +66,8 @@ typedef enum endcap_dtype {
   ENDCAP_INT8 = 1,
   ENDCAP_INT32 = 2,
   ENDCAP_FLOAT16 = 3,
-  ENDCAP_FLOAT32 = 4
+  ENDCAP_FLOAT32 = 4,
+  ENDCAP_INT64 = 5 /* only for the class ids of a head */
 } endcap_dtype;
 
 /* As endcap::PixelFormat. */

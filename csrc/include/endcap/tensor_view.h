@@ -7,7 +7,8 @@
 
 namespace endcap {
 
-enum class DType : int32_t { kUint8, kInt8, kInt32, kFloat16, kFloat32 };
+// int64 is only for class ids that a network gives.
+enum class DType : int32_t { kUint8, kInt8, kInt32, kFloat16, kFloat32, kInt64 };
 enum class Device : int32_t { kCpu, kCuda };
 
 // The CPU, or one GPU by its number.
@@ -29,11 +30,13 @@ constexpr size_t GetElementSize(DType dtype) noexcept {
     case DType::kInt32:
     case DType::kFloat32:
       return 4;
+    case DType::kInt64:
+      return 8;
   }
   return 0;
 }
 
-// "uint8", "int8", "int32", "float16", "float32".
+// "uint8", "int8", "int32", "float16", "float32", "int64".
 constexpr std::string_view DTypeName(DType dtype) noexcept {
   switch (dtype) {
     case DType::kUint8:
@@ -46,6 +49,8 @@ constexpr std::string_view DTypeName(DType dtype) noexcept {
       return "float16";
     case DType::kFloat32:
       return "float32";
+    case DType::kInt64:
+      return "int64";
   }
   return "unknown";
 }

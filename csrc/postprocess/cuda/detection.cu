@@ -93,17 +93,18 @@ __device__ uint32_t SuppressChunk(const HeadRule& rule, const HeadImage& head,
   return rows;
 }
 
-// yolov8_pose's keypoints of one image, by the threads of its block.
+// Keypoints of one image, by the threads of its block.
 
 struct KeypointSource {
-  const KeypointColumns& columns;
+  const KeypointValues& keypoints;
+  const AnchorValues& values;
   const HeadImage& head;
   const uint32_t* anchors;  // of the rows
 
-  __device__ uint64_t values_of_row() const { return uint64_t{columns.count} * columns.values; }
+  __device__ uint64_t values_of_row() const { return uint64_t{keypoints.count} * keypoints.values; }
   // Number i of a detection's.
   __device__ float Value(uint32_t row, uint64_t i) const {
-    return ReadValue(head, 0, (columns.first_row + i) * head.rows + anchors[row]);
+    return ReadValue(head, 0, values.At(head.rows, values.first_extra + i, anchors[row]));
   }
 };
 
@@ -122,20 +123,21 @@ __device__ DetectionRecord KeypointFault(const KeypointSource& source, uint64_t 
   const auto row = static_cast<uint32_t>(first_bad / source.values_of_row());
   const uint64_t value = first_bad % source.values_of_row();
   return Fault(DetectionFault::kExtraNotFinite, source.anchors[row], source.Value(row, value),
-               static_cast<double>(source.columns.first_row + value));
+               static_cast<double>(source.values.first_extra + value));
 }
 
 __device__ void WriteKeypointRows(const KeypointSource& source, const DetectionImage& image,
                                   uint32_t rows) {
   const bool mapped = HasGeometry(image);
   const Geometry geometry = mapped ? ReadGeometry(image) : Geometry{};
-  const uint64_t points = uint64_t{rows} * source.columns.count;
+  const KeypointValues& keypoints = source.keypoints;
+  const uint64_t points = uint64_t{rows} * keypoints.count;
   for (uint64_t i = threadIdx.x; i < points; i += blockDim.x) {
-    const auto row = static_cast<uint32_t>(i / source.columns.count);
-    const uint64_t first = i % source.columns.count * source.columns.values;
+    const auto row = static_cast<uint32_t>(i / keypoints.count);
+    const uint64_t first = i % keypoints.count * keypoints.values;
     float values[3] = {};
-    for (uint32_t v = 0; v < source.columns.values; ++v) values[v] = source.Value(row, first + v);
-    MakeKeypoint(source.columns.rule, values, mapped ? &geometry : nullptr, image.extra + 3 * i);
+    for (uint32_t v = 0; v < keypoints.values; ++v) values[v] = source.Value(row, first + v);
+    MakeKeypoint(keypoints.rule, values, mapped ? &geometry : nullptr, image.extra + 3 * i);
   }
 }
 
@@ -147,6 +149,16 @@ struct Shared {
 
 constexpr auto kNoKeypoint = ~0ULL;
 
+// For the keypoints or the mask of a row.
+__device__ void KeepBox(const DetectionBatch& batch, uint32_t image, uint32_t row,
+                        const Candidate& candidate) {
+  const size_t kept = size_t{image} * batch.kept_capacity + row;
+  const BoxXyxy& box = candidate.box;
+  static_cast<NmsBox*>(batch.kept)[kept] =
+      MakeNmsBox(make_float4(box.x1, box.y1, box.x2, box.y2), candidate.class_id);
+  batch.kept_anchors[kept] = static_cast<uint32_t>(candidate.index);
+}
+
 // Rows of a chunk that needs no suppression. Returns how many rows there are then.
 __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
                                const KeyChunk<kChunk>& chunk, uint32_t size, uint32_t rows) {
@@ -157,7 +169,9 @@ __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& bat
     if (heads.rule.layout == HeadLayout::kLogits) {
       WriteClassRow(batch.images[image], heads.rule, head, row, key);
     } else {
-      WriteRow(batch.images[image], row, ReadCandidate(heads.rule, head, key));
+      const Candidate candidate = ReadCandidate(heads.rule, head, key);
+      WriteRow(batch.images[image], row, candidate);
+      if (batch.kept_capacity != 0) KeepBox(batch, image, row, candidate);
     }
   }
   return min(rows + size, batch.max_rows);
@@ -189,7 +203,7 @@ __device__ void WriteImageKeypoints(const HeadBatch& heads, const DetectionBatch
   if (target.extra == nullptr && !has_masks) return;
   if (threadIdx.x == 0) faults.first_bad = kNoKeypoint;
   __syncthreads();  // after the rows' anchors, too
-  const KeypointSource source = {batch.keypoints, heads.images[image],
+  const KeypointSource source = {batch.keypoints, heads.rule.values, heads.images[image],
                                  batch.kept_anchors + size_t{image} * batch.kept_capacity};
   FindBadKeypoint(source, rows, &faults.first_bad);
   __syncthreads();
@@ -226,7 +240,7 @@ void LaunchDetection(const DetectionLaunch& launch, void* stream) {
   auto* cuda_stream = static_cast<cudaStream_t>(stream);
   if (launch.heads.count == 0) return;
   LaunchFilter(launch.heads, cuda_stream);
-  if (launch.detections.rotated.angle_row != 0) return LaunchRotatedRows(launch, cuda_stream);
+  if (launch.detections.rotated.is_there != 0) return LaunchRotatedRows(launch, cuda_stream);
   Launch(WriteDetections, static_cast<uint32_t>(launch.heads.count), kChunk, 0, cuda_stream,
          launch.heads, launch.detections);
   if (launch.masks.is_there != 0) LaunchMasks(launch, cuda_stream);

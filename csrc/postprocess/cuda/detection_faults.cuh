@@ -41,7 +41,7 @@ __device__ inline DetectionRecord GeometryFault(const DetectionImage& image) {
   return Fault(DetectionFault::kNone);
 }
 
-// yolov8_seg with masks of the source image.
+// Masks of the source image.
 __device__ inline DetectionRecord MaskSideFault(const DetectionImage& image) {
   if (!HasGeometry(image)) return Fault(DetectionFault::kNone);
   const Geometry geometry = ReadGeometry(image);
@@ -70,10 +70,11 @@ __device__ inline DetectionRecord BadRowFault(const HeadRule& rule, const HeadIm
     case HeadLayout::kScoreRows:
       return Fault(DetectionFault::kRowHighestNotFinite, row, FindBadRowHighest(rule, head, row));
     case HeadLayout::kEnd2EndRows:
-      return Fault(DetectionFault::kUnknownClass, row, ReadValue(head, 0, uint64_t{row} * 6 + 5));
-    case HeadLayout::kEfficientNms:
       return Fault(DetectionFault::kUnknownClass, row,
-                   static_cast<const int32_t*>(head.inputs[3])[row]);
+                   ReadValue(head, 0, rule.values.At(head.rows, 5, row)));
+    case HeadLayout::kDetectionRows:
+      return Fault(DetectionFault::kUnknownClass, row,
+                   static_cast<double>(ReadInteger(head, rule.detection_rows.class_input, row)));
     case HeadLayout::kLogits:
       break;
   }

@@ -55,7 +55,7 @@ struct DetectionRecord {
   uint32_t element;
   int32_t num_detections;
   int32_t truncated;
-  int32_t mask_height;  // yolov8_seg
+  int32_t mask_height;  // heads with masks
   int32_t mask_width;
   double values[2];
 };
@@ -73,26 +73,23 @@ struct DetectionImage {
   int32_t has_values;
   int32_t status;              // of the stages before
   float* extra;                // keypoints or angles: device memory; null: skipped
-  uint8_t* masks;              // yolov8_seg: device memory; null: skipped
+  uint8_t* masks;              // heads with masks: device memory; null: skipped
   RunLengthText* run_lengths;  // [max_rows], of rows that are written; null: skipped
 };
 
-// What is below the scores of a head: yolov8_pose's keypoints, or the coefficients of yolov8_seg's
-// masks, of which nothing but `count`, `values` and `first_row` is set. A count of 0 is for all
-// other families.
-struct KeypointColumns {
+// The extra values of a head with keypoints, or with masks, of which nothing but `count` and
+// `values` is set. A count of 0 is for all other heads.
+struct KeypointValues {
   KeypointRule rule;
-  uint32_t count;      // keypoints
-  uint32_t values;     // numbers for each
-  uint32_t first_row;  // of the head
+  uint32_t count;   // keypoints, or coefficients
+  uint32_t values;  // numbers for each
 };
 
-// yolov8_obb: how boxes suppress, and where the head has their angles. A row of 0 is for all other
-// families.
+// Heads with angles: how boxes suppress each other, where that is not done in the network.
 struct RotatedHeads {
+  int32_t is_there;  // not 0: the head has angles
   RotatedRule rule;
   RotatedScratchSize scratch;  // of each image
-  uint32_t angle_row;
 };
 
 // Memory that blocks take as much of as they need, until there is no more of it: then nothing is
@@ -109,7 +106,7 @@ struct RunLengthMemory {
   RunLengthText* texts;                // [images][max_rows]
 };
 
-// yolov8_seg: where the pixels of a mask lie. is_there of 0 is for all other families.
+// Heads with masks: where the pixels of a mask lie. is_there of 0 is for all other heads.
 struct MaskBatch {
   int32_t is_there;
   int32_t of_source;  // the axes are the input's: an image's geometry makes its own of them
@@ -146,11 +143,11 @@ struct DetectionBatch {
   uint32_t kept_capacity;  // of each image
   void* kept;              // [images][kept_bytes]: kKeptBytes of each kept box, or RotatedScratch
   size_t kept_bytes;
-  int32_t masks_of_source;  // yolov8_seg: the sides of the geometry's image count
+  int32_t masks_of_source;  // heads with masks: the sides of the geometry's image count
   uint32_t* kept_anchors;   // [images][kept_capacity]; where there are keypoints or masks
   uint32_t* kept_rows;      // [images], rows that were written; kNoRows: the image has failed
   uint32_t extra_values;    // of each row of DetectionImage::extra
-  KeypointColumns keypoints;
+  KeypointValues keypoints;
   RotatedHeads rotated;
   DetectionRecord* records;  // [images], or null
   DetectionImage images[kMaxBatchImages];

@@ -53,6 +53,7 @@ HeadImage MakeHeadImage(const HeadParams& params, const PostprocessInput& input,
       staged += Aligned(view.size_bytes());
     }
     if (view.dtype == DType::kFloat16) image.half_inputs |= 1U << i;
+    if (view.dtype == DType::kInt64) image.wide_inputs |= 1U << i;
   }
   return image;
 }
@@ -106,25 +107,23 @@ void SetExtra(const PostprocessParams& params, const DetectionGroups& groups,
               std::span<const PostprocessOutput> outputs, const RunLengthMemory& runs,
               DetectionLaunch& launch) {
   const HeadParams& head = params.head;
-  const auto first_row = static_cast<uint32_t>(4 + head.num_classes);
   DetectionBatch& batch = launch.detections;
   switch (GetFamily(head.family).extra) {
     case HeadExtra::kNone:
       return;
     case HeadExtra::kAngle:
       batch.extra_values = 1;
-      batch.rotated = {MakeRotatedRule(params.rotated_nms, params.iou_threshold), groups.rotated,
-                       first_row};
+      batch.rotated = {1, MakeRotatedRule(params.rotated_nms, params.iou_threshold),
+                       groups.rotated};
       return;
     case HeadExtra::kKeypoints:
       batch.extra_values = 3 * static_cast<uint32_t>(head.num_keypoints);
       batch.keypoints = {MakeKeypointRule(head), static_cast<uint32_t>(head.num_keypoints),
-                         static_cast<uint32_t>(head.keypoint_values), first_row};
+                         static_cast<uint32_t>(head.keypoint_values)};
       return;
     case HeadExtra::kMaskCoefficients:
       batch.keypoints.count = static_cast<uint32_t>(head.mask_coefficients);
       batch.keypoints.values = 1;
-      batch.keypoints.first_row = first_row;
       SetMasks(params, outputs, runs, launch);
       return;
   }
@@ -173,12 +172,15 @@ DetectionGroups PlanGroups(const PostprocessParams& params,
   }
   DetectionGroups groups = {};
   groups.key_capacity = static_cast<uint32_t>(candidates);
-  if (NeedsNms(params.head.family)) {
+  const HeadFamilyInfo& family = GetFamily(params.head.family);
+  const bool has_angles = family.extra == HeadExtra::kAngle;
+  // The kept boxes suppress others, and keypoints and masks are made of them.
+  if (family.needs_nms || (family.extra != HeadExtra::kNone && !has_angles)) {
     const int rows = std::min(params.max_detections, params.head.max_candidates);
     groups.kept_capacity = std::min(groups.key_capacity, static_cast<uint32_t>(rows));
   }
   groups.kept_bytes = kKeptBytes * groups.kept_capacity;
-  if (GetFamily(params.head.family).extra == HeadExtra::kAngle) {
+  if (family.needs_nms && has_angles) {
     const auto most = static_cast<uint32_t>(params.head.max_candidates);
     groups.rotated = SizeRotatedScratch(params.rotated_nms, std::min(groups.key_capacity, most),
                                         groups.kept_capacity);

@@ -28,7 +28,7 @@ struct DetectionGroups {
   uint32_t key_capacity;
   uint32_t kept_capacity;
   size_t kept_bytes;           // of each image: kept boxes, or what RotatedScratchBytes says
-  RotatedScratchSize rotated;  // yolov8_obb
+  RotatedScratchSize rotated;  // of rotated NMS
   size_t keys_at, kept_at, anchors_at, rows_at;  // bytes from the start
   size_t bytes;
 };

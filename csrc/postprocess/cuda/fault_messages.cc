@@ -41,8 +41,7 @@ namespace {
     case DetectionFault::kClassScoreNotFinite:
       FailArgument("the score of class ", element, " is ", first);
     case DetectionFault::kExtraNotFinite:
-      FailArgument("head has ", static_cast<float>(first), " in row ", second, " of anchor ",
-                   element);
+      FailAnchorValue(params, static_cast<float>(first), static_cast<uint32_t>(second), element);
     case DetectionFault::kMaskSide:
       FailMaskSide(second == 0 ? "image_w" : "image_h", static_cast<float>(first));
     case DetectionFault::kMaskLogit: {

@@ -8,8 +8,8 @@ namespace endcap {
 
 // The parts of LaunchDetection.
 
-// yolov8_obb: from the candidates that LaunchFilter has found to output rows. Enqueued on `stream`;
-// throws kCuda.
+// Heads with angles: from the candidates that LaunchFilter has found to output rows. Enqueued on
+// `stream`; throws kCuda.
 void LaunchRotatedRows(const DetectionLaunch& launch, cudaStream_t stream);
 
 // Enqueues what makes the masks of rows that are written, in the forms that are wanted, and

@@ -57,7 +57,8 @@ __device__ inline PixelRange GetPrototypes(const MaskAxis& axis, const PixelRang
 // The prototypes of one image, and the coefficients of one of its detections.
 struct MaskSource {
   const HeadImage& head;
-  const KeypointColumns& coefficients;
+  const AnchorValues& values;
+  uint32_t coefficients;  // of the anchor
   const MaskAxes& axes;
   uint32_t anchor;
 
@@ -67,13 +68,20 @@ struct MaskSource {
     const uint64_t plane = width * static_cast<uint64_t>(axes.y.prototypes);
     const uint64_t pixel = row * width + column;
     float sum = 0.0F;
-    for (uint32_t m = 0; m < coefficients.count; ++m) {
-      const uint64_t place = uint64_t{coefficients.first_row + m} * head.rows + anchor;
+    for (uint32_t m = 0; m < coefficients; ++m) {
+      const uint64_t place = values.At(head.rows, values.first_extra + m, anchor);
       sum += ReadValue(head, 0, place) * ReadValue(head, 1, m * plane + pixel);
     }
     return SettledLogit(sum);
   }
 };
+
+__device__ inline MaskSource MakeMaskSource(const HeadBatch& heads, const DetectionBatch& batch,
+                                            const MaskAxes& axes, uint32_t image,
+                                            uint32_t detection) {
+  return {heads.images[image], heads.rule.values, batch.keypoints.count, axes,
+          batch.kept_anchors[size_t{image} * batch.kept_capacity + detection]};
+}
 
 // A logit that is not finite: the first of an image stays, by detection, then by place.
 __device__ inline void NoteBadLogit(CandidateState& state, uint32_t detection,

@@ -13,11 +13,10 @@ __device__ DetectionRecord LogitFault(const HeadBatch& heads, const DetectionBat
   const uint64_t number = ~uint64_t{heads.states[image].bad_logit};
   const auto detection = static_cast<uint32_t>(number >> 32U);
   const MaskPlace place = MaskPlace::Of(static_cast<uint32_t>(number));
-  const uint32_t anchor = batch.kept_anchors[size_t{image} * batch.kept_capacity + detection];
-  const MaskSource source = {heads.images[image], batch.keypoints, masks.axes, anchor};
+  const MaskSource source = MakeMaskSource(heads, batch, masks.axes, image, detection);
   DetectionRecord record = Fault(DetectionFault::kMaskLogit, detection,
                                  source.Logit(place.row, place.column), place.number());
-  record.input = static_cast<int32_t>(anchor);
+  record.input = static_cast<int32_t>(source.anchor);
   return record;
 }
 

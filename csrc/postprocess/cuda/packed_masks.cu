@@ -155,8 +155,7 @@ __global__ void __launch_bounds__(kPackThreads)
     ForEachByte(masks, tile, mask, [](int /*row*/, int /*byte*/, uint8_t* to) { *to = 0; });
     return;
   }
-  const MaskSource source = {heads.images[image], batch.keypoints, masks.axes,
-                             batch.kept_anchors[kept]};
+  const MaskSource source = MakeMaskSource(heads, batch, masks.axes, image, detection);
   MakeTaps(masks.axes, tile, shared);
   const LogitWindow window = MakeTileLogits(source, tile, detection, heads.states[image], shared);
   __syncthreads();

@@ -145,8 +145,7 @@ __global__ void __launch_bounds__(kEncodeThreads)
     uint64_t place = 0;
     if (!Take(memory.words_asked, memory.scratch_words, window.words(), shared, place)) return;
     window.PlaceAt(memory.scratch + place);
-    const MaskSource source = {heads.images[image], batch.keypoints, axes,
-                               batch.kept_anchors[kept]};
+    const MaskSource source = MakeMaskSource(heads, batch, axes, image, detection);
     MakeCells(axes.y, window);
     if (!MakeWindowLogits(source, window, detection, heads.states[image])) return;
     runs.count = CountChanges(window, axes, shared);

@@ -19,15 +19,17 @@ constexpr auto kNoBadAngle = ~0ULL;
 struct RotatedHead {
   const HeadRule& rule;
   const HeadImage& image;
-  uint32_t angle_row;
 
-  __device__ float Value(uint32_t row, uint32_t anchor) const {
-    return ReadValue(image, 0, uint64_t{row} * image.rows + anchor);
+  __device__ uint32_t angle_value() const { return rule.values.first_extra; }
+  __device__ float Value(uint32_t value, uint32_t anchor) const {
+    return ReadValue(image, 0, rule.values.At(image.rows, value, anchor));
   }
   __device__ uint32_t GetAnchor(uint64_t key) const {
-    return KeyPosition(key) / static_cast<uint32_t>(rule.num_classes);
+    const uint32_t position = KeyPosition(key);
+    if (!PositionHoldsClass(rule.layout)) return position;
+    return position / static_cast<uint32_t>(rule.num_classes);
   }
-  __device__ float GetAngle(uint64_t key) const { return Value(angle_row, GetAnchor(key)); }
+  __device__ float GetAngle(uint64_t key) const { return Value(angle_value(), GetAnchor(key)); }
 
   // xywhr [5] in pixels of the model's input.
   __device__ void ReadBox(uint64_t key, float* xywhr) const {
@@ -36,7 +38,7 @@ struct RotatedHead {
     const float width = normalized ? rule.input_width : 1.0F;
     const float height = normalized ? rule.input_height : 1.0F;
     for (uint32_t i = 0; i < 4; ++i) xywhr[i] = Value(i, anchor) * (i % 2 == 0 ? width : height);
-    xywhr[4] = Value(angle_row, anchor);
+    xywhr[4] = Value(angle_value(), anchor);
   }
 };
 
@@ -55,7 +57,7 @@ __device__ void FindBadAngle(const RotatedHead& head, const DetectionBatch& batc
   if (bad_key == kNoBadAngle) return;
   if (IsCandidate(keys, count, bad_key, batch.max_candidates, faults) && threadIdx.x == 0) {
     faults.record = Fault(DetectionFault::kExtraNotFinite, head.GetAnchor(bad_key),
-                          head.GetAngle(bad_key), head.angle_row);
+                          head.GetAngle(bad_key), head.angle_value());
   }
   __syncthreads();
 }
@@ -101,9 +103,45 @@ __device__ void WriteRotatedRow(const RotatedHead& head, const DetectionImage& t
   WriteScore(target, row, ReadCandidate(head.rule, head.image, key));
 }
 
+// The rows that suppression leaves. Returns their number.
 template <typename Comparison>
+__device__ uint32_t WriteSuppressedRows(const RotatedHead& head, const DetectionBatch& batch,
+                                        const uint64_t* keys, uint32_t count,
+                                        const Comparison& comparison, RotatedShared& shared) {
+  const uint32_t image = blockIdx.x;
+  void* scratch = static_cast<uint8_t*>(batch.kept) + size_t{image} * batch.kept_bytes;
+  RotatedSuppression<Comparison> suppression(comparison, batch.rotated.scratch, scratch,
+                                             shared.boxes, shared.chunk);
+  Suppress(head, batch, keys, count, shared.chunk, suppression);
+  for (uint32_t row = threadIdx.x; row < suppression.rows(); row += blockDim.x) {
+    WriteRotatedRow(head, batch.images[image], row, suppression.kept_keys()[row]);
+  }
+  return suppression.rows();
+}
+
+// The rows of a network that has suppressed by itself. Returns their number.
+__device__ uint32_t WriteBestRows(const RotatedHead& head, const DetectionBatch& batch,
+                                  const uint64_t* keys, uint32_t count, RotatedKeyChunk& chunk) {
+  const uint32_t candidates = min(count, batch.max_candidates);
+  uint64_t from = 0;
+  uint32_t rows = 0;
+  for (uint32_t taken = 0; taken < candidates && rows < batch.max_rows;) {
+    const uint32_t came = NextChunk(keys, count, count - taken, from, chunk);
+    const uint32_t size = min(came, candidates - taken);
+    const uint32_t row = rows + threadIdx.x;
+    if (threadIdx.x < size && row < batch.max_rows) {
+      WriteRotatedRow(head, batch.images[blockIdx.x], row, chunk.keys[threadIdx.x]);
+    }
+    rows = min(rows + size, batch.max_rows);
+    taken += came;
+  }
+  return rows;
+}
+
+// One image. write_rows(head, keys, count) writes its rows and returns their number.
+template <typename WriteRows>
 __device__ void WriteRotatedImage(const HeadBatch& heads, const DetectionBatch& batch,
-                                  const Comparison& comparison, RotatedShared& shared) {
+                                  ImageFaults& faults, WriteRows write_rows) {
   const uint32_t image = blockIdx.x;
   const DetectionImage& target = batch.images[image];
   if (target.status != 0) {
@@ -111,41 +149,63 @@ __device__ void WriteRotatedImage(const HeadBatch& heads, const DetectionBatch& 
   }
   const uint64_t* keys = heads.keys + size_t{image} * heads.key_capacity;
   const uint32_t count = heads.states[image].count;
-  const RotatedHead head = {heads.rule, heads.images[image], batch.rotated.angle_row};
-  const DetectionRecord& record = shared.faults.record;
-  FindFault(heads, batch, image, keys, shared.faults);
-  if (record.fault == DetectionFault::kNone) FindBadAngle(head, batch, keys, count, shared.faults);
+  const RotatedHead head = {heads.rule, heads.images[image]};
+  const DetectionRecord& record = faults.record;
+  FindFault(heads, batch, image, keys, faults);
+  if (record.fault == DetectionFault::kNone) FindBadAngle(head, batch, keys, count, faults);
   if (record.fault != DetectionFault::kNone) return WriteFault(heads, batch, image, record);
-  void* scratch = static_cast<uint8_t*>(batch.kept) + size_t{image} * batch.kept_bytes;
-  RotatedSuppression<Comparison> suppression(comparison, batch.rotated.scratch, scratch,
-                                             shared.boxes, shared.chunk);
-  Suppress(head, batch, keys, count, shared.chunk, suppression);
-  for (uint32_t row = threadIdx.x; row < suppression.rows(); row += blockDim.x) {
-    WriteRotatedRow(head, target, row, suppression.kept_keys()[row]);
-  }
-  FinishImage(heads, batch, image, suppression.rows(), record);
+  const uint32_t rows = write_rows(head, keys, count);
+  FinishImage(heads, batch, image, rows, record);
+}
+
+template <typename Comparison>
+__device__ void WriteSuppressedImage(const HeadBatch& heads, const DetectionBatch& batch,
+                                     const Comparison& comparison, RotatedShared& shared) {
+  WriteRotatedImage(heads, batch, shared.faults,
+                    [&](const RotatedHead& head, const uint64_t* keys, uint32_t count) {
+                      return WriteSuppressedRows(head, batch, keys, count, comparison, shared);
+                    });
 }
 
 __global__ void __launch_bounds__(kRotatedChunk, 1)
     WriteByPolygons(const __grid_constant__ HeadBatch heads,
                     const __grid_constant__ DetectionBatch batch) {
   __shared__ RotatedShared shared;
-  WriteRotatedImage(heads, batch, batch.rotated.rule.polygon, shared);
+  WriteSuppressedImage(heads, batch, batch.rotated.rule.polygon, shared);
 }
 
 __global__ void __launch_bounds__(kRotatedChunk, 1)
     WriteByProbiou(const __grid_constant__ HeadBatch heads,
                    const __grid_constant__ DetectionBatch batch) {
   __shared__ RotatedShared shared;
-  WriteRotatedImage(heads, batch, batch.rotated.rule.probiou, shared);
+  WriteSuppressedImage(heads, batch, batch.rotated.rule.probiou, shared);
+}
+
+struct BestShared {
+  RotatedKeyChunk chunk;
+  ImageFaults faults;
+};
+
+__global__ void __launch_bounds__(kRotatedChunk, 1)
+    WriteBest(const __grid_constant__ HeadBatch heads,
+              const __grid_constant__ DetectionBatch batch) {
+  __shared__ BestShared shared;
+  WriteRotatedImage(heads, batch, shared.faults,
+                    [&](const RotatedHead& head, const uint64_t* keys, uint32_t count) {
+                      return WriteBestRows(head, batch, keys, count, shared.chunk);
+                    });
+}
+
+auto* SelectKernel(const DetectionBatch& batch) {
+  if (batch.needs_nms == 0) return WriteBest;
+  return batch.rotated.rule.method == RotatedNms::kPolygon ? WriteByPolygons : WriteByProbiou;
 }
 
 }  // namespace
 
 void LaunchRotatedRows(const DetectionLaunch& launch, cudaStream_t stream) {
-  const bool by_polygons = launch.detections.rotated.rule.method == RotatedNms::kPolygon;
-  Launch(by_polygons ? WriteByPolygons : WriteByProbiou, static_cast<uint32_t>(launch.heads.count),
-         kRotatedChunk, 0, stream, launch.heads, launch.detections);
+  Launch(SelectKernel(launch.detections), static_cast<uint32_t>(launch.heads.count), kRotatedChunk,
+         0, stream, launch.heads, launch.detections);
 }
 
 }  // namespace endcap

@@ -29,7 +29,8 @@ void WithElementType(DType dtype, Visit visit) {
     case DType::kFloat16:
       return visit(Half{});
     case DType::kFloat32:
-    case DType::kInt32:  // not a tensor's; Validate refuses it
+    case DType::kInt32:  // not a tensor's; Validate refuses them
+    case DType::kInt64:
       break;
   }
   visit(float{});

@@ -27,6 +27,7 @@ std::unique_ptr<RowWriter> MakeRowWriter(const PreprocessParams& params, const P
     case DType::kInt8:
       return Make<int8_t>(params, placement, tensor, row_channels);
     case DType::kInt32:
+    case DType::kInt64:
       break;
   }
   FailArgument("dtype is ", DTypeName(params.dtype), ": give float32, float16, uint8 or int8");

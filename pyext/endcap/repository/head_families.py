@@ -10,6 +10,8 @@ _GENERAL = ("num_classes", "score_threshold", "max_candidates", "max_detections"
 _BOXES = ("box_format", "box_unit", "input_size")
 _SUPPRESSION = ("iou_threshold", "multi_label", "class_agnostic")
 _ANCHORS = ("anchors", "anchor_grid", "anchor_offset", "variances")
+_MASKS = ("mask_coefficients", "prototype_size", "mask_resolution")
+_KEYPOINTS = ("num_keypoints", "keypoint_values")
 _YOLO = (*_GENERAL, *_SUPPRESSION, *_BOXES, "activation")
 _BOTH = ("box_format", "activation")
 
@@ -68,7 +70,7 @@ strings, COCO's compressed run-length encoding (RLE) of the masks, which pycocot
 for each pixel, rows from the left, in whole bytes, as `numpy.unpackbits` reads them; not where
 `mask_resolution` is `source`, as then each image's has a size of its own. An output that is
 not requested is not computed. Masks are computed in the boxes of the kept detections only.""",
-        (*_YOLO, "mask_coefficients", "prototype_size", "mask_resolution"),
+        (*_YOLO, *_MASKS),
         needs=_BOTH,
     ),
     "yolov8_pose": HeadFamily(
@@ -77,7 +79,7 @@ not requested is not computed. Masks are computed in the boxes of the kept detec
 `keypoint_values` is 2. `detection_keypoints` has x and y in pixels of the source image, clipped
 to it, and the visibility as the network gives it (1 without one). Keypoints are read for the
 detections that are kept, and for no others.""",
-        (*_YOLO, "num_keypoints", "keypoint_values"),
+        (*_YOLO, *_KEYPOINTS),
         needs=_BOTH,
     ),
     "yolov8_obb": HeadFamily(
@@ -96,6 +98,25 @@ that also suppressed boxes suppress, as ultralytics does it.""",
 One row for each detection: x1, y1, x2, y2, score, class. Overlaps are suppressed in the network
 (YOLOv10, YOLO26, or an export with NMS inside); boxes are mapped back, and `iou_threshold` is
 not used.""",
+        (*_GENERAL, *_BOXES, "activation"),
+    ),
+    "end2end_seg": HeadFamily(
+        """\
+`end2end` with M columns behind the class, and prototypes of masks: what Ultralytics exports of a
+`segment` network with NMS inside. Masks are those of `yolov8_seg`.""",
+        (*_GENERAL, *_BOXES, "activation", *_MASKS),
+    ),
+    "end2end_pose": HeadFamily(
+        """\
+`end2end` with the keypoints of each detection behind the class, as Ultralytics exports a `pose`
+network with NMS inside. Keypoints are those of `yolov8_pose`.""",
+        (*_GENERAL, *_BOXES, "activation", *_KEYPOINTS),
+    ),
+    "end2end_obb": HeadFamily(
+        """\
+One row for each rotated box: centre x, centre y, width, height, score, class, angle, as
+Ultralytics exports an `obb` network with NMS inside. Boxes and angles are those of `yolov8_obb`;
+nothing is suppressed again.""",
         (*_GENERAL, *_BOXES, "activation"),
     ),
     "rtdetr": HeadFamily(
@@ -125,8 +146,19 @@ and its widths and heights in pixels: `8:16x16,32x32;16:64x64` has two anchors i
     "efficient_nms": HeadFamily(
         """\
 The outputs of TensorRT's EfficientNMS plugin. The first `num_detections` rows count. Boxes are
-mapped back; nothing is suppressed again, and `iou_threshold` is not used.""",
-        (*_GENERAL, *_BOXES),
+mapped back; nothing is suppressed again, and `iou_threshold` is not used. `background` is as of
+`detections`.""",
+        (*_GENERAL, *_BOXES, "background"),
+    ),
+    "detections": HeadFamily(
+        """\
+Detections that are finished inside the network, as torchvision's detectors give them: boxes,
+scores and class ids, one row for each. Boxes are mapped back; nothing is suppressed again, and
+`iou_threshold` is not used. `background` says whether a class id is for no object: `none`, ids
+are returned as they are (those of torchvision's networks for COCO go from 1 to 90, with
+`num_classes` 91); `first`, id 1 is returned as class 0, and rows of id 0 are left out; `last`,
+rows of id `num_classes` are left out.""",
+        (*_GENERAL, *_BOXES, "background"),
     ),
     "classification": HeadFamily(
         """\

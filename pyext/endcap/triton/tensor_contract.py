@@ -140,9 +140,16 @@ def _head_inputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Tens
     contracts = []
     for each in core.inputs:
         spec = _spec(each)
-        half = (TensorSpec(spec.name, "FP16", spec.dims),) if spec.data_type == "FP32" else ()
-        contracts.append(TensorContract((spec, *half), determined_by))
+        others = (TensorSpec(spec.name, other, spec.dims) for other in other_head_types(spec))
+        contracts.append(TensorContract((spec, *others), determined_by))
     return contracts
+
+
+def other_head_types(spec: TensorSpec) -> tuple[str, ...]:
+    """Return the other data types in which postprocess reads an input of a head."""
+    if spec.data_type == "FP32":
+        return ("FP16",)
+    return ("INT64",) if spec.name == "classes" else ()
 
 
 def _side_inputs() -> list[TensorContract]:

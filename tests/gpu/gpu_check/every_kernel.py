@@ -170,7 +170,7 @@ def cases() -> Iterator[Case]:
     yield Case("end2end", ("FilterEnd2End",), lambda: both(e2e, head="end2end", **four))
     yield Case(
         "efficient_nms",
-        ("FilterEfficientNms",),
+        ("FilterDetectionRows",),
         lambda: both(
             sample_heads.efficient_nms_outputs(13),
             GEOMETRY[0],
@@ -195,6 +195,13 @@ def cases() -> Iterator[Case]:
             (kernel,),
             partial(both, obb, head="yolov8_obb", num_classes=3, rotated_nms=method),
         )
+    yield Case(
+        "end2end_obb",
+        ("FilterEnd2End", "WriteBest"),
+        lambda: both(
+            sample_heads.FAMILIES["end2end_obb"].batch(2), head="end2end_obb", num_classes=7
+        ),
+    )
     yield Case(
         "masks as bits",
         ("SettleMasks", "WritePacked"),
