@@ -1,10 +1,12 @@
-"""The command line: python -m benchmarks run | server | pipelines | clients | dali | show."""
+"""The command line: python -m benchmarks run, formats, server, pipelines, clients, dali, show."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +14,10 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TaskID, TimeElapsedColumn
 
-from benchmarks import chart, cpu, paths, report, server_process
+from benchmarks import chart, cpu, images, machine, paths, report, server_process
 from benchmarks.dali import run as dali_run
 from benchmarks.images import SourceMissingError
+from benchmarks.preprocess import formats as preprocess_formats
 
 EXAMPLES = """Side by side with the libraries people use today.
 
@@ -25,6 +28,8 @@ Examples:
   make bench BENCH_OPTIONS='--quick'            about a minute, rough figures
 
   python -m benchmarks run --no-server          without the Triton server
+
+  python -m benchmarks formats                  PNG and WebP files
 
   python -m benchmarks server                   the Triton server only
 
@@ -125,6 +130,19 @@ def dali(
     _finish(parity, _folder(output, quick), "dali_parity", quick)
     if document:
         _finish(document, _folder(output, quick), "dali", quick)
+
+
+@app.command()
+def formats(quick: Quick = False, output: Output = None) -> None:
+    """Measure PNG and WebP files beside OpenCV and Pillow; write formats.json."""
+    pictures = [images.make(name, paths.IMAGES) for name in preprocess_formats.PHOTOGRAPHS]
+    budget = cpu.QUICK.per_image if quick else cpu.COMPLETE.per_image
+    with _progress("measuring") as (bar, task):
+        bar.update(task, total=preprocess_formats.steps(len(pictures)))
+        done = partial(bar.update, task, advance=1)
+        measured = preprocess_formats.run(pictures, budget, lambda what: done(description=what))
+    document = {"machine": machine.describe(), "formats": asdict(measured)}
+    _finish(document, _folder(output, quick), "formats", quick)
 
 
 @app.command()

@@ -41,6 +41,8 @@ def tables(document: Json) -> Iterator[Table | Group]:
         yield _memory(document["preprocess"]["memory"])
         if "regions" in document["preprocess"]:  # results of before have none
             yield _regions(document["preprocess"]["regions"])
+    if "formats" in document:
+        yield _formats(document["formats"])
     for comparison in document.get("postprocess", []):
         yield _comparison(comparison)
     for comparison in document.get("server", {}).get("comparisons", []):
@@ -123,6 +125,28 @@ def _memory(part: Json) -> Table:
         over, idle = peak["peak_over_idle_bytes"], peak["idle_bytes"]
         shown = ("", "") if over is None else (f"{over / _MIB:.1f}", f"{idle / _MIB:.0f}")
         table.add_row(name, *shown, peak["note"])
+    return table
+
+
+def _formats(part: Json) -> Table:
+    table = Table(title="PNG and WebP to letterboxed 640x640 float32 NCHW: ms, one thread")
+    names = list(part["files"][0]["rows"])
+    for name in ("file", "picture", "KB"):
+        table.add_column(name, justify="right" if name == "KB" else "left")
+    for name in names:
+        table.add_column(name, justify="right")
+    for form, ratios in part["ratios"].items():
+        for file in part["files"]:
+            if file["form"] != form:
+                continue
+            size = f"{file['encoded_bytes'] / 1000:.0f}"
+            cells = [
+                median_cell(row) if row["outcome"] == "timed" else row["outcome"]
+                for row in file["rows"].values()
+            ]
+            table.add_row(form, file["image"], size, *cells)
+        table.add_row(form, "mean to endcap", "", *(times(ratios.get(name)) for name in names))
+        table.add_section()
     return table
 
 

@@ -120,18 +120,15 @@ def _verified(loaded: Loaded, image: Photograph, encoded: bytes) -> Ready | Row:
     peer = loaded.peer
     if peer is ours.FAST and not image.is_at_least(FAST_FROM_FACTOR, SIZE):
         return Row("not applicable", f"smaller than {FAST_FROM_FACTOR:g} times the target")
-    agreement = compare(loaded.run(encoded), _expected(peer.compared_with, encoded), peer.psnr_db)
+    agreement = compare(loaded.run(encoded), reference(peer.compared_with)(encoded), peer.psnr_db)
     if not agreement.passed:
         return Row("not verified", agreement.text)
     return Ready(_case(loaded.run, encoded), agreement.text)
 
 
-def _expected(fields: tuple[tuple[str, object], ...], encoded: bytes) -> Any:
-    return _reference(fields)(encoded)
-
-
 @cache
-def _reference(fields: tuple[tuple[str, object], ...]) -> Single:
+def reference(fields: tuple[tuple[str, object], ...]) -> Single:
+    """Return endcap with these parameters, whose tensor a peer's is compared with."""
     return ours.single(**dict(fields))
 
 
