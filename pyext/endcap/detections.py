@@ -7,34 +7,62 @@ from __future__ import annotations
 
 import importlib
 import operator
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
-from itertools import repeat
+from itertools import islice, repeat
 from types import ModuleType
-from typing import Any, SupportsIndex, TypeAlias, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from endcap._arrays import empty
+from endcap._detection import (
+    ROW_COLUMNS,
+    Box,
+    ClassScore,
+    Detection,
+    Keypoint,
+    Mask,
+    Point,
+    class_name,
+    rotated_corners,
+    warn_renamed,
+)
+from endcap._html import MOST_ROWS, html_table
 from endcap.cuda_array import CudaArray, on_host
-from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.errors import InvalidArgumentError, Status, UnsupportedError
 from endcap.masks import decode_rle, encode_rle
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+__all__ = [
+    "FIELDS",
+    "ROW_COLUMNS",
+    "Array",
+    "Box",
+    "ClassScore",
+    "Classification",
+    "Detection",
+    "Detections",
+    "ImageDetections",
+    "Keypoint",
+    "Mask",
+    "Point",
+    "classes_to_html",
+    "classes_to_supervision",
+    "make_detections",
+    "status_label",
+    "warn_renamed",
+]
 
 # A NumPy array, or with device="cuda" a CudaArray.
 Array: TypeAlias = Any
 
-Box = tuple[float, float, float, float]
-Point = tuple[float, float]
-Keypoint = tuple[float, float, float]  # x, y, visibility
-
 _Batch = TypeVar("_Batch", "Detections", "Classification")
-
-# The columns of a detection in a table, between the image's and those of only some models.
-ROW_COLUMNS = ("class_id", "label", "score", "x1", "y1", "x2", "y2")
 
 # Fields of the results by the names of the postprocess step's output tensors.
 FIELDS = {
@@ -54,114 +82,6 @@ FIELDS = {
 }
 
 
-class Mask(TypedDict):
-    """A mask in COCO's run-length encoding, for pycocotools and `endcap.masks.decode_rle`."""
-
-    size: list[int]  # height, width
-    counts: str  # compressed
-
-
-@dataclass(frozen=True)
-class ClassScore:
-    """One class of a classified image, or the class that a cascade gives a detection."""
-
-    class_id: int
-    score: float
-    label: str | None = None  # None where the class has no name
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the object that `endcap infer --json` prints."""
-        return {"class_id": self.class_id, "label": self.label, "score": self.score}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return `to_dict()`; deprecated."""
-        warn_renamed("to_json()", "to_dict()")
-        return self.to_dict()
-
-    def to_row(self) -> dict[str, Any]:
-        """Return ROW_COLUMNS by name; a class has no box."""
-        return dict.fromkeys(ROW_COLUMNS) | self.to_dict()
-
-
-@dataclass(frozen=True)
-class Detection:
-    """One object of an image.
-
-    Attributes:
-        box: x1, y1, x2, y2 in pixels of the source image.
-        score: 0 to 1.
-        class_id: the class's number.
-        label: the class's name; None where it has none.
-        index: the anchor of the model's head that the detection comes from.
-        keypoints: of a pose, x and y in those pixels, and visibility as the network gives it; None
-            where the model gives none, as the next three.
-        angle: of a rotated box, radians, clockwise on the screen. `box` is then the box before it
-            is rotated around its centre, not clipped to the image.
-        mask: size and counts in COCO's format; `size` is the image's where the model's
-            `mask_resolution` is `source`.
-        classification: of a cascade, the class that its second network gives the object.
-    """
-
-    box: Box
-    score: float
-    class_id: int
-    label: str | None = None
-    index: int = -1
-    keypoints: list[Keypoint] | None = None
-    angle: float | None = None
-    mask: Mask | None = None
-    classification: ClassScore | None = None
-
-    def corners(self) -> list[Point]:
-        """Return the four corners of the box, rotated where it has an angle.
-
-        They are in the order top left, top right, bottom right, bottom left of the box before it is
-        rotated.
-        """
-        if self.angle is None:
-            x1, y1, x2, y2 = self.box
-            return [(x1, y1), (x2, y1), (x2, y2), (x1, y2)]
-        (corners,) = _rotated_corners(np.array([self.box]), np.array([self.angle])).tolist()
-        return [(x, y) for x, y in corners]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the object that `endcap infer --json` prints."""
-        row: dict[str, Any] = {
-            "box": list(self.box),
-            "score": self.score,
-            "class_id": self.class_id,
-            "label": self.label,
-        }
-        if self.keypoints is not None:
-            row["keypoints"] = [list(point) for point in self.keypoints]
-        if self.angle is not None:
-            row["angle"] = self.angle
-        if self.mask is not None:
-            row["mask"] = self.mask
-        if self.classification is not None:
-            row["classification"] = self.classification.to_dict()
-        return row
-
-    def to_json(self) -> dict[str, Any]:
-        """Return `to_dict()`; deprecated."""
-        warn_renamed("to_json()", "to_dict()")
-        return self.to_dict()
-
-    def to_row(self) -> dict[str, Any]:
-        """Return ROW_COLUMNS by name, and more where the model gives an angle or a class."""
-        values = (self.class_id, self.label, self.score, *self.box)
-        row: dict[str, Any] = dict(zip(ROW_COLUMNS, values, strict=True))
-        if self.angle is not None:
-            row["angle"] = self.angle
-        if self.classification is not None:
-            row |= {
-                "classification_id": self.classification.class_id,
-                "classification_label": self.classification.label,
-                "classification_score": self.classification.score,
-            }
-        return row
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageDetections(Sequence[Detection]):
     """The detections of one image, N rows, best score first.
@@ -175,12 +95,12 @@ class ImageDetections(Sequence[Detection]):
         class_ids: int32 [N].
         indices: int32 [N], the anchor that each box comes from.
         status: ``endcap.Status`` of the image.
-        keypoints: float32 [N, P, 3] of ``yolov8_pose``: x, y in pixels of the source image, and
-            visibility; else None.
-        angles: float32 [N] of ``yolov8_obb``, radians, clockwise on the screen; else None. Then
+        keypoints: float32 [N, P, 3], x, y in pixels of the source image, and visibility; None
+            where the head has none.
+        angles: float32 [N] of heads with angles, radians, clockwise on the screen; else None. Then
             ``boxes`` are the boxes before they are rotated around their centres, not clipped to the
             image.
-        rle: N masks of ``yolov8_seg`` in COCO's compressed run-length encoding; else None.
+        rle: N masks of heads that have them, in COCO's compressed run-length encoding; else None.
         mask_size: height and width of the masks; None without masks.
         packed_masks: the same masks as bits, uint8 [N, height, ceil(width / 8)], where these were
             requested; else None.
@@ -289,12 +209,6 @@ class ImageDetections(Sequence[Detection]):
         return NotImplemented
 
     def __repr__(self) -> str:
-        names = self.labels or repeat(None)
-        counts = Counter(
-            f"class {class_id}" if name is None else name
-            for class_id, name in zip(self.class_ids.tolist(), names, strict=False)
-        )
-        contents = ", ".join(f"{count} {name}" for name, count in counts.most_common())
         extras = [
             name
             for name, value in (
@@ -304,8 +218,74 @@ class ImageDetections(Sequence[Detection]):
             )
             if value is not None
         ]
-        text = f"{len(self)} detections" + (f" ({contents})" if contents else "")
-        return f"<ImageDetections: {text}{''.join(f', {name}' for name in extras)}>"
+        return f"<ImageDetections: {self._summary()}{''.join(f', {name}' for name in extras)}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the best detections, for notebooks."""
+        best = self[:MOST_ROWS]
+        columns: dict[str, list[Any]] = {
+            "class": best._names(),
+            "score": [f"{score:.3f}" for score in best.scores.tolist()],
+        }
+        for number, side in enumerate(("x1", "y1", "x2", "y2")):
+            columns[side] = [f"{value:.1f}" for value in best.boxes[:, number].tolist()]
+        if best.angles is not None:
+            columns["angle"] = [f"{angle:.3f}" for angle in best.angles.tolist()]
+        if best.keypoints is not None:
+            columns["keypoints"] = [best.keypoints.shape[1]] * len(best)
+        if best.mask_size is not None:
+            columns["mask"] = ["{} x {}".format(*best.mask_size)] * len(best)
+        if best.classifications is not None:
+            columns["classification"] = [
+                "" if each is None else f"{class_name(each.class_id, each.label)} {each.score:.3f}"
+                for each in best.classifications
+            ]
+        rows = zip(range(len(best)), *columns.values(), strict=True)
+        return html_table(self._summary(), ["", *columns], rows, len(self))
+
+    def _summary(self) -> str:
+        counts = Counter(self._names())
+        contents = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+        return f"{len(self)} detections" + (f" ({contents})" if contents else "")
+
+    def _names(self) -> list[str]:
+        return [
+            class_name(class_id, label)
+            for class_id, label in zip(
+                self.class_ids.tolist(), self.labels or repeat(None), strict=False
+            )
+        ]
+
+    def draw(
+        self,
+        image: Any,
+        *,
+        labels: Sequence[str] | None = None,
+        upright: bool = True,
+        within: tuple[int, int] | None = None,
+    ) -> PIL.Image.Image:
+        """Return a new picture with boxes and labels, a Pillow image, which notebooks show.
+
+        Masks, keypoints and rotated boxes are drawn, too; see ``endcap.drawing.draw_detections``.
+
+        Args:
+            image: the source image: the path or the bytes of a file, a Pillow image, or pixels in
+                RGB, uint8 [H,W,3] or [H,W].
+            labels: names of classes by id, for detections that carry none.
+            upright: whether boxes are in pixels after the EXIF orientation, as they are unless the
+                preprocessing ignores it; the picture is turned then.
+            within: width and height in pixels that the picture is scaled to fit.
+
+        Raises:
+            CorruptImageError: a file that Pillow cannot read.
+            InvalidArgumentError: not an image.
+            OSError: a file that cannot be opened.
+        """
+        from endcap.drawing.draw import draw_detections
+        from endcap.drawing.sources import picture_of
+
+        with picture_of(image) as picture:
+            return draw_detections(picture, self, labels, upright=upright, within=within)
 
     @cached_property
     def masks(self) -> npt.NDArray[np.bool_] | None:
@@ -338,7 +318,7 @@ class ImageDetections(Sequence[Detection]):
         right, bottom left of the box before it is rotated.
         """
         angles = np.zeros(len(self)) if self.angles is None else self.angles
-        return _rotated_corners(self.boxes, angles).astype(np.float32)
+        return rotated_corners(self.boxes, angles).astype(np.float32)
 
     def rotated_corners(self) -> npt.NDArray[np.float32]:
         """Return `corners()`; deprecated."""
@@ -429,10 +409,10 @@ class Detections(Sequence[ImageDetections]):
         status: int32 [B], ``endcap.Status`` of each image.
         truncated: bool [B], whether max_candidates cut the candidates; None after
             ``Postprocessor.enqueue``, which does not wait to learn it.
-        keypoints: float32 [B, K, P, 3] of ``yolov8_pose``; else None.
-        angles: float32 [B, K] of ``yolov8_obb``, as in ``ImageDetections``; else None.
-        rle: of ``yolov8_seg``, for each image its detections' masks in COCO's compressed run-length
-            encoding; else None, as after ``Postprocessor.enqueue``.
+        keypoints: float32 [B, K, P, 3] of heads with keypoints; else None.
+        angles: float32 [B, K] of heads with angles, as in ``ImageDetections``; else None.
+        rle: for each image its detections' masks in COCO's compressed run-length encoding; None
+            where the head has none, and after ``Postprocessor.enqueue``.
         mask_size: int32 [B, 2], height and width of each image's masks; None without masks.
         packed_masks: uint8 [B, K, height, ceil(width / 8)], a bit a pixel as ``numpy.unpackbits``
             reads them, where ``Postprocessor(packed_masks=True)`` requests it; else None.
@@ -502,8 +482,25 @@ class Detections(Sequence[ImageDetections]):
         images, rows = self.scores.shape
         if self.device != "cpu":
             return f"<Detections: {images} images, at most {rows} detections each, {self.device}>"
-        counts = ", ".join(map(str, self.num_detections.tolist()))
+        counts = _first(map(str, self.num_detections.tolist()), images)
         return f"<Detections: {images} images of {counts} detections>"
+
+    def _repr_html_(self) -> str | None:
+        """Return a table of the images, or of the only image's detections, for notebooks."""
+        if self.device != "cpu":
+            return None
+        if len(self) == 1:
+            return self[0]._repr_html_()
+        rows = (
+            (number, each._summary(), status_label(each.status))
+            for number, each in enumerate(self[image] for image in range(len(self)))
+        )
+        return html_table(
+            f"Detections of {len(self)} images",
+            ["image", "result", "status"],
+            rows,
+            len(self),
+        )
 
     def to_supervision(self) -> Any:
         """Return the only image's ``supervision.Detections``.
@@ -571,10 +568,55 @@ class Classification:
     def __repr__(self) -> str:
         if self.device != "cpu":
             return f"<Classification: {len(self)} images, {self.device}>"
-        best = ", ".join(
-            f"{image[0].class_id} ({image[0].score:.2f})" if image else "none" for image in self
+        best = _first(
+            (f"{image[0].class_id} ({image[0].score:.2f})" if image else "none" for image in self),
+            len(self),
         )
         return f"<Classification: {len(self)} images, best class {best}>"
+
+    def _repr_html_(self) -> str | None:
+        """Return a table of the images' best classes, or of the only image's, for notebooks."""
+        if self.device != "cpu":
+            return None
+        if len(self) == 1:
+            return classes_to_html(self[0], "Best classes")
+        rows = (
+            (number, *_best_cells(classes), status_label(int(self.status[number])))
+            for number, classes in enumerate(self)
+        )
+        return html_table(
+            f"Best classes of {len(self)} images",
+            ["image", "class", "score", "status"],
+            rows,
+            len(self),
+        )
+
+
+def classes_to_html(classes: Sequence[ClassScore], caption: str) -> str:
+    """Return a table of the classes of one image."""
+    rows = ((class_name(each.class_id, each.label), f"{each.score:.3f}") for each in classes)
+    return html_table(caption, ["class", "score"], rows, len(classes))
+
+
+def status_label(status: int) -> str:
+    """Return the name of a status, its number where it has none."""
+    try:
+        return Status(status).label
+    except ValueError:
+        return str(status)
+
+
+def _best_cells(classes: Sequence[ClassScore]) -> tuple[str, str]:
+    if not classes:
+        return "none", ""
+    return class_name(classes[0].class_id, classes[0].label), f"{classes[0].score:.3f}"
+
+
+def _first(texts: Iterable[str], total: int) -> str:
+    """Return the first texts, and how many more there are."""
+    shown = list(islice(texts, MOST_ROWS))
+    more = f", and {total - len(shown)} more" if total > len(shown) else ""
+    return ", ".join(shown) + more
 
 
 def classes_to_supervision(classes: Sequence[ClassScore]) -> Any:
@@ -583,11 +625,6 @@ def classes_to_supervision(classes: Sequence[ClassScore]) -> Any:
         class_id=np.array([each.class_id for each in classes], np.int64),
         confidence=np.array([each.score for each in classes], np.float32),
     )
-
-
-def warn_renamed(old: str, new: str) -> None:
-    """Warn that the caller of the caller uses an old name of an attribute or a method."""
-    warnings.warn(f"{old} is now {new}", DeprecationWarning, stacklevel=3)
 
 
 _DEFAULTS = {
@@ -623,16 +660,6 @@ def _on_host(result: _Batch) -> _Batch:
         for name, value in vars(result).items()
     }
     return type(result)(**values)
-
-
-def _rotated_corners(boxes: npt.NDArray[Any], angles: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    x1, y1, x2, y2 = boxes.astype(np.float64).T
-    angles = angles.astype(np.float64)
-    across = np.stack([np.cos(angles), np.sin(angles)], 1) * ((x2 - x1) / 2)[:, None]
-    down = np.stack([-np.sin(angles), np.cos(angles)], 1) * ((y2 - y1) / 2)[:, None]
-    centre = np.stack([x1 + x2, y1 + y2], 1) / 2
-    corners = [-across - down, across - down, across + down, down - across]
-    return np.stack([centre + corner for corner in corners], 1)
 
 
 def _of_all_or_none(values: list[Any], name: str) -> list[Any] | None:

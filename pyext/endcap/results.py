@@ -11,22 +11,33 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from endcap._detection import class_name
+from endcap._html import html_table
 from endcap.detections import (
     ROW_COLUMNS,
     ClassScore,
     Detection,
     ImageDetections,
+    classes_to_html,
     classes_to_supervision,
     warn_renamed,
 )
-from endcap.errors import InvalidArgumentError, Status
+from endcap.errors import EndcapError, InvalidArgumentError, Status
+
+if TYPE_CHECKING:
+    import PIL.Image
 
 INPUT = "encoded"
+_CLASSES_IN_REPR = 5
+_RESULTS_IN_REPR = 20
+_NOTEBOOK_SIDE = 640  # pixels
 # The output that Triton's classification extension takes the best elements of.
 PROBABILITIES = "class_probabilities"
 
@@ -150,10 +161,32 @@ class ImageResult:
             return f"<ImageResult {self.image}: {self.status}, {self.error}>"
         if self.task is Task.detection:
             return f"<ImageResult {self.image}: {self.detections!r}>"
+        shown = self.classes[:_CLASSES_IN_REPR]
         classes = ", ".join(
-            f"{each.label or f'class {each.class_id}'} {each.score:.2f}" for each in self.classes
+            f"{class_name(each.class_id, each.label)} {each.score:.2f}" for each in shown
         )
-        return f"<ImageResult {self.image}: {classes or 'no class'}>"
+        rest = len(self.classes) - len(shown)
+        more = f", and {rest} more" if rest else ""
+        return f"<ImageResult {self.image}: {classes or 'no class'}{more}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table, below the picture where the image is a file, for notebooks."""
+        if not self.ok:
+            return html_table(f"{self.image}: {self.status}, {self.error}", [], [], 0)
+        if self.task is Task.classification:
+            table = classes_to_html(self.classes, f"{len(self.classes)} classes")
+        else:
+            table = self.detections._repr_html_()
+        name = html_table(self.image, [], [], 0)
+        return f"<div>{name}{self._picture_tag()}{table}</div>"
+
+    def _picture_tag(self) -> str:
+        from endcap.drawing.sources import fitting, image_tag
+
+        try:
+            return image_tag(self.draw(within=fitting(Path(self.image), _NOTEBOOK_SIDE)))
+        except (EndcapError, OSError):  # the image was no file, or is gone
+            return ""
 
     @property
     def ok(self) -> bool:
@@ -170,6 +203,42 @@ class ImageResult:
         """Return `predictions`; deprecated."""
         warn_renamed("ImageResult.found", "ImageResult.predictions")
         return self.predictions
+
+    def draw(
+        self,
+        image: Any = None,
+        *,
+        labels: Sequence[str] | None = None,
+        within: tuple[int, int] | None = None,
+    ) -> PIL.Image.Image:
+        """Return a new picture with the result, a Pillow image, which notebooks show.
+
+        That is boxes, labels, masks and keypoints, or the best class in a corner.
+
+        Args:
+            image: As for `endcap.ImageDetections.draw`; None opens the file that the client read.
+            labels: Names of classes by id, for results without labels.
+            within: Width and height in pixels that the picture is scaled to fit.
+
+        Raises:
+            CorruptImageError: A file that Pillow cannot read.
+            InvalidArgumentError: The image failed, or it was given as bytes or pixels and is
+                missing here.
+            OSError: A file that cannot be opened.
+        """
+        from endcap.drawing.draw import draw_result
+        from endcap.drawing.sources import picture_of
+
+        if not self.ok:
+            raise InvalidArgumentError(
+                f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
+            )
+        if image is None and not Path(self.image).is_file():
+            raise InvalidArgumentError(
+                f"{self.image} is no file: give the image, result.draw(image)"
+            )
+        with picture_of(self.image if image is None else image) as picture:
+            return draw_result(picture, self, labels, within=within)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that `endcap infer --json` prints for this image."""
@@ -228,6 +297,25 @@ class ImageResult:
 class Results(list[ImageResult]):
     """The results for several images, in their order: a list with conversions."""
 
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:_RESULTS_IN_REPR]))
+        rest = len(self) - _RESULTS_IN_REPR
+        return f"[{shown}, and {rest} more]" if rest > 0 else f"[{shown}]"
+
+    def _repr_html_(self) -> str:
+        """Return a table with a row for each image, for notebooks."""
+        counts = Counter(result.status for result in self)
+        statuses = ", ".join(f"{number} {status}" for status, number in counts.most_common())
+        rows = (
+            (number, each.image, each.status, _summary_of(each)) for number, each in enumerate(self)
+        )
+        return html_table(
+            f"{len(self)} images: {statuses}" if self else "no images",
+            ["", "image", "status", "result"],
+            rows,
+            len(self),
+        )
+
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the list that `endcap infer --json` prints."""
         return [result.to_dict() for result in self]
@@ -240,6 +328,15 @@ class Results(list[ImageResult]):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the rows of all images, see `ImageResult.to_rows`."""
         return [row for result in self for row in result.to_rows()]
+
+
+def _summary_of(result: ImageResult) -> str:
+    if not result.ok:
+        return result.error or ""
+    if result.task is Task.detection:
+        return result.detections._summary()
+    best = result.classes[0] if result.classes else None
+    return f"{class_name(best.class_id, best.label)} {best.score:.3f}" if best else "no class"
 
 
 def status_name(code: int) -> str:

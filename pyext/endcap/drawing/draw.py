@@ -5,12 +5,13 @@ from __future__ import annotations
 import colorsys
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from endcap.detections import ClassScore, Detection, Keypoint, Mask
+from endcap._detection import ClassScore, Detection, Keypoint, Mask, class_name
 from endcap.drawing.labels import (
     Color,
     Label,
@@ -22,7 +23,6 @@ from endcap.drawing.labels import (
 )
 from endcap.drawing.orientation import oriented
 from endcap.masks import decode_rle
-from endcap.results import ImageResult, Task
 
 _GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get distant hues
 # A shorter picture is enlarged until letters of the least size fit in it beside the objects.
@@ -49,9 +49,25 @@ def class_color(class_id: int) -> Color:
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
+class Drawable(Protocol):
+    """A result of a model of either task, such as an `endcap.client.ImageResult`."""
+
+    @property
+    def detections(self) -> Sequence[Detection]:
+        """Of a detector."""
+
+    @property
+    def classes(self) -> Sequence[ClassScore]:
+        """Of a classifier, best first; empty of a detector."""
+
+    @property
+    def upright(self) -> bool:
+        """Whether boxes are in pixels after the EXIF orientation."""
+
+
 def draw_result(
     image: Image.Image,
-    result: ImageResult,
+    result: Drawable,
     labels: Sequence[str] | None = None,
     *,
     within: tuple[int, int] | None = None,
@@ -60,7 +76,7 @@ def draw_result(
 
     That is `draw_detections`, or `draw_class` of the best class; `within` as for the former.
     """
-    if result.task is Task.classification and result.classes:
+    if result.classes:
         return draw_class(image, result.classes[0], labels, within=within)
     return draw_detections(image, result.detections, labels, within=within, upright=result.upright)
 
@@ -234,9 +250,7 @@ def _caption(prediction: Detection | ClassScore, labels: Sequence[str] | None) -
     name = prediction.label
     if name is None and labels is not None and 0 <= prediction.class_id < len(labels):
         name = labels[prediction.class_id]
-    caption = (
-        f"{name if name is not None else f'class {prediction.class_id}'} {prediction.score:.2f}"
-    )
+    caption = f"{class_name(prediction.class_id, name)} {prediction.score:.2f}"
     if isinstance(prediction, Detection) and prediction.classification is not None:
         caption += f", {_caption(prediction.classification, None)}"
     return caption
