@@ -10,7 +10,7 @@ import string
 from collections.abc import Iterable
 
 from endcap.tools.doctor.catalogue import BROKEN, TOPICS
-from endcap.tools.doctor.finding import Problem, Topic
+from endcap.tools.doctor.finding import PipCommand, Problem, Topic
 
 INTRODUCTION = """\
 # Troubleshooting
@@ -48,7 +48,7 @@ SYMPTOMS = [
         "`ImportError: libendcap_jpeg.so: cannot open shared object file`",
         "The installation is incomplete: a library beside the compiled core is missing. "
         "Not even `endcap doctor` can start then.",
-        "`pip install --force-reinstall --no-deps endcap`",
+        "`pip install --force-reinstall --no-deps WHEEL`",
     ),
     (
         "`is not safe: ... lets other users replace what lies in it`",
@@ -209,7 +209,7 @@ proxy that reads whole messages as Triton does would be a second front end to ke
 """
 
 
-class _Named(dict[str, str]):
+class _Named(dict[str, object]):
     """Fills a remedy's fields with their own names, in capitals."""
 
     def __missing__(self, key: str) -> str:
@@ -218,7 +218,17 @@ class _Named(dict[str, str]):
 
 def remedy(problem: Problem) -> str:
     """Return the remedy, with capitals in the place of values."""
-    return string.Formatter().vformat(problem.remedy, (), _Named())
+    commands = {
+        "install": PipCommand(_install_wheel),
+        "install_elsewhere": PipCommand(_install_wheel),
+        "reinstall": PipCommand(lambda: "pip install --force-reinstall --no-deps WHEEL"),
+    }
+    return string.Formatter().vformat(problem.remedy, (), _Named(commands))
+
+
+def _install_wheel(extra: str = "", *options: str) -> str:
+    wheel = f"'WHEEL[{extra}]'" if extra else "WHEEL"
+    return " ".join(["pip install", *options, wheel])
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -245,8 +255,9 @@ def main() -> None:
         table(["symptom", "cause", "remedy"], SYMPTOMS),
         FAULTS,
         "## Checks\n\nThe name in front is that of the finding in `--json`. Words in capitals "
-        "are filled in. Without Python models in the repository, problems that concern only "
-        "them are notes.",
+        "are filled in; WHEEL is the wheel that endcap was installed from: where pip does not know "
+        "it, or it is gone, the packages of an extra are named instead. Without Python models in "
+        "the repository, problems that concern only them are notes.",
     ]
     for group, topics in itertools.groupby(TOPICS, lambda topic: topic.group):
         parts += [f"## {group.value}", *map(check, topics)]

@@ -5,9 +5,11 @@ import warnings
 try:
     from endcap import _core as _core
 except ImportError as error:
+    from endcap._system.pip_commands import reinstall_command
+
     raise ImportError(
         f"the compiled core of endcap cannot be loaded: {error}; reinstall it with "
-        "`pip install --force-reinstall --no-deps endcap`"
+        f"`{reinstall_command()}`"
     ) from error
 
 from endcap._version import __version__

@@ -278,7 +278,9 @@ except endcap.dali.DaliError as error:
     print(error)
 """
     said = response_of(start_python(code))
-    assert said == "DALI is not installed; install it with `pip install 'endcap[dali]'`"
+    assert re.fullmatch(
+        r"DALI is not installed; install it with `pip install .* 'nvidia-dali-cuda130>=2.0'`", said
+    )
 
 
 def test_the_project_s_build_has_every_source() -> None:

@@ -166,4 +166,4 @@ def test_the_doctor_refuses_a_dali(
     (folder.parent / "__init__.py").touch()
     (folder / "__init__.py").write_text(content)
     response = doctor(environment={"PYTHONPATH": str(tmp_path / "path")})
-    response.expect("dali", "warning", problem, "`pip install --upgrade 'endcap[dali]'`")
+    response.expect("dali", "warning", problem, "`pip install --upgrade 'nvidia-")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from endcap import __version__
+from endcap._system.pip_commands import install_command
 from endcap.client.address import Address, parse_address
 from endcap.client.errors import ClientError, RequestError, ResponseTooLargeError, not_triton
 from endcap.client.http import HttpRequest, HttpResponse
@@ -194,7 +195,7 @@ class _Downloads:
             from endcap.client._sync.http_transport import HttpTransport
         except ImportError as error:
             raise ClientError(
-                f"downloads need the package httpcore ({error}); run `pip install 'endcap[client]'`"
+                f"downloads need the package httpcore ({error}); run `{install_command('client')}`"
             ) from error
         with self._lock:
             if address not in self._transports:

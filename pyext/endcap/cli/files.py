@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import endcap
+from endcap._system.pip_commands import reinstall_command
 from endcap._system.written_file import refuse_links
 from endcap.errors import InvalidArgumentError
 
@@ -24,7 +25,7 @@ def find_repository() -> Path:
             return folder / "model_repository"
     raise InvalidArgumentError(
         f"no model_repository belongs to this installation of endcap (searched "
-        f"{', '.join(map(str, roots))}); reinstall it with `pip install endcap`"
+        f"{', '.join(map(str, roots))}); reinstall it with `{reinstall_command()}`"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from endcap._system.pip_commands import install_command
 from endcap.client.address import Protocol
 from endcap.client.errors import ClientError
 from endcap.errors import InvalidArgumentError, UnsupportedError
@@ -295,5 +296,5 @@ def import_client(protocol: Protocol) -> ModuleType:
     except (ImportError, RuntimeError) as error:  # tritonclient wraps a missing part of it
         raise ClientError(
             f"the {protocol} client of Triton is not installed ({error}); "
-            "run `pip install 'endcap[client]'`"
+            f"run `{install_command('client')}`"
         ) from error

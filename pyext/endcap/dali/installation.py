@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import endcap
+from endcap._system.pip_commands import install_command, reinstall_command
 from endcap.errors import EndcapError
 
 
@@ -70,7 +71,7 @@ def check_release(version: str) -> None:
     if Version(version) < Version(OLDEST):
         raise DaliError(
             f"DALI {version} is older than {OLDEST}, which the operators need; update it with "
-            "`pip install --upgrade 'endcap[dali]'`"
+            f"`{install_command('dali', '--upgrade')}`"
         )
 
 
@@ -80,7 +81,7 @@ def _import(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name in ("nvidia", "nvidia.dali"):
             raise DaliError(
-                "DALI is not installed; install it with `pip install 'endcap[dali]'`"
+                f"DALI is not installed; install it with `{install_command('dali')}`"
             ) from error
         raise _broken(error) from error
     except (ImportError, OSError) as error:
@@ -90,7 +91,7 @@ def _import(name: str) -> ModuleType:
 def _broken(error: Exception) -> DaliError:
     return DaliError(
         f"DALI is there, but cannot be imported ({error}); install it again with what it needs: "
-        "`pip install --force-reinstall 'endcap[dali]'`"
+        f"`{install_command('dali', '--force-reinstall')}`"
     )
 
 
@@ -146,5 +147,5 @@ def _find(name: Path, what: str) -> Path:
             return Path(root) / name
     raise DaliError(
         f"{what} not in this installation of endcap (searched {', '.join(endcap.__path__)}); "
-        "reinstall it with `pip install --force-reinstall --no-deps endcap`"
+        f"reinstall it with `{reinstall_command()}`"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from endcap._system.pip_commands import install_command
 from endcap.errors import EndcapError
 
 
@@ -27,5 +28,5 @@ def import_tool(module: str) -> ModuleType:
     except ImportError as error:
         raise ExecutionEnvironmentError(
             f"packing an environment takes py-rattler and conda-pack, and {module} cannot be "
-            f"imported ({error}); run `pip install 'endcap[env]'`"
+            f"imported ({error}); run `{install_command('env')}`"
         ) from error

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import endcap
+from endcap._system.pip_commands import reinstall_command
 from endcap._system.scratch import scratch_folder
 from endcap._system.written_file import whole_file
 from endcap.environment.archive import unpack_for_stub
@@ -61,7 +62,7 @@ def find_front() -> Path:
             return program
     raise StubError(
         f"the compiled stub is not in this installation of endcap (searched "
-        f"{', '.join(endcap.__path__)}); reinstall it with `pip install endcap`"
+        f"{', '.join(endcap.__path__)}); reinstall it with `{reinstall_command()}`"
     )
 
 

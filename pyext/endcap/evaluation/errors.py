@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from endcap._system.pip_commands import install_command
 from endcap.errors import EndcapError
 
 
@@ -12,12 +13,12 @@ class EvaluationError(EndcapError, RuntimeError):
     """A package is missing, or a model cannot be measured; the message says what to do."""
 
 
-def import_package(module: str, *, install: str = "endcap[evaluate]") -> ModuleType:
+def import_package(module: str, *, package: str | None = None) -> ModuleType:
     """Return a module of an optional package.
 
     Args:
         module: Its name.
-        install: The package that `pip install` takes.
+        package: The package that has it; by default all of the extra `evaluate` are named.
 
     Raises:
         EvaluationError: It is not installed.
@@ -25,7 +26,8 @@ def import_package(module: str, *, install: str = "endcap[evaluate]") -> ModuleT
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        command = install_command("evaluate") if package is None else f"pip install {package}"
         raise EvaluationError(
             f"this command takes {module.partition('.')[0]}, which cannot be imported "
-            f"({error}); run `pip install '{install}'`"
+            f"({error}); run `{command}`"
         ) from error

@@ -103,7 +103,7 @@ def _single(head: NDArray[Any]) -> NDArray[Any]:
 
 
 def _open(model: Path, threads: int) -> Any:
-    onnxruntime: Any = import_package("onnxruntime", install="onnxruntime")
+    onnxruntime: Any = import_package("onnxruntime", package="onnxruntime")
     if not model.is_file():
         raise EvaluationError(f"reference {model} is no file; give the network as an ONNX file")
     options = onnxruntime.SessionOptions()

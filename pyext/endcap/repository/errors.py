@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from endcap._system.pip_commands import install_command
 from endcap.errors import EndcapError
 
 
@@ -27,5 +28,5 @@ def import_onnx(module: str = "onnx") -> ModuleType:
     except ImportError as error:
         raise RepositoryError(
             f"reading a network takes the package onnx, which cannot be imported ({error}); "
-            "run `pip install 'endcap[init]'`"
+            f"run `{install_command('init')}`"
         ) from error

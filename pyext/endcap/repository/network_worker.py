@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from endcap._system.pip_commands import install_command
 from endcap.repository.errors import RepositoryError, UnknownOperatorError, import_onnx
 
 _Outputs = Mapping[str, NDArray[Any]]  # outputs by name, with the batch dimension
@@ -125,7 +126,7 @@ def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
     except ImportError as error:
         raise RepositoryError(
             f"--fp16 takes onnxruntime's converter, which cannot be imported ({error}); run "
-            "`pip install 'endcap[init]'`"
+            f"`{install_command('init')}`"
         ) from error
     try:
         half = float16.convert_float_to_float16(onnx.load(path), keep_io_types=False)

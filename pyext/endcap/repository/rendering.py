@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from endcap._system.pip_commands import install_command
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import (
     Decision,
@@ -123,7 +124,7 @@ def _import_jinja2() -> Any:
     except ImportError as error:
         raise RepositoryError(
             f"writing a repository takes jinja2, which cannot be imported ({error}); run "
-            "`pip install 'endcap[init]'`"
+            f"`{install_command('init')}`"
         ) from error
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from endcap._system.pip_commands import install_command
 from endcap._system.python_process import worker_command
 from endcap._system.scratch import scratch_folder
 from endcap.errors import InvalidArgumentError
@@ -141,7 +142,7 @@ def _check_onnxruntime() -> None:
     if importlib.util.find_spec("onnxruntime") is None:
         raise RepositoryError(
             "trying the network takes onnxruntime, which cannot be imported (it is not "
-            "installed); run `pip install 'endcap[init]'`"
+            f"installed); run `{install_command('init')}`"
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import endcap
+from endcap._system.pip_commands import reinstall_command
 from endcap.triton.errors import ServerError
 
 OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endcap_bls")
@@ -43,7 +44,7 @@ def find_our_backends(needed: Collection[str] = OUR_BACKENDS) -> dict[str, Path]
             remedy = (
                 f"unset {BACKENDS_VARIABLE}, or build the backends there"
                 if chosen
-                else "reinstall it with `pip install endcap`, or type `make build` in a source tree"
+                else f"reinstall it with `{reinstall_command()}`"
             )
             raise ServerError(
                 f"the compiled backend {name} is not in this installation of endcap "

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from endcap._system.pip_commands import install_command
 from endcap._system.written_file import whole_file
 from endcap.errors import InvalidArgumentError
 from endcap.triton.errors import ServerError
@@ -67,7 +68,7 @@ def protobuf_modules() -> tuple[Any, ModuleType]:
     except (ImportError, RuntimeError) as error:  # tritonclient wraps a missing part of it
         raise ServerError(
             f"reading a model's configuration takes Triton's gRPC client, which is not installed "
-            f"({error}); run `pip install 'endcap[client]'`"
+            f"({error}); run `{install_command('client')}`"
         ) from error
 
 

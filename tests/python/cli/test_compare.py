@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -59,7 +60,11 @@ def test_a_parameter_that_cannot_be_imitated_is_named(pictures: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("package", "install"), [("cv2", "endcap[evaluate]"), ("onnxruntime", "onnxruntime")]
+    ("package", "install"),
+    [
+        ("cv2", "pip install .*'opencv-python-headless>="),
+        ("onnxruntime", "pip install onnxruntime`"),
+    ],
 )
 def test_a_missing_package_is_named(pictures: Path, package: str, install: str) -> None:
     code = (
@@ -73,7 +78,7 @@ def test_a_missing_package_is_named(pictures: Path, package: str, install: str) 
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert f"takes {package}, which cannot be imported" in done.stderr
-    assert f"pip install '{install}'" in done.stderr
+    assert re.search(install, done.stderr)
 
 
 def test_the_report_is_not_written_over_the_network(pictures: Path, tmp_path: Path) -> None:

@@ -96,7 +96,9 @@ def test_numpy_is_held_against_the_stub() -> None:
 
 
 def test_a_missing_tool_names_the_extra() -> None:
-    with pytest.raises(ExecutionEnvironmentError, match=r"pip install 'endcap\[env\]'"):
+    with pytest.raises(
+        ExecutionEnvironmentError, match=r"pip install 'conda-pack>=.* 'py-rattler>="
+    ):
         import_tool("no_such_tool")
 
 

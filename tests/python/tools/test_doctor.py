@@ -128,7 +128,7 @@ def test_a_backend_that_is_not_there(tmp_path: Path) -> None:
         "backends",
         "error",
         "compiled backend endcap_postprocess is not in this installation",
-        "pip install --force-reinstall --no-deps endcap",
+        "pip install --force-reinstall --no-deps endcap-",
     )
     assert report.errors == {"backends"}
     assert report.exit_code == 2
@@ -195,13 +195,13 @@ def test_packages_that_are_not_there(tmp_path: Path) -> None:
         "client_packages",
         "note",
         "aiohttp is not installed, tritonclient is not installed",
-        "`pip install 'endcap[client]'`",
+        "`pip install 'aiohttp>=",
     )
     report.expect(
         "evaluate_packages",
         "note",
         "opencv-python-headless is not installed, pycocotools is not installed",
-        "`pip install 'endcap[evaluate]'`",
+        "'pycocotools>=",
     )
     assert report.errors == set()
 
@@ -214,15 +214,15 @@ def test_packages_in_part_too_old_or_by_another_name(tmp_path: Path) -> None:
     world.add_distribution("opencv-contrib-python-headless", "4.10.0.84")
     report = world.doctor()
     report.expect("client_packages", "note", "aiohttp is 3.1.0, needed is >=3.9")
-    report.expect("client_packages", "note", "grpcio is not installed", "endcap[client]")
-    report.expect("packages", "error", "rich is 12.0, needed is >=13", "pip install --upgrade")
+    report.expect("client_packages", "note", "grpcio is not installed", "'tritonclient[")
+    report.expect("packages", "error", "rich is 12.0, needed is >=13", "'rich>=13'")
     assert report.findings["evaluate_packages"]["severity"] == "ok"
     assert report.exit_code == 2
 
 
 def test_without_packaging_the_command_line_still_starts(tmp_path: Path) -> None:
     report = World(tmp_path, without=["packaging*"]).doctor()
-    report.expect("packages", "error", "packaging is not installed", "--upgrade endcap")
+    report.expect("packages", "error", "packaging is not installed", "'packaging>=")
 
 
 def test_help_fits_80_columns_and_has_examples() -> None:

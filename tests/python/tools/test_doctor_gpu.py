@@ -32,9 +32,9 @@ def test_without_a_gpu_all_is_a_note() -> None:
 def test_nvjpeg_and_dali_are_found_in_their_wheels(tmp_path: Path) -> None:
     world = World(tmp_path, without=["nvidia", "nvidia_nvjpeg*", "nvidia_dali*"])
     before = world.doctor()
-    before.expect("dali", "note", "nvidia.dali is not installed", "`pip install 'endcap[dali]'`")
+    before.expect("dali", "note", "nvidia.dali is not installed", "`pip install 'nvidia-")
     if before.findings["nvjpeg"]["severity"] == "note":  # else the CUDA toolkit is installed
-        before.expect("nvjpeg", "note", "libnvjpeg.so is neither", "`pip install 'endcap[cuda]'`")
+        before.expect("nvjpeg", "note", "libnvjpeg.so is neither", "`pip install 'cuda-bindings>=")
     add_libraries(world, ["nvidia/cu13/lib/libnvjpeg.so.13", "nvidia/dali/__init__.py"])
     world.add_distribution("nvidia-dali-cuda130", "2.4.0")
     after: Response = world.doctor()

@@ -51,7 +51,7 @@ def test_an_installation_without_a_repository(tmp_path: Path) -> None:
         "repository",
         "error",
         "no model_repository belongs to this installation of endcap",
-        "pip install --force-reinstall --no-deps endcap",
+        "pip install --force-reinstall --no-deps endcap-",
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from endcap._system.pip_commands import install_command
 from endcap.client.address import Address
 from endcap.client.calls import Call, Operation, RegionKind, Response, T, TensorSpec
 from endcap.client.errors import ClientError, RequestError, ended_by_server, timed_out
@@ -316,6 +317,6 @@ def _http_transport(address: Address, options: ConnectionOptions) -> Any:
         from endcap.client._sync.http_transport import HttpTransport
     except ImportError as error:
         raise ClientError(
-            f"HTTP needs the package httpcore ({error}); run `pip install 'endcap[client]'`"
+            f"HTTP needs the package httpcore ({error}); run `{install_command('client')}`"
         ) from error
     return HttpTransport(address, options)

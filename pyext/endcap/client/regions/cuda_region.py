@@ -14,6 +14,7 @@ import numpy as np
 
 from endcap import _core, _cuda_input
 from endcap._device import Target
+from endcap._system.pip_commands import install_command
 from endcap.client.regions.region import new_region_file
 from endcap.cuda_array import CudaArray
 from endcap.errors import CudaError, InvalidArgumentError, UnsupportedError
@@ -151,7 +152,7 @@ def _import_runtime() -> Any:
     except ImportError as error:
         raise UnsupportedError(
             f"shared memory on a GPU needs the package cuda-bindings ({error}); "
-            "run `pip install 'endcap[cuda]'`"
+            f"run `{install_command('cuda')}`"
         ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from endcap._system.pip_commands import install_command
 from endcap.repository.validation.declarations import (
     check_declarations,
     check_files,
@@ -80,6 +81,6 @@ def _examine(model: Model) -> tuple[list[Finding], Interface]:
             severity=Severity.NOTE,
             model=model.name,
             problem=f"the network was not checked: the package onnx is not installed ({error})",
-            remedy="`pip install 'endcap[init]'`",
+            remedy=f"`{install_command('init')}`",
         )
         return [note], declared_interface(model)

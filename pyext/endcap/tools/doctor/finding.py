@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
+
+from endcap._system.pip_commands import (
+    install_command,
+    install_elsewhere_command,
+    reinstall_command,
+)
+
+
+class PipCommand:
+    """The field of a remedy that is a command of pip: `{install:dali --upgrade}`, `{reinstall}`.
+
+    What follows the colon are the arguments of the function that makes the command.
+    """
+
+    def __init__(self, make_command: Callable[..., str]) -> None:
+        """Take the function."""
+        self._make_command = make_command
+
+    def __format__(self, arguments: str) -> str:
+        """Return the command."""
+        return self._make_command(*arguments.split())
 
 
 class Severity(str, Enum):
@@ -67,7 +88,8 @@ class Problem:
 
     Attributes:
         when: The condition, for the documentation.
-        remedy: Command or advice; the check fills in names in braces.
+        remedy: Command or advice. The check fills in names in braces; `install`, `reinstall` and
+            `install_elsewhere` are always there, see PipCommand.
     """
 
     when: str
@@ -119,9 +141,13 @@ class Topic:
         """
         problem = self.problems[key]
         severity = min(problem.severity, at_most, key=lambda each: each.rank)
-        remedy = problem.remedy.format_map(
-            {name: _format_field(each) for name, each in fields.items()}
-        )
+        values: dict[str, object] = {
+            "install": PipCommand(install_command),
+            "install_elsewhere": PipCommand(install_elsewhere_command),
+            "reinstall": PipCommand(reinstall_command),
+        }
+        values |= {name: _format_field(each) for name, each in fields.items()}
+        remedy = problem.remedy.format_map(values)
         return self._finding(severity, found, message, remedy, tuple(details))
 
     def _finding(

@@ -76,7 +76,7 @@ NVJPEG = Topic(
         "absent": Problem(
             when="It is not installed.",
             severity=Severity.NOTE,
-            remedy="only for decoding by a GPU's JPEG engine: `pip install 'endcap[cuda]'`",
+            remedy="only for decoding by a GPU's JPEG engine: `{install:cuda}`",
         ),
         "unusable": Problem(
             when="It cannot be used, or the GPU has no JPEG engine.",
@@ -114,8 +114,7 @@ CUDA_LIBRARY = Topic(
         "broken": Problem(
             when="The library is there, but cannot be loaded.",
             severity=Severity.ERROR,
-            remedy="`unset ENDCAP_CUDA_LIBRARY`, or reinstall: "
-            "`pip install --force-reinstall --no-deps endcap`",
+            remedy="`unset ENDCAP_CUDA_LIBRARY`, or reinstall: `{reinstall}`",
         ),
     },
 )
@@ -130,12 +129,12 @@ DALI = Topic(
         "absent": Problem(
             when="It is not installed.",
             severity=Severity.NOTE,
-            remedy="only for DALI pipelines: `pip install 'endcap[dali]'`",
+            remedy="only for DALI pipelines: `{install:dali}`",
         ),
         "unusable": Problem(
             when="It cannot be imported, or is too old.",
             severity=Severity.WARNING,
-            remedy="`pip install --upgrade 'endcap[dali]'`",
+            remedy="`{install:dali --upgrade}`",
         ),
         "no_operators": Problem(
             when="endcap's operators are not built for it, or cannot be loaded.",

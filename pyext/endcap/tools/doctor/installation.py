@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # the command line must start without it, to say that it is m
 
 _OUR_LIBJPEG = "libendcap_jpeg.so"
 _FORCE = "ENDCAP_FORCE_IMPLEMENTATION"
-_REINSTALL = "`pip install --force-reinstall --no-deps endcap`"
+_REINSTALL = "`{reinstall}`"
 INSTALLATION = Topic(
     name="endcap",
     group=Group.ENDCAP,
@@ -93,7 +93,7 @@ REQUIRED = Topic(
         "missing": Problem(
             when="One is not installed, or too old.",
             severity=Severity.ERROR,
-            remedy="`pip install --upgrade endcap`",
+            remedy="`{install}`",
         ),
     },
 )
@@ -185,7 +185,7 @@ def _extra(name: str, group: Group, purpose: str) -> Topic:
             "missing": Problem(
                 when="One is not installed, or too old.",
                 severity=Severity.NOTE,
-                remedy=f"`pip install 'endcap[{name}]'`",
+                remedy=f"`{{install:{name}}}`",
             ),
         },
     )

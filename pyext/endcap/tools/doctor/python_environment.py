@@ -20,7 +20,7 @@ _NO_SERVER = "there is no server"
 _OTHER_PYTHON = "the server runs Python models in a Python of its own"
 _PRIVATE_PYTHON = "endcap's own server runs Python models in an environment of its own"
 _USABLE_MINORS = {10, 11, 12}
-_VIRTUAL_ENVIRONMENT = "`python3 -m venv .venv && .venv/bin/pip install 'endcap[server]'`"
+_VIRTUAL_ENVIRONMENT = "`python3 -m venv .venv && .venv/bin/{install_elsewhere:server}`"
 ENVIRONMENT = Topic(
     name="python_environment",
     group=Group.PYTHON_MODELS,
@@ -56,7 +56,7 @@ STUB = Topic(
             when="There is no stub for the Python that runs endcap.",
             severity=Severity.ERROR,
             remedy="make a virtual environment with one of these Pythons: "
-            "`python{version} -m venv .venv && .venv/bin/pip install 'endcap[server]'`",
+            "`python{version} -m venv .venv && .venv/bin/{install_elsewhere:server}`",
         ),
     },
 )

@@ -86,7 +86,7 @@ DALI_MODELS = Topic(
         "no_operators": Problem(
             when="DALI is not installed or cannot be used, or the operators are not built for it.",
             severity=Severity.ERROR,
-            remedy="`pip install 'endcap[dali]'`, then `endcap dali build`; `endcap dali info` "
+            remedy="`{install:dali}`, then `endcap dali build`; `endcap dali info` "
             "shows what is there",
         ),
     },

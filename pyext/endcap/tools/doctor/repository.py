@@ -31,8 +31,7 @@ REPOSITORY = Topic(
         "not_shipped": Problem(
             when="No `--repository` is given, and the installation has none.",
             severity=Severity.ERROR,
-            remedy="`pip install --force-reinstall --no-deps endcap`, or give one of your own: "
-            "`--repository PATH`",
+            remedy="`{reinstall}`, or give one of your own: `--repository PATH`",
         ),
     },
 )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from endcap._system.pip_commands import install_command
 from endcap.client import ConnectionOptions, parse_address
 from endcap.client.address import Address
 from endcap.client.http import HttpRequest
@@ -100,7 +101,7 @@ def check_parser() -> None:
     except ImportError as error:
         raise MetricsError(
             f"reading metrics needs prometheus-client, which is not installed ({error}); run "
-            "`pip install 'endcap[client]'`"
+            f"`{install_command('client')}`"
         ) from error
 
 
@@ -138,7 +139,7 @@ def _open(address: Address) -> HttpTransport:
         from endcap.client._sync.http_transport import HttpTransport
     except ImportError as error:
         raise MetricsError(
-            f"reading metrics needs httpcore ({error}); run `pip install 'endcap[client]'`"
+            f"reading metrics needs httpcore ({error}); run `{install_command('client')}`"
         ) from error
     return HttpTransport(address, ConnectionOptions(), _MOST_BYTES)
 

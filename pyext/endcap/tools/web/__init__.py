@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from endcap._system.pip_commands import install_command
 from endcap.client import DetectionClient
 from endcap.errors import EndcapError
 from endcap.results import Task
@@ -47,7 +48,7 @@ def run(
     except ImportError as error:
         raise PageError(
             f"the page needs aiohttp, which is not installed ({error}); "
-            "run `pip install 'endcap[client]'`"
+            f"run `{install_command('client')}`"
         ) from error
     with DetectionClient(server_url, model=model, concurrency=_IN_FLIGHT) as client:
         if client.task is not Task.detection:
