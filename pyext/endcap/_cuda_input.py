@@ -44,8 +44,8 @@ def refuse_gradient(source: Any, name: str) -> None:
     """Raise InvalidArgumentError for a torch tensor that requires grad: torch keeps its memory."""
     if getattr(source, "requires_grad", False) is True:
         raise InvalidArgumentError(
-            f"{name} is a tensor that requires grad: give {name}.detach(), or compute it under "
-            "torch.no_grad()"
+            f"{name} is a tensor that requires grad: give {name.split()[-1]}.detach(), or compute "
+            "it under torch.no_grad()"
         )
 
 

@@ -43,22 +43,87 @@ def open_image(image: Image, pixel_format: str, max_bytes: int) -> Image:
             raise InvalidArgumentError(f"{path} is no file: give the path of an image")
         with path.open("rb") as file:
             return file.read(max_bytes + 1)
+    return pillow_pixels(image, pixel_format) if is_pillow(image) else image
+
+
+def is_pillow(image: Any) -> bool:
+    """Tell a Pillow image from others without an import of Pillow."""
     pillow = sys.modules.get("PIL.Image")
-    if pillow is not None and isinstance(image, pillow.Image):
-        return _pillow_pixels(image, pixel_format)
-    return image
+    return pillow is not None and isinstance(image, pillow.Image)
 
 
-def _pillow_pixels(image: Any, pixel_format: str) -> npt.NDArray[np.uint8]:
-    if image.mode in ("I", "F") or image.mode.startswith("I;"):
+def pillow_pixels(image: Any, pixel_format: str) -> npt.NDArray[np.uint8]:
+    """Return the pixels of a Pillow image, [H,W] or [H,W,3]; its transparency is dropped.
+
+    Raises:
+        InvalidArgumentError: a mode of more than 8 bits, or one that Pillow does not convert.
+    """
+    if image.mode == "F" or image.mode.startswith("I"):
         raise InvalidArgumentError(
             f"a Pillow image has the mode {image.mode}, of more than 8 bits: bring its values to 0 "
-            'to 255 and convert it, for example to "L"'
+            "to 255 and convert it; those of 0 to 65535 by "
+            'image.point(lambda value: value / 257).convert("L")'
         )
-    if image.mode in ("L", "1"):
-        return np.asarray(image.convert("L"))
-    pixels = np.asarray(image.convert("RGB"))
+    try:
+        if image.mode in ("L", "1"):
+            return np.asarray(image.convert("L"))
+        pixels = np.asarray(image.convert("RGB"))
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"a Pillow image has the mode {image.mode}, which is not converted to RGB ({error}): "
+            "give it as RGB or L"
+        ) from error
     return pixels[..., ::-1] if pixel_format == "bgr" else pixels
+
+
+def check_pixels(shape: tuple[int, ...], dtype: np.dtype[Any], source: Any) -> None:
+    """Raise InvalidArgumentError, with what to do, for an array that is no image.
+
+    Images are uint8: encoded bytes [N], pixels [H,W], [H,W,1] or [H,W,3], or a batch of pixels.
+
+    Args:
+        shape: The array's.
+        dtype: The array's.
+        source: The caller's object: what to do is said in its library's words.
+    """
+    has_pixels = len(shape) == 2 or (len(shape) in (3, 4) and shape[-1] in (1, 3))
+    if dtype == np.uint8 and (has_pixels or len(shape) == 1):
+        return
+    advice = "give uint8, [H,W,3] or [H,W] of pixels, or [N] of an encoded file"
+    expression = "image" if has_pixels else _as_channels_last(shape, source)
+    if expression is not None:
+        changed = _as_bytes(expression, dtype, source)
+        advice += f"; for example {changed}" if changed != "image" else ""
+    raise InvalidArgumentError(f"an image is {dtype} {list(shape)}: {advice}")
+
+
+def _as_channels_last(shape: tuple[int, ...], source: Any) -> str | None:
+    """Return the expression by which pixels become [H,W,3] or [H,W]; None for no pixels."""
+    if len(shape) not in (3, 4):
+        return None
+    if shape[-1] in (2, 4):
+        return "image[..., :3]" if shape[-1] == 4 else "image[..., 0]"
+    if shape[-3] not in (1, 3, 4):
+        return None
+    method = "permute" if _is_torch(source) else "transpose"
+    order = "1, 2, 0" if len(shape) == 3 else "0, 2, 3, 1"
+    return f"image.{method}({order}){'[..., :3]' if shape[-3] == 4 else ''}"
+
+
+def _as_bytes(expression: str, dtype: np.dtype[Any], source: Any) -> str:
+    """Return the expression by which values of another type become uint8."""
+    to_bytes = ".byte()" if _is_torch(source) else ".astype(np.uint8)"
+    if dtype.kind == "f":
+        return f"({expression} * 255).round(){to_bytes} for values of 0 to 1"
+    if dtype == np.uint16:
+        return f"({expression} // 257){to_bytes}"
+    if dtype.kind == "b":
+        return f"{expression}{to_bytes} * 255"
+    return f"{expression}{to_bytes}" if dtype.kind in "iu" and dtype != np.uint8 else expression
+
+
+def _is_torch(source: Any) -> bool:
+    return type(source).__module__.partition(".")[0] == "torch"
 
 
 def is_single_image(images: Image | Sequence[Image]) -> bool:
@@ -84,7 +149,7 @@ def to_buffer(image: Image) -> ImageBuffer | YuvBuffers:
     if isinstance(image, YuvImage):
         planes: list[ImageBuffer | _core.CudaTensor] = [_to_plane(p) for p in image.planes]
         return image.layout, planes, image.matrix, image.range
-    return _to_array_or_bytes(image)
+    return _to_image(image)
 
 
 def to_cuda_buffer(image: Image, target: Target) -> ImageBuffer | YuvBuffers | _core.CudaTensor:
@@ -94,17 +159,18 @@ def to_cuda_buffer(image: Image, target: Target) -> ImageBuffer | YuvBuffers | _
     """
     if isinstance(image, YuvImage):
         planes = [
-            _to_plane(plane) if device_of(plane) is None else _borrow_bytes(plane, target)
+            _to_plane(plane) if device_of(plane) is None else _borrow_plane(plane, target)
             for plane in image.planes
         ]
         return image.layout, planes, image.matrix, image.range
     if device_of(image) is None:
-        return _to_array_or_bytes(image)
-    tensor = _borrow_bytes(image, target)
+        return _to_image(image)
+    tensor = borrow(image, target, "an image")
+    check_pixels(tuple(tensor.shape), np.dtype(tensor.type_string), image)
     return tensor if len(tensor.shape) != 1 else tensor.to_numpy()
 
 
-def _to_array_or_bytes(image: Image) -> ImageBuffer:
+def _to_image(image: Image) -> ImageBuffer:
     if isinstance(image, (bytes, bytearray)):
         return image
     if isinstance(image, (str, os.PathLike)):
@@ -112,9 +178,12 @@ def _to_array_or_bytes(image: Image) -> ImageBuffer:
             f"an image is the path {os.fspath(image)!r}: give the bytes, for example "
             "pathlib.Path(...).read_bytes()"
         )
-    array = _to_array(image)
-    if array.dtype != np.uint8:
-        raise InvalidArgumentError(f"an image has dtype {array.dtype}: give uint8")
+    array = to_array(image)
+    check_pixels(array.shape, array.dtype, image)
+    return _with_contiguous_rows(array)
+
+
+def _with_contiguous_rows(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     if array.ndim in (2, 3) and _rows_contiguous(array):
         return array
     if array.ndim == 4 and len(array) > 0 and _rows_contiguous(array[0]):
@@ -123,17 +192,24 @@ def _to_array_or_bytes(image: Image) -> ImageBuffer:
 
 
 def _to_plane(plane: Image) -> ImageBuffer:
-    array = _to_array_or_bytes(plane)
-    if isinstance(array, np.ndarray) and array.ndim > 1 and len(array) > 1:
+    if isinstance(plane, (bytes, bytearray)):
+        return plane
+    array = to_array(plane)
+    if array.dtype != np.uint8:
+        raise InvalidArgumentError(f"a plane of an image is {array.dtype}: give uint8")
+    array = _with_contiguous_rows(array)
+    if array.ndim > 1 and len(array) > 1:
         # Rows that overlap, as those of a broadcast array do.
         return array if abs(array.strides[0]) >= array[0].size else np.ascontiguousarray(array)
     return array
 
 
-def _borrow_bytes(image: Image, target: Target) -> _core.CudaTensor:
-    tensor = borrow(image, target, "an image")
+def _borrow_plane(plane: Image, target: Target) -> _core.CudaTensor:
+    tensor = borrow(plane, target, "an image")
     if tensor.type_string != "|u1":
-        raise InvalidArgumentError(f"an image has dtype {np.dtype(tensor.type_string)}: give uint8")
+        raise InvalidArgumentError(
+            f"a plane of an image is {np.dtype(tensor.type_string)}: give uint8"
+        )
     return tensor
 
 
@@ -143,7 +219,12 @@ def _rows_contiguous(image: npt.NDArray[np.uint8]) -> bool:
     return pixels and (channels == 1 or image.strides[-1] == 1)
 
 
-def _to_array(image: Image) -> npt.NDArray[Any]:
+def to_array(image: Image) -> npt.NDArray[Any]:
+    """Return an object that has a buffer, __dlpack__ or __array__ as an array, in place.
+
+    Raises:
+        InvalidArgumentError: Another object, one on a GPU, or a tensor that requires grad.
+    """
     if isinstance(image, np.ndarray):
         return image
     if hasattr(image, "__dlpack__"):
@@ -151,7 +232,10 @@ def _to_array(image: Image) -> npt.NDArray[Any]:
     try:
         return np.asarray(image if hasattr(image, "__array__") else memoryview(image))
     except TypeError as error:
+        advice = next(
+            (f"image.{name}()" for name in ("getvalue", "read") if hasattr(image, name)),
+            "encoded bytes, the path of a file, a Pillow image, or uint8 pixels [H,W,3]",
+        )
         raise InvalidArgumentError(
-            f"an image is of type {type(image).__name__}: give encoded bytes, or uint8 pixels "
-            "[H,W,3]"
+            f"an image is of type {type(image).__name__}: give {advice}"
         ) from error

@@ -14,13 +14,17 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
+from endcap._images import check_pixels, pillow_pixels, to_array
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
 
 Color = Literal["rgb", "bgr"]
 
-# An encoded file: bytes-like, a 1-D uint8 array, or a path. Pixels: [H,W,3] or [H,W] uint8.
-Image: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.uint8] | str | os.PathLike[str]"
+# An encoded file: bytes-like, a 1-D uint8 array, or a path. Pixels: [H,W,3] or [H,W] uint8, or a
+# Pillow image.
+Image: TypeAlias = (
+    "bytes | bytearray | memoryview | NDArray[np.uint8] | PIL.Image.Image | str | os.PathLike[str]"
+)
 
 
 @dataclass(frozen=True)
@@ -54,14 +58,24 @@ class ImageReader:
             return _read_file(Path(image))
         if isinstance(image, (bytes, bytearray, memoryview)):
             return bytes(image)
-        if not isinstance(image, np.ndarray):
-            raise _refused(f"an image is of type {type(image).__name__}; give bytes, a path or an")
-        if image.dtype != np.uint8 or not _is_image(image):
-            raise _refused(f"an image is an array {image.dtype} {list(image.shape)}; give an")
-        if image.ndim == 1:
-            return image.tobytes()
-        pixels = image[..., ::-1] if self.color == "bgr" and image.ndim == 3 else image
-        return self._encoded(pixels)
+        try:
+            if isinstance(image, PIL.Image.Image):
+                return self._encoded(pillow_pixels(image, "rgb"))
+            array = to_array(image)
+            check_pixels(array.shape, array.dtype, image)
+        except InvalidArgumentError as error:
+            raise RequestError("invalid_argument", str(error)) from error
+        if array.size == 0 or array.ndim > 3:
+            raise RequestError(
+                "invalid_argument",
+                f"an image is {array.dtype} {list(array.shape)}: give the pixels of one image, "
+                "[H,W,3] or [H,W]",
+            )
+        if array.ndim == 1:
+            return array.tobytes()
+        if array.ndim == 3 and array.shape[2] == 1:
+            array = array[..., 0]
+        return self._encoded(array[..., ::-1] if self.color == "bgr" and array.ndim == 3 else array)
 
     def _encoded(self, pixels: NDArray[np.uint8]) -> bytes:
         file = io.BytesIO()
@@ -91,15 +105,13 @@ def name_of(image: Image, position: int) -> str:
 
 def refuse_single(images: Iterable[Any] | AsyncIterable[Any]) -> None:
     """Raise InvalidArgumentError for a single image in the place of several."""
-    single = isinstance(images, (str, os.PathLike, bytes, bytearray, memoryview))
-    if single or (isinstance(images, np.ndarray) and images.ndim < 4 and images.dtype != object):
+    single = isinstance(images, (str, os.PathLike, bytes, bytearray, memoryview, PIL.Image.Image))
+    holds_objects = isinstance(images, np.ndarray) and images.dtype == object
+    is_array = hasattr(images, "__dlpack__") and not holds_objects
+    if single or (is_array and getattr(images, "ndim", 4) < 4):
         raise InvalidArgumentError(
             "images is a single image; give a list of images, or take detect_one()"
         )
-
-
-def _is_image(array: NDArray[Any]) -> bool:
-    return array.size > 0 and (array.ndim in (1, 2) or (array.ndim == 3 and array.shape[2] == 3))
 
 
 def _read_file(path: Path) -> bytes:
@@ -111,10 +123,3 @@ def _read_file(path: Path) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise RequestError("unreadable", f"cannot be read: {reason}") from error
-
-
-def _refused(problem: str) -> RequestError:
-    return RequestError(
-        "invalid_argument",
-        f"{problem} array uint8: [bytes] of an encoded file, or pixels [H,W,3] or [H,W]",
-    )

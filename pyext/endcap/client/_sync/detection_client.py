@@ -55,8 +55,8 @@ class DetectionClient:
     child needs a client of its own. `AsyncDetectionClient` is for asyncio: it connects when its
     `async with` block begins, and any number of tasks of that event loop may use it at once.
 
-    An image is bytes or a path of an encoded file, which is sent as it is, or an array uint8: [N]
-    of an encoded file, [H,W,3] or [H,W] of pixels.
+    An image is bytes or a path of an encoded file, which is sent as it is, a Pillow image, or an
+    array uint8 of NumPy or with __dlpack__: [N] of an encoded file, [H,W,3] or [H,W] of pixels.
 
     Args:
         url: HOST:PORT, with grpc://, grpcs://, http:// or https:// before it where `protocol` is
