@@ -28,9 +28,17 @@ MADE_PAGES = {
     "supported.md": "supported_page.py",
     "cli.md": "cli_page.py",
     "advisories.md": "advisories_page.py",
+    "errors.md": "errors_page.py",
 }
-# Their Python needs a server, tests/triton runs it; or DALI, tests/dali does.
-PAGES_RUN_ELSEWHERE = ("triton.md", "clients.md", "dali.md", "dali_triton.md")
+# Their Python needs a server, tests/triton runs it; or DALI (tests/dali), or torch (tests/peers).
+PAGES_RUN_ELSEWHERE = (
+    "triton.md",
+    "clients.md",
+    "migration.md",
+    "dali.md",
+    "dali_triton.md",
+    "tutorial.md",
+)
 PYTHON_PAGES = [
     page
     for page in PAGES
