@@ -76,7 +76,7 @@ SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-fuzz test-wheel test-peers evaluate bench \
         bench-formats bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz \
-        fuzz-coverage soak format docs wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
+        fuzz-coverage soak format docs wheel wheels compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
 help:
@@ -103,6 +103,7 @@ help:
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
 	@echo "make wheel        a checked wheel in dist/ for this Python on any Linux; PYTHON=python3.12 for another"
+	@echo "make wheels       one for each Python from 3.10 on that is found; PYTHONS='python3.11 python3.12' for these"
 	@echo "make compare-builds  two builds of the wheel, compared byte by byte"
 	@echo "make sdist        the source archive in dist/"
 	@echo "make gpu-check    on a machine with a GPU: its tests and its benchmark"
@@ -244,6 +245,17 @@ docs: build $(VENV)/.lint
 
 wheel: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc)
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --cuda $(CUDA)
+
+# One after the other: a build takes all cores by itself. A failure ends the rest.
+PYTHONS ?= $(shell python3 scripts/find_python.py --all)
+wheels:
+	@test -n '$(strip $(PYTHONS))' || { echo "endcap: no Python from 3.10 on was found; give some, as in make wheels" \
+	  "PYTHONS='python3.11 /opt/python/bin/python3.12'" >&2; exit 2; }
+	@for python in $(PYTHONS); do \
+	  echo "endcap: a wheel for $$python, of: $(strip $(PYTHONS))"; \
+	  $(MAKE) --no-print-directory wheel PYTHON="$$python" || exit; \
+	done
+	@ls -l dist/*.whl
 
 compare-builds: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc)
 	rm -rf build/compare-builds

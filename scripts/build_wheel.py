@@ -1,13 +1,14 @@
 """Build the source archive and, from it, a wheel that runs on any Linux; both go to dist/.
 
     python scripts/build_wheel.py WORK [--source-only] [--cuda {ON,OFF}]
-                                  [--architectures LIST] [--dist FOLDER]
+                                  [--architectures LIST] [--dist FOLDER] [--finish WHEEL]
 
 WORK is a folder for intermediate files. The wheel is built from the unpacked source archive, in an
 empty build tree, so that nothing of the development tree can get in; scripts/sbom.py adds the bill
 of materials; auditwheel finds the oldest manylinux tag that holds; scripts/check_wheel.py checks
-the result. Where archive and options are those of the last run, nothing is built again. Runs in an
-environment with the dependency group `wheel`.
+the result. Where archive and options are those of the last run, nothing is built again. With
+--finish another program, cibuildwheel, has built the wheel in the build tree WORK/tree, and the
+last three steps follow. Runs in an environment with the dependency group `wheel`.
 
 The time of every file in the results is SOURCE_DATE_EPOCH, by default the time of the commit, so
 that two builds of one source with the same tools are equal; scripts/compare_builds.py tries that.
@@ -98,6 +99,22 @@ class WheelBuilder:
             return wheel
         with self._steps.step("wheel from the source archive, in an empty build tree"):
             built = self._build_unpacked(archive, options)
+        wheel = self.finish(built, options)
+        record.write_text(json.dumps({**identity, "wheel": wheel.name}))
+        return wheel
+
+    def finish(self, built: Path, options: WheelOptions) -> Path:
+        """Return the wheel with its bill of materials and its tag, checked.
+
+        Args:
+            built: A wheel that was built in the folder `tree` of the folder for intermediate files.
+            options: What it was built with.
+
+        Raises:
+            BuildError: A check fails.
+        """
+        with self._steps.step("bill of materials"):
+            self._add_bill(built, options)
         with self._steps.step("manylinux tag"):
             tagged = self._tag(built)
         with self._steps.step("checks of the wheel"):
@@ -108,7 +125,6 @@ class WheelBuilder:
             raise BuildError("\n".join(f"{tagged.name}: {problem}" for problem in problems))
         same = "-".join(tagged.name.split("-")[:4])  # but for the platform
         wheel = self._put_into_dist(tagged, f"{same}-*.whl")
-        record.write_text(json.dumps({**identity, "wheel": wheel.name}))
         self._report(wheel)
         return wheel
 
@@ -137,13 +153,15 @@ class WheelBuilder:
             opened.extractall(source)
         (unpacked,) = source.iterdir()
         settings = (f"-Cbuild-dir={tree}", *options.settings())
-        made = self._python_build("wheel", unpacked, self._work / "built", *settings)
+        return self._python_build("wheel", unpacked, self._work / "built", *settings)
+
+    def _add_bill(self, wheel: Path, options: WheelOptions) -> None:
+        tree = self._work / "tree"
         check_commands(json.loads((tree / "compile_commands.json").read_text()))
         try:
-            sbom.write_sbom(made, tree, cuda=options.cuda == "ON", epoch=self._epoch)
+            sbom.write_sbom(wheel, tree, cuda=options.cuda == "ON", epoch=self._epoch)
         except sbom.SbomError as error:
             raise BuildError(f"the bill of materials cannot be written: {error}") from error
-        return made
 
     def _tag(self, wheel: Path) -> Path:
         """Give the wheel the oldest manylinux tag that holds.
@@ -236,6 +254,9 @@ def main() -> int:
         "--architectures", default="", help="as CMAKE_CUDA_ARCHITECTURES, such as 90-real"
     )
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="default: dist/")
+    parser.add_argument(
+        "--finish", type=Path, metavar="WHEEL", help="one that was built in WORK/tree"
+    )
     options = parser.parse_args()
     os.umask(0o022)  # what auditwheel unpacks has its modes, which go into the wheel
     wheel_options = WheelOptions(options.cuda, options.architectures)
@@ -245,6 +266,9 @@ def main() -> int:
         parser.error(str(error))
     builder = WheelBuilder(options.work.resolve(), options.dist.resolve())
     try:
+        if options.finish:
+            builder.finish(options.finish, wheel_options)
+            return 0
         archive = builder.build_archive()
         if not options.source_only:
             builder.build_wheel(archive, wheel_options)

@@ -1,6 +1,7 @@
 """Find a Python interpreter that runs, by name or path, and print its path.
 
     python scripts/find_python.py python3.12     # or python3.14t, without a GIL
+    python scripts/find_python.py --all          # the name of each version that runs, oldest first
 
 Looks on PATH first, then among pyenv's versions: where pyenv has no version chosen, its shim
 `python3.12` is on PATH and fails, while the interpreter is installed.
@@ -9,6 +10,7 @@ Looks on PATH first, then among pyenv's versions: where pyenv has no version cho
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import subprocess
@@ -22,6 +24,10 @@ threading = 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''
 print('%d.%d%s' % (*sys.version_info[:2], threading))
 print(sys.executable)
 """
+
+
+# Versions that endcap has wheels for, as the classifiers in pyproject.toml list them.
+SUPPORTED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
 class PythonNotFoundError(Exception):
@@ -60,6 +66,16 @@ def find_python(asked: str) -> Path:
             ]
         )
     )
+
+
+def find_all() -> list[str]:
+    """Return the names of the supported Pythons that are here, such as "python3.12"."""
+    found = []
+    for version in SUPPORTED:
+        with contextlib.suppress(PythonNotFoundError):
+            find_python(f"python{version}")
+            found.append(f"python{version}")
+    return found
 
 
 def _version_of_name(asked: str) -> str | None:
@@ -112,9 +128,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("python", help="a name such as python3.12, or a path")
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("python", nargs="?", help="a name such as python3.12, or a path")
+    asked.add_argument("--all", action="store_true", help="every supported version that is here")
+    options = parser.parse_args()
     try:
-        print(find_python(parser.parse_args().python))
+        print(*find_all(), sep="\n") if options.all else print(find_python(options.python))
     except PythonNotFoundError as error:
         print(error, file=sys.stderr)
         return 1

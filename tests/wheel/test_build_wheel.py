@@ -27,12 +27,16 @@ class Builder(WheelBuilder):
         super().__init__(folder / "work", folder / "dist")
         self.made = folder / WHEEL
         self.built: list[WheelOptions] = []
+        self.bills: list[tuple[Path, WheelOptions]] = []
         (folder / "work").mkdir()
         self.made.write_bytes(b"wheel")
 
     def _build_unpacked(self, archive: Path, options: WheelOptions) -> Path:
         self.built.append(options)
         return self.made
+
+    def _add_bill(self, wheel: Path, options: WheelOptions) -> None:
+        self.bills.append((wheel, options))
 
     def _tag(self, wheel: Path) -> Path:
         return wheel
@@ -58,6 +62,7 @@ def test_other_options_build_again_and_the_same_do_not(
     for options in (all_of_them, all_of_them, one, one):
         assert builder.build_wheel(archive, options) == tmp_path / "dist" / WHEEL
     assert builder.built == [all_of_them, one]
+    assert [options for _, options in builder.bills] == builder.built
     assert [each["machine_code"] for each in asked] == [frozenset(), {90}]
     archive.write_bytes(b"changed")
     builder.build_wheel(archive, one)
@@ -118,6 +123,17 @@ def test_a_command_reports_how_far_it_is(
         "1 of 3 files compiled",
         "3 of 3 files compiled",
     ]
+
+
+def test_a_silent_command_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(steps, "_LONGEST_SILENCE_S", 0.2)
+    Steps().run(sys.executable, "-c", "import time; time.sleep(1)")
+    assert "running" in capsys.readouterr().out
+    program = "import time; print('[1/3] a', flush=True); time.sleep(1)"
+    Steps().run(sys.executable, "-c", program)
+    assert "1 of 3 files compiled" in capsys.readouterr().out
 
 
 def test_a_command_that_fails_gives_its_output() -> None:

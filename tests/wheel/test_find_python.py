@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "find_python.py"
+sys.path.insert(0, str(SCRIPT.parent))
+
+import find_python  # noqa: E402
+
 FAILING_SHIM = "echo 'pyenv: command not found' >&2; exit 127"
 
 
@@ -70,6 +75,31 @@ def test_a_path_is_taken_as_it_is(world: Path) -> None:
     make_program(world / "bin/python3.12", "3.12")
     assert find(world, odd).stdout.strip() == str(odd)
     assert find(world, sys.executable).returncode == 0
+
+
+def test_all_of_the_supported_versions_that_run(world: Path) -> None:
+    make_script(world / "bin/python3.10", FAILING_SHIM)
+    make_program(world / "bin/python3.9", "3.9")
+    make_program(world / "bin/python3.14", "3.14")
+    make_program(world / "pyenv/versions/3.11.7/bin/python3.11", "3.11")
+    make_program(world / "pyenv/versions/3.13.0t/bin/python3.13t", "3.13t")
+    assert find(world, "--all").stdout.split() == ["python3.11", "python3.14"]
+
+
+def test_the_supported_versions_are_those_of_the_metadata() -> None:
+    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    classifiers = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', metadata)
+    assert list(find_python.SUPPORTED) == classifiers
+
+
+def test_a_release_has_wheels_for_the_supported_versions() -> None:
+    tags = [f"cp{version.replace('.', '')}" for version in find_python.SUPPORTED]
+    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (built,) = re.findall(r"^build = \[(.*)\]$", metadata, re.MULTILINE)
+    assert built == ", ".join(f'"{tag}-*"' for tag in tags)
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    (matrix,) = re.findall(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)
+    assert matrix == ", ".join(tags)
 
 
 def test_none_is_an_error_with_a_remedy(world: Path) -> None:
