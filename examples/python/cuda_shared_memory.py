@@ -1,6 +1,6 @@
 """A tensor that stays on the GPU from preprocessing to the server, and a head that does so back.
 
-    pip install 'endcap[client,cuda]'
+    pip install "$(ls endcap-0.1.0-*.whl)[client,cuda]"
     python examples/python/cuda_shared_memory.py photo.jpg another.jpg --url grpc://127.0.0.1:8001
 
 Needs a GPU that this process and the server on the same machine both see. It is shared_memory.py

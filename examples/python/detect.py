@@ -1,6 +1,6 @@
 """Detections in JPEG files: the shortest program with endcap's client.
 
-    pip install 'endcap[client]'
+    pip install "$(ls endcap-0.1.0-*.whl)[client]"
     python examples/python/detect.py photo.jpg another.jpg --url grpc://127.0.0.1:8001
 
 Prints a line for each detection: file, class, score, box x1 y1 x2 y2 in pixels. A file that fails

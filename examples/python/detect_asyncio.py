@@ -1,6 +1,6 @@
 """Detections from an event loop, as a web service would request them: one task per image.
 
-    pip install 'endcap[client]'
+    pip install "$(ls endcap-0.1.0-*.whl)[client]"
     python examples/python/detect_asyncio.py photo.jpg another.jpg --url http://127.0.0.1:8000
 
 All tasks share one client, which limits the requests in flight. Prints a line for each image when

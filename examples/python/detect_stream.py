@@ -1,6 +1,6 @@
 """Detections in the frames of a video, over one gRPC stream, in the order of the frames.
 
-    pip install 'endcap[client]'
+    pip install "$(ls endcap-0.1.0-*.whl)[client]"
     ffmpeg -i video.mp4 -f mjpeg - | python examples/python/detect_stream.py
     cat photo.jpg another.jpg | python examples/python/detect_stream.py
 

@@ -1,6 +1,6 @@
 """Preprocessing into shared memory, and postprocessing of the head in it.
 
-    pip install 'endcap[client]'
+    pip install "$(ls endcap-0.1.0-*.whl)[client]"
     endcap serve model_repository --client-shared-memory
     python examples/python/shared_memory.py photo.jpg another.jpg --url grpc://127.0.0.1:8001
 
