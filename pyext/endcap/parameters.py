@@ -7,7 +7,9 @@ preset or the default. A default is the initializer of the field in the core's s
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +18,7 @@ from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
 import numpy as np
 
 from endcap import _core
+from endcap.errors import InvalidArgumentError
 
 Parameters = list[tuple[str, str]]
 
@@ -31,9 +34,12 @@ class Parameter:
 
 
 def to_text(value: object) -> str:
-    """Write one parameter value: numbers, booleans, names, and sequences of them."""
+    """Write one parameter value: numbers, booleans, names, data types, and sequences of them."""
     if isinstance(value, str):
         return value
+    if isinstance(value, (type, np.dtype)):  # np.float16
+        with contextlib.suppress(TypeError):
+            return np.dtype(value).name
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, np.ndarray):
@@ -42,7 +48,31 @@ def to_text(value: object) -> str:
         return ",".join(to_text(part) for part in value)
     if isinstance(value, float):
         return repr(float(value))
-    return str(value)
+    return str(value).removeprefix("torch.")  # torch.float16
+
+
+def check_name(name: object, what: str, advice: str) -> None:
+    """Raise InvalidArgumentError for a preset or head that is no text; what, advice: of the error.
+
+    A number in its place is a size or a number of classes.
+    """
+    if not isinstance(name, str):
+        raise InvalidArgumentError(f"{what} is {name!r}: give its name as text; {advice}")
+
+
+def suggestion(name: str, value: str = "") -> str:
+    """Return "; did you mean 'size'?" for a name or value that is close to one that exists.
+
+    Names of other libraries' parameters count. "" without one, and where the name and value exist.
+    """
+    for engine in (_core.Preprocessor, _core.Postprocessor):
+        try:
+            engine([(name, value)], 1)
+        except InvalidArgumentError as error:
+            found = re.search(r"; did you mean '[^']*'\?$", str(error))
+            if found is not None:
+                return found[0]
+    return ""
 
 
 def to_parameters(fields: Mapping[str, object]) -> Parameters:
@@ -70,7 +100,7 @@ class PreprocessParameters(TypedDict, total=False):
     upscale: bool | None
     color: Literal["rgb", "bgr", "gray"] | None
     layout: Literal["nchw", "nhwc"] | None
-    dtype: Literal["float32", "float16", "uint8", "int8"] | None
+    dtype: Literal["float32", "float16", "uint8", "int8"] | type[np.generic] | np.dtype[Any] | None
     scale: float | None
     mean: Numbers | None
     std: Numbers | None

@@ -16,7 +16,13 @@ from endcap.box_decode import Head, Specs, to_batched, to_cuda_batched
 from endcap.cuda_array import CudaArray
 from endcap.detections import FIELDS, Classification, Detections, make_detections
 from endcap.errors import InvalidArgumentError, error_for_status
-from endcap.parameters import Parameter, PostprocessParameters, list_parameters, to_parameters
+from endcap.parameters import (
+    Parameter,
+    PostprocessParameters,
+    check_name,
+    list_parameters,
+    to_parameters,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -63,6 +69,7 @@ class Postprocessor:
         packed_masks: bool = False,
         **fields: Unpack[PostprocessParameters],
     ) -> None:
+        check_name(head, "head", "a number of classes is given as num_classes=80")
         parameters = to_parameters({"head": head, "num_classes": num_classes, **fields})
         self._device_id = cuda_device(device)
         core = _core.Postprocessor(parameters, thread_count(threads), self._device_id)

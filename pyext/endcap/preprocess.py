@@ -23,7 +23,13 @@ from endcap._images import (
 )
 from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError, error_for_status
-from endcap.parameters import Parameter, PreprocessParameters, list_parameters, to_parameters
+from endcap.parameters import (
+    Parameter,
+    PreprocessParameters,
+    check_name,
+    list_parameters,
+    to_parameters,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -86,6 +92,7 @@ class Preprocessor:
         threads: int | None = None,
         **fields: Unpack[PreprocessParameters],
     ) -> None:
+        check_name(preset, "preset", "a size is given as size=640")
         parameters = to_parameters({"preset": preset, **fields})
         self._preset = preset
         self._device_id = cuda_device(device)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from endcap.errors import UnsupportedError
+from endcap.parameters import suggestion
 from endcap.repository.classifier_head import propose_classifier
 from endcap.repository.detr_ssd_heads import propose_joined_queries, propose_pair
 from endcap.repository.end2end_heads import propose_efficient_nms, propose_end2end
@@ -108,8 +109,8 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
 def _wanted_head(path: Path, proposals: Sequence[Head], listed: str, wanted: str) -> Head:
     if wanted not in readable_families():
         raise RepositoryError(
-            f"--head is '{wanted}', which is no family that this version reads; give one of "
-            f"{', '.join(readable_families())}"
+            f"--head is '{wanted}', which is no family that this version reads"
+            f"{suggestion('head', wanted) or '.'} Give one of {', '.join(readable_families())}"
         )
     fitting = [head for head in proposals if head.family == wanted]
     if not fitting:

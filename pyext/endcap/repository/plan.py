@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
+from endcap.parameters import suggestion
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
 from endcap.repository.head_evidence import Head, collect_hints
 from endcap.repository.head_recognition import recognize_head
@@ -239,8 +240,8 @@ def _refuse_settings(options: InitOptions) -> None:
             raise InvalidArgumentError(f"--set {name}: give it with {_HAVE_OPTIONS[name]}")
         if name not in known:
             raise InvalidArgumentError(
-                f"--set {name}: neither preprocess nor postprocess has such a parameter; they have "
-                f"{', '.join(known)}"
+                f"--set {name}: neither preprocess nor postprocess has such a parameter"
+                f"{suggestion(name) or '.'} They have {', '.join(known)}"
             )
 
 

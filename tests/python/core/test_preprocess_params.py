@@ -390,6 +390,20 @@ def test_a_wrong_name_of_postprocess_comes_with_the_right_one(
         endcap.Postprocessor(**{"head": "yolov8", "num_classes": 80, **given})
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.dtype("float16"), "float16"])
+def test_a_data_type_is_numpys_or_its_name(dtype: Any) -> None:
+    assert endcap.Preprocessor(dtype=dtype).parameters["dtype"] == "float16"
+    with pytest.raises(endcap.InvalidArgumentError, match="dtype is 'float64': give one of"):
+        endcap.Preprocessor(dtype=np.float64)
+
+
+def test_a_number_in_the_place_of_a_name_says_where_it_goes() -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=r"preset is 640: .* given as size=640"):
+        endcap.Preprocessor(640)  # type: ignore[arg-type]
+    with pytest.raises(endcap.InvalidArgumentError, match=r"head is 80: .* as num_classes=80"):
+        endcap.Postprocessor(80)  # type: ignore[arg-type]
+
+
 def test_a_name_that_is_like_no_other_gets_no_guess() -> None:
     for given in ({"zzz": 1}, {"preset": "nothing"}, {"zzzzzzzzzz" * 9: 1}):
         with pytest.raises(endcap.InvalidArgumentError) as caught:
