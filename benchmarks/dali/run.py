@@ -206,7 +206,7 @@ def parity(plan: Plan, done: Callable[[str], None]) -> Json:
     Raises SourceMissingError, and DaliMissingError where there is nothing to compare.
     """
     if dali_version() == "not installed":
-        raise DaliMissingError("DALI is not installed: run pip install 'endcap[dali]'")
+        raise DaliMissingError("DALI is not installed: `make bench-dali` installs it")
     about = {**machine.describe(), "dali": dali_version()}
     pictures = [images.make(name, paths.IMAGES) for name in plan.images]
     try:
