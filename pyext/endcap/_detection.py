@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
 import numpy as np
@@ -74,6 +74,16 @@ class Detection:
     angle: float | None = None
     mask: Mask | None = None
     classification: ClassScore | None = None
+
+    def __repr__(self) -> str:
+        values = ", ".join(
+            f"{each.name}={value!r}"
+            for each in fields(self)
+            if each.name != "mask" and (value := getattr(self, each.name)) is not None
+        )
+        height, width = (0, 0) if self.mask is None else self.mask["size"]
+        mask = "" if self.mask is None else f", mask=<{height}x{width}>"
+        return f"Detection({values}{mask})"
 
     def corners(self) -> list[Point]:
         """Return the four corners of the box, rotated where it has an angle.

@@ -45,6 +45,10 @@ class Candidates:
     indices: npt.NDArray[np.int32]
     truncated: bool
 
+    def __repr__(self) -> str:
+        more = ", truncated" if self.truncated else ""
+        return f"<Candidates: {len(self.scores)} boxes{more}>"
+
 
 @list_parameters(HeadParameters)
 def box_decode(

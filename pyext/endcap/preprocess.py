@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
 # A NumPy array; with device="cuda" a CudaArray, and as `out` any array on that device.
 Array: TypeAlias = Any
 
+_STATUSES_IN_REPR = 20
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class PreprocessResult:
     """The tensors of a batch of N images, or of N regions of one image.
 
@@ -63,7 +66,11 @@ class PreprocessResult:
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.images.shape))
-        return f"<PreprocessResult {self.images.dtype} [{shape}], status {self.status.tolist()}>"
+        codes = self.status.tolist()
+        status = str(codes)
+        if len(codes) > _STATUSES_IN_REPR:
+            status = ", ".join(f"{n} times {code}" for code, n in Counter(codes).most_common())
+        return f"<PreprocessResult {self.images.dtype} [{shape}], status {status}>"
 
 
 class Preprocessor:

@@ -31,6 +31,13 @@ class YuvImage:
     matrix: str
     range: str
 
+    def __repr__(self) -> str:
+        planes = ", ".join(
+            str(list(shape)) if (shape := getattr(plane, "shape", None)) else type(plane).__name__
+            for plane in self.planes
+        )
+        return f"<YuvImage {self.layout}, planes {planes}, {self.matrix}, {self.range}>"
+
     def __post_init__(self) -> None:
         """Refuse a matrix or range that there is not."""
         if self.matrix not in _MATRICES:

@@ -65,6 +65,10 @@ class InputTensor:
         """Return the input that holds `array`; one of bytes has dtype object."""
         return InputTensor(name, array.shape, triton_type(array.dtype), array)
 
+    def __repr__(self) -> str:
+        place = f", {self.data}" if isinstance(self.data, SharedSlice) else ""
+        return f"<InputTensor {self.name} {self.datatype} {list(self.shape)}{place}>"
+
 
 @dataclass(frozen=True)
 class OutputTensor:
@@ -151,6 +155,18 @@ class Response:
     shared: Mapping[str, SharedOutput] = field(default_factory=dict)
     request_id: str = ""
     final: bool = True
+
+    def __repr__(self) -> str:
+        tensors = [
+            f"{name} {'missing' if each is None else f'{each.dtype} {list(each.shape)}'}"
+            for name, each in self.tensors.items()
+        ]
+        tensors += (
+            f"{name} {each.datatype} {list(each.shape)} in shared memory"
+            for name, each in self.shared.items()
+        )
+        more = "" if self.final else ", more follow"
+        return f"<Response {self.request_id!r}: {', '.join(tensors) or 'no tensors'}{more}>"
 
 
 @dataclass(frozen=True)

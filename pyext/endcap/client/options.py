@@ -7,7 +7,7 @@ import re
 import secrets
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from endcap.client.address import Address, Protocol, parse_address
@@ -118,6 +118,12 @@ class ConnectionOptions:
     tls: Tls | None = None
     compression: Compression | None = None
     keepalive: Keepalive | None = None
+
+    def __repr__(self) -> str:
+        """Return the options without the values of headers, which may be secrets."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["headers"] = dict.fromkeys(self.headers, "...")
+        return f"ConnectionOptions({', '.join(f'{n}={v!r}' for n, v in values.items())})"
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout_s)

@@ -82,6 +82,10 @@ class TritonServer:
         self._reservation: PortReservation | None = None
         self._served = False  # whether it has been ready
 
+    def __repr__(self) -> str:
+        state = f"{self.http_url}, process {self.pid}" if self._process else "not running"
+        return f"<TritonServer on {self.repository}, {state}>"
+
     def __enter__(self) -> TritonServer:
         self.start()
         return self

@@ -51,6 +51,9 @@ class AsyncConnection:
             self._operations = HttpOperations(self.options.compression)
             self._transport = _http_transport(self.address, self.options)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self.address}>"
+
     async def __aenter__(self) -> AsyncConnection:
         return self
 
@@ -224,6 +227,9 @@ class AsyncStream:
         self._cancel = weakref.finalize(self, call.cancel)
         self._receiver = _Receiver(transport, call, self._messages, self._sent)
         self._task = AsyncTask("endcap stream", self._receiver.run)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {'alive' if self.alive else 'ended'}>"
 
     async def __aenter__(self) -> AsyncStream:
         return self

@@ -147,6 +147,10 @@ class AsyncDetectionClient:
         self._request_numbers = itertools.count(1)
         # sync: self._connect()
 
+    def __repr__(self) -> str:
+        state = ", closed" if self._is_closed else "" if self._is_connected else ", not connected"
+        return f"<{type(self).__name__} of {self.model} at {self.address}{state}>"
+
     async def __aenter__(self) -> AsyncDetectionClient:
         await self._connect()  # async only
         return self

@@ -111,6 +111,13 @@ class AsyncSharedMemoryPool:
         await pool.open()
         return pool
 
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return (
+            f"<{type(self).__name__} of {len(self._owned.all())} {self._owned.kind} regions, "
+            f"{self._connection.address}{state}>"
+        )
+
     async def __aenter__(self) -> AsyncSharedMemoryPool:
         await self.open()  # async only
         return self

@@ -53,6 +53,9 @@ class Connection:
             self._operations = HttpOperations(self.options.compression)
             self._transport = _http_transport(self.address, self.options)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self.address}>"
+
     def __enter__(self) -> Connection:
         return self
 
@@ -224,6 +227,9 @@ class Stream:
         self._cancel = weakref.finalize(self, call.cancel)
         self._receiver = _Receiver(transport, call, self._messages, self._sent)
         self._task = Task("endcap stream", self._receiver.run)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {'alive' if self.alive else 'ended'}>"
 
     def __enter__(self) -> Stream:
         return self

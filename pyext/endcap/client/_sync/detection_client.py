@@ -147,6 +147,10 @@ class DetectionClient:
         self._request_numbers = itertools.count(1)
         self._connect()
 
+    def __repr__(self) -> str:
+        state = ", closed" if self._is_closed else "" if self._is_connected else ", not connected"
+        return f"<{type(self).__name__} of {self.model} at {self.address}{state}>"
+
     def __enter__(self) -> DetectionClient:
         return self
 

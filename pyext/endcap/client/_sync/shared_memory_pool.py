@@ -94,6 +94,13 @@ class SharedMemoryPool:
         self._finaliser.atexit = False  # OwnedRegions has its own handler
         self.open()
 
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return (
+            f"<{type(self).__name__} of {len(self._owned.all())} {self._owned.kind} regions, "
+            f"{self._connection.address}{state}>"
+        )
+
     def __enter__(self) -> SharedMemoryPool:
         return self
 
