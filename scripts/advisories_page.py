@@ -34,12 +34,15 @@ as the release before.
 
 ## A current server
 
-The extra `endcap[server]` installs release 24.10, which is in nvidia-pytriton 0.5.13 to 0.7.0; a
-later one is not known. Two ways lead to a current server, both by NVIDIA's container
+endcap's own server, which `endcap serve` downloads where there is no other, is release 24.10, that
+of nvidia-pytriton 0.5.13 to 0.7.0; a later one is not known. Two ways lead to a current server,
+both by NVIDIA's container
 `nvcr.io/nvidia/tritonserver:YY.MM-py3`, release {_CURRENT} or later:
 
-- Mount endcap's backends and models into it: [](triton.md#in-nvidias-container).
-- Install endcap in an image that is built on it: `endcap serve` finds `/opt/tritonserver`, takes
+- Mount endcap's backends and models into it:
+  [](gpu_quickstart.md#without-an-image-of-your-own).
+- [Install endcap](gpu_quickstart.md#3-an-image-with-endcap) in an image that is built on it:
+  `endcap serve` finds `/opt/tritonserver`, takes
   its release from `TRITON_VERSION` there, and `--host 0.0.0.0` needs no further option.
 
 ## The table

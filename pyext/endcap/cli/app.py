@@ -26,7 +26,7 @@ from endcap.terminal.streams import standard_streams
 
 app = typer.Typer(
     name="endcap",
-    help="Pre- and postprocessing for NVIDIA Triton: JPEG files in, detections out.",
+    help="Pre- and postprocessing for NVIDIA Triton: image files in, detections out.",
     epilog="Start with `endcap demo`. `endcap COMMAND --help` has examples.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -65,7 +65,7 @@ def demo(
     ] = Path("demo-output"),
     images: Annotated[
         Path | None,
-        typer.Option(help="Folder of JPEG files. Default: the shipped ones.", show_default=False),
+        typer.Option(help="Folder of images. Default: the shipped ones.", show_default=False),
     ] = None,
     repeat: Annotated[
         int, typer.Option(min=0, help="Requests per image for the latency; 0 for none.")
@@ -86,7 +86,7 @@ def demo(
     ] = 8080,
     verbose: Verbose = False,
 ) -> None:
-    """Start a Triton server, send it JPEG files, and draw the detections.
+    """Start a Triton server, send it images, and draw the detections.
 
     Writes annotated pictures, contact_sheet.jpg with all of them, and latency.json. The server
     listens on free ports of this machine and stops at the end. Requests are sent over gRPC, one at
@@ -156,7 +156,7 @@ def _detect(
 ) -> tuple[list[ImageResult], Latency | None]:
     """Send each image once, print the results, and measure the latency of those without errors."""
     console.print(
-        f"Ready at {client.address}; sending {count(len(paths), 'JPEG')}.\n", markup=False
+        f"Ready at {client.address}; sending {count(len(paths), 'image')}.\n", markup=False
     )
     with progress_bar("images", len(paths)) as advance:
         results = client.detect(paths, on_result=lambda _: advance())
