@@ -1,4 +1,4 @@
-"""The command line: python -m benchmarks run, formats, server, pipelines, clients, dali, show."""
+"""The command line: python -m benchmarks COMMAND."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.progress import Progress, TaskID, TimeElapsedColumn
 from benchmarks import chart, cpu, images, machine, paths, report, server_process
 from benchmarks.dali import run as dali_run
 from benchmarks.images import SourceMissingError
+from benchmarks.postprocess import tracking as track_peers
 from benchmarks.preprocess import formats as preprocess_formats
 
 EXAMPLES = """Side by side with the libraries people use today.
@@ -30,6 +31,8 @@ Examples:
   python -m benchmarks run --no-server          without the Triton server
 
   python -m benchmarks formats                  PNG and WebP files
+
+  python -m benchmarks tracking                 ByteTrack beside ultralytics
 
   python -m benchmarks server                   the Triton server only
 
@@ -143,6 +146,19 @@ def formats(quick: Quick = False, output: Output = None) -> None:
         measured = preprocess_formats.run(pictures, budget, lambda what: done(description=what))
     document = {"machine": machine.describe(), "formats": asdict(measured)}
     _finish(document, _folder(output, quick), "formats", quick)
+
+
+@app.command()
+def tracking(quick: Quick = False, output: Output = None) -> None:
+    """Measure ByteTrack beside ultralytics; write tracking.json."""
+    objects = (20, 100) if quick else (20, 100, 500)
+    budget = cpu.QUICK.per_comparison if quick else cpu.COMPLETE.per_comparison
+    with _progress("measuring") as (bar, task):
+        bar.update(task, total=len(objects))
+        done = partial(bar.update, task, advance=1)
+        measured = track_peers.run(objects, budget, lambda what: done(description=what))
+    document = {"machine": machine.describe(), "postprocess": [asdict(each) for each in measured]}
+    _finish(document, _folder(output, quick), "tracking", quick)
 
 
 @app.command()

@@ -13,3 +13,4 @@ void BindBoxDecode(pybind11::module_& module);
 void BindNms(pybind11::module_& module);
 void BindPostprocess(pybind11::module_& module);
 void BindMasks(pybind11::module_& module);
+void BindTracking(pybind11::module_& module);

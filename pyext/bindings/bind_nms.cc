@@ -14,11 +14,6 @@ namespace py = pybind11;
 namespace endcap::python {
 namespace {
 
-template <typename T>
-std::span<const T> AsSpan(const py::array_t<T>& array) {
-  return {array.data(), static_cast<size_t>(array.size())};
-}
-
 // boxes [N,4] float32, scores [N] float32, class_ids [N] int32 or empty; C-contiguous.
 py::array_t<int64_t> RunNms(const py::array_t<float>& boxes, const py::array_t<float>& scores,
                             const py::array_t<int32_t>& class_ids, double iou_threshold) {

@@ -53,6 +53,12 @@ inline DeviceId ToDeviceId(std::optional<int> device_id) {
   return device_id ? DeviceId{Device::kCuda, *device_id} : DeviceId{};
 }
 
+// All elements of a C-contiguous array.
+template <typename T>
+std::span<const T> AsSpan(const py::array_t<T>& array) {
+  return {array.data(), static_cast<size_t>(array.size())};
+}
+
 // The memory of a C-contiguous array. `item` selects along the first axis, the batch; the view has
 // the shape without it.
 ConstTensorView ItemView(const py::array& array, py::ssize_t item);

@@ -22,4 +22,5 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   BindNms(module);
   BindPostprocess(module);
   BindMasks(module);
+  BindTracking(module);
 }

@@ -33,6 +33,7 @@ from endcap.nms import batched_nms, nms, nms_rotated, rotated_iou
 from endcap.parameters import Parameter
 from endcap.postprocess import Postprocessor
 from endcap.preprocess import Preprocessor, PreprocessResult, preprocess, presets
+from endcap.tracking import Tracker
 from endcap.yuv import YuvImage, nv12, planar_yuv
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "PreprocessResult",
     "Preprocessor",
     "Status",
+    "Tracker",
     "UnsupportedError",
     "YuvImage",
     "__version__",

@@ -63,6 +63,7 @@ class Detection:
         mask: size and counts in COCO's format; `size` is the image's where the model's
             `mask_resolution` is `source`.
         classification: of a cascade, the class that its second network gives the object.
+        track_id: of `endcap.Tracker`, from 1; None without a track.
     """
 
     box: Box
@@ -74,6 +75,7 @@ class Detection:
     angle: float | None = None
     mask: Mask | None = None
     classification: ClassScore | None = None
+    track_id: int | None = None
 
     def __repr__(self) -> str:
         values = ", ".join(
@@ -113,6 +115,8 @@ class Detection:
             row["mask"] = self.mask
         if self.classification is not None:
             row["classification"] = self.classification.to_dict()
+        if self.track_id is not None:
+            row["track_id"] = self.track_id
         return row
 
     def to_json(self) -> dict[str, Any]:

@@ -108,6 +108,8 @@ class ImageDetections(Sequence[Detection]):
         labels: N names of classes, each None where the class has none; None without labels.
         classifications: of a cascade, N classes by its second network, None for a detection that
             was not classified; else None.
+        track_ids: int64 [N], of ``endcap.Tracker``: from 1, -1 for a detection without a track;
+            else None.
     """
 
     boxes: npt.NDArray[np.float32]
@@ -123,6 +125,7 @@ class ImageDetections(Sequence[Detection]):
     packed_masks: npt.NDArray[np.uint8] | None = None
     labels: list[str | None] | None = None
     classifications: list[ClassScore | None] | None = None
+    track_ids: npt.NDArray[np.int64] | None = None
 
     @classmethod
     def from_list(cls, detections: Iterable[Detection]) -> ImageDetections:
@@ -136,6 +139,7 @@ class ImageDetections(Sequence[Detection]):
         angles = _of_all_or_none([each.angle for each in rows], "an angle")
         masks: list[Mask] | None = _of_all_or_none([each.mask for each in rows], "a mask")
         classifications = [each.classification for each in rows]
+        track_ids = [each.track_id for each in rows]
         labels = [each.label for each in rows]
         return cls(
             boxes=np.array([each.box for each in rows], np.float32).reshape(-1, 4),
@@ -150,6 +154,11 @@ class ImageDetections(Sequence[Detection]):
             classifications=(
                 classifications if any(each is not None for each in classifications) else None
             ),
+            track_ids=(
+                np.array([-1 if each is None else each for each in track_ids], np.int64)
+                if any(each is not None for each in track_ids)
+                else None
+            ),
         )
 
     def __len__(self) -> int:
@@ -158,7 +167,8 @@ class ImageDetections(Sequence[Detection]):
     def __iter__(self) -> Iterator[Detection]:
         keypoints = None if self.keypoints is None else self.keypoints.tolist()
         angles = None if self.angles is None else self.angles.tolist()
-        for box, score, class_id, label, index, points, angle, mask, classification in zip(
+        track_ids = None if self.track_ids is None else self.track_ids.tolist()
+        for box, score, class_id, label, index, points, angle, mask, classification, track in zip(
             self.boxes.tolist(),
             self.scores.tolist(),
             self.class_ids.tolist(),
@@ -168,6 +178,7 @@ class ImageDetections(Sequence[Detection]):
             angles or repeat(None),
             self._coco_masks() or repeat(None),
             self.classifications or repeat(None),
+            track_ids or repeat(None),
             strict=False,
         ):
             yield Detection(
@@ -180,6 +191,7 @@ class ImageDetections(Sequence[Detection]):
                 angle,
                 mask,
                 classification,
+                None if track is None or track < 0 else track,
             )
 
     @overload
@@ -215,6 +227,7 @@ class ImageDetections(Sequence[Detection]):
                 ("keypoints", self.keypoints),
                 ("angles", self.angles),
                 ("masks", self.mask_size),
+                ("tracks", self.track_ids),
             )
             if value is not None
         ]
@@ -235,6 +248,8 @@ class ImageDetections(Sequence[Detection]):
             columns["keypoints"] = [best.keypoints.shape[1]] * len(best)
         if best.mask_size is not None:
             columns["mask"] = ["{} x {}".format(*best.mask_size)] * len(best)
+        if best.track_ids is not None:
+            columns["track"] = ["" if each < 0 else each for each in best.track_ids.tolist()]
         if best.classifications is not None:
             columns["classification"] = [
                 "" if each is None else f"{class_name(each.class_id, each.label)} {each.score:.3f}"
@@ -329,7 +344,7 @@ class ImageDetections(Sequence[Detection]):
         """Return lists of numbers by the names of the attributes, for JSON.
 
         They are boxes, scores, class_ids and indices, and what else the head gives of labels,
-        keypoints, angles, masks (in COCO's format) and classifications.
+        keypoints, angles, masks (in COCO's format), classifications, and track_ids.
         """
         columns: dict[str, Any] = {
             name: getattr(self, name).tolist()
@@ -347,6 +362,8 @@ class ImageDetections(Sequence[Detection]):
             columns["classifications"] = [
                 None if each is None else each.to_dict() for each in self.classifications
             ]
+        if self.track_ids is not None:
+            columns["track_ids"] = self.track_ids.tolist()
         return columns
 
     def to_supervision(self) -> Any:
@@ -378,6 +395,7 @@ class ImageDetections(Sequence[Detection]):
             confidence=self.scores,
             class_id=self.class_ids.astype(np.int64),
             mask=None if masks is None else masks.view(np.ndarray),
+            tracker_id=self.track_ids,
             data=data,
         )
 

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace endcap {
+
+// A row and a column that may be matched, and what is gained by it, which is greater than 0.
+struct Edge {
+  int32_t row;
+  int32_t column;
+  double gain;
+};
+
+// Chooses edges, at most one for each row and each column, whose gains add up to the most. The rows
+// and columns that edges join are solved apart from all others: by the Hungarian method, and where
+// one row or one column has all edges, by the greatest gain.
+class Assignment {
+ public:
+  // Returns the chosen edges in the order of their rows, until the next call. Every row is below
+  // `rows`, every column below `columns`, and no pair comes twice.
+  std::span<const Edge> Solve(std::span<const Edge> edges, size_t rows, size_t columns);
+
+ private:
+  uint32_t FindRoot(uint32_t node);
+  void SolvePart(std::span<const Edge> part);
+  void SolveMatrix(std::span<const Edge> part);
+  void AddRow(size_t row, size_t columns);
+
+  std::vector<Edge> chosen_;
+  std::vector<Edge> sorted_;       // by part
+  std::vector<uint32_t> parents_;  // of rows, then columns: the trees of the parts
+  std::vector<int32_t> row_places_, column_places_;  // in the matrix of a part; -1: not in it
+  std::vector<int32_t> row_ids_, column_ids_;        // of a part
+  std::vector<double> costs_;                        // [rows][columns] of a part
+  std::vector<double> row_potentials_, column_potentials_;
+  std::vector<int32_t> row_of_;  // of each column; -1: none yet
+  std::vector<double> distances_;
+  std::vector<int32_t> previous_;  // column on the way to each column; -1: the new row
+  std::vector<uint8_t> is_settled_;
+};
+
+}  // namespace endcap

@@ -1,0 +1,148 @@
+"""Tracks: the detections of a sequence of frames joined over time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from endcap import _core
+from endcap.detections import ImageDetections
+from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.parameters import Parameter, to_parameters
+
+_PRESETS = ("bytetrack",)
+_BUFFER_RATE = 30.0  # frames a second that track_buffer is counted in
+
+
+class Tracker:
+    """Gives the detections of one camera or video ids that stay with an object.
+
+    ByteTrack (arXiv 2110.06864): detections with high scores continue tracks first, those with low
+    scores the tracks that remain; a Kalman filter says where a track is in the next frame. One
+    tracker is for one sequence of frames, given in their order, and for one thread at a time.
+
+    Args:
+        preset: ``bytetrack``, with the thresholds of ultralytics' ``bytetrack.yaml``.
+        frame_rate: frames a second, by which ``track_buffer`` is scaled.
+        track_buffer: frames that a track without detections is kept for, at 30 frames a second.
+        high_score_threshold: least score of the detections that are matched first.
+        low_score_threshold: detections with scores between it and ``high_score_threshold`` are
+            matched with the tracks that remain.
+        new_track_threshold: least score of a detection that starts a track.
+        match_threshold: most that a match of the first stage costs, 1 - IoU (times the score, with
+            ``fuse_score``).
+        second_match_threshold: the same of the second stage, whose matches cost 1 - IoU.
+        unconfirmed_match_threshold: the same of tracks that have been seen in one frame.
+        fuse_score: whether a detection's score counts in its matches.
+        class_agnostic: whether detections may continue tracks of other classes.
+        duplicate_iou: where a track and a lost one overlap more, the younger one is dropped.
+        max_tracks: tracks at a time, lost ones included; no more are started.
+
+    Raises:
+        InvalidArgumentError: an unknown preset or an impossible value.
+    """
+
+    def __init__(
+        self,
+        preset: Literal["bytetrack"] = "bytetrack",
+        *,
+        frame_rate: float = _BUFFER_RATE,
+        track_buffer: int = 30,
+        high_score_threshold: float | None = None,
+        low_score_threshold: float | None = None,
+        new_track_threshold: float | None = None,
+        match_threshold: float | None = None,
+        second_match_threshold: float | None = None,
+        unconfirmed_match_threshold: float | None = None,
+        fuse_score: bool | None = None,
+        class_agnostic: bool | None = None,
+        duplicate_iou: float | None = None,
+        max_tracks: int | None = None,
+    ) -> None:
+        if preset not in _PRESETS:
+            raise InvalidArgumentError(
+                f"preset is '{preset}', and there are {', '.join(_PRESETS)} for trackers"
+            )
+        if not frame_rate > 0 or not np.isfinite(frame_rate):
+            raise InvalidArgumentError(f"frame_rate is {frame_rate}: give frames a second, above 0")
+        fields = {
+            "high_score_threshold": high_score_threshold,
+            "low_score_threshold": low_score_threshold,
+            "new_track_threshold": new_track_threshold,
+            "match_threshold": match_threshold,
+            "second_match_threshold": second_match_threshold,
+            "unconfirmed_match_threshold": unconfirmed_match_threshold,
+            "fuse_score": fuse_score,
+            "class_agnostic": class_agnostic,
+            "max_lost_frames": int(track_buffer * frame_rate / _BUFFER_RATE),
+            "duplicate_iou": duplicate_iou,
+            "max_tracks": max_tracks,
+        }
+        self._preset = preset
+        self._core = _core.Tracker(to_parameters(fields))
+
+    def __call__(self, detections: ImageDetections) -> ImageDetections:
+        """Take in the next frame, and return its detections with ``track_ids``.
+
+        All detections come back, in their order, with all that they have. Those that belong to no
+        track have the id -1: with low scores and no track near, or seen for the first time (a
+        second frame confirms a track; in the first frame of a sequence all have ids at once). Keep
+        tracked ones by ``tracked[tracked.track_ids >= 0]``. A frame without detections has to be
+        given, too.
+
+        Raises:
+            InvalidArgumentError: a box or a score that is not finite.
+            UnsupportedError: rotated boxes.
+        """
+        if detections.angles is not None:
+            raise UnsupportedError(
+                "rotated boxes cannot be tracked: leave the angles out by "
+                "dataclasses.replace(detections, angles=None), which tracks the boxes unrotated"
+            )
+        ids = self._core.update(
+            np.ascontiguousarray(detections.boxes, np.float32),
+            np.ascontiguousarray(detections.scores, np.float32),
+            np.ascontiguousarray(detections.class_ids, np.int32),
+        )
+        return replace(detections, track_ids=ids)
+
+    def __repr__(self) -> str:
+        return f"<Tracker {self._preset}, frame {self.frames}, {self.track_count} tracks>"
+
+    @property
+    def frames(self) -> int:
+        """Frames since the beginning or ``reset()``."""
+        return self._core.frames
+
+    @property
+    def track_count(self) -> int:
+        """Tracks now, those included that are lost or not confirmed yet."""
+        return self._core.track_count
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Every parameter and its value as text."""
+        return {row.name: row.value for row in self.describe()}
+
+    def describe(self) -> list[Parameter]:
+        """Return every parameter with its meaning, the values it may have, and its value."""
+        return [Parameter(*row) for row in self._core.parameters]
+
+    def reset(self) -> None:
+        """Forget all tracks, for another sequence; ids begin at 1 again."""
+        self._core.reset()
+
+    def save(self) -> bytes:
+        """Return the tracks as bytes, without the parameters."""
+        return self._core.save()
+
+    def restore(self, state: bytes) -> None:
+        """Continue where ``save()`` was called, here or in another process.
+
+        Raises:
+            InvalidArgumentError: bytes that ``save()`` has not returned; the tracks stay as they
+                were.
+        """
+        self._core.restore(state)

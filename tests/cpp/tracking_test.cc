@@ -1,0 +1,186 @@
+// The tracker's parts, and its limits. Ids are held to the definition in
+// tests/python/core/test_tracking.py.
+
+#include "endcap/tracking.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <map>
+#include <random>
+#include <set>
+
+#include "endcap/error.h"
+#include "tracking/assignment.h"
+#include "tracking/motion.h"
+
+namespace endcap {
+namespace {
+
+// The most that matches can gain, by trying all of them.
+double BestGain(const std::vector<Edge>& edges, size_t first, std::set<int32_t>& rows,
+                std::set<int32_t>& columns) {
+  if (first == edges.size()) return 0.0;
+  double best = BestGain(edges, first + 1, rows, columns);
+  const Edge& edge = edges[first];
+  if (rows.contains(edge.row) || columns.contains(edge.column)) return best;
+  rows.insert(edge.row);
+  columns.insert(edge.column);
+  best = std::max(best, edge.gain + BestGain(edges, first + 1, rows, columns));
+  rows.erase(edge.row);
+  columns.erase(edge.column);
+  return best;
+}
+
+TEST(Assignment, GainsTheMost) {
+  std::mt19937 random(7);
+  const auto below = [&](int limit) {
+    return static_cast<int>(random() % static_cast<uint32_t>(limit));
+  };
+  Assignment assignment;
+  for (int round = 0; round < 3000; ++round) {
+    const int rows = 1 + below(6);
+    const int columns = 1 + below(6);
+    std::vector<Edge> edges;
+    for (int32_t row = 0; row < rows; ++row) {
+      for (int32_t column = 0; column < columns; ++column) {
+        if (below(3) != 0 || edges.size() == 14) continue;
+        edges.push_back({row, column, (1 + below(20)) / 20.0});  // with ties
+      }
+    }
+    std::shuffle(edges.begin(), edges.end(), random);
+    std::set<int32_t> used_rows;
+    std::set<int32_t> used_columns;
+    const double most = BestGain(edges, 0, used_rows, used_columns);
+    double gained = 0.0;
+    int32_t last_row = -1;
+    for (const Edge& edge :
+         assignment.Solve(edges, static_cast<size_t>(rows), static_cast<size_t>(columns))) {
+      gained += edge.gain;
+      EXPECT_GT(edge.row, last_row);
+      last_row = edge.row;
+      EXPECT_TRUE(used_columns.insert(edge.column).second);
+      EXPECT_EQ(std::ranges::count_if(edges,
+                                      [&](const Edge& given) {
+                                        return given.row == edge.row &&
+                                               given.column == edge.column &&
+                                               given.gain == edge.gain;
+                                      }),
+                1);
+    }
+    EXPECT_NEAR(gained, most, 1e-12);
+  }
+}
+
+TEST(Assignment, ManyThatAllMayBeMatched) {
+  // The diagonal is best for each row and each column.
+  std::vector<Edge> edges;
+  for (int32_t row = 0; row < 120; ++row) {
+    for (int32_t column = 0; column < 150; ++column) {
+      edges.push_back({row, column, row == column ? 0.9 : 0.1 + 0.001 * ((row * 7 + column) % 50)});
+    }
+  }
+  Assignment assignment;
+  const auto chosen = assignment.Solve(edges, 120, 150);
+  ASSERT_EQ(chosen.size(), 120U);
+  for (const Edge& edge : chosen) EXPECT_EQ(edge.row, edge.column);
+  EXPECT_TRUE(assignment.Solve({}, 3, 3).empty());
+}
+
+TEST(BoxMotion, FollowsABoxThatMovesEvenly) {
+  BoxMotion motion(BoxState{100.0, 50.0, 0.5, 80.0});
+  for (int frame = 1; frame <= 40; ++frame) {
+    motion.Predict();
+    motion.Correct({100.0 + 3.0 * frame, 50.0 - 2.0 * frame, 0.5, 80.0});
+  }
+  EXPECT_NEAR(motion.numbers()[0].velocity, 3.0, 0.05);
+  EXPECT_NEAR(motion.numbers()[1].velocity, -2.0, 0.05);
+  motion.Predict();
+  EXPECT_NEAR(motion.box().cx, 223.0, 0.2);
+  EXPECT_NEAR(motion.box().height, 80.0, 1e-6);
+}
+
+std::vector<int64_t> Update(Tracker& tracker, const std::vector<float>& boxes,
+                            const std::vector<float>& scores,
+                            const std::vector<int32_t>& classes = {}) {
+  std::vector<int64_t> ids(scores.size());
+  tracker.Update(boxes, scores, classes, ids);
+  return ids;
+}
+
+TEST(Tracker, RefusesArraysOfOtherLengths) {
+  Tracker tracker(TrackingParams{});
+  const std::vector<float> boxes = {0, 0, 10, 10};
+  const std::vector<float> scores = {0.9F};
+  std::vector<int64_t> ids(1);
+  EXPECT_THROW(tracker.Update(std::span(boxes).first(3), scores, {}, ids), Error);
+  EXPECT_THROW(tracker.Update(boxes, scores, std::vector<int32_t>{1, 2}, ids), Error);
+  EXPECT_THROW(tracker.Update(boxes, scores, {}, std::span(ids).first(0)), Error);
+  const std::vector<float> many(4 * (Tracker::kMaxDetections + 1));
+  EXPECT_THROW(Update(tracker, many, std::vector<float>(Tracker::kMaxDetections + 1)), Error);
+  EXPECT_EQ(tracker.frames(), 0);
+  EXPECT_EQ(Update(tracker, boxes, scores), std::vector<int64_t>{1});
+}
+
+TEST(Tracker, ClassesKeepTracksApart) {
+  const std::vector<float> box = {0, 0, 10, 10};
+  for (const bool agnostic : {true, false}) {
+    TrackingParams params;
+    params.class_agnostic = agnostic;
+    Tracker tracker(params);
+    EXPECT_EQ(Update(tracker, box, {0.9F}, {1}), std::vector<int64_t>{1});
+    EXPECT_EQ(Update(tracker, box, {0.9F}, {2}), std::vector<int64_t>{agnostic ? 1 : -1});
+  }
+}
+
+// What comes out of a frame does not depend on the order of its detections.
+TEST(Tracker, TheOrderOfDetectionsOnlyNumbersNewTracks) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> place(0.0F, 900.0F);
+  std::vector<std::array<float, 4>> boxes;
+  for (int i = 0; i < 40; ++i) {
+    const float x = place(random);
+    const float y = place(random);
+    boxes.push_back({x, y, x + 60.0F, y + 90.0F});
+  }
+  Tracker one(TrackingParams{});
+  Tracker other(TrackingParams{});
+  std::map<int64_t, int64_t> same;
+  std::vector<size_t> order(boxes.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  for (int frame = 0; frame < 20; ++frame) {
+    for (auto& box : boxes) {
+      for (float& side : box) side += static_cast<float>(frame % 3);
+    }
+    const std::vector<float> scores(boxes.size(), 0.8F);
+    std::vector<float> in_order;
+    std::vector<float> shuffled;
+    std::shuffle(order.begin(), order.end(), random);
+    for (const auto& box : boxes) in_order.insert(in_order.end(), box.begin(), box.end());
+    for (const size_t i : order) shuffled.insert(shuffled.end(), boxes[i].begin(), boxes[i].end());
+    const auto ids = Update(one, in_order, scores);
+    const auto others = Update(other, shuffled, scores);
+    for (size_t i = 0; i < order.size(); ++i) {
+      EXPECT_EQ(same.emplace(ids[order[i]], others[i]).first->second, others[i]);
+    }
+  }
+}
+
+TEST(Tracker, ExtremeBoxesAreTakenAndRefusedWithoutHarm) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  constexpr float kLeast = std::numeric_limits<float>::denorm_min();
+  Tracker tracker(TrackingParams{});
+  const std::vector<float> boxes = {-kMost, -kMost, kMost, kMost, 0, 0, kLeast, kLeast,
+                                    0,      0,      kMost, 1,     0, 0, 1,      1};
+  for (int frame = 0; frame < 60; ++frame) {
+    Update(tracker, frame % 3 == 1 ? std::vector<float>{} : boxes,
+           frame % 3 == 1 ? std::vector<float>{} : std::vector<float>(4, 0.9F));
+  }
+  EXPECT_LE(tracker.track_count(), 8U);
+  Tracker restored(TrackingParams{});
+  EXPECT_NO_THROW(restored.Restore(tracker.Save()));
+}
+
+}  // namespace
+}  // namespace endcap
