@@ -54,11 +54,18 @@ def _without_none(kind: Any) -> Any:
 def row(name: str, kind: Any, info: ArgumentInfo | OptionInfo, default: Any) -> str:
     """One line of a command's table."""
     if isinstance(info, ArgumentInfo):
-        written = info.metavar or name.upper()
+        written = placeholder(name, kind, info)
     else:
         written = f"{', '.join(spellings(name, kind, info))} {value(kind, info)}".rstrip()
     notes = ", ".join(filter(None, [default_text(kind, info, default), bounds(info)]))
     return f"| `{_cell(written)}` | {_cell(info.help or '')} | {_cell(notes)} |"
+
+
+def placeholder(name: str, kind: Any, info: ArgumentInfo, default: Any = ...) -> str:
+    """Return how an argument is written: with dots where there may be several."""
+    written = info.metavar or name.upper()
+    written = written if default is not None else f"[{written}]"
+    return f"{written}..." if typing.get_origin(kind) is list else written
 
 
 def spellings(name: str, kind: Any, info: OptionInfo) -> list[str]:
@@ -120,7 +127,11 @@ def section(name: str, command: CommandInfo) -> str:
     """One command."""
     assert command.callback is not None  # typer's decorator has set it
     rows = parameters(command.callback)
-    arguments = [i.metavar or n.upper() for n, _, i, _ in rows if isinstance(i, ArgumentInfo)]
+    arguments = [
+        placeholder(name, kind, info, default)
+        for name, kind, info, default in rows
+        if isinstance(info, ArgumentInfo)
+    ]
     parts = [
         f"## endcap {name}",
         "```text\n" + " ".join(["endcap", name, *arguments, "[OPTIONS]"]) + "\n```",

@@ -27,7 +27,9 @@ from endcap.terminal.streams import standard_streams
 app = typer.Typer(
     name="endcap",
     help="Pre- and postprocessing for NVIDIA Triton: image files in, detections out.",
-    epilog="Start with `endcap demo`. `endcap COMMAND --help` has examples.",
+    epilog="Start with `endcap demo`. For a network of yours: `endcap init MODEL.onnx -o models`, "
+    "`endcap serve models`, and in a second shell `endcap infer photo.jpg`. "
+    "`endcap COMMAND --help` has examples.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

@@ -94,10 +94,7 @@ _COMPARISON_PANEL = "Comparison"
 def infer(
     images: Annotated[
         list[str],
-        typer.Argument(
-            help="Files, folders, glob patterns, and http:// or https:// addresses.",
-            metavar="IMAGE...",
-        ),
+        typer.Argument(help="Files, folders, glob patterns, and http:// or https:// addresses."),
     ],
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Include the subfolders of folders.")

@@ -15,6 +15,8 @@ from endcap.cli.files import find_repository
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import postprocess_defaults
+from endcap.preprocess import presets
+from endcap.repository.head_families import readable_families
 from endcap.repository.options import InitOptions, PostprocessBackend, PreprocessBackend, Runtime
 from endcap.repository.plan import Plan, SummaryRow, make_plan
 from endcap.repository.rendering import shell_word
@@ -31,6 +33,8 @@ EXAMPLES = """
 - `endcap init resnet50.onnx -o models --preset torchvision --labels imagenet.txt`
 
 - `endcap init detector.onnx -o models --head yolov5 --size 480,640 --score-threshold 0.4`
+
+- `endcap init detector.onnx -o models --set color=bgr --set max_candidates=1000`
 
 - `endcap init detector.onnx -o models --runtime tensorrt --fp16 --self-contained
   --triton-version 25.11`
@@ -54,7 +58,8 @@ def init(
     head: Annotated[
         str | None,
         typer.Option(
-            help="Family of the head, such as yolov8. Default: recognised from the network.",
+            help=f"Family of the head: {', '.join(readable_families())}. Default: recognised from "
+            "the network.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
@@ -62,8 +67,8 @@ def init(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Preprocessing, such as ultralytics or torchvision. Default: recognised "
-            "from the network.",
+            help=f"Preprocessing that the network was trained with: {', '.join(presets())}. "
+            "Default: recognised from the network.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
@@ -143,7 +148,8 @@ def init(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Another parameter of preprocess or postprocess; may be repeated.",
+            help="Another parameter of preprocess or postprocess, such as color=bgr or "
+            "class_agnostic=true; may be repeated. docs/parameters.md lists them.",
             show_default=False,
             rich_help_panel=_RESULTS,
         ),

@@ -69,7 +69,6 @@ def load(
         typer.Argument(
             help="Files, folders, glob patterns, and http:// or https:// addresses. Default: the "
             "samples of the package.",
-            metavar="[IMAGE]...",
             show_default=False,
         ),
     ] = None,

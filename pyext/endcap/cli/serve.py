@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -36,7 +36,11 @@ EXAMPLES = """
 _LOOK_AFTER_SERVER_EVERY_S = 0.2
 _DEFAULTS = ServerSettings()
 _NETWORK = "Network"
-_PORT = typer.Option(min=0, max=65535, metavar="N", help="0 picks a free one.")
+
+
+def _port(service: str) -> Any:
+    help_text = f"Port of {service}; 0 picks a free one."
+    return typer.Option(min=0, max=65535, metavar="N", help=help_text)
 
 
 def serve(
@@ -87,9 +91,9 @@ def serve(
             help="Open a server with known vulnerabilities to the network.",
         ),
     ] = False,
-    http_port: Annotated[int, _PORT] = _DEFAULTS.ports.http,
-    grpc_port: Annotated[int, _PORT] = _DEFAULTS.ports.grpc,
-    metrics_port: Annotated[int, _PORT] = _DEFAULTS.ports.metrics,
+    http_port: Annotated[int, _port("HTTP")] = _DEFAULTS.ports.http,
+    grpc_port: Annotated[int, _port("gRPC")] = _DEFAULTS.ports.grpc,
+    metrics_port: Annotated[int, _port("the metrics")] = _DEFAULTS.ports.metrics,
     cuda_pool_mb: Annotated[
         int | None,
         typer.Option(

@@ -126,8 +126,17 @@ def download(
 
 
 @app.command("path", epilog=PATH_EXAMPLES)
-def path(verbose: Verbose = False) -> None:
-    """Print the server that `endcap serve` would run; with --verbose its release and origin."""
+def path(
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="Show the server's release and where it was found, and tracebacks.",
+        ),
+    ] = False,
+) -> None:
+    """Print the server that `endcap serve` would run."""
     with report_errors(verbose=verbose):
         server = locate_server()
         if verbose:
