@@ -57,9 +57,9 @@ HEADS: Refusals = {
         ["--head", "classification", "--preset", "torchvision"],
         ["do not have the form of classification"],
     ),
-    "a detector's rows without a batch": (
-        network(odd.without_batch(families.end2end(batch=1))),
-        ["--runtime", "onnxruntime", "--num-classes", 5, "--preset", "ultralytics"],
+    "a detector's head without a batch": (
+        network(odd.without_batch(families.yolov8(batch=1))),
+        ["--runtime", "onnxruntime"],
         ["without a batch dimension", "--runtime python"],
     ),
     "TensorFlow's detector": (
@@ -86,11 +86,6 @@ HEADS: Refusals = {
         network(odd.undecoded(odd.transposed(families.yolov8(classes=4)))),
         ["--head", "yolov5"],
         ["do not have the form of yolov5"],
-    ),
-    "the other way round": (
-        network(odd.named(odd.transposed(families.yolov8(classes=4)), 4)),
-        [],
-        ["yolov8_transposed", "the other way round"],
     ),
     "features of patches": (shapes({"patches": ["n", 197, 768]}), [], ["look like no head"]),
     "an output declared for one image": (
@@ -150,37 +145,10 @@ EXTRAS: Refusals = {
         ["--set", "num_keypoints=many"],
         ["num_keypoints is 'many'"],
     ),
-    "YOLO26's masks": (
-        network(
-            odd.with_masks(
-                families.Network(
-                    end2end_rows(38).outputs,
-                    metadata={**ULTRALYTICS, "task": "segment", "end2end": "True"},
-                )
-            )
-        ),
-        [],
-        ["end2end_seg", "does not read", "without its end-to-end branch"],
-    ),
-    "YOLO26's keypoints": (
-        network(
-            families.Network(
-                end2end_rows(57).outputs,
-                metadata={**ULTRALYTICS, "task": "pose", "end2end": "True"},
-            )
-        ),
-        [],
-        ["end2end_pose", "does not read", "yolov8_pose, which is read"],
-    ),
-    "YOLO26's angles without metadata": (
-        network(end2end_rows(7)),
-        [],
-        ["end2end_obb", "does not read"],
-    ),
     "YOLO26's keypoints without metadata": (
         network(end2end_rows(57)),
         [],
-        ["end2end_with_more", "6 + 51", "does not read"],
+        ["end2end_pose", "6 + 51", "give --set num_keypoints=17"],
     ),
     "queries of unknown classes": (
         network(families.detr()),
@@ -220,7 +188,7 @@ EXTRAS: Refusals = {
     "boxes and scores the other way round": (
         shapes({"boxes": ["n", 4, 84], "scores": ["n", 80, 84]}),
         [],
-        ["ssd_transposed", "the other way round", "does not read"],
+        ["whether one of the 80 scores", "--num-classes 79", "or 80"],
     ),
     "joined, and said not to be": (
         network(families.joined()),

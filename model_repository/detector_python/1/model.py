@@ -50,13 +50,18 @@ class TritonPythonModel:
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
         results = self._session.run(self._names, {self._input: images})
         parts = [
-            np.split(np.ascontiguousarray(result.reshape(shape), dtype), ends)
+            np.split(np.ascontiguousarray(_shaped(result, shape), dtype), ends)
             for result, shape, dtype in zip(results, self._shapes, self._types, strict=True)
         ]
         return [
             pb_utils.InferenceResponse(list(map(pb_utils.Tensor, self._names, tensors)))
             for tensors in zip(*parts, strict=True)
         ]
+
+
+def _shaped(result: Any, shape: list[int]) -> Any:
+    """Return an output with the dims of config.pbtxt, or its own where those leave some open."""
+    return result if -1 in shape[1:] else result.reshape(shape)
 
 
 def _threads(text: str) -> int:

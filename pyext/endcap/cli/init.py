@@ -308,7 +308,7 @@ def _report(plan: Plan, output: Path) -> None:
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
     if plan.runtime is Runtime.tensorrt:
         _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")
-    if plan.network_batch < plan.options.max_batch:
+    if plan.network_batch < plan.options.max_batch and not plan.is_for_one_image:
         say(
             "endcap: the network takes one image at a time, which is slower than batches; export "
             "it with a dynamic batch dimension"

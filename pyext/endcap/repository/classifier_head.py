@@ -20,19 +20,22 @@ def propose_classifier(
     """Yield `classification` for each output that has one number for each class.
 
     A row of numbers may as well be an embedding of the image: it is sure only where the user or
-    the metadata give the number of classes or say that it is a classifier.
+    the metadata give the number of classes or say that it is a classifier, or a softmax is over it.
     """
     classifies = hints.wanted == "classification" or hints.metadata.task == "classify"
     fitting = [each for each in outputs if _is_row(each)]
     for output in fitting:
         classes = output.dims[0]
         reason = f"{output.name} {list(output.dims)}: a number for each class"
+        operator = _last_operator(network.model.graph, output.name)
         is_sure = hints.num_classes == classes or (
-            classifies and hints.num_classes is None and len(fitting) == 1
+            (classifies or operator == "Softmax")
+            and hints.num_classes is None
+            and len(fitting) == 1
         )
         if not is_sure:
             reason += ", or a description of the image"
-        activation = _activation(network, output)
+        activation = _activation(operator, output)
         yield Head(
             "classification",
             {"logits": output},
@@ -48,9 +51,8 @@ def _is_row(output: NetworkOutput) -> bool:
     return classes > 1 and all(one == 1 for one in ones) and output.is_float
 
 
-def _activation(network: OnnxFile, output: NetworkOutput) -> Decision | None:
+def _activation(operator: str, output: NetworkOutput) -> Decision | None:
     """Return what the numbers still need; None where neither graph nor trial run shows it."""
-    operator = _last_operator(network.model.graph, output.name)
     if operator in ("Softmax", "Sigmoid"):
         return Decision("none", f"the network ends in {operator}")
     values = output.values

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from endcap.repository.graph_edit import edited_output
 from endcap.repository.grid_heads import find_grids
 from endcap.repository.head_evidence import (
     Head,
@@ -23,7 +24,7 @@ from endcap.repository.head_evidence import (
     have_sizes,
     score_activation,
 )
-from endcap.repository.network_tensors import NetworkOutput
+from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.onnx_file import RTDETR_DECODER
 from endcap.repository.options import AS_GIVEN, Decision
 
@@ -41,21 +42,44 @@ _EXAMPLE = "--set anchors=grid --set 'anchor_grid=8:16x16,32x32;16:64x64'"
 def propose_pair(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterator[Head]:
     """Yield what boxes and scores of as many rows may be, the likelier first."""
     planes = [output for output in outputs if len(output.dims) == 2 and output.is_float]
+    planes = _with_rows(planes)
     boxes = [output for output in planes if output.dims[1] == 4 != output.dims[0]]
     scores = [
         output
         for output in planes
         if output not in boxes and any(output.dims[0] == each.dims[0] for each in boxes)
     ]
-    if not scores and len(boxes) > 1:  # scores of four classes: only names distinguish them
+    if not scores and len(boxes) > 1:  # scores of four classes: names distinguish them, or values
         scores = [each for each in boxes if any(part in each.name.lower() for part in _SCORES)]
+        if not scores and len(boxes) == 2:
+            scores = [each for each in boxes if not _may_be_queries(each)]
+            scores = scores if len(scores) == 1 else []
         boxes = [each for each in boxes if each not in scores]
-    if not boxes:
-        yield from _propose_transposed(planes)
     for each in scores:
         with_rows = [box for box in boxes if box.dims[0] == each.dims[0]]
         if with_rows:
             yield from _propose_rows(each, with_rows, hints)
+
+
+def _with_rows(planes: Sequence[NetworkOutput]) -> list[NetworkOutput]:
+    """Return the outputs of a pair with a row for each box, transposed where they have columns.
+
+    Boxes [4, N] with scores [C, N], or, as PP-YOLOE gives them, boxes [N, 4] with scores [C, N].
+    """
+    if any(each.dims[1] == 4 for each in planes):
+        counts = {each.dims[0] for each in planes if each.dims[1] == 4}
+        if any(each.dims[1] != 4 and each.dims[0] in counts for each in planes):
+            return [*planes]
+    else:
+        counts = {each.dims[1] for each in planes if each.dims[0] == 4}
+    turned = OutputEdit(transposes=True)
+    columns = [each for each in planes if each.dims[1] in counts and each.dims[1] != 4]
+    if len(columns) != (1 if any(each.dims[1] == 4 for each in planes) else 2):
+        return [*planes]
+    return [
+        edited_output(each, turned) if each in columns and each.has_batch else each
+        for each in planes
+    ]
 
 
 def _propose_rows(
@@ -64,10 +88,31 @@ def _propose_rows(
     listed = " and ".join(f"{each.name} {list(each.dims)}" for each in boxes)
     reason = f"{scores.name} {list(scores.dims)} with {listed}"
     of_queries = [each for each in boxes if _BOXES_OF_QUERIES in each.name]
+    if not of_queries and len(boxes) == 1 and _are_of_queries(boxes[0], hints):
+        of_queries = [*boxes]
     if of_queries or hints.wanted == "rtdetr":
         yield _queries(scores, (of_queries or boxes)[0], reason, hints)
     if not of_queries or hints.wanted == "ssd":
         yield _anchors(scores, boxes, reason, hints)
+
+
+def _are_of_queries(boxes: NetworkOutput, hints: Hints) -> bool:
+    """Return whether boxes are as many as queries, and centres and sizes in the image."""
+    values, rows = boxes.values, boxes.dims[0]
+    is_detector = hints.metadata.task == "detect"  # of transformers, by its config.json
+    return (
+        _FEWEST_QUERIES <= rows <= _MOST_QUERIES
+        and find_grids(rows, hints.size) is None
+        and hints.settings.get("anchors") is None
+        and values is not None
+        and _may_be_queries(boxes)
+        and (is_detector or not are_corners(values))
+    )
+
+
+def _may_be_queries(boxes: NetworkOutput) -> bool:
+    values = boxes.values
+    return values is not None and bool(values.any()) and are_fractions(values)
 
 
 def _queries(scores: NetworkOutput, boxes: NetworkOutput, reason: str, hints: Hints) -> Head:
@@ -106,18 +151,6 @@ def _anchors(
         parameters={**read.parameters, **placed.parameters},
         missing=read.missing or placed.missing,
     )
-
-
-def _propose_transposed(planes: Sequence[NetworkOutput]) -> Iterator[Head]:
-    """Yield the transposed pair, which is not read, so that the error message names it."""
-    boxes = [each for each in planes if each.dims[0] == 4 != each.dims[1]]
-    for scores in planes:
-        if scores not in boxes and boxes and scores.dims[1] == boxes[0].dims[1]:
-            reason = (
-                f"{scores.name} {list(scores.dims)} with {boxes[0].name} {list(boxes[0].dims)}, "
-                "boxes and scores the other way round"
-            )
-            yield Head("ssd_transposed", {}, None, reason, is_sure=True)
 
 
 def propose_joined_queries(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
@@ -190,6 +223,9 @@ def read_pair_scores(
             "object"
         )
         return PairScores(None, has_background=False, missing=missing)
+    if classes is None and _are_of_sigmoid(scores.values):
+        reason = "scores of a trial run are from 0 to 1 and do not add up to 1"
+        return _read(scores, Decision("none", reason))
     if classes is None and not _add_up(scores.values):
         missing = (
             f"nothing tells whether one of the {columns} scores of {scores.name} is for no object; "
@@ -232,6 +268,13 @@ def _add_up(values: Numbers | None) -> bool:
     if values is None or values.min() < 0:
         return False
     return bool((abs(values.sum(axis=1) - 1) < _SUM_WITHIN).all())
+
+
+def _are_of_sigmoid(values: Numbers | None) -> bool:
+    """Return whether scores are from 0 to 1 and no softmax was over each row."""
+    if values is None or not values.any() or not are_fractions(values):
+        return False
+    return not _add_up(values)
 
 
 def _place(values: Numbers | None) -> Decision | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from endcap.repository.graph_edit import edited_output
 from endcap.repository.grid_heads import find_grids
 from endcap.repository.head_evidence import (
     Head,
@@ -15,17 +17,26 @@ from endcap.repository.head_evidence import (
     are_fractions,
     box_unit,
 )
-from endcap.repository.network_tensors import NetworkOutput
-from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata
+from endcap.repository.network_tensors import NetworkOutput, OutputEdit
+from endcap.repository.onnx_file import RTDETR_DECODER
 from endcap.repository.options import Decision
 
 # Names of the outputs of TensorRT's EfficientNMS and BatchedNMS plugins, and of exports like them.
 _EFFICIENT_NMS_NAMES = {
-    "num_detections": ("num_dets", "num_detections", "num_det", "det_nums"),
-    "boxes": ("det_boxes", "detection_boxes", "nmsed_boxes", "boxes"),
-    "scores": ("det_scores", "detection_scores", "nmsed_scores", "scores"),
-    "classes": ("det_classes", "detection_classes", "nmsed_classes", "classes", "det_labels"),
+    "num_detections": ("num_dets", "num_detections", "num_det", "det_nums", "num_predictions"),
+    "boxes": ("det_boxes", "detection_boxes", "nmsed_boxes", "boxes", "pred_boxes"),
+    "scores": ("det_scores", "detection_scores", "nmsed_scores", "scores", "pred_scores"),
+    "classes": (
+        *("det_classes", "detection_classes", "nmsed_classes", "classes", "det_labels"),
+        "pred_classes",
+    ),
 }
+# Rows of other orders without a batch dimension, and the columns that make rows of end2end: of
+# PaddleDetection (class, score, box), of YOLO-NAS (image, box, score, class) and of YOLOv7 (image,
+# box, class, score).
+_PADDLE_COLUMNS = (2, 3, 4, 5, 1, 0)
+_FLAT_COLUMNS = (1, 2, 3, 4, 5, 6)
+_YOLOV7_COLUMNS = (1, 2, 3, 4, 6, 5)
 _MOST_ROWS = 1000
 
 
@@ -59,10 +70,46 @@ def propose_efficient_nms(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
     yield Head("efficient_nms", inputs, None, f"{listed}: suppressed inside", True, parameters)
 
 
+def propose_flat_rows(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
+    """Yield `end2end` for rows of all images together, in the orders of other exporters."""
+    for output in outputs:
+        if not output.is_float or len(output.shape) != 2 or output.shape[1] not in (6, 7):
+            continue
+        rows = edited_output(output, OutputEdit(adds_batch=True))
+        counts = [each for each in outputs if not each.is_float and each.shape == (1,)]
+        if output.shape[1] == 6:
+            found = [_PADDLE_COLUMNS] if counts and len(outputs) == 2 else []
+        else:
+            found = [_FLAT_COLUMNS, _YOLOV7_COLUMNS]
+        for columns in found:
+            edit = OutputEdit(adds_batch=True, columns=columns)
+            taken = edited_output(output, edit)
+            if may_be_detections(taken.values):
+                yield from _flat_head(rows, replace(taken, varies=True), hints)
+
+
+def _flat_head(output: NetworkOutput, taken: NetworkOutput, hints: Hints) -> Iterator[Head]:
+    boxes = taken.values[:, :4] if taken.values is not None and taken.values.size else None
+    order = ", ".join(map(str, taken.edit.columns))
+    yield Head(
+        "end2end",
+        {"head": taken},
+        num_classes=None,
+        reason=f"{output.name} {list(output.dims)}: as many rows as there are detections, of which "
+        f"columns {order} are the box, the score and the class",
+        is_sure=True,
+        parameters={
+            "box_format": read_box_format(boxes, hints.metadata.head),
+            "box_unit": box_unit(boxes),
+        },
+    )
+
+
 def propose_end2end(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
     """Yield `end2end` for rows [K, 6] of a box, a score and a class id."""
+    output = with_batch(output)
     rows, columns = output.dims
-    if columns != 6 or not _may_be_detections(output.values):
+    if columns != 6 or not may_be_detections(output.values):
         return
     boxes = None if output.values is None else output.values[:, :4]
     is_likely = rows <= _MOST_ROWS
@@ -73,14 +120,19 @@ def propose_end2end(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
         reason=f"{output.name} [{rows}, 6]: each row a box, a score and a class",
         is_sure=is_likely and find_grids(rows, hints.size) is None,
         parameters={
-            "box_format": _box_format(boxes, hints.metadata),
+            "box_format": read_box_format(boxes, hints.metadata.head),
             "box_unit": box_unit(boxes),
         },
         is_likely=is_likely,
     )
 
 
-def _may_be_detections(values: Numbers | None) -> bool:
+def with_batch(output: NetworkOutput) -> NetworkOutput:
+    """Return rows of detections with a batch dimension, which a graph edit adds where none is."""
+    return output if output.has_batch else edited_output(output, OutputEdit(adds_batch=True))
+
+
+def may_be_detections(values: Numbers | None) -> bool:
     """Return whether the fifth column may hold scores and the sixth class ids."""
     if values is None:
         return True
@@ -90,9 +142,14 @@ def _may_be_detections(values: Numbers | None) -> bool:
     )
 
 
-def _box_format(boxes: Numbers | None, metadata: ExporterMetadata) -> Decision:
-    """Return the format of boxes after NMS, which are corners with most exporters."""
-    if metadata.head == RTDETR_DECODER:
+def read_box_format(boxes: Numbers | None, head: str = "") -> Decision:
+    """Return the format of boxes after NMS, which are corners with most exporters.
+
+    Args:
+        boxes: Of a trial run.
+        head: The network's last module, by the metadata.
+    """
+    if head == RTDETR_DECODER:
         return Decision("cxcywh", f"the network's head is {RTDETR_DECODER}, by the metadata")
     if boxes is not None and not are_corners(boxes):
         return Decision("cxcywh", "boxes of a trial run cannot be corners: some are the wrong way")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from endcap.repository.graph_edit import edited_output
 from endcap.repository.head_evidence import (
     Head,
     Hints,
@@ -19,7 +20,7 @@ from endcap.repository.head_evidence import (
     have_sizes,
     score_activation,
 )
-from endcap.repository.network_tensors import NetworkOutput
+from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.options import Decision
 
 # Strides of the grids: three, with a coarser one (P6), with a finer one (P2), or both.
@@ -58,9 +59,11 @@ def propose_grids(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
     if rows > 4:
         grids, classes = find_grids(columns, hints.size), rows - 4
         fits = grids is not None and grids.anchors == 1 and named in (None, classes)
+        metadata = hints.metadata  # of Ultralytics, all of whose detectors have this head
+        is_declared = metadata.is_ultralytics and metadata.task == "detect" and named == classes
         if grids is not None or rows < columns:
-            form = GridForm(family="yolov8", classes=classes, grids=grids)
-            yield from read_grid_head(output, form, hints.size, is_sure=fits)
+            form = GridForm(family="yolov8", classes=classes, grids=grids, is_declared=is_declared)
+            yield from read_grid_head(output, form, hints.size, is_sure=fits or is_declared)
     if columns > 5:
         grids, classes = find_grids(rows, hints.size), columns - 5
         # One anchor a cell may also be a yolov8 head the other way round, of one class more.
@@ -73,7 +76,7 @@ def propose_grids(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
             yield from _propose_yolox(output, grids, fits_names=named in (None, classes))
     if columns > 4 and named != columns - 5:
         grids = find_grids(rows, hints.size)
-        yield from _propose_transposed(output, grids, is_sure=named == columns - 4)
+        yield from _propose_transposed(output, grids, hints, is_sure=named == columns - 4)
 
 
 def _propose_yolox(output: NetworkOutput, grids: Grids, *, fits_names: bool) -> Iterator[Head]:
@@ -102,14 +105,14 @@ def _propose_yolox(output: NetworkOutput, grids: Grids, *, fits_names: bool) -> 
 
 
 def _propose_transposed(
-    output: NetworkOutput, grids: Grids | None, *, is_sure: bool
+    output: NetworkOutput, grids: Grids | None, hints: Hints, *, is_sure: bool
 ) -> Iterator[Head]:
-    """Yield a transposed yolov8 head, which is not read, so that the error message names it."""
-    rows, columns = output.dims
-    is_decoded = output.values is None or have_sizes(output.values[:, :4])
-    if grids is not None and grids.anchors == 1 and is_decoded:
-        reason = f"{output.name} [{rows}, 4 + {columns - 4}]: {grids}, the other way round"
-        yield Head("yolov8_transposed", {}, None, reason, is_sure)
+    """Yield a yolov8 head with a row for each anchor, which a graph edit transposes."""
+    if grids is None or grids.anchors != 1 or not output.has_batch:
+        return
+    turned = edited_output(output, OutputEdit(transposes=True))
+    form = GridForm(family="yolov8", classes=output.dims[1] - 4, grids=grids)
+    yield from read_grid_head(turned, form, hints.size, is_sure=is_sure)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +156,8 @@ def read_grid_head(
     known = {name: decision for name, decision in measured.items() if decision is not None}
     where = form.grids or "as many anchors as no usual grids have"
     reason = f"{output.name} [{_parts(output, form)}]: {where}"
+    if output.edit.transposes:
+        reason += ", transposed behind the network"
     has_objectness = form.family == "yolov5"
     trained = form.grids and (form.grids.anchors > 1 or not has_objectness)
     yield Head(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap.repository.network_tensors import NetworkOutput
+from endcap.repository.network_tensors import NetworkOutput, ScoreColumns
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import Decision, InitOptions
 from endcap.triton.labels import read_labels
@@ -34,6 +34,7 @@ class Head:
         preset: How images are prepared for all networks with this head; None where unknown.
         is_likely: Whether the outputs look like it at all.
         missing: What the user has to add before it can be read, and how; "" where nothing.
+        classes_reason: What determines `num_classes`.
     """
 
     family: str
@@ -45,6 +46,7 @@ class Head:
     preset: str | None = None
     is_likely: bool = True
     missing: str = ""
+    classes_reason: str = "the head's shape"
 
     def __str__(self) -> str:
         """Return the family and the reason: `yolov8 (output0 [84, 8400]: ...)`."""
@@ -61,6 +63,7 @@ class Hints:
         num_classes: By the user or the metadata; None where neither has it.
         wanted: The family that the user names.
         settings: Parameters that the user gives.
+        score_columns: Of a network with suppression inside; None where they are not known.
     """
 
     size: tuple[int, int]
@@ -68,15 +71,22 @@ class Hints:
     num_classes: int | None
     wanted: str | None
     settings: Mapping[str, str]
+    score_columns: ScoreColumns | None = None
 
 
-def collect_hints(size: tuple[int, int], metadata: ExporterMetadata, options: InitOptions) -> Hints:
+def collect_hints(
+    size: tuple[int, int],
+    metadata: ExporterMetadata,
+    options: InitOptions,
+    score_columns: ScoreColumns | None = None,
+) -> Hints:
     """Return the hints.
 
     Raises:
         InvalidArgumentError: The file of class names cannot be read.
     """
-    return Hints(size, metadata, _num_classes(metadata, options), options.head, options.settings)
+    num_classes = _num_classes(metadata, options)
+    return Hints(size, metadata, num_classes, options.head, options.settings, score_columns)
 
 
 def _num_classes(metadata: ExporterMetadata, options: InitOptions) -> int | None:
@@ -84,7 +94,7 @@ def _num_classes(metadata: ExporterMetadata, options: InitOptions) -> int | None
         return options.num_classes
     if options.labels is not None:
         return len(read_labels(options.labels))
-    return len(metadata.names) if metadata.names else None
+    return len(metadata.names) if metadata.names else metadata.num_classes
 
 
 def box_unit(boxes: Numbers | None) -> Decision:

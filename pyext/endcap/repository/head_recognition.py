@@ -14,8 +14,13 @@ from pathlib import Path
 from endcap.errors import UnsupportedError
 from endcap.parameters import suggestion
 from endcap.repository.classifier_head import propose_classifier
+from endcap.repository.detection_rows import propose_detections
 from endcap.repository.detr_ssd_heads import propose_joined_queries, propose_pair
-from endcap.repository.end2end_heads import propose_efficient_nms, propose_end2end
+from endcap.repository.end2end_heads import (
+    propose_efficient_nms,
+    propose_end2end,
+    propose_flat_rows,
+)
 from endcap.repository.errors import RepositoryError
 from endcap.repository.grid_heads import propose_grids
 from endcap.repository.head_evidence import Head, Hints
@@ -23,17 +28,29 @@ from endcap.repository.head_families import readable_families
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import OnnxFile
 from endcap.repository.task_heads import has_task, propose_task, propose_task_by_values
+from endcap.repository.trial_run import Trial
+
+# Families whose outputs may have as many rows as an image has detections.
+_OF_ANY_ROWS = ("detections", "end2end", "end2end_seg", "end2end_pose", "end2end_obb")
 
 
-def recognize_head(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints) -> Head:
+def recognize_head(network: OnnxFile, trial: Trial, hints: Hints) -> Head:
     """Return the head that the user names, else the only sure one among the proposals.
 
     Raises:
         RepositoryError: No proposal fits, several do, or information is missing.
         UnsupportedError: The head is recognised, and postprocess does not read it.
     """
+    outputs = trial.outputs
     proposals = tuple(_propose(network, outputs, hints))
     listed = "; ".join(map(str, outputs))
+    if trial.rows_error and not any(head.family in _OF_ANY_ROWS for head in proposals):
+        raise RepositoryError(trial.rows_error)
+    is_for_one = any(
+        output.edit.adds_batch for head in proposals for output in head.inputs.values()
+    )
+    if trial.batch_error and not is_for_one and not hints.metadata.has_nms:
+        raise RepositoryError(trial.batch_error)
     if hints.wanted is not None:
         head = _wanted_head(network.path, proposals, listed, hints.wanted)
     else:
@@ -51,18 +68,26 @@ def _propose(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints
     if proposals := tuple(propose_efficient_nms(outputs)):
         yield from proposals
         return
-    # 2. Boxes in one output and scores in another, with as many rows.
+    # 2. Detections in three outputs (with more beside them, some would pass for a pair), or in
+    # rows of all images.
+    if proposals := tuple(propose_detections(outputs, hints)):
+        yield from proposals
+        return
+    if proposals := tuple(propose_flat_rows(outputs, hints)):
+        yield from proposals
+        return
+    # 3. Boxes in one output and scores in another, with as many rows.
     if proposals := tuple(propose_pair(outputs, hints)):
         yield from proposals
         return
-    # 3. Boxes and scores in one output: by the metadata's task (segment, pose, obb), or by values.
+    # 4. Boxes and scores in one output: by the metadata's task (segment, pose, obb), or by values.
     if has_task(hints.metadata):
         yield from propose_task(outputs, hints)
     else:
         for output in outputs:
             if len(output.dims) == 2 and output.is_float:
                 yield from _propose_one_output(output, outputs, hints)
-    # 4. One number for each class.
+    # 5. One number for each class.
     yield from propose_classifier(network, outputs, hints)
 
 

@@ -10,7 +10,7 @@ from endcap.repository.errors import RepositoryError
 from endcap.repository.head_evidence import Head
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput
 from endcap.repository.options import AS_GIVEN, Runtime
-from endcap.triton.tensor_contract import postprocess_contract
+from endcap.triton.tensor_contract import other_head_types, postprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
 
@@ -69,11 +69,11 @@ def served_outputs(
     """
     taken = {spec.name: spec for spec in postprocess_contract(parameters).inputs}
     for part, output in head.inputs.items():
-        wanted, dims = taken[part].data_type, output.dims
-        if wanted == "FP32" and output.data_type == "FP16":
-            wanted = "FP16"
+        wanted, dims = taken[part].data_type, output.served_dims
+        if output.data_type in other_head_types(taken[part]):
+            wanted = output.data_type
         if len(taken[part].dims) == 1:
-            dims = output.dims[:1] or (1,)
+            dims = dims[:1] or (1,)
         served = TensorSpec(output.name, wanted, dims)
         if runtime is not Runtime.python:
             _refuse_conversion(path, image, output, served, runtime)
@@ -84,7 +84,8 @@ def _refuse_conversion(
     path: Path, image: NetworkInput, output: NetworkOutput, served: TensorSpec, runtime: Runtime
 ) -> None:
     """Raise RepositoryError for an output that only Python code can convert."""
-    if not output.has_batch or (served.data_type, served.dims) != (output.data_type, output.dims):
+    given = (output.data_type, output.served_dims)
+    if not output.has_batch or (served.data_type, served.dims) != given:
         shape = output if output.has_batch else f"{output}, without a batch dimension"
         raise RepositoryError(
             f"{path} gives {shape}, and postprocess takes {served}; --runtime python converts it "

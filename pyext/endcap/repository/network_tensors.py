@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,14 @@ from endcap.triton.tensor_spec import TensorSpec
 # The types that preprocess writes, by Triton's name.
 IMAGE_DTYPES = {"FP32": "float32", "FP16": "float16", "UINT8": "uint8", "INT8": "int8"}
 _CHANNELS = (1, 3)
+# Inputs beside the image, whose value follows from its height and width where preprocess has done
+# the resizing: PaddleDetection's, and that of RT-DETR's and D-FINE's own exporters.
+_SIDE_INPUTS: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
+    "scale_factor": lambda height, width: (1, 1),
+    "im_shape": lambda height, width: (height, width),
+    "orig_target_sizes": lambda height, width: (width, height),
+}
+_SIDE_DTYPES = {"FP32": np.float32, "INT64": np.int64, "INT32": np.int32}
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,8 @@ class NetworkInput:
         size: Height and width.
         batch: The only batch size that the network takes, None when any will do.
         size_reason: Where the size is from.
+        has_batch: Whether the file's input has a batch dimension; a graph edit adds it where not.
+        constants: The values of the network's other inputs, which a graph edit puts inside.
     """
 
     name: str
@@ -35,6 +47,8 @@ class NetworkInput:
     size: tuple[int, int]
     batch: int | None
     size_reason: str
+    has_batch: bool = True
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:
@@ -60,9 +74,10 @@ def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> Networ
     Raises:
         RepositoryError: Its input is no single batch of images, or leaves the size open.
     """
-    spec = _only_image(network)
+    spec, others = _only_image(network)
+    has_batch = len(spec.dims) == 4
     layout = _layout(network.path, spec)
-    batch, *rest = spec.dims
+    batch, *rest = spec.dims if has_batch else (1, *spec.dims)
     channels, *sides = rest if layout == "nchw" else [rest[-1], *rest[:-1]]
     if batch not in (None, 1):
         raise RepositoryError(
@@ -78,32 +93,46 @@ def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> Networ
         size=size,
         batch=batch,
         size_reason=reason,
+        has_batch=has_batch,
+        constants={each.name: _known_value(each, size) for each in others},
     )
 
 
-def _only_image(network: OnnxFile) -> TensorSpec:
-    if len(network.inputs) != 1:
+def _only_image(network: OnnxFile) -> tuple[TensorSpec, list[TensorSpec]]:
+    """Return the image, and the other inputs, whose values are known."""
+    others = [spec for spec in network.inputs if _is_known(spec)]
+    images = [spec for spec in network.inputs if spec not in others]
+    if len(images) != 1:
         listed = "; ".join(map(str, network.inputs)) or "none"
         raise RepositoryError(
             f"{network.path} has {len(network.inputs)} inputs ({listed}), and one, the image, is "
             "expected; export the network without the others, or with their values inside"
         )
-    (spec,) = network.inputs
-    if len(spec.dims) != 4:
+    (spec,) = images
+    if len(spec.dims) not in (3, 4):
         raise RepositoryError(
             f"{network.path} takes {spec}, which is no batch of images: [N, C, H, W] or "
-            "[N, H, W, C] is expected"
+            "[N, H, W, C] is expected, or one image, [C, H, W] or [H, W, C]"
         )
     if spec.data_type not in IMAGE_DTYPES:
         raise RepositoryError(
             f"{network.path} takes {spec}; {', '.join(IMAGE_DTYPES)} are the types that images "
             "can be given in"
         )
-    return spec
+    return spec, others
+
+
+def _is_known(spec: TensorSpec) -> bool:
+    return spec.name in _SIDE_INPUTS and spec.dims[1:] == (2,) and spec.data_type in _SIDE_DTYPES
+
+
+def _known_value(spec: TensorSpec, size: tuple[int, int]) -> NDArray[Any]:
+    """Return the value [1, 2] of an input for images that have the network's size already."""
+    return np.array([_SIDE_INPUTS[spec.name](*size)], _SIDE_DTYPES[spec.data_type])
 
 
 def _layout(path: Path, spec: TensorSpec) -> str:
-    first, last = spec.dims[1] in _CHANNELS, spec.dims[3] in _CHANNELS
+    first, last = spec.dims[-3] in _CHANNELS, spec.dims[-1] in _CHANNELS
     if first != last:
         return "nchw" if first else "nhwc"
     where = "both ends" if first else "neither end"
@@ -140,15 +169,34 @@ def _size(
 
 
 @dataclass(frozen=True)
+class OutputEdit:
+    """What a graph edit does to an output, in this order; see `graph_edit`.
+
+    Attributes:
+        adds_batch: A batch dimension is put in front.
+        transposes: Rows and columns change places.
+        columns: The columns that are taken, in their new order; () leaves all.
+        data_type: Triton's name of the type that it is cast to; "" leaves it.
+    """
+
+    adds_batch: bool = False
+    transposes: bool = False
+    columns: tuple[int, ...] = ()
+    data_type: str = ""
+
+
+@dataclass(frozen=True)
 class NetworkOutput:
     """One output of one image.
 
     Attributes:
-        dims: Without the batch dimension.
+        dims: Without the batch dimension, of the trial run's first image.
         has_batch: Whether there is one, of 1 for one image.
         is_free: Of each dimension in the file, the batch included, whether it is left open.
         values: Of the trial run on noise, in float64; None where it was not run
             or gave no numbers.
+        varies: Whether two images gave different numbers of rows, or none.
+        edit: What has to be done to the file's output before it is this one.
     """
 
     name: str
@@ -157,6 +205,21 @@ class NetworkOutput:
     has_batch: bool
     is_free: tuple[bool, ...]
     values: NDArray[np.float64] | None
+    varies: bool = False
+    edit: OutputEdit = OutputEdit()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions for one image, with the batch dimension."""
+        return (1, *self.dims) if self.has_batch else self.dims
+
+    @property
+    def served_dims(self) -> tuple[int, ...]:
+        """`dims`, -1 where they follow what an image shows."""
+        if not self.varies:
+            return self.dims
+        free = self.is_free[len(self.is_free) - len(self.dims) :]
+        return tuple(-1 if each else dim for dim, each in zip(self.dims, free, strict=True))
 
     @property
     def is_float(self) -> bool:
@@ -166,6 +229,23 @@ class NetworkOutput:
     def __str__(self) -> str:
         """Return name, type and shape."""
         return str(TensorSpec(self.name, self.data_type, self.dims))
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """How many scores a network with suppression inside has for each box.
+
+    Attributes:
+        activation: The operator that makes scores of them, Softmax or Sigmoid.
+    """
+
+    count: int
+    activation: str
+
+    @property
+    def has_background(self) -> bool:
+        """Whether one of them is for no object, which only a softmax needs."""
+        return self.activation == "Softmax"
 
 
 def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:

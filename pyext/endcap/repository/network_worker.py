@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,29 +67,57 @@ def _limit_memory(limit: int) -> None:
 
 def _try(request: Mapping[str, Any]) -> dict[str, Any]:
     """Run the network on noise; its outputs are files in the folder `target`."""
-    path, name = request["path"], request["input"]
-    session = _open(path, request["file"])
+    path, network = request["path"], _Network.open(request)
     first, second = (_noise(request["dims"], request["dtype"], seed=seed) for seed in (0, 1))
-    outputs = _run(session, path, name, first)
+    outputs = network.run(first)
     for output, array in outputs.items():
         if not isinstance(array, np.ndarray):
             raise RepositoryError(
                 f"{path} gives {output} as a {type(array).__name__}, and only tensors can "
                 "be passed on; export it without what makes that, such as a classifier's ZipMap"
             )
-    others = _run(session, path, name, second)
-    for output, again in others.items():
-        if again.shape != outputs[output].shape or not again.size:
-            raise RepositoryError(
-                f"{path} gives as many rows of {output} as it finds "
-                f"({list(outputs[output].shape)} and {list(again.shape)} for two images of noise), "
-                "and a model of Triton's has a fixed number; export it with one, filled up"
-            )
+    others = network.run(second)
+    shapes = {
+        output: [list(outputs[output].shape), list(again.shape)]
+        for output, again in others.items()
+        if again.shape != outputs[output].shape or not again.size
+    }
+    batch_error = None
     if request["several"]:
-        both = _run(session, path, name, np.concatenate([first, second]))
-        _check_shapes(outputs, both, path)
-        _check_numbers((outputs, others), both, path)
-    return {"outputs": _write_outputs(session, path, outputs, Path(request["target"]))}
+        try:
+            both = network.run(np.concatenate([first, second]))
+            _check_shapes(outputs, both, path)
+            if not shapes:  # else a fault of a head that takes one image at a time, whatever this
+                _check_numbers((outputs, others), both, path)
+        except RepositoryError as error:
+            batch_error = str(error)
+    folder = Path(request["target"])
+    return {
+        "outputs": _write_outputs(network.session, path, outputs, folder),
+        "varying": shapes,
+        "batch_error": batch_error,
+    }
+
+
+def _count_columns(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the last dimensions, where greater than 1, of rows after a softmax or sigmoid."""
+    onnx: Any = import_onnx()
+    model = onnx.load(request["file"])
+    tensors = {
+        node.output[0]: node.op_type
+        for node in model.graph.node
+        if node.op_type in ("Softmax", "Sigmoid")
+    }
+    columns: dict[str, list[int]] = {"Softmax": [], "Sigmoid": []}
+    if tensors:
+        del model.graph.output[:]
+        for name in tensors:
+            model.graph.output.append(onnx.ValueInfoProto(name=name))
+        network = _Network.open(request, model.SerializeToString())
+        for name, array in network.run(_noise(request["dims"], request["dtype"], seed=0)).items():
+            if array.ndim in (2, 3) and array.shape[-1] > 1:
+                columns[tensors[name]].append(array.shape[-1])
+    return {"columns": columns}
 
 
 def _write_outputs(
@@ -165,7 +194,7 @@ def _check_numbers(alone: tuple[_Outputs, _Outputs], both: _Outputs, path: str) 
                 )
 
 
-def _open(path: str, file: str) -> Any:
+def _open(path: str, file: str | bytes) -> Any:
     onnxruntime: Any = importlib.import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ONLY_FATAL
@@ -182,16 +211,39 @@ def _open(path: str, file: str) -> Any:
         raise RepositoryError(f"{reason}; export it again") from error
 
 
-def _run(session: Any, path: str, name: str, images: NDArray[Any]) -> _Outputs:
-    names = [output.name for output in session.get_outputs()]
-    try:
-        return dict(zip(names, session.run(None, {name: images}), strict=True))
-    except Exception as error:  # ONNX Runtime's errors have no common type
-        count = "an image" if len(images) == 1 else f"{len(images)} images"
-        raise RepositoryError(
-            f"{path} cannot be run on {count} of {list(images.shape[1:])}: {_one_line(error)}; "
-            "export it again" + ("" if len(images) == 1 else ", or give --max-batch 1")
-        ) from error
+@dataclass(frozen=True)
+class _Network:
+    """A session and how it is fed; `constants` are the inputs beside the image."""
+
+    path: str
+    session: Any
+    input: str
+    has_batch: bool
+    constants: dict[str, NDArray[Any]]
+
+    @classmethod
+    def open(cls, request: Mapping[str, Any], model: bytes | None = None) -> _Network:
+        """Open the network of a request, or a model made of it."""
+        constants = {
+            name: np.array(given["values"], given["dtype"])
+            for name, given in request["constants"].items()
+        }
+        session = _open(request["path"], model or request["file"])
+        return cls(request["path"], session, request["input"], request["has_batch"], constants)
+
+    def run(self, images: NDArray[Any]) -> _Outputs:
+        """Return the outputs for a batch of images."""
+        names = [output.name for output in self.session.get_outputs()]
+        fed = {**self.constants, self.input: images if self.has_batch else images[0]}
+        try:
+            return dict(zip(names, self.session.run(None, fed), strict=True))
+        except Exception as error:  # ONNX Runtime's errors have no common type
+            count = "an image" if len(images) == 1 else f"{len(images)} images"
+            raise RepositoryError(
+                f"{self.path} cannot be run on {count} of {list(images.shape[1:])}: "
+                f"{_one_line(error)}; export it again"
+                + ("" if len(images) == 1 else ", or give --max-batch 1")
+            ) from error
 
 
 def _noise(dims: list[int], dtype: str, *, seed: int) -> NDArray[Any]:
@@ -206,4 +258,4 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-_TASKS = {"run": _try, "to_half": _convert}
+_TASKS = {"run": _try, "count_columns": _count_columns, "to_half": _convert}

@@ -24,13 +24,16 @@ class ExporterMetadata:
     """Metadata that the exporter wrote into the file; None or "" where there is none.
 
     The keys are those of Ultralytics' exporter, which others have taken over: `names` (the classes,
-    as a Python dict or list), `task`, `imgsz`, `head`, `kpt_shape`, `end2end`.
+    as a Python dict or list), `task`, `imgsz`, `head`, `kpt_shape`, `end2end`, `args`.
 
     Attributes:
         size: Height and width.
         head: The class of the network's last module.
         keypoints: How many, and how many numbers each has.
-        is_end2end: Whether NMS is inside the network.
+        is_end2end: Whether the network has a branch without suppression behind it.
+        has_nms: Whether the exporter has put suppression behind the head, `args` with `nms`.
+        names_source: Where the names are from, for the summary.
+        num_classes: Where only their number is known.
     """
 
     names: tuple[str, ...] | None
@@ -40,6 +43,9 @@ class ExporterMetadata:
     keypoints: tuple[int, int] | None
     is_end2end: bool
     is_ultralytics: bool
+    has_nms: bool = False
+    names_source: str = "the exporter's metadata"
+    num_classes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -244,6 +250,7 @@ def _external_tensors(model: Any) -> Iterator[Any]:
 
 def read_metadata(metadata: Mapping[str, str]) -> ExporterMetadata:
     """Return the metadata; a value in a form that is not understood counts as none."""
+    arguments = _literal(metadata.get("args", ""))
     return ExporterMetadata(
         names=_class_names(_literal(metadata.get("names", ""))),
         task=metadata.get("task", ""),
@@ -253,6 +260,7 @@ def read_metadata(metadata: Mapping[str, str]) -> ExporterMetadata:
         is_end2end=metadata.get("end2end", "") == "True",
         is_ultralytics=metadata.get("author") == "Ultralytics"
         or {"names", "stride"} <= {*metadata},
+        has_nms=isinstance(arguments, dict) and arguments.get("nms") is True,
     )
 
 

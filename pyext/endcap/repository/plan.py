@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import suggestion
+from endcap.repository.companion_config import read_companion
+from endcap.repository.detection_rows import find_detections
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
+from endcap.repository.graph_edit import edit_network
 from endcap.repository.head_evidence import Head, collect_hints
 from endcap.repository.head_recognition import recognize_head
 from endcap.repository.network_model import NetworkModel, choose_runtime, served_outputs
 from endcap.repository.network_tensors import (
     NetworkInput,
-    NetworkOutput,
     declared_outputs,
     read_input,
 )
@@ -33,7 +35,7 @@ from endcap.repository.postprocess_parameters import (
     choose_postprocess_parameters,
 )
 from endcap.repository.preprocess_parameters import choose_preprocess_parameters
-from endcap.repository.trial_run import to_half, try_network
+from endcap.repository.trial_run import Trial, count_score_columns, to_half, try_network
 from endcap.triton.tensor_contract import postprocess_contract, preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
@@ -75,6 +77,7 @@ class Plan:
         model: What runs the network, and its outputs under the network's own names.
         network_batch: The largest batch of the network and of the ensemble; preprocess and
             postprocess take `options.max_batch`.
+        is_for_one_image: Whether no export of the network would take batches.
     """
 
     options: InitOptions
@@ -87,6 +90,7 @@ class Plan:
     model: NetworkModel
     names: ModelNames
     network_batch: int
+    is_for_one_image: bool = False
 
     @property
     def runtime(self) -> Runtime:
@@ -183,21 +187,30 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         OSError: A file cannot be read.
     """
     _refuse_settings(options)
-    network = read_onnx(path)
+    network, companion = read_onnx(path), read_companion(path)
     if options.fp16:
         network = to_half(network, scratch, options.trial_limits)
+    network = replace(network, metadata=companion.complete(network.metadata))
     metadata = network.metadata
     image = read_input(network, options.size)
     size = f"{image.size[0]},{image.size[1]}"
     preprocess_contract({"size": size})  # refuses a size before such a tensor is made
-    outputs = _outputs(network, image, options)
-    head = recognize_head(network, outputs, collect_hints(image.size, metadata, options))
+    trial = _try(network, image, options)
+    columns = None
+    if find_detections(trial.outputs) is not None:
+        columns = count_score_columns(network, image, options.trial_limits)
+    hints = collect_hints(image.size, metadata, options, columns)
+    head = recognize_head(network, trial, hints)
+    is_for_one = any(output.edit.adds_batch for output in head.inputs.values())
+    is_for_one = is_for_one or (metadata.has_nms and bool(trial.batch_error))
+    if is_for_one:  # whatever the file declares
+        image = replace(image, batch=1)
     classes = choose_class_names(path, head, metadata, options)
-    preprocess = choose_preprocess_parameters(path, image, head, metadata, options)
+    preprocess = choose_preprocess_parameters(network, image, head, companion, options)
     postprocess = choose_postprocess_parameters(path, image, head, classes, options)
     return Plan(
         options=options,
-        network=network,
+        network=edit_network(network, image, head.inputs.values(), scratch),
         image=image,
         head=head,
         classes=classes,
@@ -206,12 +219,11 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         model=choose_runtime(path, image, head, options.runtime, decided_values(postprocess)),
         names=_names(options, is_classifier=head.family == "classification"),
         network_batch=1 if image.batch == 1 else options.max_batch,
+        is_for_one_image=is_for_one,
     )
 
 
-def _outputs(
-    network: OnnxFile, image: NetworkInput, options: InitOptions
-) -> tuple[NetworkOutput, ...]:
+def _try(network: OnnxFile, image: NetworkInput, options: InitOptions) -> Trial:
     try:
         return try_network(
             network, image, several=options.max_batch > 1, limits=options.trial_limits
@@ -219,7 +231,7 @@ def _outputs(
     except UnknownOperatorError:
         if options.runtime is not Runtime.tensorrt:
             raise
-        return declared_outputs(network)
+        return Trial(declared_outputs(network))
 
 
 def _names(options: InitOptions, *, is_classifier: bool) -> ModelNames:

@@ -74,7 +74,7 @@ def _declared_names(metadata: ExporterMetadata, known: int | None) -> ClassNames
             None,
             f"the metadata names {len(names)}, and the head has {known}; --labels FILE names them",
         )
-    return ClassNames(names, "the exporter's metadata")
+    return ClassNames(names, metadata.names_source)
 
 
 def _flaw(names: tuple[str, ...]) -> str | None:
@@ -199,7 +199,7 @@ def _check_inputs(path: Path, head: Head, contract: StageContract) -> None:
 def _num_classes(path: Path, head: Head, classes: ClassNames, options: InitOptions) -> Decision:
     named = len(classes.names) if classes.names else None
     for count, reason in (
-        (head.num_classes, "the head's shape"),
+        (head.num_classes, head.classes_reason),
         (options.num_classes, AS_GIVEN),
         (named, classes.reason),
     ):

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from endcap.preprocess import presets
+from endcap.repository.companion_config import CompanionConfig, ImageRecipe
 from endcap.repository.errors import RepositoryError
+from endcap.repository.graph_evidence import Normalization, find_normalization
 from endcap.repository.head_evidence import Head
 from endcap.repository.network_tensors import NetworkInput
-from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata
+from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata, OnnxFile
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
 from endcap.triton.tensor_contract import preprocess_contract
 
@@ -18,24 +20,42 @@ _CANDIDATES = {
     "classification": "torchvision, inception or vgg",
     "rtdetr": "rtdetr",
     "ssd": "ssd",
-    "yolox": "ultralytics with --set color=bgr --set scale=1 --set pad_align=top_left",
 }
 _OF_DETECTORS = "ultralytics, rtdetr or ssd"
 _OF_DETR = "torchvision with --set fit=stretch"
 
 
 def choose_preprocess_parameters(
-    path: Path, image: NetworkInput, head: Head, metadata: ExporterMetadata, options: InitOptions
+    network: OnnxFile,
+    image: NetworkInput,
+    head: Head,
+    companion: CompanionConfig,
+    options: InitOptions,
 ) -> dict[str, Decision]:
     """Return the parameters that have to be written, `preset` first, each with its reason.
+
+    Args:
+        network: The network, its metadata completed by the files beside it.
+        image: Its input.
+        head: Its head.
+        companion: The files beside it.
+        options: What the user gives.
 
     Raises:
         RepositoryError: Nothing tells how the network's images were prepared, and
             InvalidArgumentError or UnsupportedError for parameters that preprocess does not take.
     """
-    chosen = {"preset": _preset(path, head, metadata, options)}
+    path, metadata = network.path, network.metadata
+    inside = find_normalization(network.model.graph, image.name)
+    is_detector = head.family != "classification"
+    beside = companion.recipe(image.size, is_detector=is_detector)
+    recipe = _recipe(network, head, inside, beside, options)
+    chosen = {"preset": recipe.preset}
     preset = preprocess_contract({"preset": chosen["preset"].value}).parameters
     needed = dict(_needed(path, image, head, metadata, options, preset))
+    needed |= recipe.parameters
+    if inside is not None:
+        needed |= dict(_without_normalization(inside))
     needed |= {
         name: Decision(value, AS_GIVEN)
         for name, value in options.settings.items()
@@ -50,28 +70,75 @@ def choose_preprocess_parameters(
     return chosen
 
 
-def _preset(path: Path, head: Head, metadata: ExporterMetadata, options: InitOptions) -> Decision:
+def _recipe(
+    network: OnnxFile,
+    head: Head,
+    inside: Normalization | None,
+    beside: ImageRecipe | None,
+    options: InitOptions,
+) -> ImageRecipe:
+    """Return how images are prepared.
+
+    Raises:
+        RepositoryError: Nothing tells it.
+    """
+    metadata, path = network.metadata, network.path
     if options.preset is not None:
-        return Decision(options.preset, AS_GIVEN)
+        return ImageRecipe(Decision(options.preset, AS_GIVEN))
     if head.family == "classification":
         if metadata.is_ultralytics and metadata.task == "classify":
-            return Decision(
-                "torchvision", "as Ultralytics' classifiers, by the exporter's metadata"
-            )
+            reason = "as Ultralytics' classifiers, by the exporter's metadata"
+            return ImageRecipe(Decision("torchvision", reason))
     elif metadata.head == RTDETR_DECODER:
-        return Decision("rtdetr", "by the exporter's metadata")
+        return ImageRecipe(Decision("rtdetr", "by the exporter's metadata"))
     elif metadata.is_ultralytics:
-        return Decision("ultralytics", "by the exporter's metadata")
-    elif head.preset is not None:
-        return Decision(head.preset, f"what networks with such a {head.family} head are trained by")
+        return ImageRecipe(Decision("ultralytics", "by the exporter's metadata"))
+    if beside is not None and not beside.missing and not metadata.is_ultralytics:
+        return beside
+    if head.family == "detections" and inside is not None:
+        return _recipe_of_torchvision(network)
+    if head.family == "yolox":
+        return _recipe_of_yolox()
+    if head.preset is not None:
+        reason = f"what networks with such a {head.family} head are trained by"
+        return ImageRecipe(Decision(head.preset, reason))
     likely = _CANDIDATES.get(head.family, _OF_DETECTORS)
     if head.family == "rtdetr" and head.parameters["background"].value != "none":
         likely = _OF_DETR
+    why = f"nothing in {path} tells" if beside is None else f"{beside.missing}, so nothing tells"
     raise RepositoryError(
-        f"nothing in {path} tells how its images have to be prepared; name the recipe of its "
+        f"{why} how its images have to be prepared; name the recipe of its "
         f"training with --preset, for a network like this {likely} (of "
         f"{', '.join(presets())}), and what differs with --set"
     )
+
+
+def _recipe_of_torchvision(network: OnnxFile) -> ImageRecipe:
+    """Return the recipe of a detector that resizes and normalises by itself."""
+    reason = "the network normalises and resizes by itself, as torchvision's detectors do"
+    operators = {node.op_type for node in network.model.graph.node}
+    parameters = {}
+    if "Softmax" not in operators or "RoiAlign" in operators:
+        why = "torchvision's detectors, but for SSD, keep the aspect ratio"
+        parameters["fit"] = Decision("letterbox", why)
+        parameters["pad_align"] = Decision("top_left", "as torchvision pads")
+    return ImageRecipe(Decision("ssd", reason), parameters)
+
+
+def _recipe_of_yolox() -> ImageRecipe:
+    reason = "as YOLOX's own code prepares images, since its version 0.2"
+    values = {"color": "bgr", "scale": "1", "pad_align": "top_left"}
+    parameters = {name: Decision(value, reason) for name, value in values.items()}
+    return ImageRecipe(Decision("ultralytics", reason), parameters)
+
+
+def _without_normalization(inside: Normalization) -> Iterator[tuple[str, Decision]]:
+    """Yield the parameters of preprocess for a network that normalises by itself."""
+    mean = ", ".join(f"{value:g}" for value in inside.mean)
+    reason = f"the network begins by taking away {mean} and dividing"
+    scale = "1" if max(inside.mean) > 1 else repr(1 / 255)
+    for name, value in {"scale": scale, "mean": "0,0,0", "std": "1,1,1"}.items():
+        yield name, Decision(value, reason)
 
 
 def _needed(
@@ -94,10 +161,11 @@ def _needed(
                     f"{path} takes gray images, and {name} of the preset, {preset[name]}, is of "
                     f"three channels; give --set {name}=..."
                 )
+    is_ultralytics = metadata.is_ultralytics and options.preset is None
     is_cropped = options.settings.get("fit", preset["fit"]) == "center_crop"
-    if is_cropped and not (metadata.task == "classify" and options.preset is None):
+    if is_cropped and not (metadata.task == "classify" and is_ultralytics):
         yield "resize_shorter", _resize_shorter(image, preset, options)
-    if head.family == "classification" and metadata.task == "classify" and options.preset is None:
+    if head.family == "classification" and metadata.task == "classify" and is_ultralytics:
         # torchvision's transform without its crop and statistics, on what OpenCV reads.
         reason = "as Ultralytics' classifiers are trained"
         yield "resize_shorter", Decision(str(min(height, width)), reason)
@@ -106,7 +174,7 @@ def _needed(
         yield "exif", Decision("apply", reason)
         if height != width:
             yield "fit", Decision("stretch", reason)
-    if metadata.head == RTDETR_DECODER and metadata.is_ultralytics and options.preset is None:
+    if metadata.head == RTDETR_DECODER and is_ultralytics:
         reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
         yield "antialias", Decision("false", reason)
         yield "exif", Decision("apply", reason)

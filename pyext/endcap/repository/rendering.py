@@ -59,15 +59,13 @@ _RESULT_NOTES = {
     "detection_rle": "masks as COCO's compressed RLE, empty in rows that do not count",
     "status": "0, or the failure class of a blanked image",
 }
-_FAMILY_NOTES = {
-    "yolov8_obb": {
-        "detection_boxes": "x1, y1, x2, y2 in pixels of the source image, before the rotation"
-    }
-}
+_ROTATED = {"detection_boxes": "x1, y1, x2, y2 in pixels of the source image, before the rotation"}
+_FAMILY_NOTES = {"yolov8_obb": _ROTATED, "end2end_obb": _ROTATED}
 # Recognised values that are the defaults: a reader looks for what was decided.
 _OMITTED = (("box_unit", "pixel"), ("activation", "none"))
-_BOX_FORMATS = {"end2end": "xyxy"}  # others: cxcywh
-_NEVER_OMITTED = ("classification", "rtdetr", "ssd")  # their parameters say what they are
+_BOX_FORMATS = dict.fromkeys(("end2end", "end2end_seg", "end2end_pose"), "xyxy")  # others: cxcywh
+# Their parameters say what they are.
+_NEVER_OMITTED = ("classification", "rtdetr", "ssd", "detections")
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./-]+")
 Text = tuple[str, str, Mapping[str, Any]]  # a file's path, its template, and its context
 _ENCODED = TensorSpec("encoded", "UINT8", (-1,))
@@ -99,6 +97,7 @@ def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]
         "cell": _cell,
         "code": _code,
         "shell": shell_word,
+        "of_one_row": lambda dims: [max(dim, 1) for dim in dims],
     }
     context = {**_context(plan, folder), "picture_bytes": picture_bytes}
     names = plan.names
@@ -157,6 +156,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "may_be_onnxruntime": plan.fits_onnxruntime,
         "network_input": _with_batch(network_input) if whole else network_input,
         "network_batch": plan.network_batch,
+        "is_for_one_image": plan.is_for_one_image,
         "image_note": _image_note(plan),
         "preprocess_outputs": preprocess_contract(decided_values(plan.preprocess)).outputs,
         "preprocess": plan.preprocess,

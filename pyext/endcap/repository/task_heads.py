@@ -1,8 +1,9 @@
 """YOLO heads with masks, keypoints or angles.
 
 Shapes: yolov8_seg [4 + C + M, A] and prototypes [M, h, w], yolov8_pose [4 + C + P * values, A],
-yolov8_obb [4 + C + 1, A]. Where the classes of a row end and the rest begins is in no shape: the
-exporter's metadata or the user gives it.
+yolov8_obb [4 + C + 1, A]; with suppression inside the network end2end_seg [K, 6 + M],
+end2end_pose [K, 6 + P * values], end2end_obb [K, 7]. Where the classes of a row end and the rest
+begins is in no shape of the first three: the exporter's metadata or the user gives it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
+from endcap.repository.end2end_heads import may_be_detections, read_box_format, with_batch
 from endcap.repository.grid_heads import GridForm, find_grids, read_grid_head
-from endcap.repository.head_evidence import Head, Hints, are_fractions
+from endcap.repository.head_evidence import Head, Hints, box_unit
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import Decision
@@ -39,14 +39,12 @@ def propose_task(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[H
     for output in outputs:
         if len(output.dims) != 2 or not output.is_float:
             continue
-        if metadata.is_end2end:
-            suffix = family.removeprefix("yolov8")
-            reason = (
-                f"{output.name} {list(output.dims)}: suppressed inside, by the metadata; exported "
-                f"without its end-to-end branch it would be {family}, which is read"
-            )
-            yield Head(f"end2end{suffix}", {}, None, reason, is_sure=True)
-            return
+        is_suppressed = metadata.is_end2end or metadata.has_nms
+        if is_suppressed or find_grids(output.dims[1], hints.size) is None:
+            suppressed = tuple(_read_suppressed(output, form))
+            yield from suppressed
+            if suppressed or is_suppressed:
+                continue
         classes = output.dims[0] - 4 - form.extras
         if classes < 1 or (metadata.names and len(metadata.names) != classes and not form.missing):
             continue
@@ -59,7 +57,7 @@ def propose_task_by_values(
     """Yield what one output may be without metadata; nothing for most without extras."""
     if find_grids(output.dims[1], hints.size) is None:
         yield from _propose_yolov5_masks(output, outputs, hints)
-        yield from _propose_suppressed(output, hints)
+        yield from _propose_suppressed(output, outputs, hints)
         return
     for family in _TASKS.values():
         form = _form(family, outputs, hints)
@@ -160,18 +158,57 @@ def _propose_yolov5_masks(
         yield Head("yolov5_seg", {}, None, reason, is_sure=True)
 
 
-def _propose_suppressed(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
-    """Yield `end2end` with angles, or with masks or keypoints, for rows [K, 7] and more."""
+def _propose_suppressed(
+    output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
+) -> Iterator[Head]:
+    """Yield `end2end_seg`, `end2end_pose` or `end2end_obb` without metadata.
+
+    Prototypes of masks tell the first, seven columns the last; keypoints the user has to count.
+    """
+    columns = output.dims[1]
+    values = output.values
+    if columns < 7 or values is None or not values[:, 4].any():
+        return
+    masks = _form("yolov8_seg", outputs, hints)
+    if not masks.missing:
+        yield from _read_suppressed(output, masks)
+    elif columns == 7 and hints.wanted != "end2end_pose":
+        yield from _read_suppressed(output, _form("yolov8_obb", outputs, hints))
+    else:
+        yield from _read_suppressed(output, _form("yolov8_pose", outputs, hints))
+
+
+def _read_suppressed(output: NetworkOutput, form: GridForm) -> Iterator[Head]:
+    """Yield the head [K, 6 + more] of a form, or nothing where rows are no such detections."""
+    output = with_batch(output)
     rows, columns = output.dims
-    if columns < 7 or rows > _MOST_SUPPRESSED_ROWS or output.values is None:
+    more, values = columns - 6, output.values
+    if more < 1 or rows > _MOST_SUPPRESSED_ROWS or not may_be_detections(values):
         return
-    scores, class_ids = output.values[:, 4], output.values[:, 5]
-    are_scores = are_fractions(scores) and bool(scores.any())
-    if not are_scores or (class_ids < 0).any() or (class_ids != np.round(class_ids)).any():
+    is_counted = not form.missing
+    if is_counted and more != form.extras:
         return
-    family = "end2end_obb" if columns == 7 else "end2end_with_more"
-    reason = (
-        f"{output.name} [{rows}, 6 + {columns - 6}]: each row a box, a score, a class, and more; "
-        "exported without its end-to-end branch, the network has a head that is read"
+    boxes = None if values is None else values[:, :4]
+    parameters = {"box_unit": box_unit(boxes)}
+    if form.family == "yolov8_obb":  # whose boxes have centres and sizes, and are not suppressed
+        is_counted = True
+    else:
+        parameters |= {"box_format": read_box_format(boxes), **form.parameters}
+    yield Head(
+        form.family.replace("yolov8", "end2end"),
+        {"head": output, **form.inputs},
+        None,
+        f"{output.name} [{rows}, 6 + {more}]: each row a box, a score, a class, and more",
+        is_sure=True,
+        parameters=parameters,
+        missing="" if is_counted else _missing_keypoints(more),
     )
-    yield Head(family, {}, None, reason, is_sure=True)
+
+
+def _missing_keypoints(more: int) -> str:
+    """Return how the user says how many keypoints so many columns are."""
+    choices = [f"--set num_keypoints={more // 3}"] if more % 3 == 0 else []
+    if more % 2 == 0:
+        choices.append(f"--set num_keypoints={more // 2} --set keypoint_values=2")
+    given = " or ".join(choices) or "its keypoints with two or three numbers each"
+    return f"{more} columns behind the class may be keypoints; if so, give {given}"

@@ -20,7 +20,7 @@ from endcap._system.python_process import worker_command
 from endcap._system.scratch import scratch_folder
 from endcap.errors import InvalidArgumentError
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
-from endcap.repository.network_tensors import NetworkInput, NetworkOutput
+from endcap.repository.network_tensors import NetworkInput, NetworkOutput, ScoreColumns
 from endcap.repository.onnx_file import OnnxFile, read_onnx
 from endcap.triton.tensor_spec import TRITON_TYPES
 
@@ -146,10 +146,24 @@ def _check_onnxruntime() -> None:
         )
 
 
+@dataclass(frozen=True)
+class Trial:
+    """What a network gave for noise.
+
+    Attributes:
+        rows_error: Why its outputs are of no fixed shape, "" where they are.
+        batch_error: Why it takes no two images at once although it declares to, else "".
+    """
+
+    outputs: tuple[NetworkOutput, ...]
+    rows_error: str = ""
+    batch_error: str = ""
+
+
 def try_network(
     network: OnnxFile, image: NetworkInput, *, several: bool, limits: TrialLimits
-) -> tuple[NetworkOutput, ...]:
-    """Run the network on one image of noise, on another, and on both; return its outputs.
+) -> Trial:
+    """Run the network on one image of noise, on another, and on both.
 
     Args:
         network: The network.
@@ -159,24 +173,67 @@ def try_network(
 
     Raises:
         UnknownOperatorError: ONNX Runtime lacks an operator.
-        RepositoryError: The network cannot be loaded or run, gives no tensors, as many rows as it
-            detects objects, or something else for two images than for each alone, or exceeds a
-            limit.
+        RepositoryError: The network cannot be loaded or run, gives no tensors, or exceeds a limit.
     """
     with scratch_folder("trial") as scratch:
         request = {
             "task": "run",
-            "input": image.name,
-            "dims": image.dims,
-            "dtype": image.dtype,
+            **_request_of(image),
             "several": several and image.batch is None,
             "target": str(scratch),
         }
-        outputs = run_network_worker(network, request, limits)["outputs"]
-        return tuple(_read_output(scratch, each) for each in outputs)
+        response = run_network_worker(network, request, limits)
+        varying = response["varying"]
+        outputs = [
+            _read_output(scratch, each, varies=each["name"] in varying)
+            for each in response["outputs"]
+        ]
+    rows_error = ""
+    for name, (first, second) in varying.items():
+        rows_error = (
+            f"{network.path} gives as many rows of {name} as it finds ({first} and {second} for "
+            "two images of noise), and a model of Triton's has a fixed number; export it with "
+            "one, filled up"
+        )
+        break
+    return Trial(tuple(outputs), rows_error, response["batch_error"] or "")
 
 
-def _read_output(folder: Path, output: Mapping[str, Any]) -> NetworkOutput:
+def _request_of(image: NetworkInput) -> dict[str, Any]:
+    return {
+        "input": image.name,
+        "dims": image.dims,
+        "dtype": image.dtype,
+        "has_batch": image.has_batch,
+        "constants": {
+            name: {"values": array.tolist(), "dtype": array.dtype.name}
+            for name, array in image.constants.items()
+        },
+    }
+
+
+def count_score_columns(
+    network: OnnxFile, image: NetworkInput, limits: TrialLimits
+) -> ScoreColumns | None:
+    """Return the scores of each box before suppression inside the network; None where unclear.
+
+    They are the last dimension of its only softmax, else that of all its sigmoids over rows.
+    """
+    if network.external_files:  # which an edited model in memory does not find
+        return None
+    request = {"task": "count_columns", **_request_of(image)}
+    try:
+        counts = run_network_worker(network, request, limits)["columns"]
+    except RepositoryError:
+        return None
+    for activation in ("Softmax", "Sigmoid"):
+        found = set(counts[activation])
+        if found:
+            return ScoreColumns(found.pop(), activation) if len(found) == 1 else None
+    return None
+
+
+def _read_output(folder: Path, output: Mapping[str, Any], *, varies: bool) -> NetworkOutput:
     if output["file"] is None:  # strings, of which only the shape matters
         array = np.empty(output["shape"], np.object_)
     else:
@@ -191,6 +248,7 @@ def _read_output(folder: Path, output: Mapping[str, Any]) -> NetworkOutput:
         has_batch=has_batch,
         is_free=tuple(output["is_free"]),
         values=np.asarray(item, np.float64) if array.dtype.kind in "biuf" else None,
+        varies=varies,
     )
 
 

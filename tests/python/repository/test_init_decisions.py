@@ -174,6 +174,7 @@ def test_rows_of_one_image_without_a_batch_dimension_are_no_batch(tmp_path: Path
     plan = plan_of(network, tmp_path, num_classes=5, preset="ultralytics")
     assert plan.head.family == "end2end"
     assert plan.served[0].dims == (30, 6)
+    assert plan.runtime is Runtime.endcap_onnx
 
 
 def test_unit_of_boxes_after_nms(tmp_path: Path) -> None:

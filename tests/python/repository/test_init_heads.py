@@ -8,6 +8,9 @@ from pathlib import Path
 
 import family_networks as families
 import numpy as np
+import odd_networks as odd
+import onnx
+import onnxruntime
 import pytest
 from cli_runs import endcap as run
 from family_networks import Network, Output
@@ -17,8 +20,8 @@ from tritonclient.grpc import model_config_pb2
 
 import endcap
 from endcap.repository.head_evidence import are_fractions, score_activation
-from endcap.repository.options import decided_values
-from endcap.repository.plan import Plan
+from endcap.repository.options import InitOptions, decided_values
+from endcap.repository.plan import Plan, make_plan
 from endcap.repository.rendering import render
 
 
@@ -92,6 +95,142 @@ def test_angles(metadata: dict[str, str], head: str | None, tmp_path: Path) -> N
 def test_given_rotated_nms_replaces_ultralytics(tmp_path: Path) -> None:
     plan = plan_of(families.obb(), tmp_path, settings={"rotated_nms": "polygon"})
     assert plan.postprocess["rotated_nms"].value == "polygon"
+
+
+END2END = {"author": "Ultralytics", "stride": "32", "end2end": "True"}
+NMS = {"author": "Ultralytics", "stride": "32", "args": "{'batch': 1, 'nms': True}"}
+
+
+def suppressed(more: np.ndarray, metadata: Mapping[str, str], *, masks: bool = False) -> Network:
+    """Rows [30, 6 + more] of an end2end head, and prototypes of masks where wanted."""
+    (output,) = families.end2end().outputs.values()
+    outputs = {"output0": Output(np.hstack([output.base, more.astype(np.float32)]))}
+    if masks:
+        outputs["output1"] = families.seg().outputs["output1"]
+    return Network(outputs, metadata=metadata)
+
+
+@pytest.mark.parametrize("metadata", [END2END, NMS])
+@pytest.mark.parametrize("task_name", ["segment", "pose", "obb"])
+def test_suppression_inside_with_more(
+    metadata: dict[str, str], task_name: str, tmp_path: Path
+) -> None:
+    count = {"segment": 32, "pose": 15, "obb": 1}[task_name]
+    more = np.linspace(-1, 1, 30 * count).reshape(30, -1)
+    known = {**metadata, "task": task_name, "kpt_shape": "[5, 3]", "names": str([*"abcde"])}
+    network = suppressed(more, known, masks=task_name == "segment")
+    plan = plan_of(network, tmp_path)
+    family = {"segment": "end2end_seg", "pose": "end2end_pose", "obb": "end2end_obb"}[task_name]
+    expected = {
+        "segment": {"box_format": "xyxy", **MASKS},
+        "pose": {"box_format": "xyxy", "num_keypoints": "5", "keypoint_values": "3"},
+        "obb": {"box_format": None, "rotated_nms": None},
+    }[task_name]
+    assert_head(plan, family, {"num_classes": "5", "box_unit": "pixel", **expected})
+    assert plan.preprocess["preset"].value == "ultralytics"
+
+
+@pytest.mark.parametrize(
+    ("family", "more", "settings"),
+    [
+        ("end2end_seg", 32, {}),
+        ("end2end_obb", 1, {}),
+        ("end2end_pose", 15, {"num_keypoints": "5"}),
+        ("end2end_pose", 10, {"num_keypoints": "5", "keypoint_values": "2"}),
+    ],
+)
+def test_suppression_inside_without_metadata(
+    family: str, more: int, settings: dict[str, str], tmp_path: Path
+) -> None:
+    columns = np.linspace(-1, 1, 30 * more).reshape(30, -1)
+    network = suppressed(columns, {}, masks=family == "end2end_seg")
+    plan = plan_of(network, tmp_path, num_classes=5, preset="ultralytics", settings=settings)
+    assert_head(plan, family, settings)
+
+
+def test_nms_of_ultralytics_for_one_image_is_not_given_two(tmp_path: Path) -> None:
+    """Its exporter unrolls a loop over the batch that it was exported for."""
+    path = suppressed(np.zeros((30, 1)), {**NMS, "task": "obb"}).write(tmp_path / "model.onnx")
+    model = onnx.load(path)
+    (output,) = model.graph.output
+    for node in model.graph.node:
+        node.output[:] = ["all" if name == "output0" else name for name in node.output]
+    # The second image and those behind it get zeros.
+    constants = {"zero": np.array([0]), "one": np.array([1]), "end": np.array([2**31])}
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in constants.items()
+    )
+    make = onnx.helper.make_node
+    model.graph.node.extend(
+        [
+            make("Slice", ["all", "zero", "one", "zero"], ["first_one"]),
+            make("Sub", ["all", "all"], ["zeros"]),
+            make("Slice", ["zeros", "one", "end", "zero"], ["rest"]),
+            make("Concat", ["first_one", "rest"], [output.name], axis=0),
+        ]
+    )
+    onnx.save(model, str(path))
+    plan = make_plan(path, InitOptions(num_classes=5), tmp_path)
+    assert plan.head.family == "end2end_obb"
+    assert plan.network_batch == 1
+
+
+def test_a_head_with_a_row_for_each_anchor_is_transposed(tmp_path: Path) -> None:
+    network = odd.named(odd.transposed(families.yolov8(classes=4)), 4)
+    plan = plan_of(network, tmp_path)
+    assert_head(plan, "yolov8", {"num_classes": "4"})
+    assert "transposed" in plan.head.reason
+    session = onnxruntime.InferenceSession(plan.network.file)
+    (given,) = session.run(None, {"images": np.zeros((2, 3, 64, 64), np.float32)})
+    (output,) = families.yolov8(classes=4).outputs.values()
+    np.testing.assert_array_equal(given, np.stack([output.base] * 2))
+
+
+@pytest.mark.parametrize("boxes_too", [False, True])
+def test_pairs_with_columns_are_transposed(boxes_too: bool, tmp_path: Path) -> None:
+    """As PP-YOLOE has its scores, without NMS."""
+    network = families.decoded()
+    turned = odd.transposed(network).outputs
+    outputs = {"boxes": (turned if boxes_too else network.outputs)["boxes"]}
+    outputs["scores"] = turned["scores"]
+    plan = plan_of(Network(outputs), tmp_path, preset="rtdetr")
+    assert_head(plan, "ssd", {"anchors": "none", "num_classes": "3", "background": "none"})
+    session = onnxruntime.InferenceSession(plan.network.file)
+    given = session.run(["boxes", "scores"], {"images": np.zeros((1, 3, 64, 64), np.float32)})
+    for name, array in zip(["boxes", "scores"], given, strict=True):
+        np.testing.assert_array_equal(array[0], network.outputs[name].base)
+
+
+def test_scores_after_a_sigmoid_have_none_for_no_object(tmp_path: Path) -> None:
+    plan = plan_of(families.decoded(), tmp_path, preset="ssd")
+    assert_head(plan, "ssd", {"num_classes": "3", "background": "none", "activation": "none"})
+    assert "do not add up to 1" in plan.postprocess["background"].reason
+
+
+@pytest.mark.parametrize("classes", [4, 5])  # four scores have the shape of boxes
+def test_queries_are_known_by_their_boxes_whatever_their_names(
+    classes: int, tmp_path: Path
+) -> None:
+    network = families.rtdetr(classes=classes)
+    renamed = Network(dict(zip(["241", "242"], network.outputs.values(), strict=True)))
+    plan = plan_of(renamed, tmp_path, num_classes=classes, preset="rtdetr")
+    assert plan.head.inputs["boxes"].name == "242"
+    assert_head(plan, "rtdetr", {"background": "none", "box_unit": "normalized"})
+
+
+def test_ultralytics_metadata_is_trusted_where_no_usual_grids_fit(tmp_path: Path) -> None:
+    """YOLOv3-tiny has the strides 16 and 32."""
+    (output,) = families.yolov8().outputs.values()
+    few = replace(output, base=output.base[:, -20:], change=np.zeros((7, 20), np.float32))
+    names = {"names": str(["a", "b", "c"]), **task("detect")}
+    plan = plan_of(Network({"output0": few}, metadata=names), tmp_path)
+    assert_head(plan, "yolov8", {"num_classes": "3", "box_format": "cxcywh"})
+
+
+def test_yolox_brings_its_recipe(tmp_path: Path) -> None:
+    chosen = decided_values(plan_of(families.yolox(), tmp_path).preprocess)
+    expected = {"color": "bgr", "scale": "1", "pad_align": "top_left"}
+    assert {name: chosen.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(("raw", "activation"), [(False, "none"), (True, "sigmoid")])

@@ -1,0 +1,188 @@
+"""Edits at the ends of a network's graph, for what its neighbours give and take.
+
+An input [C, H, W] and outputs without a batch dimension get one, inputs whose value is known become
+constants, and outputs are transposed or get other columns. Whatever runs the network runs the
+edited file. Names of inputs and outputs stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from endcap.repository.errors import import_onnx
+from endcap.repository.network_tensors import NetworkInput, NetworkOutput, OutputEdit
+from endcap.repository.onnx_file import OnnxFile
+from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
+
+_PREFIX = "endcap_"
+_AXES_ARE_INPUTS_SINCE = 13  # of Squeeze and Unsqueeze, the operator set
+_DEFAULT_DOMAINS = ("", "ai.onnx")
+_COLUMNS_AXIS = 2  # of [batch, rows, columns]
+
+
+def edited_output(output: NetworkOutput, edit: OutputEdit) -> NetworkOutput:
+    """Return an output as the edited network gives it.
+
+    Args:
+        output: As the file gives it; of two dimensions beside the batch where the edit rearranges.
+        edit: With `adds_batch` the output has no batch dimension, also where its first is 1.
+    """
+    dims, is_free, values = output.dims, output.is_free, output.values
+    if edit.adds_batch:
+        dims, is_free = output.shape, (False, *is_free)
+        values = None if values is None else values.reshape(dims)
+    if edit.transposes:
+        dims, is_free = dims[::-1], (is_free[0], *is_free[:0:-1])
+        values = None if values is None else values.T
+    if edit.columns:
+        dims, is_free = (*dims[:-1], len(edit.columns)), (*is_free[:-1], False)
+        values = None if values is None else values[..., list(edit.columns)]
+    return replace(output, dims=dims, has_batch=True, is_free=is_free, values=values, edit=edit)
+
+
+def edit_network(
+    network: OnnxFile, image: NetworkInput, outputs: Iterable[NetworkOutput], scratch: Path
+) -> OnnxFile:
+    """Return a network that takes batches of images alone and gives its outputs as edited.
+
+    Args:
+        network: The network; returned as it is where nothing has to be edited.
+        image: Its input.
+        outputs: Those that are used, each with its edit.
+        scratch: A folder for the new file.
+    """
+    edited = [output for output in outputs if output.edit != OutputEdit()]
+    if not edited and not image.constants and image.has_batch:
+        return network
+    model = type(network.model)()
+    model.CopyFrom(network.model)
+    graph = _Graph(model)
+    for name, array in image.constants.items():
+        graph.fix_input(name, array)
+    if not image.has_batch:
+        graph.squeeze_input(image.name)
+    for output in edited:
+        graph.edit_output(output)
+    file = scratch / "edited.onnx"
+    file.write_bytes(model.SerializeToString())
+    file.chmod(network.file.stat().st_mode & 0o777)
+    (declared,) = (spec for spec in network.inputs if spec.name == image.name)
+    if not image.has_batch:
+        declared = TensorSpec(image.name, image.data_type, (1, *declared.dims))
+    return replace(network, file=file, inputs=(declared,), model=model)
+
+
+class _Graph:
+    """A model that is edited in place."""
+
+    def __init__(self, model: Any) -> None:
+        self._helper: Any = import_onnx("onnx.helper")
+        self._graph = model.graph
+        versions = [each.version for each in model.opset_import if each.domain in _DEFAULT_DOMAINS]
+        self._axes_are_inputs = max(versions, default=1) >= _AXES_ARE_INPUTS_SINCE
+        self._taken = {name for node in _nodes(self._graph) for name in _tensors(node)}
+        for each in (*self._graph.input, *self._graph.initializer):
+            self._taken.add(each.name)
+
+    def fix_input(self, name: str, array: NDArray[Any]) -> None:
+        """Make an input a constant."""
+        numpy_helper: Any = import_onnx("onnx.numpy_helper")
+        (value,) = (each for each in self._graph.input if each.name == name)
+        self._graph.input.remove(value)
+        self._graph.initializer.append(numpy_helper.from_array(array, name))
+
+    def squeeze_input(self, name: str) -> None:
+        """Make an input [C, H, W] one of [1, C, H, W]."""
+        (value,) = (each for each in self._graph.input if each.name == name)
+        inner = self._new_name(name)
+        self._rename(name, inner)
+        sizes = [dim.dim_value or dim.dim_param for dim in value.type.tensor_type.shape.dim]
+        element = value.type.tensor_type.elem_type
+        value.CopyFrom(self._helper.make_tensor_value_info(name, element, [1, *sizes]))
+        self._graph.node.insert(0, self._along_first_axis("Squeeze", name, inner))
+
+    def edit_output(self, output: NetworkOutput) -> None:
+        """Append to an output what its edit says."""
+        (value,) = (each for each in self._graph.output if each.name == output.name)
+        last = self._new_name(output.name)
+        self._rename(output.name, last)
+        for node in self._steps(output.edit, last):
+            self._graph.node.append(node)
+        self._graph.node[-1].output[0] = output.name
+        sizes = zip((1, *output.dims), output.is_free, strict=True)
+        shape = [f"{output.name}_dim_{axis}" if free else size
+                 for axis, (size, free) in enumerate(sizes)]  # fmt: skip
+        element = self._element(output.data_type)
+        value.CopyFrom(self._helper.make_tensor_value_info(output.name, element, shape))
+
+    def _steps(self, edit: OutputEdit, last: str) -> Iterator[Any]:
+        make = self._helper.make_node
+        if edit.adds_batch:
+            result = self._new_name(last)
+            yield self._along_first_axis("Unsqueeze", last, result)
+            last = result
+        if edit.transposes:
+            result = self._new_name(last)
+            yield make("Transpose", [last], [result], perm=[0, 2, 1])
+            last = result
+        if edit.columns:
+            indices = self._constant(np.array(edit.columns, np.int64))
+            result = self._new_name(last)
+            yield make("Gather", [last, indices], [result], axis=_COLUMNS_AXIS)
+            last = result
+        if edit.data_type:
+            yield make("Cast", [last], [self._new_name(last)], to=self._element(edit.data_type))
+
+    def _element(self, data_type: str) -> int:
+        name = next(name for name, each in TRITON_TYPES.items() if each == data_type)
+        return int(self._helper.np_dtype_to_tensor_dtype(np.dtype(name)))
+
+    def _along_first_axis(self, kind: str, name: str, result: str) -> Any:
+        if not self._axes_are_inputs:
+            return self._helper.make_node(kind, [name], [result], axes=[0])
+        axes = self._constant(np.array([0], np.int64))
+        return self._helper.make_node(kind, [name, axes], [result])
+
+    def _constant(self, array: NDArray[Any]) -> str:
+        numpy_helper: Any = import_onnx("onnx.numpy_helper")
+        name = self._new_name("constant")
+        self._graph.initializer.append(numpy_helper.from_array(array, name))
+        return name
+
+    def _new_name(self, base: str) -> str:
+        number = 1
+        while f"{_PREFIX}{base}_{number}" in self._taken:
+            number += 1
+        self._taken.add(f"{_PREFIX}{base}_{number}")
+        return f"{_PREFIX}{base}_{number}"
+
+    def _rename(self, old: str, new: str) -> None:
+        """Rename a tensor wherever nodes read or write it; names are unique in a whole model."""
+        for node in _nodes(self._graph):
+            for tensors in (node.input, node.output):
+                for place, name in enumerate(tensors):
+                    if name == old:
+                        tensors[place] = new
+        for each in (*self._graph.initializer, *self._graph.value_info):
+            if each.name == old:
+                each.name = new
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    """Yield the nodes of a graph and of the graphs inside them."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else [*attribute.graphs]:
+                yield from _nodes(inner)
+
+
+def _tensors(node: Any) -> Iterator[str]:
+    yield from node.input
+    yield from node.output

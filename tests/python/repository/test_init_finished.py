@@ -1,0 +1,243 @@
+"""Recognition by `endcap init` of detections that are finished inside the network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import family_networks as families
+import finished_networks as finished
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from family_networks import Network, Output
+from finished_networks import Finished
+from init_runs import init
+
+from endcap.repository.errors import RepositoryError
+from endcap.repository.options import InitOptions, Runtime, decided_values
+from endcap.repository.plan import Plan, make_plan
+from endcap.repository.rendering import render
+
+
+def plan_of(network: Finished, folder: Path, **options: Any) -> Plan:
+    return make_plan(network.write(folder / "model.onnx"), InitOptions(**options), folder)
+
+
+def parts(plan: Plan) -> dict[str, str]:
+    return {part: output.name for part, output in plan.head.inputs.items()}
+
+
+@pytest.mark.parametrize("has_batch", [False, True])
+@pytest.mark.parametrize("least", [0, 1, 5], ids=["no rows of noise", "one", "five"])
+def test_rows_of_torchvisions_detectors(has_batch: bool, least: int, tmp_path: Path) -> None:
+    plan = plan_of(Finished(has_batch=has_batch, least=least), tmp_path)
+    assert plan.head.family == "detections"
+    assert parts(plan) == {"boxes": "1", "scores": "2", "classes": "3"}
+    chosen = decided_values(plan.postprocess)
+    assert (chosen["num_classes"], chosen["background"]) == ("3", "first")
+    assert "Softmax over 4 scores" in plan.postprocess["background"].reason
+    assert (chosen["box_format"], chosen["box_unit"]) == ("xyxy", "pixel")
+    assert [str(each) for each in plan.served] == ["1 FP32 [-1, 4]", "2 FP32 [-1]", "3 INT64 [-1]"]
+    assert plan.runtime is Runtime.endcap_onnx
+    assert plan.network_batch == 1
+
+
+@pytest.mark.parametrize("order", [("boxes", "classes", "scores"), ("scores", "classes", "boxes")])
+def test_the_order_of_the_outputs_does_not_matter(order: tuple[str, ...], tmp_path: Path) -> None:
+    plan = plan_of(Finished(order=order), tmp_path)
+    assert parts(plan) == dict(zip(order, ["1", "2", "3"], strict=True))
+
+
+def test_a_sigmoid_has_no_score_for_no_object(tmp_path: Path) -> None:
+    plan = plan_of(Finished(softmax=False), tmp_path)
+    chosen = decided_values(plan.postprocess)
+    assert (chosen["num_classes"], chosen["background"]) == ("3", "none")
+
+
+def test_as_many_names_as_scores_name_no_object_too(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("__background__\na\nb\nc\n")
+    chosen = decided_values(plan_of(Finished(), tmp_path, labels=labels).postprocess)
+    assert (chosen["num_classes"], chosen["background"]) == ("4", "none")
+
+
+@pytest.mark.parametrize(("background", "classes"), [("none", "4"), ("first", "3")])
+def test_a_background_that_is_given(background: str, classes: str, tmp_path: Path) -> None:
+    plan = plan_of(Finished(), tmp_path, settings={"background": background})
+    chosen = decided_values(plan.postprocess)
+    assert (chosen["num_classes"], chosen["background"]) == (classes, background)
+
+
+def test_masks_beside_the_detections_are_said_not_to_be_read(tmp_path: Path) -> None:
+    plan = plan_of(Finished(more=True), tmp_path)
+    assert plan.head.family == "detections"
+    assert "masks not read" in plan.head.reason
+
+
+def test_normalisation_inside_the_network_is_not_repeated(tmp_path: Path) -> None:
+    plan = plan_of(Finished(), tmp_path)
+    chosen = decided_values(plan.preprocess)
+    assert chosen["preset"] == "ssd"
+    assert (chosen["mean"], chosen["std"]) == ("0,0,0", "1,1,1")
+    assert "0.4, 0.5, 0.6" in plan.preprocess["mean"].reason
+    assert "fit" not in chosen  # a softmax without RoiAlign: SSD, which stretches
+
+
+def test_detectors_other_than_ssd_keep_the_aspect_ratio(tmp_path: Path) -> None:
+    chosen = decided_values(plan_of(Finished(softmax=False), tmp_path).preprocess)
+    assert (chosen["fit"], chosen["pad_align"]) == ("letterbox", "top_left")
+
+
+def test_without_normalisation_the_recipe_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError, match="--preset"):
+        plan_of(Finished(normalizes=False), tmp_path)
+
+
+@pytest.mark.parametrize("has_batch", [False, True])
+def test_the_edited_network_gives_the_same_rows_with_a_batch(
+    has_batch: bool, tmp_path: Path
+) -> None:
+    plan = plan_of(Finished(has_batch=has_batch, least=3), tmp_path)
+    onnx.checker.check_model(str(plan.network.file), full_check=True)
+    session = onnxruntime.InferenceSession(plan.network.file)
+    assert [each.shape for each in session.get_inputs()] == [[1, 3, 64, 64]]
+    bright = np.full((1, 3, 64, 64), 0.6, np.float32)
+    given = dict(zip(["1", "2", "3"], session.run(["1", "2", "3"], {"image": bright}), strict=True))
+    expected = Finished(least=3).expected(bright[0])
+    assert 3 < len(expected["boxes"]) < finished.ROWS
+    np.testing.assert_array_equal(given["1"][0], expected["boxes"])
+    np.testing.assert_allclose(given["2"][0], expected["scores"], rtol=1e-6)
+    np.testing.assert_array_equal(given["3"][0], expected["classes"])
+
+
+def test_configs_leave_the_number_of_rows_open(tmp_path: Path) -> None:
+    texts = render(plan_of(Finished(), tmp_path), "models")
+    network, postprocess = (texts[f"{each}/config.pbtxt"] for each in ("detector", "postprocess"))
+    assert "max_batch_size: 0" in network
+    assert "dims: [ 1, -1, 4 ]" in network
+    assert "finds objects in one image at a time" in network
+    assert "dims: [ -1, 4 ]" in postprocess
+    assert "dims: [ 1, 4 ] zero_data" in postprocess  # of the warm-up, which needs numbers
+    assert "TYPE_INT64" in postprocess
+
+
+def test_no_advice_to_export_it_for_batches(tmp_path: Path) -> None:
+    done = init(Finished().write(tmp_path / "model.onnx"))
+    assert done.exit_code == 0, done.stderr
+    assert "dynamic batch" not in done.stderr
+    assert (tmp_path / "models" / "detector" / "1" / "model.onnx").is_file()
+
+
+def test_a_fixed_number_of_rows_in_batches(tmp_path: Path) -> None:
+    network = families.efficient_nms(ids="int64")
+    outputs = {name: each for name, each in network.outputs.items() if name != "num_dets"}
+    model = Network(outputs).write(tmp_path / "model.onnx")
+    options = InitOptions(num_classes=6, preset="ultralytics")
+    plan = make_plan(model, options, tmp_path)
+    assert plan.head.family == "detections"
+    assert [str(each) for each in plan.served] == [
+        "det_boxes FP32 [20, 4]",
+        "det_scores FP32 [20]",
+        "det_classes INT64 [20]",
+    ]
+    assert plan.network_batch == options.max_batch
+
+
+def test_class_ids_that_are_real_numbers_are_cast(tmp_path: Path) -> None:
+    network = families.efficient_nms(ids="float32")
+    names = {"det_boxes": "a", "det_scores": "b", "det_classes": "c"}
+    outputs = {names[name]: network.outputs[name] for name in names}
+    model = Network(outputs).write(tmp_path / "model.onnx")
+    plan = make_plan(model, InitOptions(num_classes=6, preset="ultralytics"), tmp_path)
+    assert parts(plan) == {"boxes": "a", "scores": "b", "classes": "c"}
+    session = onnxruntime.InferenceSession(plan.network.file)
+    assert {each.name: each.type for each in session.get_outputs()}["c"] == "tensor(int32)"
+
+
+def flat(columns: list[int], *, count: bool = False) -> Network:
+    """Rows without a batch dimension: an image's number, box, score and class in another order."""
+    (output,) = families.end2end().outputs.values()
+    rows = np.hstack([output.base, np.zeros((len(output.base), 1), np.float32)])
+    outputs = {"out": Output(np.ascontiguousarray(rows[:, columns]), batch=False)}
+    if count:
+        outputs["num"] = Output(np.array([30], np.float32), dtype="int32", batch=False)
+    return Network(outputs, batch=1)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        flat([5, 4, 0, 1, 2, 3], count=True),
+        flat([6, 0, 1, 2, 3, 4, 5]),
+        flat([6, 0, 1, 2, 3, 5, 4]),
+    ],
+    ids=["PaddleDetection", "YOLO-NAS", "YOLOv7"],
+)
+def test_rows_in_another_order(network: Network, tmp_path: Path) -> None:
+    model = network.write(tmp_path / "model.onnx")
+    plan = make_plan(model, InitOptions(num_classes=5, preset="ultralytics"), tmp_path)
+    assert plan.head.family == "end2end"
+    session = onnxruntime.InferenceSession(plan.network.file)
+    image = {"images": np.zeros((1, 3, 64, 64), np.float32)}
+    (output,) = families.end2end().outputs.values()
+    np.testing.assert_array_equal(session.run(["out"], image)[0], output.base[None])
+
+
+def test_known_inputs_beside_the_image_become_constants(tmp_path: Path) -> None:
+    metadata = {"author": "Ultralytics", "task": "detect", "names": "['a', 'b', 'c']"}
+    network = families.yolov8(size=(64, 96), batch=1, metadata=metadata)
+    model = onnx.load(network.write(tmp_path / "plain.onnx"))
+    for name, element in (("orig_target_sizes", 7), ("scale_factor", 1), ("im_shape", 1)):
+        value = onnx.helper.make_tensor_value_info(name, element, [1, 2])
+        model.graph.input.append(value)
+        made = onnx.helper.make_tensor_value_info(f"{name}_seen", element, [None, 2])
+        model.graph.output.append(made)
+        model.graph.node.append(onnx.helper.make_node("Identity", [name], [f"{name}_seen"]))
+    onnx.save(model, str(tmp_path / "model.onnx"))
+    plan = make_plan(tmp_path / "model.onnx", InitOptions(), tmp_path)
+    session = onnxruntime.InferenceSession(plan.network.file)
+    assert [each.name for each in session.get_inputs()] == ["images"]
+    seen = ["orig_target_sizes_seen", "scale_factor_seen", "im_shape_seen"]
+    given = session.run(seen, {"images": np.zeros((1, 3, 64, 96), np.float32)})
+    assert [each.tolist() for each in given] == [[[96, 64]], [[1, 1]], [[64, 96]]]
+
+
+def test_an_unknown_input_beside_the_image_is_refused(tmp_path: Path) -> None:
+    model = onnx.load(families.yolov8().write(tmp_path / "plain.onnx"))
+    model.graph.input.append(onnx.helper.make_tensor_value_info("other", 1, ["batch", 2]))
+    onnx.save(model, str(tmp_path / "model.onnx"))
+    with pytest.raises(RepositoryError, match="has 2 inputs"):
+        make_plan(tmp_path / "model.onnx", InitOptions(), tmp_path)
+
+
+def test_rows_of_a_head_that_needs_all_of_them_are_refused(tmp_path: Path) -> None:
+    network = Finished(names=("boxes", "scores", "classes"), least=3, more=True)
+    path = network.write(tmp_path / "model.onnx")
+    model = onnx.load(path)
+    kept = [each for each in model.graph.output if each.name in ("boxes", "masks")]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    onnx.save(model, str(path))
+    done = init(path)
+    assert done.exit_code == 2
+    assert "export" in done.stderr
+
+
+def test_a_network_may_be_edited_with_weights_beside_it(tmp_path: Path) -> None:
+    network = replace(Finished(), least=2)
+    model = onnx.load(network.write(tmp_path / "model.onnx"))
+    onnx.save(
+        model,
+        str(tmp_path / "model.onnx"),
+        save_as_external_data=True,
+        location="data.bin",
+        size_threshold=100,
+    )
+    done = init(tmp_path / "model.onnx", "--num-classes", 3)
+    assert done.exit_code == 0, done.stderr
+    served = tmp_path / "models" / "detector" / "1" / "model.onnx"
+    session = onnxruntime.InferenceSession(served)
+    assert [each.shape for each in session.get_inputs()] == [[1, 3, 64, 64]]
