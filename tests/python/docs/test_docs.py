@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jpegs
@@ -176,3 +176,23 @@ def test_files_that_the_readme_links_to_are_there() -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text("utf-8"))
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_plain_container_gets_what_the_backends_look_for() -> None:
+    quickstart = ROOT / "docs" / "gpu_quickstart.md"
+    (block,) = [b for b in blocks(quickstart) if "libendcap_cuda.so" in b.text]
+    mounts = dict(re.findall(r'-v "\$ENDCAP/(\S+?):(\S+?):ro"', block.text))
+    library = mounts.pop("libendcap_cuda.so")
+    assert set(mounts) == {"backends/endcap_preprocess", "backends/endcap_postprocess"}
+    for source, target in mounts.items():
+        assert source.split("/")[-1] == target.split("/")[-1]
+        assert library == str(PurePosixPath(target).parents[1] / "libendcap_cuda.so")
+
+
+def test_messages_of_the_gpu_quickstart_are_in_the_sources() -> None:
+    page = (ROOT / "docs" / "gpu_quickstart.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    sources = [*(ROOT / "csrc").rglob("*.cc"), *(ROOT / "pyext").rglob("*.py")]
+    texts = [source.read_text(encoding="utf-8") for source in sources]
+    assert len(messages) >= 5
+    assert [each for each in messages if not any(each in text for text in texts)] == []
