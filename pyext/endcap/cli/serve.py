@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from endcap.client import ClientArguments
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.advisories import find_advisories, summarise
 from endcap.server.release import ServerRelease
@@ -165,13 +166,28 @@ def _announce(server: TritonServer) -> None:
     lines.add_row("HTTP", server.http_url)
     lines.add_row("gRPC", server.grpc_url)
     lines.add_row("metrics", server.metrics_url)
-    lines.add_row("models", Text(", ".join(model.name for model in server.models())))
+    models = [model.name for model in server.models()]
+    lines.add_row("models", Text(", ".join(models)))
     if server.release is not None:
         lines.add_row("server", str(server.release))
         lines.add_row("", _known_vulnerabilities(server.release))
+    commands = _next_commands(models, server)
+    if commands:
+        lines.add_row("try", Text(commands))
     console = PlainConsole(highlight=False)
     console.print("[bold green]Ready.[/] Ctrl-C stops the server.")
     console.print(lines)
+
+
+def _next_commands(models: list[str], server: TritonServer) -> str:
+    """Return commands for a second shell; "" where no model has the name that `init` chooses."""
+    model = next((name for name in ("detect", "classify") if name in models), None)
+    if model is None:
+        return ""
+    named = "" if model == ClientArguments.model else f" --model {model}"
+    usual = server.grpc_url == f"grpc://{ClientArguments.url}"
+    at = "" if usual else f" --url {server.grpc_url.removeprefix('grpc://')}"
+    return f"endcap infer photo.jpg{named}{at}; endcap top{at}"
 
 
 def _known_vulnerabilities(server: ServerRelease) -> str:

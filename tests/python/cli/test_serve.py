@@ -61,6 +61,24 @@ def server_of(process: subprocess.Popen[str]) -> int:
     return int(child)
 
 
+@pytest.mark.parametrize(
+    ("name", "named"), [("detect", ""), ("classify", " --model classify"), ("echo", None)]
+)
+def test_serve_names_commands_for_its_ports(tmp_path: Path, name: str, named: str | None) -> None:
+    repository = write_echo_model(tmp_path / "models")
+    (repository / "echo").rename(repository / name)  # a model has its folder's name
+    with start_serve(repository) as process:
+        shown = read_until_ready(process)
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=60)
+    at = f" --url {shown['gRPC'].removeprefix('grpc://')}"
+    lines = " ".join(rest.split())
+    if named is None:
+        assert "endcap" not in lines
+    else:
+        assert f"try endcap infer photo.jpg{named}{at}; endcap top{at}" in lines
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_serve_runs_until_a_signal_and_stops_cleanly(
     echo_repository: Path, number: signal.Signals
