@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
 from doc_pages import ROOT, blocks, run_python
@@ -32,7 +31,6 @@ COMMON_RATIO_PIXELS = 0.5 * 6.25
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The reader's folder: the page's files, and what its commands before `endcap serve` make."""
     folder = tmp_path_factory.mktemp("reader")
-    (folder / "photo.jpg").write_bytes(jpegs.photo_jpeg(720, 1280))
     commands = [b.text for b in PAGE if b.language == "sh" and "endcap " not in b.text]
     make_folders, *make_ensembles, compare = commands
     assert compare.startswith("python compare.py")

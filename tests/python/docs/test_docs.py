@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -196,3 +197,16 @@ def test_messages_of_the_gpu_quickstart_are_in_the_sources() -> None:
     texts = [source.read_text(encoding="utf-8") for source in sources]
     assert len(messages) >= 5
     assert [each for each in messages if not any(each in text for text in texts)] == []
+
+
+def test_the_index_copies_the_shipped_repository(tmp_path: Path) -> None:
+    (command,) = [
+        line
+        for block in blocks(ROOT / "docs" / "index.md")
+        for line in block.text.splitlines()
+        if line.startswith("cp ")
+    ]
+    environment = {"PATH": f"{sysconfig.get_path('scripts')}:/usr/bin:/bin"}
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "model_repository" / "detect" / "config.pbtxt").is_file()
+    assert list((tmp_path / "model_repository" / "detect" / "samples").glob("*.jpg"))
