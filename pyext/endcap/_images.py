@@ -39,11 +39,21 @@ def open_image(image: Image, pixel_format: str, max_bytes: int) -> Image:
     """
     if isinstance(image, (str, os.PathLike)):
         path = Path(image)
+        if is_address(image):
+            raise InvalidArgumentError(
+                f"an image is the address {image}: download it, and give the bytes, for example "
+                "urllib.request.urlopen(image).read()"
+            )
         if path.exists() and not path.is_file():  # a pipe may never end
             raise InvalidArgumentError(f"{path} is no file: give the path of an image")
         with path.open("rb") as file:
             return file.read(max_bytes + 1)
     return pillow_pixels(image, pixel_format) if is_pillow(image) else image
+
+
+def is_address(path: str | os.PathLike[str]) -> bool:
+    """Tell an http:// or https:// address in the place of a path."""
+    return isinstance(path, str) and path.lower().startswith(("http://", "https://"))
 
 
 def is_pillow(image: Any) -> bool:

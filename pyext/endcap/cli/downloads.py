@@ -44,11 +44,6 @@ FRAMES_ADVICE = (
 )
 
 
-def is_address(argument: str) -> bool:
-    """Return whether an argument is an http:// or https:// address."""
-    return argument[:8].lower().startswith(("http://", "https://"))
-
-
 def check_address(url: str) -> None:
     """Raise InvalidArgumentError for an address that cannot be downloaded from."""
     _parse(url)

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from endcap._images import is_address
 from endcap._system.scratch import scratch_folder
-from endcap.cli.downloads import FRAMES_ADVICE, check_address, download, file_name, is_address
+from endcap.cli.downloads import FRAMES_ADVICE, check_address, download, file_name
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
 from endcap.results import ImageResult, Task

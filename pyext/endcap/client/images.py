@@ -14,7 +14,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from endcap._images import check_pixels, pillow_pixels, to_array
+from endcap._images import check_pixels, is_address, pillow_pixels, to_array
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
 
@@ -55,6 +55,12 @@ class ImageReader:
                 "invalid_argument" for an object that is no image.
         """
         if isinstance(image, (str, os.PathLike)):
+            if is_address(image):
+                raise RequestError(
+                    "unreadable",
+                    "an image is an address: download it, and give the bytes; `endcap infer` takes "
+                    "addresses",
+                )
             return _read_file(Path(image))
         if isinstance(image, (bytes, bytearray, memoryview)):
             return bytes(image)

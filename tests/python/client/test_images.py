@@ -122,6 +122,12 @@ def test_unreadable_files_have_a_reason(tmp_path: Path) -> None:
         assert str(caught.value) == f"cannot be read: {reason}"
 
 
+def test_an_address_is_not_read() -> None:
+    with pytest.raises(RequestError, match="is an address: download it") as caught:
+        ImageReader().read("https://host/a.jpg")
+    assert caught.value.status_name == "unreadable"
+
+
 def test_names_are_paths_or_positions(tmp_path: Path) -> None:
     assert name_of(tmp_path / "a.jpg", 7) == str(tmp_path / "a.jpg")
     assert name_of("a.jpg", 7) == "a.jpg"

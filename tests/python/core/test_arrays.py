@@ -100,6 +100,10 @@ def test_what_an_error_advises_makes_an_image(shape: tuple[int, ...], dtype: str
         (np.zeros((2, 2), object), "give uint8"),
         (io.BytesIO(b"x"), r"of type BytesIO: give image.getvalue\(\)$"),
         (memoryview(b"abcd").cast("f"), r"an image is float32 \[1\]: give uint8"),
+        (
+            "HTTPS://host/a.jpg",
+            "is the address HTTPS://host/a.jpg: download it, and give the bytes",
+        ),
         (None, "of type NoneType: give encoded bytes, the path of a file, a Pillow image"),
     ],
 )
