@@ -34,7 +34,8 @@ The exit code is 0 when all is well (notes included), 1 for warnings and 2 for e
 SYMPTOMS_INTRODUCTION = """\
 ## Symptoms
 
-The first column quotes the error message, where there is one.
+The first column quotes the error message, where there is one. Messages about images, tensors and
+parameters, and exit codes, are in [Errors](errors.md).
 """
 
 # Symptom, cause, remedy.
