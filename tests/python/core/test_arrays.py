@@ -145,9 +145,6 @@ class WithGradient:
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("boxes", lambda t: endcap.nms(t, [0.5], iou_threshold=0.5)),
-        ("scores", lambda t: endcap.nms([[0, 0, 1, 1]], t, iou_threshold=0.5)),
-        ("boxes", lambda t: endcap.nms_rotated(t, [0.5], iou_threshold=0.5)),
         ("head", lambda t: endcap.Postprocessor()(t)),
         (
             "geometry",
@@ -163,6 +160,24 @@ def test_a_tensor_that_requires_grad_is_refused(name: str, call: Any) -> None:
         endcap.InvalidArgumentError, match=rf"^{name} .* requires grad: give .*detach"
     ):
         call(WithGradient())
+
+
+class Detachable(WithGradient):
+    """The same, with the way that torch has to its memory."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = np.float32(values)
+
+    def detach(self) -> np.ndarray:
+        return self._values
+
+
+def test_boxes_that_require_grad_are_suppressed_without_it() -> None:
+    boxes, scores = [[0, 0, 9, 9], [1, 1, 9, 9], [20, 20, 30, 30]], [0.5, 0.75, 0.25]
+    rotated = [[*box, 0.5] for box in boxes]
+    for suppress, given in ((endcap.nms, boxes), (endcap.nms_rotated, rotated)):
+        kept = suppress(Detachable(given), Detachable(scores), iou_threshold=0.5)
+        np.testing.assert_array_equal(kept, suppress(given, scores, iou_threshold=0.5))
 
 
 def test_an_empty_batch_is_an_empty_result() -> None:
