@@ -146,7 +146,9 @@ def describe_no_images(results: Iterable[ImageResult]) -> str | None:
     others = [
         result.image
         for result in results
-        if result.status in _MAY_BE_NONE and not result.image.lower().endswith(IMAGE_SUFFIXES)
+        if result.status in _MAY_BE_NONE
+        and not is_address(result.image)
+        and not result.image.lower().endswith(IMAGE_SUFFIXES)
     ]
     if not others:
         return None

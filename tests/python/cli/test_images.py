@@ -57,7 +57,8 @@ def test_a_file_of_another_type_that_the_server_rejects() -> None:
     document = ImageResult("c.pdf", "corrupt_image", error="a PDF document")
     tiff = ImageResult("d.tif", "unsupported", error="a TIFF image")
     gone = ImageResult("e.pdf", "unavailable", error="gone")
-    assert describe_no_images([good, damaged, gone]) is None
+    page = ImageResult("http://host/", "unsupported", error="a page")
+    assert describe_no_images([good, damaged, gone, page]) is None
     message = describe_no_images([good, damaged, document])
     assert message is not None
     assert message.startswith("c.pdf seems to be of another type than an image's: JPEG, PNG and")
