@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import html.parser
 import io
 import re
@@ -113,6 +114,11 @@ def test_columns_of_what_only_some_heads_have() -> None:
     assert titles[7:] == ["angle", "keypoints", "mask", "classification"]
     assert row[1] == "class 3"
     assert row[7:] == ["0.250", "2", "4 x 6", "van 0.750"]
+
+
+def test_tracks_have_a_column() -> None:
+    tracked = dataclasses.replace(detections(2), track_ids=np.array([7, -1], np.int64))
+    assert [row[-1] for row in read(tracked._repr_html_()).rows] == ["track", "7", ""]
 
 
 def test_batches_of_the_library() -> None:
