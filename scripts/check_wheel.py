@@ -23,7 +23,13 @@ from sbom import IMAGE_LIBRARIES
 
 ROOT = Path(__file__).resolve().parent.parent
 NEWEST_GLIBC = (2, 35)  # Ubuntu 22.04, the oldest of NVIDIA's images that the backends are for
-BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endcap_bls")
+BACKENDS = (
+    "endcap_preprocess",
+    "endcap_postprocess",
+    "endcap_onnx",
+    "endcap_bls",
+    "endcap_track",
+)
 # Folders of what decodes images, and the libraries that it needs beside it.
 DECODERS = ("endcap", "endcap/backends/endcap_preprocess")
 METADATA = (

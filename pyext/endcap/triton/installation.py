@@ -13,7 +13,13 @@ import endcap
 from endcap._system.pip_commands import reinstall_command
 from endcap.triton.errors import ServerError
 
-OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endcap_bls")
+OUR_BACKENDS = (
+    "endcap_preprocess",
+    "endcap_postprocess",
+    "endcap_onnx",
+    "endcap_bls",
+    "endcap_track",
+)
 # A folder of compiled backends that is used instead of the package's: a build with a sanitizer.
 BACKENDS_VARIABLE = "ENDCAP_BACKENDS"
 DRIVER_GPUS = Path("/proc/driver/nvidia/gpus")

@@ -46,6 +46,7 @@ def test_all_of_them_are_looked_at() -> None:
         "libtriton_endcap_postprocess.so",
         "libtriton_endcap_onnx.so",
         "libtriton_endcap_bls.so",
+        "libtriton_endcap_track.so",
         "libendcap_c.so",
         "libendcap_jpeg.so",
         "libendcap_png.so",

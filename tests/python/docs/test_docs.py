@@ -38,6 +38,7 @@ PAGES_RUN_ELSEWHERE = (
     "migration.md",
     "dali.md",
     "dali_triton.md",
+    "tracking.md",
     "tutorial.md",
 )
 PYTHON_PAGES = [

@@ -23,6 +23,8 @@ _CORES: dict[str, type[Core]] = {PREPROCESS: _core.Preprocessor, POSTPROCESS: _c
 # The stages' own, which the core does not know.
 _OWN = {PREPROCESS: ("threads",), POSTPROCESS: ("threads", "labels_file", "labels_separator")}
 BLS = "endcap_bls"
+TRACK = "endcap_track"
+_MAX_SEQUENCES = "max_sequences"  # of a tracker
 _MAX_IN_FLIGHT = "max_in_flight"  # which a cascade in Python does not have
 
 
@@ -176,6 +178,25 @@ def _check_labels_separator(model: Model) -> Iterator[Finding]:
                 f"write the names from the root to the class, with one {separator} between two",
             )
             return
+
+
+def check_track(model: Model) -> Iterator[Finding]:
+    """Check the parameters of a tracker (backend endcap_track), and that it takes sequences."""
+    given = dict(model.parameters)
+    try:
+        if parse_count(_MAX_SEQUENCES, given.pop(_MAX_SEQUENCES, "1")) == 0:
+            raise InvalidArgumentError(f"{_MAX_SEQUENCES} is 0: give 1 or more")
+        _core.Tracker([*given.items()])
+    except InvalidArgumentError as error:
+        problem, _, remedy = str(error).rpartition(": ")
+        yield model.error(_line_of(model, str(error)), problem or remedy, remedy)
+    if not model.config.HasField("sequence_batching"):
+        yield model.error(
+            model.lines.line_of("backend"),
+            "a tracker without sequence_batching",
+            "add sequence_batching { max_sequence_idle_microseconds: 10000000 oldest { "
+            "max_candidate_sequences: 64 } }",
+        )
 
 
 def check_cascade(model: Model, folders: frozenset[str]) -> Iterator[Finding]:

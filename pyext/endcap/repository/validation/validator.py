@@ -12,7 +12,13 @@ from endcap.repository.validation.declarations import (
     check_identity,
     check_warmup,
 )
-from endcap.repository.validation.endcap_model import BLS, check_cascade, examine_endcap_model
+from endcap.repository.validation.endcap_model import (
+    BLS,
+    TRACK,
+    check_cascade,
+    check_track,
+    examine_endcap_model,
+)
 from endcap.repository.validation.ensemble import check_ensemble
 from endcap.repository.validation.model import (
     Finding,
@@ -57,6 +63,8 @@ def validate_repository(repository: Path) -> Report:
             findings += check_ensemble(model, known)
         elif model.backend == BLS:
             findings += check_cascade(model, known.folders)
+        elif model.backend == TRACK:
+            findings += check_track(model)
     return Report(len(folders), sorted(findings, key=lambda f: (str(f.file), f.line or 0)))
 
 

@@ -91,7 +91,7 @@ def model_rates(owner: ModelVersion, increased: Increase, pending: float | None)
     )
 
 
-BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_bls")
+BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_bls", "endcap_track")
 _MS_PER_S = 1e3
 
 

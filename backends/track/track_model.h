@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "track/sequences.h"
+#include "triton_util/batch_model.h"
+#include "triton_util/tensor_contract.h"
+#include "triton_util/worker.h"
+
+namespace endcap::triton {
+
+// Of one frame: the outputs of postprocess, and the sequence that it belongs to.
+struct TrackInput {
+  std::shared_ptr<Sequence> sequence;
+  std::span<const float> boxes;  // of the detections only, without the rows that do not count
+  std::span<const float> scores;
+  std::span<const int32_t> classes;
+  size_t rows = 0;  // of the outputs
+};
+
+struct TrackOutput {
+  int64_t* track_ids = nullptr;    // [rows]
+  int64_t* frame_index = nullptr;  // [1]
+};
+
+struct TrackItem {
+  ItemStatus status;
+};
+
+// Settings of the backend's own.
+struct TrackSettings {
+  size_t max_sequences = 1000;
+  Sequences::Clock::duration idle{};
+};
+
+std::vector<TensorContract> TrackInputContracts();
+std::vector<TensorContract> TrackOutputContracts();
+
+// The detections of the frames of many sequences -> ids of tracks. State is kept for a sequence
+// from the request with the start flag to that with the end flag, or until it is idle for too long.
+class TrackModel final : public BatchModel<TrackInput, TrackOutput, TrackItem> {
+ public:
+  TrackModel(const ModelConfig& config, const MetricFamilies& families,
+             const TrackingParams& params, const TrackSettings& settings);
+
+ protected:
+  Engine NewEngine(const ExecutionContext& execution_context) override;
+  void Prepare(JobType& job, const ExecutionContext& execution_context) override;
+  void Complete(JobType& job, const ExecutionContext& execution_context) override;
+
+ private:
+  void ReadFrames(JobType& job, const ExecutionContext& execution_context);
+  void DropIdle();
+
+  Sequences sequences_;
+  Counter started_;
+  Counter ended_;
+  Counter dropped_;
+  Worker worker_;  // drops idle sequences; ends before the members above
+};
+
+}  // namespace endcap::triton

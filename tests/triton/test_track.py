@@ -1,0 +1,333 @@
+"""The backend of tracking: sequences of frames on a real server."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import track_models
+import tritonclient.grpc as grpc_client
+from doc_pages import ROOT, blocks, run_python
+from running_server import RunningServer, run_server, wait_for
+from track_scenes import Frame, make_scene
+from tritonclient.utils import InferenceServerException
+
+import endcap
+
+ROWS = 40
+SAMPLES = track_models.SHIPPED / "detect" / "samples"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder = tmp_path_factory.mktemp("tracking")
+    track_models.write_all(folder)
+    with run_server(folder, "--model-control-mode=explicit", "--load-model=*") as running:
+        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
+        assert not failed
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(server.grpc) as made:
+        yield made
+
+
+def inputs_of(frame: Frame) -> list[Any]:
+    """The outputs of postprocess for a frame, in rows of which some do not count."""
+    count = len(frame.scores)
+    boxes = np.zeros((1, ROWS, 4), np.float32)
+    scores = np.zeros((1, ROWS), np.float32)
+    classes = np.zeros((1, ROWS), np.int32)
+    boxes[0, :count] = frame.boxes
+    scores[0, :count] = frame.scores
+    classes[0, :count] = frame.class_ids
+    tensors = {
+        "num_detections": np.array([[count]], np.int32),
+        "detection_boxes": boxes,
+        "detection_scores": scores,
+        "detection_classes": classes,
+    }
+    given = []
+    for name, array in tensors.items():
+        tensor = grpc_client.InferInput(
+            name, array.shape, "FP32" if array.dtype == np.float32 else "INT32"
+        )
+        tensor.set_data_from_numpy(array)
+        given.append(tensor)
+    return given
+
+
+def send(
+    client: grpc_client.InferenceServerClient,
+    frame: Frame,
+    sequence: int | str,
+    *,
+    model: str = "track",
+    start: bool = False,
+    end: bool = False,
+) -> tuple[list[int], int]:
+    """The ids of the frame's detections, and its index."""
+    result = client.infer(
+        model,
+        inputs_of(frame),
+        sequence_id=sequence,
+        sequence_start=start,
+        sequence_end=end,
+        client_timeout=60,
+    )
+    ids = result.as_numpy("track_ids")
+    assert ids.shape == (1, ROWS)
+    assert ids.dtype == np.int64
+    count = len(frame.scores)
+    assert (ids[0, count:] == -1).all()
+    return ids[0, :count].tolist(), int(result.as_numpy("frame_index")[0, 0])
+
+
+def track_here(scene: list[Frame]) -> list[list[int]]:
+    tracker = endcap.Tracker()
+    ids = []
+    for frame in scene:
+        numbers = np.arange(len(frame.scores), dtype=np.int32)
+        tracked = tracker(
+            endcap.ImageDetections(frame.boxes, frame.scores, frame.class_ids, numbers)
+        )
+        assert tracked.track_ids is not None
+        ids.append(tracked.track_ids.tolist())
+    return ids
+
+
+def track_there(
+    client: grpc_client.InferenceServerClient,
+    scene: list[Frame],
+    sequence: int | str,
+    *,
+    model: str = "track",
+) -> list[list[int]]:
+    tracked = []
+    for number, frame in enumerate(scene):
+        ids, index = send(
+            client,
+            frame,
+            sequence,
+            model=model,
+            start=number == 0,
+            end=number == len(scene) - 1,
+        )
+        assert index == number
+        tracked.append(ids)
+    return tracked
+
+
+@pytest.mark.parametrize("model", ["track", "track_direct"])
+def test_interleaved_sequences_give_the_ids_of_separate_runs(
+    client: grpc_client.InferenceServerClient, server: RunningServer, model: str
+) -> None:
+    """Sixty-four clients, half of them with texts as ids, each with a frame at a time."""
+    started = server.metric("endcap_track_sequences_started_total", model=model)
+    scenes = [make_scene(seed, frames=25, objects=8) for seed in range(64)]
+    names: list[int | str] = [seed + 1 if seed % 2 else f"camera {seed}" for seed in range(64)]
+    with ThreadPoolExecutor(64) as pool:
+        tracked = list(
+            pool.map(
+                lambda pair: track_there(client, pair[0], pair[1], model=model),
+                zip(scenes, names, strict=True),
+            )
+        )
+    assert tracked == [track_here(scene) for scene in scenes]
+    assert server.metric("endcap_track_sequences_started_total", model=model) - started == 64
+    ended = server.metric("endcap_track_sequences_ended_total", model=model)
+    assert ended >= 64
+    if model == "track":  # frames of several sequences in one execution
+        assert server.executions(model) < server.requests(model)
+
+
+def test_a_start_flag_begins_anew(client: grpc_client.InferenceServerClient) -> None:
+    scene = make_scene(1, frames=6)
+    first = track_there(client, scene[:3] + scene[:3], "again")
+    assert max(first[-1]) > 0
+    assert track_there(client, scene, "again") == track_here(scene)
+
+
+def test_an_ended_sequence_needs_a_start(client: grpc_client.InferenceServerClient) -> None:
+    scene = make_scene(2, frames=4)
+    track_there(client, scene, 7001)
+    with pytest.raises(InferenceServerException, match=r"7001 to model .* must specify the START"):
+        send(client, scene[0], 7001)
+
+
+def test_a_request_of_no_sequence_is_refused(client: grpc_client.InferenceServerClient) -> None:
+    with pytest.raises(InferenceServerException, match="must specify a non-zero"):
+        send(client, make_scene(3, frames=4)[0], 0, start=True)
+
+
+def test_sequences_without_requests_are_dropped(
+    client: grpc_client.InferenceServerClient, server: RunningServer
+) -> None:
+    """As those of killed clients are."""
+    scene = make_scene(4, frames=3)
+
+    def dropped() -> float:
+        return server.metric("endcap_track_sequences_dropped_total", model="track_idle")
+
+    for number in range(5):
+        send(client, scene[0], 8000 + number, model="track_idle", start=True)
+    before = dropped()
+    began = time.monotonic()
+    wait_for(lambda: dropped() - before == 5, timeout_s=track_models.IDLE_S + 10)
+    assert time.monotonic() - began > track_models.IDLE_S - 1
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
+        send(client, scene[1], 8000, model="track_idle")
+    ids, index = send(client, scene[1], 8000, model="track_idle", start=True)
+    assert (ids, index) == (track_here(scene[1:])[0], 0)
+
+
+def test_no_more_sequences_than_allowed(client: grpc_client.InferenceServerClient) -> None:
+    frame = make_scene(5, frames=4)[0]
+    most = track_models.MOST
+    for number in range(most):
+        send(client, frame, 9000 + number, model="track_few", start=True)
+    with pytest.raises(InferenceServerException, match=f"there are {most} sequences") as raised:
+        send(client, frame, 9000 + most, model="track_few", start=True)
+    assert "UNAVAILABLE" in str(raised.value.status())
+    send(client, frame, 9000, model="track_few", end=True)
+    send(client, frame, 9001 + most, model="track_few", start=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"num_detections": np.array([[ROWS + 1]], np.int32)},
+            "num_detections is 41: there are 40",
+        ),
+        ({"num_detections": np.array([[-1]], np.int32)}, "num_detections is -1"),
+        (
+            {"detection_scores": np.zeros((1, ROWS - 1), np.float32)},
+            "inputs differ in their images",
+        ),
+        (
+            {"detection_boxes": np.full((1, ROWS, 4), np.nan, np.float32)},
+            "box of detection 0 is not",
+        ),
+    ],
+)
+def test_a_frame_that_cannot_be_read_leaves_the_tracks_alone(
+    client: grpc_client.InferenceServerClient, change: dict[str, npt.NDArray[Any]], message: str
+) -> None:
+    scene = [frame for frame in make_scene(6, frames=8) if len(frame.scores)]
+    expected = track_here(scene)
+    sequence = f"damaged {message}"
+    for number, frame in enumerate(scene):
+        if number == 4:
+            inputs = inputs_of(frame)
+            for tensor in inputs:
+                if tensor.name() in change:
+                    array = change[tensor.name()]
+                    tensor.set_shape(array.shape)
+                    tensor.set_data_from_numpy(array)
+            with pytest.raises(InferenceServerException, match=message):
+                client.infer("track", inputs, sequence_id=sequence)
+        ids, _ = send(client, frame, sequence, start=number == 0)
+        assert ids == expected[number]
+
+
+def test_frames_of_a_stream(server: RunningServer) -> None:
+    """Over one gRPC stream, as a camera would send them."""
+    scene = make_scene(7, frames=30)
+    came: queue.Queue[Any] = queue.Queue()
+    with grpc_client.InferenceServerClient(server.grpc) as client:
+        client.start_stream(lambda result, error: came.put((result, error)))
+        tracked = []
+        for number, frame in enumerate(scene):
+            client.async_stream_infer(
+                "track",
+                inputs_of(frame),
+                sequence_id="stream",
+                sequence_start=number == 0,
+                sequence_end=number == len(scene) - 1,
+            )
+            result, error = came.get(timeout=30)
+            assert error is None
+            tracked.append(result.as_numpy("track_ids")[0, : len(frame.scores)].tolist())
+        client.stop_stream()
+    assert tracked == track_here(scene)
+
+
+def test_images_in_detections_with_tracks_out(
+    client: grpc_client.InferenceServerClient,
+) -> None:
+    """`detect_track`: the detections of `detect`, and their ids by a tracker of our own."""
+    image = (SAMPLES / "shapes_640x427.jpg").read_bytes()
+    tracker = endcap.Tracker()
+    index = 0
+    for number, encoded in enumerate([image, image, image[:200], image]):
+        tensor = grpc_client.InferInput("encoded", [1, 1], "BYTES")
+        tensor.set_data_from_numpy(np.array([[encoded]], object))
+        flags = {"sequence_id": "shapes", "sequence_start": number == 0}
+        if encoded is not image:  # the frame's own error; the sequence goes on without it
+            with pytest.raises(InferenceServerException, match="corrupt_image"):
+                client.infer("detect_track", [tensor], **flags)
+            continue
+        result = client.infer("detect_track", [tensor], **flags)
+        count = int(result.as_numpy("num_detections")[0, 0])
+        names = ("detection_boxes", "detection_scores", "detection_classes")
+        boxes, scores, classes = (result.as_numpy(name)[0, :count] for name in names)
+        numbers = np.arange(count, dtype=np.int32)
+        expected = tracker(endcap.ImageDetections(boxes, scores, classes, numbers)).track_ids
+        assert expected is not None
+        assert count > 3
+        assert sorted(expected.tolist()) == list(range(1, count + 1))
+        np.testing.assert_array_equal(result.as_numpy("track_ids")[0, :count], expected)
+        assert result.as_numpy("frame_index")[0, 0] == index
+        index += 1
+        plain = client.infer("detect", [tensor])
+        np.testing.assert_array_equal(plain.as_numpy("detection_boxes")[0, :count], boxes)
+
+
+def test_the_page_about_tracking(server: RunningServer, capsys: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs" / "tracking.md"
+    python = [block for block in blocks(page) if block.language == "python"]
+    names: dict[str, Any] = {"paths": [str(SAMPLES / "shapes_640x427.jpg")] * 3}
+    compared = 0
+    for block in python:
+        local = replace(block, text=block.text.replace("127.0.0.1:8001", server.grpc))
+        compared += run_python(local, names)
+    assert compared >= 5
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == "[1 2 3 4 5]"
+    assert others == [first, first]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"max_lost_frames"', '"max_lost_frame"', "did you mean max_lost_frames|max_lost_frames"),
+        ('string_value: "30"', 'string_value: "-1"', "max_lost_frames"),
+        ('string_value: "1000"', 'string_value: "0"', "max_sequences is 0"),
+        ("sequence_batching {", "dynamic_batching {", "sequence_batching"),
+    ],
+)
+def test_a_config_that_cannot_be_carried_out(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    track_models.write_all(tmp_path)
+    config = (tmp_path / "track" / "config.pbtxt").read_text()
+    assert old in config
+    changed = config.replace(old, new)
+    if new.startswith("dynamic"):
+        head, _, rest = config.partition("sequence_batching {")
+        changed = head + "dynamic_batching { }\n" + rest.partition("}\n}\n")[2]
+    (tmp_path / "track" / "config.pbtxt").write_text(changed)
+    with run_server(tmp_path, "--model-control-mode=explicit", "--load-model=track") as running:
+        reason = running.index()["track"]["reason"]
+    assert any(each in reason for each in message.split("|")), reason

@@ -1,0 +1,40 @@
+"""Models for tests of tracking: `detect_track`, and `track` with different settings."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
+STEPS = ("preprocess", "detector", "postprocess", "detect", "detect_track", "track")
+IDLE_S = 2
+MOST = 70  # sequences of track_few
+
+
+def write_all(folder: Path) -> None:
+    """Write the shipped models, and more of `track`."""
+    for model in STEPS:
+        shutil.copytree(SHIPPED / model, folder / model, ignore=shutil.ignore_patterns("samples"))
+    config = (folder / "track" / "config.pbtxt").read_text()
+    direct = config.replace(
+        "oldest {\n    max_candidate_sequences: 64\n  }",
+        "direct { max_queue_delay_microseconds: 1 }",
+    )
+    assert direct != config
+    slots = direct.replace("count: 1", "count: 5")
+    _write(folder, "track_direct", slots)
+    text_ids = config.replace("idle_microseconds: 10000000", f"idle_microseconds: {IDLE_S}000000")
+    assert text_ids != config
+    _write(folder, "track_idle", text_ids)
+    few = config.replace('string_value: "1000"', f'string_value: "{MOST}"')
+    assert few != config
+    _write(
+        folder,
+        "track_few",
+        few.replace("max_candidate_sequences: 64", f"max_candidate_sequences: {MOST + 9}"),
+    )
+
+
+def _write(folder: Path, name: str, config: str) -> None:
+    (folder / name / "1").mkdir(parents=True)
+    (folder / name / "config.pbtxt").write_text(config.replace('name: "track"', f'name: "{name}"'))
