@@ -29,7 +29,9 @@ _SCORE_NAMES = ("score", "conf", "prob")
 _CLASS_NAMES = ("class", "label", "cls", "categor")
 
 
-def find_detections(outputs: Sequence[NetworkOutput]) -> tuple[NetworkOutput, ...] | None:
+def find_detections(
+    outputs: Sequence[NetworkOutput],
+) -> tuple[NetworkOutput, NetworkOutput, NetworkOutput] | None:
     """Return boxes, scores and classes as the file gives them; None where no three outputs fit."""
     for boxes in outputs:
         if not boxes.is_float or len(boxes.shape) not in (2, 3) or boxes.shape[-1] != 4:

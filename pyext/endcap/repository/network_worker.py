@@ -12,7 +12,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ _NOT_THERE = (
     "Could not find an implementation",
 )
 _MOST_OUTPUT_BYTES = 2**30
+_ACTIVATIONS = ("Softmax", "Sigmoid")
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
@@ -100,15 +101,14 @@ def _try(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _count_columns(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the last dimensions, where greater than 1, of rows after a softmax or sigmoid."""
+    """Return the last dimensions, where greater than 1, of rows after a softmax or sigmoid.
+
+    They are those on the way to the output `scores`, the last on each way.
+    """
     onnx: Any = import_onnx()
     model = onnx.load(request["file"])
-    tensors = {
-        node.output[0]: node.op_type
-        for node in model.graph.node
-        if node.op_type in ("Softmax", "Sigmoid")
-    }
-    columns: dict[str, list[int]] = {"Softmax": [], "Sigmoid": []}
+    tensors = _find_activations(model.graph, request["scores"])
+    columns: dict[str, list[int]] = {activation: [] for activation in _ACTIVATIONS}
     if tensors:
         del model.graph.output[:]
         for name in tensors:
@@ -118,6 +118,34 @@ def _count_columns(request: Mapping[str, Any]) -> dict[str, Any]:
             if array.ndim in (2, 3) and array.shape[-1] > 1:
                 columns[tensors[name]].append(array.shape[-1])
     return {"columns": columns}
+
+
+def _find_activations(graph: Any, output: str) -> dict[str, str]:
+    """Return the operators of _ACTIVATIONS from which an output comes, by their outputs."""
+    makers = {name: node for node in graph.node for name in node.output}
+    found: dict[str, str] = {}
+    seen, waiting = {output}, [output]
+    while waiting:
+        name = waiting.pop()
+        node = makers.get(name)
+        if node is None:
+            continue
+        if node.op_type in _ACTIVATIONS:
+            found[name] = node.op_type
+            continue
+        new = {*_inputs(node)} - seen
+        seen |= new
+        waiting += new
+    return found
+
+
+def _inputs(node: Any) -> Iterator[str]:
+    """Yield the inputs of a node and of those in its graphs."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            for inner in graph.node:
+                yield from _inputs(inner)
 
 
 def _write_outputs(

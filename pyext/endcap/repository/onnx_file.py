@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -95,6 +96,7 @@ class OnnxFile:
 
 # What leads from files of other kinds to an ONNX file, by the end of their names.
 _TORCH_EXPORT = "torch.onnx.export(model, example, 'model.onnx')"
+_TF2ONNX = "python -m tf2onnx.convert"
 _EXPORTS = {
     (".pt", ".pth"): (
         "export it: `yolo export model={path} format=onnx` for a model of ultralytics, "
@@ -103,32 +105,69 @@ _EXPORTS = {
     (".torchscript", ".ts", ".jit"): (
         f"TorchScript does not lead back to ONNX; export its model by {_TORCH_EXPORT}"
     ),
-    (".engine", ".plan"): (
+    (".engine", ".plan", ".trt"): (
         "a TensorRT engine fits one GPU and is made from ONNX; give the ONNX file that it was made "
-        "from, with --runtime tensorrt"
+        "from: `endcap init MODEL.onnx -o models --runtime tensorrt`"
     ),
-    (".pb", ".h5", ".keras"): (
-        "convert it: `python -m tf2onnx.convert --saved-model FOLDER --output model.onnx`"
+    ("saved_model.pb",): f"convert it: `{_TF2ONNX} --saved-model {{folder}} --output model.onnx`",
+    (".pb",): (
+        f"convert it: `{_TF2ONNX} --graphdef {{path}} --inputs INPUT:0 --outputs OUTPUT:0 "
+        "--output model.onnx`, with the names of its tensors"
     ),
-    (".tflite",): "convert it: `python -m tf2onnx.convert --tflite {path} --output model.onnx`",
+    (".h5", ".keras"): f"convert it: `{_TF2ONNX} --keras {{path}} --output model.onnx`",
+    (".tflite",): f"convert it: `{_TF2ONNX} --tflite {{path}} --output model.onnx`",
+    (".pdmodel", ".pdiparams"): (
+        "convert it: `paddle2onnx --model_dir {folder} --model_filename {stem}.pdmodel "
+        "--params_filename {stem}.pdiparams --save_file model.onnx`"
+    ),
     (".xml", ".bin"): (
-        "OpenVINO's format does not lead back to ONNX; give the file that it was made from"
+        "OpenVINO's format does not lead back to ONNX; give the file that it was made from, or "
+        f"export its model by {_TORCH_EXPORT}"
     ),
     (".mlmodel", ".mlpackage"): (
-        "Core ML's format does not lead back to ONNX; export the model that it was made from"
+        "Core ML's format does not lead back to ONNX; export the model that it was made from, by "
+        f"`yolo export model=MODEL.pt format=onnx` or {_TORCH_EXPORT}"
     ),
     (".safetensors",): (
         "it holds weights alone; export the model, for one of transformers by "
-        "`optimum-cli export onnx --model FOLDER onnx/`"
+        "`optimum-cli export onnx --model {folder} onnx/`"
     ),
 }
+_MOST_FILES = 1000  # of a folder that are looked at
+_SHOWN_FILES = 3
 
 
 def _advice(path: Path) -> str:
+    beside = path.with_suffix(".onnx")
+    if beside != path and beside.is_file():
+        runtime = " --runtime tensorrt" if path.suffix in (".engine", ".plan", ".trt") else ""
+        return f"{beside} lies beside it: `endcap init {_word(beside)} -o models{runtime}`"
     for suffixes, advice in _EXPORTS.items():
         if path.name.lower().endswith(suffixes):
-            return advice.format(path=shlex.quote(str(path)))
+            return advice.format(path=_word(path), folder=_word(path.parent), stem=_word(path.stem))
     return "export the network to ONNX and give that file"
+
+
+def _advice_for_folder(path: Path) -> str:
+    """Return what leads from a folder to an ONNX file."""
+    if path.suffix == ".mlpackage":
+        return _advice(path)
+    files = sorted(
+        itertools.islice(itertools.chain(path.glob("*"), path.glob("onnx/*")), _MOST_FILES)
+    )
+    networks = [file for file in files if file.suffix == ".onnx"]
+    if networks:
+        listed = " or ".join(map(str, networks[:_SHOWN_FILES]))
+        return f"give the ONNX file in it, {listed}"
+    for name in ("saved_model.pb", ".pdmodel", ".safetensors", ".pt"):
+        for file in files:
+            if file.name.endswith(name):
+                return f"of {file.name} in it: {_advice(file)}"
+    return "give the ONNX file itself"
+
+
+def _word(path: Path | str) -> str:
+    return shlex.quote(str(path))
 
 
 def read_onnx(path: Path) -> OnnxFile:
@@ -140,7 +179,7 @@ def read_onnx(path: Path) -> OnnxFile:
     """
     onnx: Any = import_onnx()
     if path.is_dir():
-        raise RepositoryError(f"{path} is a folder; give the ONNX file itself")
+        raise RepositoryError(f"{path} is a folder; {_advice_for_folder(path)}")
     if path.exists() and not path.is_file():
         raise RepositoryError(f"{path} is a pipe or a device; give the ONNX file itself")
     encoded = path.read_bytes()

@@ -197,8 +197,9 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     preprocess_contract({"size": size})  # refuses a size before such a tensor is made
     trial = _try(network, image, options)
     columns = None
-    if find_detections(trial.outputs) is not None:
-        columns = count_score_columns(network, image, options.trial_limits)
+    if (found := find_detections(trial.outputs)) is not None:
+        _, scores, _ = found
+        columns = count_score_columns(network, image, scores, options.trial_limits)
     hints = collect_hints(image.size, metadata, options, columns)
     head = recognize_head(network, trial, hints)
     is_for_one = any(output.edit.adds_batch for output in head.inputs.values())

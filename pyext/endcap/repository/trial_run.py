@@ -213,15 +213,16 @@ def _request_of(image: NetworkInput) -> dict[str, Any]:
 
 
 def count_score_columns(
-    network: OnnxFile, image: NetworkInput, limits: TrialLimits
+    network: OnnxFile, image: NetworkInput, scores: NetworkOutput, limits: TrialLimits
 ) -> ScoreColumns | None:
     """Return the scores of each box before suppression inside the network; None where unclear.
 
-    They are the last dimension of its only softmax, else that of all its sigmoids over rows.
+    They are the last dimension of the softmax from which the output `scores` comes, else that of
+    the sigmoids.
     """
     if network.external_files:  # which an edited model in memory does not find
         return None
-    request = {"task": "count_columns", **_request_of(image)}
+    request = {"task": "count_columns", "scores": scores.name, **_request_of(image)}
     try:
         counts = run_network_worker(network, request, limits)["columns"]
     except RepositoryError:
