@@ -34,7 +34,7 @@ add_module_names = False
 nitpicky = True
 # Other projects' types: their pages are not read, so that the build needs no network.
 nitpick_ignore_regex = [
-    ("py:.*", r"(numpy|np|npt|collections|contextlib|os|pathlib|types|typing|enum)\..*"),
+    ("py:.*", r"(numpy|np|npt|collections|contextlib|os|pathlib|types|typing|enum|PIL)\..*"),
     ("py:.*", r"(NDArray|ArrayLike|Sequence|Callable|Mapping|Iterator|PathLike|Path|Any|Literal)"),
     ("py:.*", r"(optional|default.*|dtype|float32|float64|int32|bool_|TracebackType)"),
     ("py:.*", r"(ndarray|dataclass|IntEnum|memoryview|bytearray)"),
