@@ -125,11 +125,13 @@ class Detection:
         return self.to_dict()
 
     def to_row(self) -> dict[str, Any]:
-        """Return ROW_COLUMNS by name, and more where the model gives an angle or a class."""
+        """Return ROW_COLUMNS by name, and what some models give: angle, track, class."""
         values = (self.class_id, self.label, self.score, *self.box)
         row: dict[str, Any] = dict(zip(ROW_COLUMNS, values, strict=True))
         if self.angle is not None:
             row["angle"] = self.angle
+        if self.track_id is not None:
+            row["track_id"] = self.track_id
         if self.classification is not None:
             row |= {
                 "classification_id": self.classification.class_id,

@@ -73,6 +73,7 @@ _REQUIRED = {
 _OPTIONAL: dict[Task, tuple[str, ...]] = {
     Task.detection: (
         "detection_keypoints",
+        "track_ids",
         "detection_angles",
         "detection_rle",
         "mask_size",
@@ -261,9 +262,9 @@ class ImageResult:
         """Return a flat row for each detection or class, for `pandas.DataFrame` and the like.
 
         Columns are image, status, class_id, label, score, x1, y1, x2, y2; angle of a rotated box;
-        classification_id, classification_label, classification_score of a cascade; error of an
-        image that failed. One without detections has one row, None from class_id on, and a class
-        has no box. Keypoints and masks are in `to_dict` only.
+        track_id of a tracked one; classification_id, classification_label, classification_score of
+        a cascade; error of an image that failed. One without detections has one row, None from
+        class_id on, and a class has no box. Keypoints and masks are in `to_dict` only.
         """
         head = {"image": self.image, "status": self.status}
         end = {} if self.error is None else {"error": self.error}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import queue
 import time
 from collections.abc import Iterator
@@ -15,12 +17,15 @@ import numpy.typing as npt
 import pytest
 import track_models
 import tritonclient.grpc as grpc_client
+from cli_runs import endcap as endcap_command
 from doc_pages import ROOT, blocks, run_python
+from PIL import Image
 from running_server import RunningServer, run_server, wait_for
 from track_scenes import Frame, make_scene
 from tritonclient.utils import InferenceServerException
 
 import endcap
+from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult
 
 ROWS = 40
 SAMPLES = track_models.SHIPPED / "detect" / "samples"
@@ -269,29 +274,123 @@ def test_images_in_detections_with_tracks_out(
     """`detect_track`: the detections of `detect`, and their ids by a tracker of our own."""
     image = (SAMPLES / "shapes_640x427.jpg").read_bytes()
     tracker = endcap.Tracker()
-    index = 0
-    for number, encoded in enumerate([image, image, image[:200], image]):
+    for number, encoded in enumerate([image[:200], image, image, image[:200], image]):
         tensor = grpc_client.InferInput("encoded", [1, 1], "BYTES")
         tensor.set_data_from_numpy(np.array([[encoded]], object))
-        flags = {"sequence_id": "shapes", "sequence_start": number == 0}
-        if encoded is not image:  # the frame's own error; the sequence goes on without it
-            with pytest.raises(InferenceServerException, match="corrupt_image"):
-                client.infer("detect_track", [tensor], **flags)
-            continue
-        result = client.infer("detect_track", [tensor], **flags)
+        result = client.infer(
+            "detect_track", [tensor], sequence_id="shapes", sequence_start=number == 0
+        )
         count = int(result.as_numpy("num_detections")[0, 0])
         names = ("detection_boxes", "detection_scores", "detection_classes")
         boxes, scores, classes = (result.as_numpy(name)[0, :count] for name in names)
         numbers = np.arange(count, dtype=np.int32)
         expected = tracker(endcap.ImageDetections(boxes, scores, classes, numbers)).track_ids
         assert expected is not None
-        assert count > 3
-        assert sorted(expected.tolist()) == list(range(1, count + 1))
         np.testing.assert_array_equal(result.as_numpy("track_ids")[0, :count], expected)
-        assert result.as_numpy("frame_index")[0, 0] == index
-        index += 1
+        assert result.as_numpy("frame_index")[0, 0] == number
+        status = int(result.as_numpy("status")[0, 0])
+        if encoded is not image:  # no detections, and the sequence goes on
+            assert (status, count) == (endcap.Status.CORRUPT_IMAGE, 0)
+            continue
+        assert (status, count > 3) == (endcap.Status.OK, True)
+        if number > 1:  # a second frame has confirmed the tracks
+            assert sorted(expected.tolist()) == list(range(1, count + 1))
         plain = client.infer("detect", [tensor])
         np.testing.assert_array_equal(plain.as_numpy("detection_boxes")[0, :count], boxes)
+
+
+def shifted(folder: Path, count: int) -> list[Path]:
+    """Frames of a picture that moves to the left, in their order; the third one is damaged."""
+    folder.mkdir()
+    with Image.open(SAMPLES / "shapes_640x427.jpg") as picture:
+        picture.load()
+    frames = []
+    for number in range(count):
+        frames.append(folder / f"frame_{number:03}.jpg")
+        picture.crop((6 * number, 0, 560 + 6 * number, 427)).save(frames[-1], quality=95)
+    frames[2].write_bytes(frames[2].read_bytes()[:300])
+    return frames
+
+
+def track_with(url: str, frames: Any, sequence: int | str) -> list[ImageResult]:
+    with DetectionClient(url, model="detect_track") as client:
+        return list(client.track(frames, sequence=sequence))
+
+
+def track_with_asyncio(url: str, frames: Any, sequence: int | str) -> list[ImageResult]:
+    async def run() -> list[ImageResult]:
+        async with AsyncDetectionClient(url, model="detect_track") as client:
+            return [result async for result in client.track(frames, sequence=sequence)]
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("run", [track_with, track_with_asyncio])
+def test_clients_track(server: RunningServer, tmp_path: Path, run: Any) -> None:
+    frames = shifted(tmp_path / "frames", 8)
+    ended = server.metric("endcap_track_sequences_ended_total", model="track")
+    results = run(server.grpc, frames, f"client {run.__name__}")
+    assert [result.image for result in results] == [str(frame) for frame in frames]
+    assert [result.status for result in results] == [
+        "corrupt_image" if number == 2 else "ok" for number in range(8)
+    ]
+    tracker = endcap.Tracker()
+    for result in results:
+        detections = result.detections
+        expected = tracker(detections).track_ids
+        if result.ok:
+            assert detections.track_ids is not None
+            np.testing.assert_array_equal(detections.track_ids, expected)
+            assert "tracks" in repr(detections)
+    ids = {each.track_id for each in results[-1].detections} - {None}
+    assert len(ids) >= 3
+    assert ids <= {each.track_id for each in results[0].detections}
+    assert server.metric("endcap_track_sequences_ended_total", model="track") == ended + 1
+
+
+def test_clients_refuse_what_cannot_be_tracked(server: RunningServer) -> None:
+    with (
+        DetectionClient(server.grpc, model="detect") as client,
+        pytest.raises(endcap.UnsupportedError, match="'detect' has no output track_ids; name a"),
+    ):
+        client.track([b""], sequence=1)
+    with (
+        DetectionClient(f"http://{server.http}", model="detect_track") as client,
+        pytest.raises(endcap.UnsupportedError, match="streams over gRPC only"),
+    ):
+        client.track([b""], sequence=1)
+    with (
+        DetectionClient(server.grpc, model="detect_track") as client,
+        pytest.raises(endcap.InvalidArgumentError, match="is no id of a sequence"),
+    ):
+        client.track([b""], sequence=0)
+
+
+def test_infer_tracks_a_folder_of_frames(server: RunningServer, tmp_path: Path) -> None:
+    frames = shifted(tmp_path / "frames", 6)
+    to_server = ["--url", server.grpc, "--track", "folder"]
+    done = endcap_command(
+        "infer", frames[0].parent, *to_server, "--json", "--draw", tmp_path / "drawn"
+    )
+    assert done.exit_code == 1  # one frame is damaged
+    assert "frame_002.jpg (corrupt_image" in done.stderr
+    results = json.loads(done.stdout)
+    by_track: dict[int, list[float]] = {}
+    for result in results:
+        for each in result["detections"]:
+            by_track.setdefault(each.get("track_id"), []).append(each["box"][0])
+    moving = [lefts for track, lefts in by_track.items() if track and len(lefts) == 5]
+    assert len(moving) >= 3
+    for lefts in moving:  # the picture moves by 6 pixels a frame
+        assert lefts == sorted(lefts, reverse=True)
+    assert len(list((tmp_path / "drawn").iterdir())) == 5
+    table = endcap_command("infer", *frames[:2], *to_server)
+    assert "#1 " in table.stdout
+    rows = endcap_command("infer", *frames[:2], *to_server, "--csv").stdout.splitlines()
+    assert rows[0].endswith(",track_id")
+    assert rows[1].endswith(",1")
+    other = endcap_command("infer", frames[0], *to_server, "--model", "preprocess")
+    assert other.exit_code == 2
 
 
 def test_the_page_about_tracking(server: RunningServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,7 +404,7 @@ def test_the_page_about_tracking(server: RunningServer, capsys: pytest.CaptureFi
     assert compared >= 5
     first, *others = capsys.readouterr().out.splitlines()
     assert first == "[1 2 3 4 5]"
-    assert others == [first, first]
+    assert others == [first] * 5
 
 
 @pytest.mark.parametrize(

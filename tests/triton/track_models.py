@@ -6,7 +6,15 @@ import shutil
 from pathlib import Path
 
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
-STEPS = ("preprocess", "detector", "postprocess", "detect", "detect_track", "track")
+STEPS = (
+    "preprocess",
+    "preprocess_frames",
+    "detector",
+    "postprocess",
+    "detect",
+    "detect_track",
+    "track",
+)
 IDLE_S = 2
 MOST = 70  # sequences of track_few
 

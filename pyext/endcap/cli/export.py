@@ -30,13 +30,17 @@ def as_json(results: Sequence[ImageResult]) -> str:
 def as_csv(results: Sequence[ImageResult]) -> str:
     """Return a header and a row per detection or class; CSV_COLUMNS names the columns.
 
-    Rotated boxes have one more column, angle. A class has no box. An image without results has one
-    row, its cells empty from class_id on. A text that
-    spreadsheets would take for a formula has an apostrophe before it.
+    Rotated boxes have one more column, angle, and tracked ones track_id. A class has no box. An
+    image without results has one row, its cells empty from class_id on. A text that spreadsheets
+    would take for a formula has an apostrophe before it.
     """
     text = io.StringIO()
-    rotated = any(each.angle is not None for result in results for each in result.detections)
-    columns = (*CSV_COLUMNS, "angle") if rotated else CSV_COLUMNS
+    detections = [each for result in results for each in result.detections]
+    columns = [*CSV_COLUMNS]
+    if any(each.angle is not None for each in detections):
+        columns.append("angle")
+    if any(each.track_id is not None for each in detections):
+        columns.append("track_id")
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for result in results:

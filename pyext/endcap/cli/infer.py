@@ -80,6 +80,8 @@ EXAMPLES = """
 
 - `endcap infer photo.jpg --model cascade_bls_decoupled --stream`
 
+- `endcap infer frames/ --track "camera 7" --draw tracked`
+
 - `endcap infer photos/ --compare model_repository`
 
 **Exit code**: 0 without errors, 1 when an image failed, 2 when no request could be sent, 130 when
@@ -89,6 +91,7 @@ interrupted; the results until then are reported. 141 when the reader of the out
 
 _CLIENT = ClientArguments()
 _COMPARISON_PANEL = "Comparison"
+_TRACKING_MODEL = "detect_track"  # of the shipped repository
 
 
 def infer(
@@ -114,6 +117,17 @@ def infer(
             rich_help_panel=SENDING_PANEL,
         ),
     ] = False,
+    track: Annotated[
+        str | None,
+        typer.Option(
+            "--track",
+            help="Track objects through the images, the frames of one sequence of this id, in the "
+            "order of their names. The model is then detect_track, without another --model.",
+            metavar="SEQUENCE",
+            show_default=False,
+            rich_help_panel=SENDING_PANEL,
+        ),
+    ] = None,
     shm: Shm = SharedMemory.none,
     region_bytes: RegionBytes = None,
     classify: Annotated[
@@ -196,13 +210,13 @@ def infer(
     detections (box, score, class_id, label) or, of a classifier, classes (class_id, label, score),
     and error where the status is not "ok". Where the model gives them, detections have keypoints
     (x, y, visibility), angle (radians, clockwise; box is the box before its rotation around its
-    centre), mask (COCO's size and counts) and, of a cascade, classification (class_id, label,
-    score).
+    centre), mask (COCO's size and counts), track_id and, of a cascade, classification (class_id,
+    label, score).
 
     --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of rotated
-    boxes angle; an image without detections has one row, its other cells empty, and a class has no
-    box. Texts that begin with =, +, - or @ have an apostrophe before them, so that spreadsheets do
-    not run them.
+    boxes angle, of tracked ones track_id; an image without detections has one row, its other cells
+    empty, and a class has no box. Texts that begin with =, +, - or @ have an apostrophe before
+    them, so that spreadsheets do not run them.
 
     --coco prints one object with images, categories (id is class_id + 1) and annotations (box as x,
     y, width, height, and score; keypoints; as segmentation a mask of the image's size, or the
@@ -225,6 +239,8 @@ def infer(
         contextlib.ExitStack() as until_reported,  # closing the client does not delay the report
     ):
         _check_stream(batch, stream=stream)
+        if track is not None and model == _CLIENT.model:
+            model = _TRACKING_MODEL
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
         inputs = until_reported.enter_context(image_inputs(images, recursive=recursive))
         _keep_inputs(
@@ -259,7 +275,7 @@ def infer(
             client = until_reported.enter_context(DetectionClient.from_arguments(arguments))
             _check_task(client, form, model, reference)
             inputs.download(timeout_s=timeout)
-            results = _detect(client, inputs, pictures, reference, stream=stream)
+            results = _detect(client, inputs, pictures, reference, stream=stream, track=track)
             if reference is not None:
                 write_comparison(results, reference.comparisons, report, json=form is Form.json)
             else:
@@ -348,6 +364,7 @@ def _detect(
     reference: ReferenceComparison | None,
     *,
     stream: bool,
+    track: str | None,
 ) -> Sequence[ImageResult]:
     """Return the results until the end or a signal, in the order of the inputs."""
     received: list[ImageResult] = []
@@ -363,7 +380,10 @@ def _detect(
                 pictures.add(named, client.labels, file=Path(result.image))
             advance()
 
-        if stream:
+        if track is not None:
+            for result in client.track(paths, sequence=track):
+                take(result)
+        elif stream:
             _stream(client, paths, take)
         else:
             client.detect(paths, on_result=take)

@@ -95,7 +95,7 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
         latency: Whether to add the milliseconds from request to response.
     """
     predictions = [each for result in results for each in result.predictions]
-    width = max((len(_name(each)) for each in predictions), default=0)
+    width = max((len(_row_name(each)) for each in predictions), default=0)
     lines: list[Text | Padding] = []
     if predictions:
         titles = (
@@ -175,8 +175,15 @@ def _row(prediction: Detection | ClassScore, width: int) -> str:
     box = prediction.box if isinstance(prediction, Detection) else ()
     sides = "".join(f"{side:8.1f}" for side in box)
     extras = "".join(f"{cell:>{_CELL}}" for _, cell in _extra_cells(prediction))
-    name = f"{'':{_INDENT}}{printable(_name(prediction)):<{width}}"
+    name = f"{'':{_INDENT}}{printable(_row_name(prediction)):<{width}}"
     return f"{name}  {prediction.score:.3f}{sides}{extras}{_classification(prediction)}"
+
+
+def _row_name(prediction: Detection | ClassScore) -> str:
+    """Return the name of a class, behind the id of a track."""
+    if isinstance(prediction, ClassScore) or prediction.track_id is None:
+        return _name(prediction)
+    return f"#{prediction.track_id} {_name(prediction)}"
 
 
 def _extra_cells(prediction: Detection | ClassScore) -> list[tuple[str, str]]:

@@ -28,6 +28,7 @@ _DATATYPES = {
     "detection_indices": "INT32",
     "status": "INT32",
     "detection_keypoints": "FP32",
+    "track_ids": "INT64",
     "detection_angles": "FP32",
     "detection_rle": "BYTES",
     "mask_size": "INT32",
@@ -127,8 +128,8 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections
             detection_scores float32 [1,K], detection_classes and detection_indices int32 [1,K],
             status int32 [1,1]. `status` may be absent. Where the model has them,
             detection_keypoints float32 [1,K,P,3], detection_angles float32 [1,K], detection_rle
-            bytes [1,K] with mask_size int32 [1,2], and class_ids int32, class_scores float32 and
-            class_labels bytes [1,K].
+            bytes [1,K] with mask_size int32 [1,2], class_ids int32, class_scores float32 and
+            class_labels bytes [1,K], and track_ids int64 [1,K].
         labels: Class names by id.
 
     Raises:
@@ -168,6 +169,7 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections
         mask_size=mask_size,
         labels=names if any(name is not None for name in names) else None,
         classifications=_read_classifications(outputs, rows, kept),
+        track_ids=_read_track_ids(outputs, rows, kept),
     )
 
 
@@ -298,6 +300,15 @@ def _read_angles(outputs: Tensors, rows: int, kept: int) -> NDArray[np.float32] 
     _check("detection_angles", angles, angles.shape == (1, rows), f"[1,{rows}]")
     _check_finite("an angle", angles[0, :kept])
     return angles[0, :kept].copy()
+
+
+def _read_track_ids(outputs: Tensors, rows: int, kept: int) -> NDArray[np.int64] | None:
+    """Read track_ids int64 [1,K]."""
+    ids = outputs.get("track_ids")
+    if ids is None:
+        return None
+    _check("track_ids", ids, ids.shape == (1, rows), f"[1,{rows}]")
+    return ids[0, :kept].copy()
 
 
 def _read_masks(

@@ -150,7 +150,7 @@ def draw_detections(
         Label(
             _label_box(detection, picture.size, scale),
             _caption(detection, labels),
-            class_color(detection.class_id),
+            class_color(detection.class_id if detection.track_id is None else detection.track_id),
         )
         for detection in best_first
     ]
@@ -251,6 +251,8 @@ def _caption(prediction: Detection | ClassScore, labels: Sequence[str] | None) -
     if name is None and labels is not None and 0 <= prediction.class_id < len(labels):
         name = labels[prediction.class_id]
     caption = f"{class_name(prediction.class_id, name)} {prediction.score:.2f}"
+    if isinstance(prediction, Detection) and prediction.track_id is not None:
+        caption = f"#{prediction.track_id} {caption}"
     if isinstance(prediction, Detection) and prediction.classification is not None:
         caption += f", {_caption(prediction.classification, None)}"
     return caption

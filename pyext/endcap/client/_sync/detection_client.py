@@ -47,6 +47,8 @@ from endcap.results import ImageResult, Results, Task
 Outcome = list[ImageResponse | RequestError] | RequestError
 C = TypeVar("C", bound="DetectionClient")
 
+_TRACK_IDS = "track_ids"
+
 
 class DetectionClient:
     """A client of an ensemble that takes the input `encoded` and returns detections or classes.
@@ -292,6 +294,41 @@ class DetectionClient:
             reader=self._arguments.images,
             steps=steps,
             limit=self._arguments.concurrency,
+        )
+
+    def track(
+        self, frames: Iterable[Image], *, sequence: int | str
+    ) -> Generator[ImageResult, None, None]:
+        """Yield the results of the frames of a camera or a file, with `track_ids`, in their order.
+
+        A frame is sent when the one before has its result, so that the server's tracker gets them
+        in their order; frames of several sequences are tracked at the same time by as many calls.
+        A damaged frame has a status of its own, and the sequence goes on.
+
+        Args:
+            frames: Images, as for `detect`. Each is sent when the next one is read, since the last
+                one ends the sequence; a caller that stops early leaves it to the server to drop.
+            sequence: The id of the sequence, a number above 0 or a text, such as `camera 7`; no two
+                at the same time may have the same one.
+
+        Raises:
+            UnsupportedError: The model gives no tracks; over HTTP, with shared memory, or with
+                batches.
+        """
+        refuse_single(frames)
+        self._check_streams()
+        if _TRACK_IDS not in self._served_model.outputs:
+            raise UnsupportedError(
+                f"model '{self.model}' has no output {_TRACK_IDS}; name a model of sequences, such "
+                "as detect_track of the shipped repository"
+            )
+        return stream_results(
+            self._connection,
+            StreamOrder(self._requests, self._reader, self._next_request_id),
+            frames,
+            reader=self._arguments.images,
+            steps=SequenceSteps(sequence),
+            limit=1,
         )
 
     def _run(self, batch: Batch) -> tuple[int, list[ImageResult]]:
