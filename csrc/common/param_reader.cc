@@ -81,6 +81,8 @@ constexpr OtherName kOtherNames[] = {
     {"resnet", "torchvision"},
     {"resnet50", "torchvision"},
     {"detr", "rtdetr"},
+    {"yolo5", "yolov5"},
+    {"yolo8", "yolov8"},
     {"yolov9", "yolov8"},
     {"yolov10", "end2end"},
     {"yolov11", "yolov8"},

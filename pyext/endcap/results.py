@@ -87,6 +87,17 @@ _OPTIONAL: dict[Task, tuple[str, ...]] = {
 _OF_AN_IMAGE = {"num_detections", "status"}
 
 
+def why_no_task(inputs: Collection[str], outputs: Collection[str]) -> str:
+    """Return what keeps clients from using a model for which `task_of` gives None."""
+    if set(inputs) != {INPUT}:
+        return f"its inputs are {', '.join(sorted(inputs))}, and {INPUT} alone is expected"
+    task = Task.detection if "detection_boxes" in outputs else Task.classification
+    if not set(outputs) & set(task.required):
+        return f"its outputs are {', '.join(sorted(outputs))}"
+    lacking = [name for name in task.required if name not in outputs]
+    return f"of the outputs of {task.value} it lacks {', '.join(lacking)}"
+
+
 def task_of(
     inputs: Collection[str],
     outputs: Collection[str],

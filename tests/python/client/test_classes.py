@@ -14,7 +14,7 @@ from endcap.client.errors import RequestError
 from endcap.client.response_reader import ResponseReader, read_classes
 from endcap.client.served_model import ServedModel
 from endcap.errors import InvalidArgumentError
-from endcap.results import PROBABILITIES, task_of
+from endcap.results import PROBABILITIES, task_of, why_no_task
 from endcap.triton.labels import parse_labels
 
 Tensors = dict[str, NDArray[Any] | None]
@@ -185,3 +185,21 @@ def test_the_task_follows_from_the_outputs(
     inputs: set[str], outputs: set[str], task: Task | None
 ) -> None:
     assert task_of(inputs, outputs) is task
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "reason"),
+    [
+        (["encoded", "rois"], [], "its inputs are encoded, rois, and encoded alone is expected"),
+        (["encoded"], ["images", "status"], "its outputs are images, status"),
+        (
+            ["encoded"],
+            ["detection_boxes", "detection_scores", "num_detections", "detection_classes"],
+            "of the outputs of detection it lacks detection_indices, status",
+        ),
+        (["encoded"], ["class_ids"], "of the outputs of classification it lacks class_scores"),
+    ],
+)
+def test_why_a_model_has_no_task(inputs: list[str], outputs: list[str], reason: str) -> None:
+    assert task_of(inputs, outputs) is None
+    assert why_no_task(inputs, outputs) == reason

@@ -11,7 +11,7 @@ from endcap.client._sync.connection import Connection
 from endcap.client.address import Address
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.served_model import ServedModel
-from endcap.results import INPUT, task_of
+from endcap.results import INPUT, task_of, why_no_task
 
 
 def fetch_served_model(
@@ -51,8 +51,8 @@ def fetch_served_model(
     if task is None:
         advice = _advice(connection)
         raise ClientError(
-            f"model '{model}' does not take encoded images and return detections or classes; "
-            f"{advice}"
+            f"model '{model}' does not take encoded images and return detections or classes: "
+            f"{why_no_task(metadata.inputs, metadata.outputs)}; {advice}"
         )
     encoded = metadata.inputs[INPUT]
     limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
