@@ -53,6 +53,7 @@ bool HasFlag(const Request& request, uint32_t flag) { return (request.Flags() & 
 
 std::vector<TensorContract> TrackInputContracts() {
   std::vector<TensorContract> contracts;
+  contracts.reserve(kInputs.size());
   for (const TensorSpec& spec : kInputs) contracts.push_back(MakeContract(spec));
   return contracts;
 }
