@@ -219,7 +219,7 @@ def test_only_what_the_named_models_need_must_have_been_built(
         return {path.name for path in (scratch / "backends").glob("endcap_*")}
 
     assert linked("network") == {"endcap_preprocess", "endcap_onnx"}
-    missing = "compiled backend endcap_postprocess is not in this .* `make build`"
+    missing = "compiled backend endcap_postprocess is not in this .* `make -C .* build`"
     for names in (("boxes",), ("boxes", "network"), ()):
         with pytest.raises(ServerError, match=missing):
             linked(*names)
