@@ -161,7 +161,10 @@ def _size(
         return (height, width), "the input's shape"
     declared = metadata.size
     if declared and all(side in (None, want) for side, want in zip(sides, declared, strict=True)):
-        return declared, "imgsz in the metadata; the network itself takes any size"
+        reason = "imgsz in the metadata; the network itself takes any size"
+        if metadata.is_ultralytics:  # its results are what users compare with
+            reason += ". Ultralytics' predict pads as here with rect=False, else to a rectangle"
+        return declared, reason
     raise RepositoryError(
         f"{path} takes images of any height and width ({spec}); say which it was trained for, for "
         "example --size 640 or --size 480,640 (height, width)"
