@@ -38,7 +38,8 @@ def _ask(client: grpc_client.InferenceServerClient, network: str, encoded: bytes
     file = grpc_client.InferInput("encoded", [1, 1], "BYTES")
     file.set_data_from_numpy(np.array([[encoded]], np.object_))
     made = _arrays(client.infer("preprocess", [file]))
-    images = grpc_client.InferInput("images", list(made["images"].shape), "FP32")
+    name = client.get_model_metadata(network).inputs[0].name
+    images = grpc_client.InferInput(name, list(made["images"].shape), "FP32")
     images.set_data_from_numpy(made["images"])
     heads = _arrays(client.infer(network, [images]))
     ensemble = "detect" if network == "detector" else "classify"

@@ -6,16 +6,13 @@ is read, and that needs many boxes of all scores, not right ones.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from pictures import picture
+from exporting import SERVER_PYTHON, SIDE, WITHOUT_SERVER, export, serve
 from tolerances import (
     PEER_BOX_PIXELS,
     PEER_CLASS_SCORE,
@@ -24,74 +21,12 @@ from tolerances import (
     PEER_SCORE,
     TURNED_ANGLE,
 )
-from ultralytics import RTDETR, YOLO
+from ultralytics import YOLO
 from ultralytics.utils import nms, ops
 
 from endcap.masks import decode_rle
 
-SERVER_PYTHON = os.environ.get("ENDCAP_SERVER_PYTHON")
-SIDE = 160
-SCRIPT = Path(__file__).with_name("served_export.py")
-
-pytestmark = pytest.mark.skipif(
-    SERVER_PYTHON is None, reason="ENDCAP_SERVER_PYTHON names no Python with the extra `server`"
-)
-
-
-def export(folder: Path, yaml: str, **options: Any) -> tuple[Path, Any]:
-    """Builds a network from ultralytics' YAML and has it export itself; gives file and network."""
-    torch.manual_seed(0)
-    network = (RTDETR if yaml.startswith("rtdetr") else YOLO)(yaml)
-    spread_scores(network.model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter, about itself
-        path = network.export(format="onnx", imgsz=SIDE, simplify=False, opset=17, **options)
-    target = folder / "network.onnx"
-    Path(path).replace(target)
-    return target, network
-
-
-def spread_scores(network: Any) -> None:
-    """Gives the last layers of the class scores weights with which logits are about -1 +- 2.
-
-    So, too, those of masks, keypoints and angles, which would be nearly the same everywhere.
-    """
-    head = network.model[-1]
-    last = ("cv3", "one2one_cv3", "cv4")
-    layers = [branch[-1] for name in last for branch in getattr(head, name, ())]
-    layers += [*getattr(head, "dec_score_head", ())]
-    layers = [layer for layer in layers if hasattr(layer, "weight")]  # no blocks of several
-
-    def scale(layer: Any, inputs: Any) -> None:
-        features = inputs[0].transpose(1, -1) if inputs[0].dim() == 4 else inputs[0]
-        deviation = float((features - features.mean(dim=(0, 1, 2)[: features.dim() - 1])).std())
-        torch.nn.init.normal_(layer.weight, std=2 / deviation / layer.weight[0].numel() ** 0.5)
-        mean = features.flatten(0, -2).mean(dim=0)
-        layer.bias.data = -1 - layer.weight.flatten(1) @ mean
-
-    def normalise(layer: Any, inputs: Any) -> None:
-        inner = inputs[0][..., 8:-8, 8:-8]  # borders are unlike all else to such a network
-        layer.running_var, layer.running_mean = torch.var_mean(inner, dim=(0, 2, 3))
-
-    hooks = [layer.register_forward_pre_hook(scale) for layer in layers]
-    if hasattr(head, "proto"):  # else a mask would be its whole box, or nothing
-        hooks.append(head.proto.cv3.bn.register_forward_pre_hook(normalise))
-    with torch.no_grad():
-        coarse = torch.rand(1, 3, 8, 8)
-        network.eval()(torch.nn.functional.interpolate(coarse, SIDE, mode="bilinear"))
-    for hook in hooks:
-        hook.remove()
-
-
-def serve(model: Path, *options: str) -> dict[str, Any]:
-    """What each hop gave; see served_export.py."""
-    photograph = model.with_suffix(".jpg")
-    photograph.write_bytes(picture("bus"))
-    result = model.with_suffix(".npz")
-    command = [SERVER_PYTHON, SCRIPT, model, photograph, result, *options]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return dict(np.load(result))
+pytestmark = pytest.mark.skipif(SERVER_PYTHON is None, reason=WITHOUT_SERVER)
 
 
 @pytest.fixture
@@ -182,14 +117,66 @@ def test_rotated_boxes(folder: Path, yaml: str) -> None:
     np.testing.assert_allclose(angles, rows[:, 6].numpy(), rtol=0, atol=TURNED_ANGLE)
 
 
-@pytest.mark.parametrize("yaml", ["yolo26n-seg.yaml", "yolo26n-pose.yaml", "yolo26n-obb.yaml"])
-def test_suppression_inside_with_more_is_told(folder: Path, yaml: str) -> None:
-    model, _ = export(folder, yaml, end2end=True)
-    command = [SERVER_PYTHON, "-m", "endcap", "init", model, "-o", folder / "models"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert f"end2end_{yaml[8:].removesuffix('.yaml')}" in done.stderr
-    assert "without its end-to-end branch" in done.stderr
+# Both ways to suppression inside the network: behind its head, and a branch that needs none.
+INSIDE = [("yolov8n", {"nms": True}), ("yolo26n", {"end2end": True})]
+
+
+def predicted_by(model: Path, task: str, **options: Any) -> Any:
+    """What the package's own pipeline finds with an ONNX file in the picture beside it."""
+    picture = model.with_suffix(".jpg")
+    (found,) = YOLO(model, task=task).predict(
+        picture, imgsz=SIDE, conf=0.25, verbose=False, **options
+    )
+    return found
+
+
+@pytest.mark.parametrize(("name", "options"), INSIDE)
+def test_masks_with_suppression_inside(folder: Path, name: str, options: dict[str, bool]) -> None:
+    model, _ = export(folder, f"{name}-seg.yaml", **options)
+    response = serve(model)
+    found = predicted_by(model, "segment", retina_masks=True)
+    size = picture_shape(response)
+    count = int(response["num_detections"][0, 0])
+    texts = response["detection_rle"][0, :count].tolist()
+    given = np.array([decode_rle(text, size) for text in texts])
+    # The package leaves out detections whose mask has no pixel.
+    shown = np.flatnonzero(given.any((1, 2)))
+    given = given[shown]
+    parts = {f"detection_{name}" for name in ("boxes", "scores", "classes")}
+    kept = {name: response[name][:, shown] for name in parts}
+    kept["num_detections"] = np.array([[len(shown)]])
+    assert_detections(kept, found.boxes.data, at_least=20)
+    expected = found.masks.data.numpy() > 0
+    both, either = (given & expected).sum((1, 2)), (given | expected).sum((1, 2))
+    assert (either > 500).sum() > 10
+    assert (both[either > 500] / either[either > 500]).min() > PEER_MASK_IOU
+
+
+@pytest.mark.parametrize(("name", "options"), INSIDE)
+def test_keypoints_with_suppression_inside(
+    folder: Path, name: str, options: dict[str, bool]
+) -> None:
+    model, _ = export(folder, f"{name}-pose.yaml", **options)
+    response = serve(model)
+    found = predicted_by(model, "pose")
+    assert_detections(response, found.boxes.data, at_least=20)
+    expected = found.keypoints.data.numpy()
+    given = response["detection_keypoints"][0, : len(expected)]
+    np.testing.assert_allclose(given[..., :2], expected[..., :2], rtol=0, atol=PEER_BOX_PIXELS)
+    np.testing.assert_allclose(given[..., 2], expected[..., 2], rtol=0, atol=PEER_SCORE)
+
+
+@pytest.mark.parametrize(("name", "options"), INSIDE)
+def test_rotated_boxes_with_suppression_inside(
+    folder: Path, name: str, options: dict[str, bool]
+) -> None:
+    model, _ = export(folder, f"{name}-obb.yaml", **options)
+    response = serve(model)
+    rows = predicted_by(model, "obb").obb.data  # x, y, w, h, angle, score, class
+    corners = ops.xywh2xyxy(rows[:, :4])
+    assert_detections(response, torch.cat([corners, rows[:, 5:7]], dim=1), at_least=20)
+    angles = response["detection_angles"][0, : len(rows)]
+    np.testing.assert_allclose(angles, rows[:, 4].numpy(), rtol=0, atol=TURNED_ANGLE)
 
 
 @pytest.mark.parametrize("yaml", ["yolov10n.yaml", "yolo26n.yaml"])

@@ -120,6 +120,11 @@ PEER_CLASS_SCORE = 1e-4
 # recipe, with antialias or with a letterbox, move its scores by 1.3e-4 and more.
 PEER_NETWORK_SCORE = 5e-5
 
+# Boxes of such a detector, in pixels of a picture of about a thousand, from offsets that sums in
+# another order move by some 1e-7 of the side: 1.3e-4 were seen. Another recipe of the images, such
+# as antialias, moves them by tenths of a pixel and more.
+PEER_NETWORK_BOX_PIXELS = 5e-3
+
 # The server's responses against the plain OpenCV, NumPy and ONNX Runtime pipeline, in scores and in
 # pixels of the source. Beside the roundings above, one in a thousand of OpenCV's pixels may be a
 # step of 255 away (OPENCV_RESIZE_STEPS). Put into the tensors of the samples at random, that moves

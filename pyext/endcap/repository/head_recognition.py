@@ -111,7 +111,9 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
     if not proposals:
         raise RepositoryError(
             f"the outputs of {path} ({listed}) have the form of no head that is known "
-            f"({', '.join(readable_families())}); export it with its boxes decoded"
+            f"({', '.join(readable_families())}); export it with its boxes decoded, or with "
+            "suppression inside, as `yolo export model=MODEL.pt format=onnx` does with and without "
+            "nms=True; the page Exports of the documentation lists what is known of other exporters"
         )
     candidates = sure or [head for head in proposals if head.is_likely]
     readable = [head.family for head in candidates if head.family in readable_families()]
@@ -125,6 +127,8 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
     advice = " or ".join(f"--head {family}" for family in dict.fromkeys(readable))
     if len(set(readable)) < len(readable):
         advice += ", and which output by --num-classes or --labels"
+    if "classification" in readable:
+        advice += ", and --preset where no file beside the network says how images are prepared"
     raise RepositoryError(
         f"the outputs of {path} ({listed}) may be {' or '.join(map(str, candidates))}; say which "
         f"it is: {advice}"

@@ -30,6 +30,7 @@ MADE_PAGES = {
     "cli.md": "cli_page.py",
     "advisories.md": "advisories_page.py",
     "errors.md": "errors_page.py",
+    "exports.md": "exports_page.py",
 }
 # Their Python needs a server, tests/triton runs it; or DALI (tests/dali), or torch (tests/peers).
 PAGES_RUN_ELSEWHERE = (

@@ -1,0 +1,84 @@
+"""docs/exports.md: what `endcap init` makes of networks that other packages have exported.
+
+python scripts/exports_page.py > docs/exports.md
+
+The results are those of tests/peers/exported_networks.py, which exports the networks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parents[1] / "tests" / "peers" / "exports.json"
+
+INTRODUCTION = """\
+# Exports
+
+Made from test results by `python scripts/exports_page.py > docs/exports.md`; a test compares.
+
+Find your network, and export it as its row says: `endcap init` takes it with the options of the
+last column. What a [head](heads.md) and a [preset](parameters.md#presets) are is on their pages,
+how they are recognised on [another](init.md). Weights were random: the rows say nothing of
+accuracy.
+"""
+
+NOTES = """\
+## What to know
+
+- torchvision's detectors take `dynamo=False`: the default exporter of torch {torch} refuses them,
+  as their control flow depends on values. RT-DETRv2 and D-FINE take it as well: that exporter lacks
+  an operator of theirs.
+- Of Mask R-CNN and Keypoint R-CNN boxes, scores and classes are served; masks and keypoints are not
+  read.
+- Their class ids begin with 1, as 0 is for no object. SSD and R-CNN return class 1 as 0, so that 90
+  names are given for COCO; RetinaNet and FCOS have a score for 0 as well, and are given 91.
+- `detections`, `end2end` and their like are finished inside the network: nothing is suppressed
+  again.
+- Ultralytics' `nms=True` exports suppression for as many images as `batch` says: with
+  `dynamic=True` the network still takes one at a time.
+- Ultralytics' own pipeline leaves out detections whose mask has no pixel; endcap returns them, with
+  empty masks.
+- Networks of transformers and timm need no options where `save_pretrained`, `optimum-cli export
+  onnx` or `save_for_hf` has put `config.json` and `preprocessor_config.json` beside the ONNX file.
+  Elsewhere `--preset` and `--labels` say what those files say.
+- DETR's and YOLOS' processors keep the aspect ratio; an exported network takes one size, and its
+  images are stretched to it.
+- The other networks at the end are tiny ones with the outputs that their exporters document; the
+  numbers of classes are those of the tests.
+- Of other files, such as `.pt`, `.engine`, `.tflite` and a SavedModel, `endcap init` names the
+  command that makes an ONNX file of them, or the ONNX file beside them.
+"""
+
+
+def _table(rows: Iterable[Mapping[str, str]]) -> str:
+    lines = ["| network | exported by | head | preset | options |", "|---|---|---|---|---|"]
+    for row in rows:
+        head = f"`{row['head']}`" + (", the rest is not read" if row["without"] else "")
+        preset = f"`{row['preset']}`" + (f", `{row['fit']}`" if row["fit"] else "")
+        options = f"`{row['options']}`" if row["options"] else "none"
+        cells = [row["network"], f"`{row['exporter']}`", head, preset, options]
+        if row["exporter"].startswith(("its", "their")):
+            cells[1] = row["exporter"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the page."""
+    results = json.loads(RESULTS.read_text())
+    packages = results["packages"]
+    parts = [INTRODUCTION.strip()]
+    listed = ", ".join(f"{name} {version}" for name, version in packages.items())
+    parts.append(f"Exported with {listed}.")
+    for library, rows in groupby(results["exports"], key=lambda row: row["library"]):
+        parts += [f"## {library[0].upper() if library[0] == 'o' else library[0]}{library[1:]}"]
+        parts.append(_table(rows))
+    parts.append(NOTES.strip().format(**packages))
+    print("\n\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()
