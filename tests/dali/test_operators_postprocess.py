@@ -42,7 +42,7 @@ def wanted_rows(
     batch: list[Tensors], head: str, geometry: Any, status: Any, fields: dict[str, Any]
 ) -> list[Any]:
     stacked = {name: np.stack([tensors[name] for tensors in batch]) for name in batch[0]}
-    result = endcap.Postprocessor(head, packed_masks=head == "yolov8_seg", **fields)(
+    result = endcap.Postprocessor(head, packed_masks=head.endswith("_seg"), **fields)(
         stacked, geometry, status
     )
     if head == "classification":
@@ -50,11 +50,11 @@ def wanted_rows(
     rows = [getattr(result, name) for name in DETECTIONS]
     rows[0] = rows[0][:, None]
     own = {
-        "yolov8_pose": [result.keypoints],
-        "yolov8_obb": [result.angles],
-        "yolov8_seg": [result.mask_size, result.packed_masks],
+        "pose": [result.keypoints],
+        "obb": [result.angles],
+        "seg": [result.mask_size, result.packed_masks],
     }
-    return rows + own.get(head, [])
+    return rows + own.get(head.rpartition("_")[2], [])
 
 
 def expect_equal(outputs: list[Any], wanted: list[Any]) -> None:

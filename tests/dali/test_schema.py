@@ -43,7 +43,7 @@ OPERATORS = list(TABLES)
 OTHER_HERE = {
     "on_error": "one of error, blank (blank by default here)",
     "head": f"{POSTPROCESS[0].allowed} (always to be given)",
-    "mask_resolution": "one of prototype, input (always to be given with yolov8_seg)",
+    "mask_resolution": "one of prototype, input (always to be given with heads of masks)",
 }
 LISTS = {"size", "input_size", "prototype_size"}
 
