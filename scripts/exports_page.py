@@ -44,6 +44,9 @@ NOTES = """\
 - Networks of transformers and timm need no options where `save_pretrained`, `optimum-cli export
   onnx` or `save_for_hf` has put `config.json` and `preprocessor_config.json` beside the ONNX file.
   Elsewhere `--preset` and `--labels` say what those files say.
+- Images are prepared as timm's transforms prepare them, bit for bit but for the last of a float32,
+  and as transformers' processors do within a step of 255. Where the margin of a crop is odd,
+  transformers' crop may lie one pixel further up or left than torchvision's, which endcap follows.
 - DETR's and YOLOS' processors keep the aspect ratio; an exported network takes one size, and its
   images are stretched to it.
 - The other networks at the end are tiny ones with the outputs that their exporters document; the

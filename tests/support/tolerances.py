@@ -120,6 +120,12 @@ PEER_CLASS_SCORE = 1e-4
 # recipe, with antialias or with a letterbox, move its scores by 1.3e-4 and more.
 PEER_NETWORK_SCORE = 5e-5
 
+# Images as processors of transformers prepare them, in 8-bit steps, and the share of equal values.
+# They resize bytes by torchvision, whose weights are integers of other lengths than Pillow's, so
+# that a step here and there is another: 0.3 % of the values at most were seen.
+PROCESSOR_STEPS = 1
+PROCESSOR_EXACT_SHARE = 0.995
+
 # Boxes of such a detector, in pixels of a picture of about a thousand, from offsets that sums in
 # another order move by some 1e-7 of the side: 1.3e-4 were seen. Another recipe of the images, such
 # as antialias, moves them by tenths of a pixel and more.
