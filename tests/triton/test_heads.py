@@ -57,6 +57,12 @@ class Case:
         return {"num_classes": 2, "max_detections": ROWS, **self.parameters}
 
 
+def detections(seed: int) -> Any:
+    """With the type of class ids that a config gets where it declares none."""
+    parts = sample_heads.detections_outputs(seed)
+    return {**parts, "classes": parts["classes"].astype(np.int32)}
+
+
 def seg(seed: int) -> Any:
     return sample_heads.seg_outputs(seed, anchors=70, num_classes=2, size=(40, 80))
 
@@ -100,6 +106,8 @@ CASES |= {
     if family not in ("classification", "rtdetr", "ssd") and not family.startswith("yolov8_")
 }
 
+CASES["detections"] = Case({"head": "detections", "num_classes": 7}, detections)
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, variant: str) -> Iterator[RunningServer]:
@@ -119,6 +127,17 @@ def server(tmp_path_factory: pytest.TempPathFactory, variant: str) -> Iterator[R
         max_batch_size=8,
         parameters=seg_parameters,
         outputs=[tensor("detection_rle", "TYPE_STRING", [-1])],
+    )
+    boxes = [tensor("boxes", "TYPE_FP32", [-1, 4]), tensor("scores", "TYPE_FP32", [-1])]
+    write(
+        "detections_int64",
+        max_batch_size=8,
+        parameters=CASES["detections"].settings(),
+        inputs=[
+            *boxes,
+            tensor("classes", "TYPE_INT64", [-1]),
+            tensor("geometry", "TYPE_FP32", [8]),
+        ],
     )
     with run_server(repository) as server:
         yield server
@@ -140,7 +159,7 @@ def assert_same(case: Case, response: dict[str, np.ndarray], heads: dict[str, np
         given = getattr(expected, attribute)
         np.testing.assert_array_equal(response[name], given.reshape(response[name].shape), name)
     if expected.rle is not None:
-        rows = [[*rle, *[b""] * (ROWS - len(rle))] for rle in expected.rle]
+        rows = [[*rle, *[b""] * (expected.boxes.shape[1] - len(rle))] for rle in expected.rle]
         assert response["detection_rle"].tolist() == rows
 
 
@@ -150,6 +169,13 @@ def test_responses_are_the_packages(client: Any, name: str) -> None:
     response = infer(client, name, {**heads, "geometry": GEOMETRY})
     assert_same(CASES[name], response, heads)
     assert not response["status"].any()
+
+
+def test_class_ids_of_64_bits(client: Any) -> None:
+    heads = CASES["detections"].heads()
+    wide = {**heads, "classes": heads["classes"].astype(np.int64)}
+    response = infer(client, "detections_int64", {**wide, "geometry": GEOMETRY})
+    assert_same(CASES["detections"], response, heads)
 
 
 @pytest.mark.parametrize("name", ["seg", "seg_input"])
