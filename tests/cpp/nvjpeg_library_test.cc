@@ -39,7 +39,7 @@ TEST(OpenNvjpegLibrary, TakesTheFirstPlaceThatCanBeOpened) {
 }
 
 TEST(OpenNvjpegLibrary, SaysWhereItLookedOrWhyAFileCannotBeUsed) {
-  EXPECT_TRUE(Throws(ErrorCode::kCuda, "pip install 'endcap[cuda]'", [] {
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "pip install nvidia-nvjpeg", [] {
     OpenNvjpegLibrary(std::vector<std::string>{"/no/such/first.so", "/no/such/second.so"});
   }));
   EXPECT_TRUE(Throws(ErrorCode::kCuda, "/no/such/first.so, /no/such/second.so", [] {

@@ -122,7 +122,7 @@ NvjpegLibrary OpenNvjpegLibrary(const std::vector<std::string>& places) {
   }
   if (!unusable.empty()) Fail(ErrorCode::kCuda, unusable);
   Fail(ErrorCode::kCuda, "nvJPEG was not found (looked for ", looked,
-       "); install it with `pip install 'endcap[cuda]'`, or name the file in "
+       "); install it with `pip install nvidia-nvjpeg`, or name the file in "
        "ENDCAP_NVJPEG_LIBRARY");
 }
 

@@ -80,7 +80,10 @@ def test_a_python_without_a_stub_is_refused() -> None:
         find_numpy_limit("3.99")
 
 
-def test_without_a_server_numpy_2_is_ruled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_server_numpy_2_is_ruled_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("endcap.server.locate.WHEEL_PACKAGE", "no_such_package")
     limit = find_numpy_limit("3.11")
