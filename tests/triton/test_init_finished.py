@@ -28,8 +28,11 @@ NETWORKS = {
     "stretched": Finished(least=9),
     "batched": Finished(least=9, has_batch=True, order=("scores", "classes", "boxes"), more=True),
     "padded": Finished(least=9, softmax=False),
+    "in_python": Finished(least=9),
     "dark": Finished(least=-20),
+    "dark_in_python": Finished(least=-20),
 }
+IN_PYTHON = ("--preprocess", "python", "--runtime", "python", "--postprocess", "python")
 
 
 def documented(head: DocumentedHead) -> str:
@@ -38,7 +41,9 @@ def documented(head: DocumentedHead) -> str:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    cases = [(name, network, ()) for name, network in NETWORKS.items()]
+    cases = [
+        (name, network, IN_PYTHON if "python" in name else ()) for name, network in NETWORKS.items()
+    ]
     cases += [(documented(head), head, head.options) for head in HEADS]
     return write_together(cases, tmp_path_factory.mktemp("init"))
 
@@ -76,7 +81,7 @@ def prepared(jpeg: bytes, *, padded: bool) -> tuple[np.ndarray, np.ndarray]:
     return tensor, place.geometry(height, width)
 
 
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "dark"])
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "dark" not in name])
 @pytest.mark.parametrize("jpeg", PICTURES, ids=["first", "second", "third"])
 def test_detections_equal_the_reference(served: RunningServer, name: str, jpeg: bytes) -> None:
     response, network = response_to(served, name, jpeg), NETWORKS[name]
@@ -100,8 +105,9 @@ def test_detections_equal_the_reference(served: RunningServer, name: str, jpeg: 
     np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
 
 
-def test_no_rows_are_no_detections(served: RunningServer) -> None:
-    response = response_to(served, "dark", DARK)
+@pytest.mark.parametrize("name", ["dark", "dark_in_python"])
+def test_no_rows_are_no_detections(served: RunningServer, name: str) -> None:
+    response = response_to(served, name, DARK)
     assert response["num_detections"][0, 0] == 0
     assert not response["detection_scores"].any()
 
