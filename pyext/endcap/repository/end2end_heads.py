@@ -88,6 +88,34 @@ def propose_flat_rows(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Itera
                 yield from _flat_head(rows, replace(taken, varies=True), hints)
 
 
+def propose_boxes_with_classes(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
+    """Yield `end2end` for rows [K, 5] of a box and a score, beside class ids [K]: MMDeploy's."""
+    for output in outputs:
+        if not output.is_float or len(output.shape) not in (2, 3) or output.shape[-1] != 5:
+            continue
+        classes = [
+            each
+            for each in outputs
+            if each.shape == output.shape[:-1] and each.data_type in ("INT32", "INT64")
+        ]
+        if len(classes) != 1:
+            continue
+        edit = OutputEdit(adds_batch=len(output.shape) == 2, appends=classes[0].name)
+        rows = edited_output(output, edit, classes[0])
+        if may_be_detections(rows.values):
+            rows = replace(rows, varies=output.varies or any(rows.is_free[1:]))
+            boxes = rows.values[:, :4] if rows.values is not None and rows.values.size else None
+            reason = (
+                f"{output.name} {list(output.shape)} and {classes[0].name}: a box, a score and a "
+                "class for each detection"
+            )
+            parameters = {
+                "box_format": read_box_format(boxes, hints.metadata.head),
+                "box_unit": box_unit(boxes),
+            }
+            yield Head("end2end", {"head": rows}, None, reason, True, parameters)
+
+
 def _flat_head(output: NetworkOutput, taken: NetworkOutput, hints: Hints) -> Iterator[Head]:
     boxes = taken.values[:, :4] if taken.values is not None and taken.values.size else None
     order = ", ".join(map(str, taken.edit.columns))

@@ -26,17 +26,24 @@ _DEFAULT_DOMAINS = ("", "ai.onnx")
 _COLUMNS_AXIS = 2  # of [batch, rows, columns]
 
 
-def edited_output(output: NetworkOutput, edit: OutputEdit) -> NetworkOutput:
+def edited_output(
+    output: NetworkOutput, edit: OutputEdit, appended: NetworkOutput | None = None
+) -> NetworkOutput:
     """Return an output as the edited network gives it.
 
     Args:
         output: As the file gives it; of two dimensions beside the batch where the edit rearranges.
         edit: With `adds_batch` the output has no batch dimension, also where its first is 1.
+        appended: The output that the edit appends.
     """
     dims, is_free, values = output.dims, output.is_free, output.values
     if edit.adds_batch:
         dims, is_free = output.shape, (False, *is_free)
         values = None if values is None else values.reshape(dims)
+    if appended is not None:
+        dims = (*dims[:-1], dims[-1] + 1)
+        if values is not None and appended.values is not None:
+            values = np.hstack([values, appended.values.reshape(-1, 1)])
     if edit.transposes:
         dims, is_free = dims[::-1], (is_free[0], *is_free[:0:-1])
         values = None if values is None else values.T
@@ -112,7 +119,8 @@ class _Graph:
         (value,) = (each for each in self._graph.output if each.name == output.name)
         last = self._new_name(output.name)
         self._rename(output.name, last)
-        for node in self._steps(output.edit, last):
+        element = value.type.tensor_type.elem_type
+        for node in self._steps(output.edit, last, element):
             self._graph.node.append(node)
         self._graph.node[-1].output[0] = output.name
         sizes = zip((1, *output.dims), output.is_free, strict=True)
@@ -121,11 +129,16 @@ class _Graph:
         element = self._element(output.data_type)
         value.CopyFrom(self._helper.make_tensor_value_info(output.name, element, shape))
 
-    def _steps(self, edit: OutputEdit, last: str) -> Iterator[Any]:
+    def _steps(self, edit: OutputEdit, last: str, element: int) -> Iterator[Any]:
         make = self._helper.make_node
         if edit.adds_batch:
             result = self._new_name(last)
             yield self._along_first_axis("Unsqueeze", last, result)
+            last = result
+        if edit.appends:
+            column, result = self._new_name(edit.appends), self._new_name(last)
+            yield from self._make_column(edit, element, column)
+            yield make("Concat", [last, column], [result], axis=_COLUMNS_AXIS)
             last = result
         if edit.transposes:
             result = self._new_name(last)
@@ -138,6 +151,13 @@ class _Graph:
             last = result
         if edit.data_type:
             yield make("Cast", [last], [self._new_name(last)], to=self._element(edit.data_type))
+
+    def _make_column(self, edit: OutputEdit, element: int, column: str) -> Iterator[Any]:
+        """Yield nodes that make a column [N, K, 1] of the output that is appended."""
+        shape = self._constant(np.array([1 if edit.adds_batch else 0, -1, 1], np.int64))
+        numbers = self._new_name(edit.appends)
+        yield self._helper.make_node("Cast", [edit.appends], [numbers], to=element)
+        yield self._helper.make_node("Reshape", [numbers, shape], [column])
 
     def _element(self, data_type: str) -> int:
         name = next(name for name, each in TRITON_TYPES.items() if each == data_type)

@@ -17,6 +17,7 @@ from endcap.repository.classifier_head import propose_classifier
 from endcap.repository.detection_rows import propose_detections
 from endcap.repository.detr_ssd_heads import propose_joined_queries, propose_pair
 from endcap.repository.end2end_heads import (
+    propose_boxes_with_classes,
     propose_efficient_nms,
     propose_end2end,
     propose_flat_rows,
@@ -73,8 +74,9 @@ def _propose(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints
     if proposals := tuple(propose_detections(outputs, hints)):
         yield from proposals
         return
-    if proposals := tuple(propose_flat_rows(outputs, hints)):
-        yield from proposals
+    rows = (*propose_flat_rows(outputs, hints), *propose_boxes_with_classes(outputs, hints))
+    if rows:
+        yield from rows
         return
     # 3. Boxes in one output and scores in another, with as many rows.
     if proposals := tuple(propose_pair(outputs, hints)):

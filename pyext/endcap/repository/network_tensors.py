@@ -177,12 +177,14 @@ class OutputEdit:
 
     Attributes:
         adds_batch: A batch dimension is put in front.
+        appends: Another output, whose numbers become the last column; "" for none.
         transposes: Rows and columns change places.
         columns: The columns that are taken, in their new order; () leaves all.
         data_type: Triton's name of the type that it is cast to; "" leaves it.
     """
 
     adds_batch: bool = False
+    appends: str = ""
     transposes: bool = False
     columns: tuple[int, ...] = ()
     data_type: str = ""

@@ -186,6 +186,25 @@ def test_rows_in_another_order(network: Network, tmp_path: Path) -> None:
     np.testing.assert_array_equal(session.run(["out"], image)[0], output.base[None])
 
 
+@pytest.mark.parametrize("has_batch", [False, True])
+def test_class_ids_beside_rows_become_their_last_column(has_batch: bool, tmp_path: Path) -> None:
+    """As MMDeploy has them."""
+    (output,) = families.end2end().outputs.values()
+    dets = Output(np.ascontiguousarray(output.base[:, :5]), batch=has_batch)
+    labels = Output(output.base[:, 5], dtype="int64", batch=has_batch)
+    network = Network({"dets": dets, "labels": labels}, batch="batch" if has_batch else 1)
+    model = network.write(tmp_path / "model.onnx")
+    plan = make_plan(model, InitOptions(num_classes=5, preset="ultralytics"), tmp_path)
+    assert plan.head.family == "end2end"
+    assert [*plan.head.inputs] == ["head"]
+    count = 2 if has_batch else 1
+    images = np.zeros((count, 3, 64, 64), np.float32)
+    onnx.checker.check_model(str(plan.network.file), full_check=True)
+    session = onnxruntime.InferenceSession(plan.network.file)
+    given = session.run(["dets"], {"images": images})[0]
+    np.testing.assert_array_equal(given, np.stack([output.base] * count))
+
+
 def test_known_inputs_beside_the_image_become_constants(tmp_path: Path) -> None:
     metadata = {"author": "Ultralytics", "task": "detect", "names": "['a', 'b', 'c']"}
     network = families.yolov8(size=(64, 96), batch=1, metadata=metadata)
