@@ -3,11 +3,13 @@
 `endcap init` (`cli.init`) calls `plan.make_plan`, which decides everything in this order, and then
 `writing.write_repository`:
 
-1. `onnx_file` reads the graph and the exporter's metadata, `network_tensors` the image input.
+1. `onnx_file` reads the graph and the exporter's metadata, `companion_config` the files beside it,
+   `network_tensors` the image input.
 2. `trial_run` runs the network on noise, in a child process (`network_worker`) with limits.
 3. `head_recognition.recognize_head` decides on the head; `_propose` there shows the order. The
-   proposals come from `end2end_heads`, `detr_ssd_heads`, `task_heads`, `grid_heads` and
-   `classifier_head`, which share the types and measurements of `head_evidence`.
+   proposals come from `end2end_heads`, `detection_rows`, `detr_ssd_heads`, `task_heads`,
+   `grid_heads` and `classifier_head`, which share the types and measurements of `head_evidence`.
+   Where outputs are not as postprocess takes them, the head says how `graph_edit` changes them.
 4. `preprocess_parameters` and `postprocess_parameters` (with the class names) choose the values to
    write, each with its reason; `network_model` chooses what runs the network.
 5. `rendering` makes the texts from the plan and `templates/`; `writing` writes all or nothing.

@@ -274,7 +274,8 @@ def _read_timm(content: Mapping[str, Any], size: tuple[int, int]) -> ImageRecipe
         "std": _joined(std),
     }
     parameters = {name: Decision(value, reason) for name, value in values.items()}
-    return ImageRecipe(Decision("torchvision", f"{reason}, on Pillow images"), parameters)
+    preset = "rtdetr" if values["fit"] == "stretch" else "torchvision"
+    return ImageRecipe(Decision(preset, f"{reason}, on Pillow images"), parameters)
 
 
 def _statistics(mean: object, std: object) -> tuple[list[float], list[float]]:

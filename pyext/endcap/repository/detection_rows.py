@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from endcap.repository.end2end_heads import are_rows
 from endcap.repository.graph_edit import edited_output
 from endcap.repository.head_evidence import (
     Head,
@@ -37,6 +38,8 @@ def find_detections(
         if not boxes.is_float or len(boxes.shape) not in (2, 3) or boxes.shape[-1] != 4:
             continue
         if len(boxes.shape) == 3 and not boxes.has_batch:
+            continue
+        if len(boxes.shape) == 2 and not are_rows(boxes):
             continue
         columns = [each for each in outputs if each.shape == boxes.shape[:-1]]
         found = _scores_and_classes(columns)

@@ -75,6 +75,8 @@ def propose_flat_rows(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Itera
     for output in outputs:
         if not output.is_float or len(output.shape) != 2 or output.shape[1] not in (6, 7):
             continue
+        if not are_rows(output):
+            continue
         rows = edited_output(output, OutputEdit(adds_batch=True))
         counts = [each for each in outputs if not each.is_float and each.shape == (1,)]
         if output.shape[1] == 6:
@@ -92,6 +94,8 @@ def propose_boxes_with_classes(outputs: tuple[NetworkOutput, ...], hints: Hints)
     """Yield `end2end` for rows [K, 5] of a box and a score, beside class ids [K]: MMDeploy's."""
     for output in outputs:
         if not output.is_float or len(output.shape) not in (2, 3) or output.shape[-1] != 5:
+            continue
+        if len(output.shape) == 2 and not are_rows(output):
             continue
         classes = [
             each
@@ -153,6 +157,11 @@ def propose_end2end(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
         },
         is_likely=is_likely,
     )
+
+
+def are_rows(output: NetworkOutput) -> bool:
+    """Return whether two dimensions are rows of detections, and not the scores of one image."""
+    return output.shape[0] != 1 or output.varies
 
 
 def with_batch(output: NetworkOutput) -> NetworkOutput:

@@ -200,7 +200,8 @@ class NetworkOutput:
         is_free: Of each dimension in the file, the batch included, whether it is left open.
         values: Of the trial run on noise, in float64; None where it was not run
             or gave no numbers.
-        varies: Whether two images gave different numbers of rows, or none.
+        varies: Whether two images gave different numbers of rows, or none, or the file leaves that
+            number open.
         edit: What has to be done to the file's output before it is this one.
     """
 

@@ -54,7 +54,7 @@ def choose_preprocess_parameters(
     preset = preprocess_contract({"preset": chosen["preset"].value}).parameters
     needed = dict(_needed(path, image, head, metadata, options, preset))
     needed |= recipe.parameters
-    if inside is not None:
+    if inside is not None and image.data_type not in ("UINT8", "INT8"):
         needed |= dict(_without_normalization(inside))
     needed |= {
         name: Decision(value, AS_GIVEN)
@@ -93,7 +93,8 @@ def _recipe(
         return ImageRecipe(Decision("rtdetr", "by the exporter's metadata"))
     elif metadata.is_ultralytics:
         return ImageRecipe(Decision("ultralytics", "by the exporter's metadata"))
-    if beside is not None and not beside.missing and not metadata.is_ultralytics:
+    has_recipe = head.preset is not None and head.family != "rtdetr"  # of YOLO's grids
+    if beside is not None and not beside.missing and not metadata.is_ultralytics and not has_recipe:
         return beside
     if head.family == "detections" and inside is not None:
         return _recipe_of_torchvision(network)

@@ -185,7 +185,7 @@ def try_network(
         response = run_network_worker(network, request, limits)
         varying = response["varying"]
         outputs = [
-            _read_output(scratch, each, varies=each["name"] in varying)
+            _read_output(scratch, each, varies=each["name"] in varying or _has_rows(image, each))
             for each in response["outputs"]
         ]
     rows_error = ""
@@ -232,6 +232,12 @@ def count_score_columns(
         if found:
             return ScoreColumns(found.pop(), activation) if len(found) == 1 else None
     return None
+
+
+def _has_rows(image: NetworkInput, output: Mapping[str, Any]) -> bool:
+    """Return whether the first of one or two dimensions is left open, and is no batch."""
+    free = output["is_free"]
+    return image.batch == 1 and len(output["shape"]) in (1, 2) and bool(free) and free[0]
 
 
 def _read_output(folder: Path, output: Mapping[str, Any], *, varies: bool) -> NetworkOutput:

@@ -253,3 +253,17 @@ def test_ultralytics_metadata_wins(tmp_path: Path) -> None:
     plan = plan_beside(tmp_path, families.yolov8(metadata=metadata), classifier([*"xyz"]), VIT)
     assert plan.classes.names == ("a", "b", "c")
     assert plan.preprocess["preset"].value == "ultralytics"
+
+
+def test_heads_with_a_recipe_of_their_own_keep_it(tmp_path: Path) -> None:
+    """Processors of detectors keep the aspect ratio; for YOLO's grids it is known how."""
+    plan = plan_beside(tmp_path, families.yolov8(), ids([*"abc"]), VIT)
+    assert plan.classes.names == ("a", "b", "c")
+    assert plan.preprocess["preset"].value == "ultralytics"
+
+
+def test_squashed_images_of_timm(tmp_path: Path) -> None:
+    recipe = {**TIMM, "crop_mode": "squash", "crop_pct": 1.0}
+    config = {"num_classes": 7, "pretrained_cfg": recipe}
+    chosen = endcap_parameters(plan_beside(tmp_path, families.classifier(), config))
+    assert (chosen["fit"], chosen["mean"]) == ("stretch", "0.485,0.456,0.406")

@@ -186,6 +186,21 @@ def test_rows_in_another_order(network: Network, tmp_path: Path) -> None:
     np.testing.assert_array_equal(session.run(["out"], image)[0], output.base[None])
 
 
+@pytest.mark.parametrize("classes", [4, 5, 6, 7])
+def test_a_classifier_that_also_gives_its_best_class_has_no_rows(
+    classes: int, tmp_path: Path
+) -> None:
+    scores = np.eye(classes, dtype=np.float32)[-1]  # as a softmax that is sure
+    outputs = {
+        "probabilities": Output(scores),
+        "score": Output(np.float32(1)),
+        "label": Output(np.float32(classes - 1), dtype="int64"),
+    }
+    model = Network(outputs).write(tmp_path / "model.onnx")
+    options = InitOptions(head="classification", preset="torchvision")
+    assert make_plan(model, options, tmp_path).head.family == "classification"
+
+
 @pytest.mark.parametrize("has_batch", [False, True])
 def test_class_ids_beside_rows_become_their_last_column(has_batch: bool, tmp_path: Path) -> None:
     """As MMDeploy has them."""

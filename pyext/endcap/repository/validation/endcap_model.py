@@ -195,7 +195,7 @@ def check_track(model: Model) -> Iterator[Finding]:
             model.lines.line_of("backend"),
             "a tracker without sequence_batching",
             "add sequence_batching { max_sequence_idle_microseconds: 10000000 oldest { "
-            "max_candidate_sequences: 64 } }",
+            "max_candidate_sequences: 1024 } }",
         )
 
 
