@@ -203,7 +203,8 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     hints = collect_hints(image.size, metadata, options, columns)
     head = recognize_head(network, trial, hints)
     is_for_one = any(output.edit.adds_batch for output in head.inputs.values())
-    is_for_one = is_for_one or (metadata.has_nms and bool(trial.batch_error))
+    if metadata.has_nms:  # exported for as many images as the exporter's batch
+        is_for_one = is_for_one or image.batch == 1 or bool(trial.batch_error)
     if is_for_one:  # whatever the file declares
         image = replace(image, batch=1)
     classes = choose_class_names(path, head, metadata, options)

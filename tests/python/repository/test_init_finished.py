@@ -131,6 +131,15 @@ def test_no_advice_to_export_it_for_batches(tmp_path: Path) -> None:
     assert (tmp_path / "models" / "detector" / "1" / "model.onnx").is_file()
 
 
+def test_no_advice_to_export_ultralytics_nms_for_batches(tmp_path: Path) -> None:
+    metadata = {"author": "Ultralytics", "args": "{'nms': True}", "names": str([*"abcde"])}
+    for known, is_given in ((metadata, False), ({**metadata, "args": "{}"}, True)):
+        model = families.end2end(batch=1, metadata=known).write(tmp_path / "model.onnx")
+        done = init(model, output=tmp_path / f"models_{is_given}")
+        assert done.exit_code == 0, done.stderr
+        assert ("dynamic batch" in done.stderr) == is_given
+
+
 def test_a_fixed_number_of_rows_in_batches(tmp_path: Path) -> None:
     network = families.efficient_nms(ids="int64")
     outputs = {name: each for name, each in network.outputs.items() if name != "num_dets"}
