@@ -189,6 +189,18 @@ class OutputEdit:
     columns: tuple[int, ...] = ()
     data_type: str = ""
 
+    def __str__(self) -> str:
+        """Return what is done, for people: `gets a batch dimension, is transposed`."""
+        order = ", ".join(map(str, self.columns))
+        steps = (
+            (self.adds_batch, "gets a batch dimension"),
+            (self.appends, f"gets {self.appends} as its last column"),
+            (self.transposes, "is transposed"),
+            (self.columns, f"has the columns {order}"),
+            (self.data_type, f"becomes {self.data_type}"),
+        )
+        return ", ".join(text for is_done, text in steps if is_done)
+
 
 @dataclass(frozen=True)
 class NetworkOutput:

@@ -17,6 +17,7 @@ from endcap.repository.head_recognition import recognize_head
 from endcap.repository.network_model import NetworkModel, choose_runtime, served_outputs
 from endcap.repository.network_tensors import (
     NetworkInput,
+    OutputEdit,
     declared_outputs,
     read_input,
 )
@@ -165,6 +166,13 @@ class Plan:
         names = self.classes.names
         value = "none" if names is None else _shortened(names)
         yield SummaryRow("class names", value, self.classes.reason)
+        if not image.has_batch:
+            yield SummaryRow("graph edit", image.name, "gets a batch dimension")
+        for name, array in image.constants.items():
+            yield SummaryRow("graph edit", name, f"becomes a constant, {array.tolist()}")
+        for output in self.head.inputs.values():
+            if output.edit != OutputEdit():
+                yield SummaryRow("graph edit", output.name, str(output.edit))
         for location, name in self.network.weight_names().items():
             size = self.network.external_files[location].stat().st_size
             yield SummaryRow(

@@ -131,6 +131,17 @@ def test_no_advice_to_export_it_for_batches(tmp_path: Path) -> None:
     assert (tmp_path / "models" / "detector" / "1" / "model.onnx").is_file()
 
 
+def test_edits_of_the_graph_are_listed(tmp_path: Path) -> None:
+    rows = [row for row in plan_of(Finished(), tmp_path).summary() if row.name == "graph edit"]
+    assert [row.value for row in rows] == ["image", "1", "2", "3"]
+    assert {row.reason for row in rows} == {"gets a batch dimension"}
+    network = flat([5, 4, 0, 1, 2, 3], count=True)
+    model = network.write(tmp_path / "model.onnx")
+    plan = make_plan(model, InitOptions(num_classes=5, preset="ultralytics"), tmp_path)
+    (row,) = (row for row in plan.summary() if row.name == "graph edit")
+    assert row.reason == "gets a batch dimension, has the columns 2, 3, 4, 5, 1, 0"
+
+
 def test_no_advice_to_export_ultralytics_nms_for_batches(tmp_path: Path) -> None:
     metadata = {"author": "Ultralytics", "args": "{'nms': True}", "names": str([*"abcde"])}
     for known, is_given in ((metadata, False), ({**metadata, "args": "{}"}, True)):
