@@ -1,6 +1,7 @@
 #include "track/sequences.h"
 
 #include <string>
+#include <utility>
 
 #include "endcap/error.h"
 
@@ -11,8 +12,7 @@ std::string DescribeSequence(const SequenceId& id) {
   return "'" + std::get<std::string>(id) + "'";
 }
 
-std::shared_ptr<Sequence> Sequences::Enter(const SequenceId& id, bool starts,
-                                           Clock::time_point now) {
+Sequences::Entered Sequences::Enter(const SequenceId& id, bool starts, Clock::time_point now) {
   if (id == SequenceId{uint64_t{0}} || id == SequenceId{std::string()}) {
     throw Error(
         ErrorCode::kInvalidArgument,
@@ -23,7 +23,7 @@ std::shared_ptr<Sequence> Sequences::Enter(const SequenceId& id, bool starts,
   const auto found = entries_.find(id);
   if (found != entries_.end() && !starts) {
     found->second.last_request = now;
-    return found->second.sequence;
+    return {found->second.sequence};
   }
   if (!starts) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -37,14 +37,17 @@ std::shared_ptr<Sequence> Sequences::Enter(const SequenceId& id, bool starts,
                     " sequences, and max_sequences allows no more at a time: end those that are "
                     "done with the end flag");
   }
-  Entry& entry = entries_[id];
-  entry = {std::make_shared<Sequence>(params_), now};
-  return entry.sequence;
+  auto sequence = std::make_shared<Sequence>(params_);
+  entries_.insert_or_assign(id, Entry{sequence, now});
+  return {std::move(sequence), found != entries_.end()};
 }
 
-void Sequences::End(const SequenceId& id) {
+bool Sequences::End(const SequenceId& id, const Sequence* sequence) {
   const std::scoped_lock lock(mutex_);
-  entries_.erase(id);
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || found->second.sequence.get() != sequence) return false;
+  entries_.erase(found);
+  return true;
 }
 
 size_t Sequences::DropIdle(Clock::time_point now) {

@@ -33,12 +33,17 @@ class Sequences {
   Sequences(const TrackingParams& params, size_t limit, Clock::duration idle)
       : params_(params), limit_(limit), idle_(idle) {}
 
+  struct Entered {
+    std::shared_ptr<Sequence> sequence;
+    bool replaced = false;  // an open sequence of that id
+  };
+
   // Returns the sequence of a request; one that starts is new, in place of any of that id. Throws
   // kInvalidArgument for an id of 0 or no characters, and for a request that starts no sequence and
   // belongs to none; kOutOfMemory, which clients see as UNAVAILABLE, when there are too many.
-  std::shared_ptr<Sequence> Enter(const SequenceId& id, bool starts, Clock::time_point now);
-  // Forgets a sequence that ends.
-  void End(const SequenceId& id);
+  Entered Enter(const SequenceId& id, bool starts, Clock::time_point now);
+  // Forgets a sequence that ends, unless another one of its id has begun. Returns whether it did.
+  bool End(const SequenceId& id, const Sequence* sequence);
   // Drops those that have been idle for too long; returns how many.
   size_t DropIdle(Clock::time_point now);
 

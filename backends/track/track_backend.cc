@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -17,9 +18,10 @@ std::chrono::microseconds ReadIdle(const nlohmann::json& batching) {
   const auto found = batching.find("max_sequence_idle_microseconds");
   int64_t idle = 0;
   if (found != batching.end()) {
-    idle = found->is_string() ? std::stoll(found->get<std::string>()) : found->get<int64_t>();
+    idle = found->get<int64_t>();
   }
-  return std::chrono::microseconds(idle > 0 ? idle : kDefaultIdleMicroseconds);
+  constexpr int64_t kLongest = int64_t{366} * 24 * 3600 * 1000000;  // of a clock in nanoseconds
+  return std::chrono::microseconds(idle > 0 ? std::min(idle, kLongest) : kDefaultIdleMicroseconds);
 }
 
 class TrackBackend final : public Backend {
@@ -46,7 +48,7 @@ class TrackBackend final : public Backend {
       throw Error(
           ErrorCode::kInvalidArgument,
           "the frames of a sequence have to come one after the other: add sequence_batching { "
-          "max_sequence_idle_microseconds: 10000000 oldest { max_candidate_sequences: 64 } } to "
+          "max_sequence_idle_microseconds: 10000000 oldest { max_candidate_sequences: 1024 } } to "
           "config.pbtxt");
     }
     settings.idle = ReadIdle(*batching) + kIdleMargin;

@@ -119,7 +119,6 @@ void TrackModel::Prepare(JobType& job, const ExecutionContext& execution_context
   }
 }
 
-// The sequence is looked up last: a request that cannot be read leaves the sequences as they are.
 void TrackModel::ReadFrames(JobType& job, const ExecutionContext& execution_context) {
   const Request& request = job.pending->request;
   const InputReading on_host{batched(), execution_context, false};
@@ -148,18 +147,36 @@ void TrackModel::ReadFrames(JobType& job, const ExecutionContext& execution_cont
                           {tensors[kClasses].Data<const int32_t>(i), used},
                           rows});
   }
-  const bool starts = HasFlag(request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_START);
-  const std::shared_ptr<Sequence> sequence =
-      sequences_.Enter(request.CorrelationId(), starts, Sequences::Clock::now());
-  if (starts) started_.Add(1);
+  const auto sequence = std::static_pointer_cast<Sequence>(job.pending->state);
   for (TrackInput& input : job.inputs) input.sequence = sequence;
 }
 
-void TrackModel::Complete(JobType& job, const ExecutionContext& /*execution_context*/) {
-  const Request& request = job.pending->request;
-  if (!HasFlag(request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)) return;
-  sequences_.End(request.CorrelationId());
-  ended_.Add(1);
+// Before the inputs are read and whether the client has cancelled: the server's view of a sequence
+// follows the flags, whatever becomes of the frame.
+bool TrackModel::Begin(PendingRequest& pending) {
+  const SequenceId id = pending.request.CorrelationId();
+  if (id == SequenceId{uint64_t{0}}) {  // of a slot without a request, by the direct strategy
+    pending.sink.Send();
+    return false;
+  }
+  const bool starts = HasFlag(pending.request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_START);
+  Sequences::Entered entered = sequences_.Enter(id, starts, Sequences::Clock::now());
+  if (starts) started_.Add(1);
+  if (entered.replaced) ended_.Add(1);
+  pending.state = std::move(entered.sequence);
+  return true;
+}
+
+void TrackModel::End(PendingRequest& pending) noexcept {
+  try {
+    const auto* sequence = static_cast<const Sequence*>(pending.state.get());
+    if (sequence == nullptr || !HasFlag(pending.request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)) {
+      return;
+    }
+    if (sequences_.End(pending.request.CorrelationId(), sequence)) ended_.Add(1);
+  } catch (...) {
+    // The server gave no flags or no id: the sequence is dropped when it has been idle.
+  }
 }
 
 }  // namespace endcap::triton

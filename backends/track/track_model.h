@@ -49,7 +49,8 @@ class TrackModel final : public BatchModel<TrackInput, TrackOutput, TrackItem> {
  protected:
   Engine NewEngine(const ExecutionContext& execution_context) override;
   void Prepare(JobType& job, const ExecutionContext& execution_context) override;
-  void Complete(JobType& job, const ExecutionContext& execution_context) override;
+  bool Begin(PendingRequest& pending) override;
+  void End(PendingRequest& pending) noexcept override;
 
  private:
   void ReadFrames(JobType& job, const ExecutionContext& execution_context);

@@ -87,22 +87,26 @@ class BatchModel : public SynchronousModel {
     jobs.reserve(pending_requests.size());
     for (PendingRequest& pending : pending_requests) {
       Attempt(pending, [&] {
-        if (RespondIfCancelled(pending)) return;
+        if (!Begin(pending) || RespondIfCancelled(pending)) return;
         JobType job(pending, instance.execution_context(), batched());
         Prepare(job, instance.execution_context());
         jobs.push_back(std::move(job));
       });
     }
     times.compute_start_ns = times.compute_end_ns = NowNs();
-    if (jobs.empty()) return;
-    const std::vector<Item> items = RunAll(batch_instance, jobs);  // owns what job.items views
-    times.compute_end_ns = NowNs();
-    for (JobType& job : jobs) {
-      Attempt(*job.pending, [&] { Finish(job, instance.execution_context()); });
-    }
+    const EndAll end_all{*this, pending_requests};
+    if (!jobs.empty()) Compute(batch_instance, jobs, times);
   }
 
  protected:
+  // The first step of every request, of cancelled ones as well. Returns whether it is to be
+  // processed; if not, it has been responded to.
+  virtual bool Begin(PendingRequest& pending) {
+    static_cast<void>(pending);
+    return true;
+  }
+  // The last step of every request, of failed ones as well.
+  virtual void End(PendingRequest& pending) noexcept { static_cast<void>(pending); }
   // Returns the function that calls the core on that device.
   virtual Engine NewEngine(const ExecutionContext& execution_context) = 0;
   // Returns the number of threads, for all instances together, that serve one request each; they
@@ -132,6 +136,23 @@ class BatchModel : public SynchronousModel {
     InFlight in_flight;                       // requests of this instance in `threads`
     std::shared_ptr<RequestThreads> threads;  // null: one call for each batch
   };
+
+  // Calls End for all requests, also when an exception leaves Process.
+  struct EndAll {
+    BatchModel& model;
+    std::span<PendingRequest> pending_requests;
+    ~EndAll() {
+      for (PendingRequest& pending : pending_requests) model.End(pending);
+    }
+  };
+
+  void Compute(BatchInstance& batch_instance, std::span<JobType> jobs, ExecutionTimes& times) {
+    const std::vector<Item> items = RunAll(batch_instance, jobs);  // owns what job.items views
+    times.compute_end_ns = NowNs();
+    for (JobType& job : jobs) {
+      Attempt(*job.pending, [&] { Finish(job, batch_instance.execution_context()); });
+    }
+  }
 
   void ServeOne(const RequestThreads::Task& task) noexcept {
     TRITONBACKEND_Request* request = task.request;

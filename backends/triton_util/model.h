@@ -24,7 +24,8 @@ struct PendingRequest {
 
   Request request;
   ResponseSink sink;
-  int64_t item_count = 0;  // items that were computed
+  int64_t item_count = 0;       // items that were computed
+  std::shared_ptr<void> state;  // the model's own
 };
 
 // The times of an execution for Triton's statistics, see NowNs. The computation's times are those

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "common/score_order.h"
+
 namespace endcap {
 
 // A row and a column that may be matched, and what is gained by it, which is greater than 0.
@@ -22,6 +24,12 @@ class Assignment {
   // Returns the chosen edges in the order of their rows, until the next call. Every row is below
   // `rows`, every column below `columns`, and no pair comes twice.
   std::span<const Edge> Solve(std::span<const Edge> edges, size_t rows, size_t columns);
+
+  // Frees what a call of unusual size has left.
+  void Trim() {
+    TrimScratch(sorted_);
+    TrimScratch(costs_);
+  }
 
  private:
   uint32_t FindRoot(uint32_t node);

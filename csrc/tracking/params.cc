@@ -16,15 +16,14 @@ const ParamTable<Params>& Table() {
   static const ParamTable<Params> table = {
       Means("least score of the detections that are matched first",
             NumberField<Params>("high_score_threshold", 0.0, 1.0, FIELD(high_score_threshold))),
-      Means(
-          "detections with scores between it and high_score_threshold are matched with the tracks "
-          "that remain",
-          NumberField<Params>("low_score_threshold", 0.0, 1.0, FIELD(low_score_threshold))),
+      Means("detections with scores above it and below high_score_threshold are matched with the "
+            "tracks "
+            "that remain",
+            NumberField<Params>("low_score_threshold", 0.0, 1.0, FIELD(low_score_threshold))),
       Means("least score of a detection that starts a track",
             NumberField<Params>("new_track_threshold", 0.0, 1.0, FIELD(new_track_threshold))),
-      Means(
-          "most that a match of the first stage costs: 1 - IoU, or with fuse_score 1 - IoU * score",
-          NumberField<Params>("match_threshold", 0.0, 1.0, FIELD(match_threshold))),
+      Means("matches of the first stage cost less: 1 - IoU, or with fuse_score 1 - IoU * score",
+            NumberField<Params>("match_threshold", 0.0, 1.0, FIELD(match_threshold))),
       Means("the same of the second stage: 1 - IoU",
             NumberField<Params>("second_match_threshold", 0.0, 1.0, FIELD(second_match_threshold))),
       Means("the same of tracks that have been seen in one frame, as of match_threshold",

@@ -15,8 +15,10 @@ constexpr uint64_t kMark = 0x314B'4341'5254'4345;  // "ECTRACK1"
 constexpr size_t kHeaderNumbers = 4;
 constexpr size_t kMotionNumbers = 20;
 constexpr size_t kTrackNumbers = 5 + kMotionNumbers;
-constexpr size_t kMostSavedTracks = 100000;
 constexpr int64_t kMostSavedFrames = int64_t{1} << 40;
+constexpr int64_t kMostSavedIds = int64_t{1} << 60;
+// A variance of boxes within Tracker::kFarthest stays far below.
+constexpr double kMostNumber = 1e40;
 
 class Writer {
  public:
@@ -53,7 +55,7 @@ class Reader {
 };
 
 [[noreturn]] void FailState(const char* why) {
-  FailArgument("the state of a tracker ", why, ": give bytes that this version has saved");
+  FailArgument("the state of a tracker ", why, ": give bytes that Save has written");
 }
 
 BoxMotion TakeMotion(Reader& reader) {
@@ -62,7 +64,7 @@ BoxMotion TakeMotion(Reader& reader) {
     for (double* part :
          {&n.value, &n.velocity, &n.value_variance, &n.covariance, &n.velocity_variance}) {
       *part = reader.TakeNumber();
-      if (!std::isfinite(*part)) FailState("has a number that is not finite");
+      if (!(std::abs(*part) <= kMostNumber)) FailState("has a number that cannot be");
     }
     if (n.value_variance < 0.0 || n.velocity_variance < 0.0) FailState("has a negative variance");
   }
@@ -112,7 +114,7 @@ std::string WriteTracks(const SavedTracks& saved) {
   return writer.Take();
 }
 
-SavedTracks ReadTracks(std::string_view bytes) {
+SavedTracks ReadTracks(std::string_view bytes, size_t most_tracks) {
   constexpr size_t kHeaderBytes = 8 * kHeaderNumbers;
   if (bytes.size() < kHeaderBytes) FailState("is too short");
   Reader reader(bytes);
@@ -120,10 +122,13 @@ SavedTracks ReadTracks(std::string_view bytes) {
   SavedTracks saved = {reader.TakeInteger(), reader.TakeInteger(), {}};
   const uint64_t count = reader.Take();
   if (saved.frame < 0 || saved.frame > kMostSavedFrames || saved.next_id < 1 ||
-      saved.next_id > kMostSavedFrames * int64_t{kMostSavedTracks}) {
+      saved.next_id > kMostSavedIds) {
     FailState("has numbers that cannot be");
   }
-  if (count > kMostSavedTracks || bytes.size() != kHeaderBytes + 8 * kTrackNumbers * count) {
+  if (count > most_tracks) {
+    FailArgument("the state of a tracker has ", count, " tracks: max_tracks is ", most_tracks);
+  }
+  if (bytes.size() != kHeaderBytes + 8 * kTrackNumbers * count) {
     FailState("has another length than its tracks take");
   }
   std::unordered_set<int64_t> ids;

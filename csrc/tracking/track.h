@@ -29,7 +29,7 @@ struct SavedTracks {
 
 std::string WriteTracks(const SavedTracks& saved);
 
-// Throws kInvalidArgument for bytes that WriteTracks has not written.
-SavedTracks ReadTracks(std::string_view bytes);
+// Throws kInvalidArgument for bytes that are no such state, or one of more tracks.
+SavedTracks ReadTracks(std::string_view bytes, size_t most_tracks);
 
 }  // namespace endcap

@@ -14,6 +14,8 @@ from endcap.parameters import Parameter, to_parameters
 
 _PRESETS = ("bytetrack",)
 _BUFFER_RATE = 30.0  # frames a second that track_buffer is counted in
+_MOST_RATE = 1000
+_MOST_BUFFER = 30000
 
 
 class Tracker:
@@ -21,18 +23,19 @@ class Tracker:
 
     ByteTrack (arXiv 2110.06864): detections with high scores continue tracks first, those with low
     scores the tracks that remain; a Kalman filter says where a track is in the next frame. One
-    tracker is for one sequence of frames, given in their order, and for one thread at a time.
+    tracker is for one sequence of frames, given in their order; calls of several threads wait for
+    each other.
 
     Args:
         preset: ``bytetrack``, with the thresholds of ultralytics' ``bytetrack.yaml``.
         frame_rate: frames a second, by which ``track_buffer`` is scaled.
         track_buffer: frames that a track without detections is kept for, at 30 frames a second.
         high_score_threshold: least score of the detections that are matched first.
-        low_score_threshold: detections with scores between it and ``high_score_threshold`` are
+        low_score_threshold: detections with scores above it and below ``high_score_threshold`` are
             matched with the tracks that remain.
         new_track_threshold: least score of a detection that starts a track.
-        match_threshold: most that a match of the first stage costs, 1 - IoU (times the score, with
-            ``fuse_score``).
+        match_threshold: matches of the first stage cost less: 1 - IoU, or with ``fuse_score``
+            1 - IoU * score.
         second_match_threshold: the same of the second stage, whose matches cost 1 - IoU.
         unconfirmed_match_threshold: the same of tracks that have been seen in one frame.
         fuse_score: whether a detection's score counts in its matches.
@@ -65,8 +68,14 @@ class Tracker:
             raise InvalidArgumentError(
                 f"preset is '{preset}', and there are {', '.join(_PRESETS)} for trackers"
             )
-        if not frame_rate > 0 or not np.isfinite(frame_rate):
-            raise InvalidArgumentError(f"frame_rate is {frame_rate}: give frames a second, above 0")
+        if not 0 < frame_rate <= _MOST_RATE:
+            raise InvalidArgumentError(
+                f"frame_rate is {frame_rate}: give frames a second, above 0, up to {_MOST_RATE}"
+            )
+        if not 0 <= track_buffer <= _MOST_BUFFER:
+            raise InvalidArgumentError(
+                f"track_buffer is {track_buffer}: give a number of frames from 0 to {_MOST_BUFFER}"
+            )
         fields = {
             "high_score_threshold": high_score_threshold,
             "low_score_threshold": low_score_threshold,
@@ -76,7 +85,7 @@ class Tracker:
             "unconfirmed_match_threshold": unconfirmed_match_threshold,
             "fuse_score": fuse_score,
             "class_agnostic": class_agnostic,
-            "max_lost_frames": int(track_buffer * frame_rate / _BUFFER_RATE),
+            "max_lost_frames": int(frame_rate / _BUFFER_RATE * track_buffer),
             "duplicate_iou": duplicate_iou,
             "max_tracks": max_tracks,
         }
@@ -93,7 +102,8 @@ class Tracker:
         given, too.
 
         Raises:
-            InvalidArgumentError: a box or a score that is not finite.
+            InvalidArgumentError: a box or a score that is not finite, a box beyond 10 million
+                pixels, or more than 2000 detections.
             UnsupportedError: rotated boxes.
         """
         if detections.angles is not None:
@@ -142,7 +152,7 @@ class Tracker:
         """Continue where ``save()`` was called, here or in another process.
 
         Raises:
-            InvalidArgumentError: bytes that ``save()`` has not returned; the tracks stay as they
-                were.
+            InvalidArgumentError: bytes that are no such state, or more tracks than ``max_tracks``;
+                the tracks stay as they were.
         """
         self._core.restore(state)

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 
 const Sequences::Clock::time_point kNow{};
 
-std::string MessageOf(const std::function<void()>& call, ErrorCode code) {
+std::string CatchMessage(const std::function<void()>& call, ErrorCode code) {
   try {
     call();
   } catch (const Error& error) {
@@ -29,15 +29,18 @@ std::string MessageOf(const std::function<void()>& call, ErrorCode code) {
 TEST(TrackSequences, LiveFromStartToEnd) {
   Sequences sequences({}, 10, seconds(5));
   const SequenceId camera = std::string("camera 7");
-  const auto first = sequences.Enter(camera, true, kNow);
-  EXPECT_EQ(sequences.Enter(camera, false, kNow), first);
-  EXPECT_NE(sequences.Enter(uint64_t{7}, true, kNow), first);
-  EXPECT_NE(sequences.Enter(camera, true, kNow), first) << "a start begins anew";
+  const auto first = sequences.Enter(camera, true, kNow).sequence;
+  EXPECT_EQ(sequences.Enter(camera, false, kNow).sequence, first);
+  EXPECT_NE(sequences.Enter(uint64_t{7}, true, kNow).sequence, first);
+  const Sequences::Entered anew = sequences.Enter(camera, true, kNow);
+  EXPECT_TRUE(anew.replaced);
+  EXPECT_NE(anew.sequence, first);
   EXPECT_EQ(sequences.size(), 2U);
-  sequences.End(camera);
-  sequences.End(std::string("nobody"));
+  EXPECT_FALSE(sequences.End(camera, first.get())) << "another one has begun";
+  EXPECT_TRUE(sequences.End(camera, anew.sequence.get()));
+  EXPECT_FALSE(sequences.End(std::string("nobody"), first.get()));
   EXPECT_EQ(sequences.size(), 1U);
-  EXPECT_NE(MessageOf([&] { sequences.Enter(camera, false, kNow); }, ErrorCode::kInvalidArgument)
+  EXPECT_NE(CatchMessage([&] { sequences.Enter(camera, false, kNow); }, ErrorCode::kInvalidArgument)
                 .find("sequence 'camera 7' has not begun"),
             std::string::npos);
 }
@@ -45,7 +48,7 @@ TEST(TrackSequences, LiveFromStartToEnd) {
 TEST(TrackSequences, NeedAnId) {
   Sequences sequences({}, 10, seconds(5));
   for (const SequenceId& none : {SequenceId{uint64_t{0}}, SequenceId{std::string()}}) {
-    EXPECT_NE(MessageOf([&] { sequences.Enter(none, true, kNow); }, ErrorCode::kInvalidArgument)
+    EXPECT_NE(CatchMessage([&] { sequences.Enter(none, true, kNow); }, ErrorCode::kInvalidArgument)
                   .find("belongs to no sequence"),
               std::string::npos);
   }
@@ -66,41 +69,38 @@ TEST(TrackSequences, AreDroppedAfterAPause) {
 
 TEST(TrackSequences, AreNoMoreThanTheLimit) {
   Sequences sequences({}, 2, seconds(5));
-  sequences.Enter(uint64_t{1}, true, kNow);
+  const auto first = sequences.Enter(uint64_t{1}, true, kNow).sequence;
   sequences.Enter(uint64_t{2}, true, kNow);
   EXPECT_NO_THROW(sequences.Enter(uint64_t{2}, true, kNow)) << "it takes its own place";
-  EXPECT_NE(MessageOf([&] { sequences.Enter(uint64_t{3}, true, kNow); }, ErrorCode::kOutOfMemory)
+  EXPECT_NE(CatchMessage([&] { sequences.Enter(uint64_t{3}, true, kNow); }, ErrorCode::kOutOfMemory)
                 .find("there are 2 sequences"),
             std::string::npos);
-  sequences.End(uint64_t{1});
+  sequences.End(uint64_t{1}, first.get());
   EXPECT_NO_THROW(sequences.Enter(uint64_t{3}, true, kNow));
 }
 
+// Threads share ids, and what one uses others end, replace and drop.
 TEST(TrackSequences, MayBeUsedByManyThreads) {
   Sequences sequences({}, 1000, seconds(5));
   std::vector<std::thread> threads;
-  std::atomic<int> errors = 0;
-  for (uint64_t thread = 1; thread <= 8; ++thread) {
+  std::atomic<int> wrong = 0;
+  for (int thread = 0; thread < 8; ++thread) {
     threads.emplace_back([&, thread] {
       for (uint64_t i = 0; i < 300; ++i) {
-        const SequenceId id = thread * 1000 + i % 7;
-        try {
-          const auto sequence = sequences.Enter(id, true, kNow);
-          const std::scoped_lock lock(sequence->mutex);
-          std::vector<int64_t> ids(1);
-          sequence->tracker.Update(std::vector<float>{0, 0, 9, 9}, std::vector<float>{0.9F}, {},
-                                   ids);
-          errors += ids[0] == 1 ? 0 : 1;
-        } catch (const Error&) {
-          ++errors;
-        }
-        if (i % 3 == 0) sequences.End(id);
-        sequences.DropIdle(kNow);
+        const SequenceId id = 1 + (i + static_cast<uint64_t>(thread)) % 3;
+        const auto sequence = sequences.Enter(id, true, kNow).sequence;
+        const std::scoped_lock lock(sequence->mutex);
+        std::vector<int64_t> ids(1);
+        sequence->tracker.Update(std::vector<float>{0, 0, 9, 9}, std::vector<float>{0.9F}, {}, ids);
+        wrong += ids[0] == 1 ? 0 : 1;
+        if (i % 3 == 0) sequences.End(id, sequence.get());
+        sequences.DropIdle(kNow + seconds(i % 5 == 0 ? 6 : 0));
       }
     });
   }
   for (std::thread& each : threads) each.join();
-  EXPECT_EQ(errors, 0);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_LE(sequences.size(), 3U);
 }
 
 }  // namespace

@@ -167,8 +167,8 @@ TEST(Tracker, TheOrderOfDetectionsOnlyNumbersNewTracks) {
   }
 }
 
-TEST(Tracker, ExtremeBoxesAreTakenAndRefusedWithoutHarm) {
-  constexpr float kMost = std::numeric_limits<float>::max();
+TEST(Tracker, ExtremeBoxes) {
+  constexpr float kMost = Tracker::kFarthest;
   constexpr float kLeast = std::numeric_limits<float>::denorm_min();
   Tracker tracker(TrackingParams{});
   const std::vector<float> boxes = {-kMost, -kMost, kMost, kMost, 0, 0, kLeast, kLeast,
@@ -176,10 +176,23 @@ TEST(Tracker, ExtremeBoxesAreTakenAndRefusedWithoutHarm) {
   for (int frame = 0; frame < 60; ++frame) {
     Update(tracker, frame % 3 == 1 ? std::vector<float>{} : boxes,
            frame % 3 == 1 ? std::vector<float>{} : std::vector<float>(4, 0.9F));
+    Tracker restored(TrackingParams{});
+    EXPECT_NO_THROW(restored.Restore(tracker.Save()));
   }
   EXPECT_LE(tracker.track_count(), 8U);
-  Tracker restored(TrackingParams{});
-  EXPECT_NO_THROW(restored.Restore(tracker.Save()));
+  const std::string before = tracker.Save();
+  EXPECT_THROW(Update(tracker, {0, 0, 2 * kMost, 1}, {0.9F}), Error);
+  EXPECT_EQ(tracker.Save(), before);
+}
+
+TEST(Tracker, RestoresNoMoreTracksThanAllowed) {
+  Tracker tracker(TrackingParams{});
+  Update(tracker, {0, 0, 9, 9, 50, 0, 59, 9, 90, 0, 99, 9}, {0.9F, 0.9F, 0.9F});
+  TrackingParams params;
+  params.max_tracks = 2;
+  Tracker small(params);
+  EXPECT_THROW(small.Restore(tracker.Save()), Error);
+  EXPECT_EQ(small.track_count(), 0U);
 }
 
 }  // namespace

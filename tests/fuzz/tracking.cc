@@ -75,7 +75,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzInput input(data, size);
   const TrackingParams params = PickParams(input);
   Tracker tracker(params);
-  if (input.Bool()) {
+  const bool begins_restored = input.Bool();
+  if (begins_restored) {
     const std::vector<uint8_t> bytes = input.Bytes(1200);
     const std::string state(bytes.begin(), bytes.end());
     const Outcome restored = Capture([&](Outcome&) { tracker.Restore(state); });
@@ -89,6 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Tracker other(params);
     const bool is_saved = Capture([&](Outcome&) { other.Restore(before); }).ok();
     const Outcome outcome = Update(tracker, frame);
+    Require(is_saved || begins_restored, "a state of our own is refused");
     if (is_saved) RequireEqual(outcome, Update(other, frame), "ids after a saved state");
     if (!outcome.ok()) Require(tracker.Save() == before, "a refused frame changed the tracks");
   }

@@ -152,15 +152,55 @@ def test_interleaved_sequences_give_the_ids_of_separate_runs(
     assert server.metric("endcap_track_sequences_started_total", model=model) - started == 64
     ended = server.metric("endcap_track_sequences_ended_total", model=model)
     assert ended >= 64
+    for reason in ("invalid_argument", "internal"):
+        assert server.metric("endcap_track_failed_total", model=model, reason=reason) == 0
     if model == "track":  # frames of several sequences in one execution
         assert server.executions(model) < server.requests(model)
 
 
-def test_a_start_flag_begins_anew(client: grpc_client.InferenceServerClient) -> None:
+def test_a_start_flag_begins_anew(
+    client: grpc_client.InferenceServerClient, server: RunningServer
+) -> None:
     scene = make_scene(1, frames=6)
-    first = track_there(client, scene[:3] + scene[:3], "again")
-    assert max(first[-1]) > 0
+    ended = server.metric("endcap_track_sequences_ended_total", model="track")
+    for number in range(3):
+        send(client, scene[number], "again", start=number == 0)
     assert track_there(client, scene, "again") == track_here(scene)
+    # The first one by the start of the second, which has its end flag.
+    assert server.metric("endcap_track_sequences_ended_total", model="track") == ended + 2
+
+
+def damaged(frame: Frame) -> list[Any]:
+    inputs = inputs_of(frame)
+    inputs[0].set_data_from_numpy(np.array([[-1]], np.int32))
+    return inputs
+
+
+def test_a_start_flag_counts_on_a_request_that_fails(
+    client: grpc_client.InferenceServerClient,
+) -> None:
+    """As of a camera's client that was killed, and starts again with a bad frame."""
+    scene = make_scene(1, frames=6)
+    for number in range(3):
+        send(client, scene[number], "restarted", start=number == 0)
+    with pytest.raises(InferenceServerException, match="num_detections is -1"):
+        client.infer("track", damaged(scene[0]), sequence_id="restarted", sequence_start=True)
+    expected = track_here(scene)
+    for number, frame in enumerate(scene):
+        assert send(client, frame, "restarted") == (expected[number], number)
+
+
+def test_an_end_flag_counts_on_a_request_that_fails(
+    client: grpc_client.InferenceServerClient, server: RunningServer
+) -> None:
+    scene = make_scene(1, frames=6)
+    send(client, scene[0], "ended", start=True)
+    ended = server.metric("endcap_track_sequences_ended_total", model="track")
+    with pytest.raises(InferenceServerException, match="num_detections is -1"):
+        client.infer("track", damaged(scene[0]), sequence_id="ended", sequence_end=True)
+    wait_for(
+        lambda: server.metric("endcap_track_sequences_ended_total", model="track") == ended + 1
+    )
 
 
 def test_an_ended_sequence_needs_a_start(client: grpc_client.InferenceServerClient) -> None:
@@ -346,6 +386,25 @@ def test_clients_track(server: RunningServer, tmp_path: Path, run: Any) -> None:
     assert len(ids) >= 3
     assert ids <= {each.track_id for each in results[0].detections}
     assert server.metric("endcap_track_sequences_ended_total", model="track") == ended + 1
+
+
+def test_a_client_begins_anew_after_a_pause(server: RunningServer, tmp_path: Path) -> None:
+    """The sequence is dropped meanwhile: one frame fails, and the others are a new sequence."""
+    frames = shifted(tmp_path / "frames", 8)[3:]
+
+    def with_a_pause() -> Iterator[Path]:
+        for number, frame in enumerate(frames):
+            if number == 2:
+                time.sleep(track_models.IDLE_S + 3)
+            yield frame
+
+    with DetectionClient(server.grpc, model="detect_track_idle") as client:
+        results = list(client.track(with_a_pause(), sequence="paused"))
+    assert [result.ok for result in results] == [True, False, True, True, True]
+    assert "must specify the START flag" in str(results[1].error)
+    ids = results[2].detections.track_ids
+    assert ids is not None
+    assert sorted(ids.tolist()) == list(range(1, len(ids) + 1))  # as in a first frame
 
 
 def test_clients_refuse_what_cannot_be_tracked(server: RunningServer) -> None:

@@ -24,23 +24,18 @@ def write_all(folder: Path) -> None:
     for model in STEPS:
         shutil.copytree(SHIPPED / model, folder / model, ignore=shutil.ignore_patterns("samples"))
     config = (folder / "track" / "config.pbtxt").read_text()
-    direct = config.replace(
-        "oldest {\n    max_candidate_sequences: 64\n  }",
-        "direct { max_queue_delay_microseconds: 1 }",
-    )
-    assert direct != config
-    slots = direct.replace("count: 1", "count: 5")
-    _write(folder, "track_direct", slots)
-    text_ids = config.replace("idle_microseconds: 10000000", f"idle_microseconds: {IDLE_S}000000")
-    assert text_ids != config
-    _write(folder, "track_idle", text_ids)
+    head, _, rest = config.partition("  oldest {")
+    direct = head + "  direct { max_queue_delay_microseconds: 1 }\n" + rest.partition("  }\n")[2]
+    _write(folder, "track_direct", direct.replace("count: 1", "count: 5"))
+    soon = config.replace("idle_microseconds: 10000000", f"idle_microseconds: {IDLE_S}000000")
+    assert soon != config
+    _write(folder, "track_idle", soon)
+    ensemble = (folder / "detect_track" / "config.pbtxt").read_text()
+    idle = ensemble.replace('model_name: "track"', 'model_name: "track_idle"')
+    _write(folder, "detect_track_idle", idle.replace('"detect_track"', '"detect_track_idle"'))
     few = config.replace('string_value: "1000"', f'string_value: "{MOST}"')
     assert few != config
-    _write(
-        folder,
-        "track_few",
-        few.replace("max_candidate_sequences: 64", f"max_candidate_sequences: {MOST + 9}"),
-    )
+    _write(folder, "track_few", few)
 
 
 def _write(folder: Path, name: str, config: str) -> None:

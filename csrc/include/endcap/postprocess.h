@@ -39,11 +39,11 @@ void Validate(const PostprocessParams& params);
 // Names, dtypes and shapes of one image's outputs. Detection families: num_detections int32 [1],
 // detection_boxes [K,4], detection_scores [K], detection_classes int32 [K], detection_indices
 // int32 [K], the family's own, status int32 [1], with K = max_detections. The family's own:
-// with keypoints (yolov8_pose, end2end_pose) detection_keypoints [K,P,3] = x, y in source pixels and
-// visibility; with masks (yolov8_seg, end2end_seg) mask_size int32 [2] = height, width of the masks
-// and, where mask_resolution is not kSource, detection_masks uint8 [K,height,ceil(width/8)] as of
-// WritePackedMasks; with angles (yolov8_obb, end2end_obb) detection_angles [K], in radians: the
-// detection_boxes are then the corners that the boxes have before they are rotated around their
+// with keypoints (yolov8_pose, end2end_pose) detection_keypoints [K,P,3] = x, y in source pixels
+// and visibility; with masks (yolov8_seg, end2end_seg) mask_size int32 [2] = height, width of the
+// masks and, where mask_resolution is not kSource, detection_masks uint8 [K,height,ceil(width/8)]
+// as of WritePackedMasks; with angles (yolov8_obb, end2end_obb) detection_angles [K], in radians:
+// the detection_boxes are then the corners that the boxes have before they are rotated around their
 // centres, and are not clipped. Classification: class_scores [top_k],
 // class_ids int32 [top_k] (with multi_label the rows beyond the classes over the threshold are 0
 // and -1), class_probabilities [num_classes] (all scores in class order), status int32 [1].

@@ -17,8 +17,8 @@ struct TrackingParams {
   double high_score_threshold = 0.25;  // detections of at least this score are matched first
   double low_score_threshold = 0.1;    // those between are matched with the tracks that remain
   double new_track_threshold = 0.25;   // least score of a detection that starts a track
-  // A match costs 1 - IoU, and costs more than this nowhere: in the first stage, where fuse_score
-  // multiplies the IoU by the detection's score; in the second; and for tracks of one frame.
+  // A match costs 1 - IoU, and less than this: in the first stage, where fuse_score multiplies the
+  // IoU by the detection's score; in the second; and for tracks of one frame.
   double match_threshold = 0.8;
   double second_match_threshold = 0.5;
   double unconfirmed_match_threshold = 0.7;
@@ -54,7 +54,8 @@ class Tracker {
   //   from 1, or kNoTrack for a detection that belongs to no track, or to one that a second frame
   //   has still to confirm (in the first frame of a sequence, tracks need no second one).
   // Boxes without an area belong to no track. Throws kInvalidArgument for lengths that differ, more
-  // than kMaxDetections, or a box or a score that is not finite; the tracks are then as before.
+  // than kMaxDetections, a box or a score that is not finite, or a box beyond kFarthest pixels; the
+  // tracks are then as before.
   void Update(std::span<const float> boxes_xyxy, std::span<const float> scores,
               std::span<const int32_t> class_ids, std::span<int64_t> track_ids);
 
@@ -63,7 +64,7 @@ class Tracker {
 
   // The tracks as bytes, the same on every machine, and back: the next Update gives what it would
   // have given here. The parameters are not part of them. Restore throws kInvalidArgument for bytes
-  // that Save has not written, and leaves the tracks as they were.
+  // that are no such state, or one of more than max_tracks, and leaves the tracks as they were.
   std::string Save() const;
   void Restore(std::string_view state);
 
@@ -71,7 +72,8 @@ class Tracker {
   size_t track_count() const noexcept;  // lost and unconfirmed ones included
   const TrackingParams& params() const noexcept;
 
-  static constexpr size_t kMaxDetections = 10000;
+  static constexpr size_t kMaxDetections = 2000;
+  static constexpr float kFarthest = 1e7F;
 
  private:
   struct State;

@@ -94,10 +94,22 @@ class StreamOrder:
     """The requests in flight on one stream, and their results in the order of the images.
 
     Results of the oldest image are returned with each response, those of later ones after its last.
+
+    Args:
+        requests: Writes the requests.
+        reader: Reads the responses.
+        next_id: A function that returns a new request id.
+        restarts: Whether a sequence begins anew with the request after one that has failed. Then
+            one request may be in flight at a time.
     """
 
     def __init__(
-        self, requests: RequestFormat, reader: ResponseReader, next_id: Callable[[], str]
+        self,
+        requests: RequestFormat,
+        reader: ResponseReader,
+        next_id: Callable[[], str],
+        *,
+        restarts: bool = False,
     ) -> None:
         self._requests = requests
         self._reader = reader
@@ -105,6 +117,8 @@ class StreamOrder:
         self._order: deque[_Sent] = deque()
         self._in_flight: dict[str, _Sent] = {}
         self._without_id: list[RequestError] = []
+        self._restarts = restarts
+        self._has_failed = False  # the last request
 
     def __len__(self) -> int:
         """Return the number of images whose last result was not taken."""
@@ -121,7 +135,11 @@ class StreamOrder:
             self._order.append(_Sent(image.name, None))
             self._fail(self._order[-1], image.content)
             return None
-        call = replace(self._requests.call([image.content], self._next_id()), sequence=image.step)
+        step = image.step
+        if step is not None and self._restarts and self._has_failed:
+            step = replace(step, start=True)
+        self._has_failed = False
+        call = replace(self._requests.call([image.content], self._next_id()), sequence=step)
         self._order.append(_Sent(image.name, call))
         self._in_flight[call.request_id] = self._order[-1]
         return call
@@ -154,6 +172,7 @@ class StreamOrder:
         """
         sent = self._in_flight.get(error.request_id)
         if sent is not None:
+            self._has_failed = True
             self._fail(sent, error, at)
         elif not error.request_id:
             self._without_id.append(error)
@@ -162,6 +181,7 @@ class StreamOrder:
     def lost(self, error: RequestError) -> None:
         """Record the end of the stream: all requests in flight have failed."""
         for sent in list(self._in_flight.values()):
+            self._has_failed = True
             self._fail(sent, error)
         self._without_id.clear()
 
@@ -183,6 +203,7 @@ class StreamOrder:
             errors = dict(zip(list(self._in_flight), self._without_id, strict=False))
             self._without_id.clear()
             for request_id, error in errors.items():
+                self._has_failed = True
                 self._fail(self._in_flight[request_id], error)
 
     def _fail(self, sent: _Sent, error: RequestError, at: float | None = None) -> None:

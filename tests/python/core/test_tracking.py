@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ def test_ids_are_those_of_the_definition(seed: int) -> None:
         ({"fuse_score": False}, {"fuse_score": False}),
         ({"track_buffer": 4}, {"max_lost_frames": 4}),
         ({"frame_rate": 10}, {"max_lost_frames": 10}),
+        ({"frame_rate": 123, "track_buffer": 3}, {"max_lost_frames": 12}),
         ({"track_buffer": 0}, {"max_lost_frames": 0}),
         (
             {"high_score_threshold": 0.6, "low_score_threshold": 0.2, "new_track_threshold": 0.7},
@@ -156,12 +158,13 @@ def test_the_state_goes_on_in_another_tracker() -> None:
         (lambda state: state[:-1], "has another length"),
         (lambda state: state + bytes(8), "has another length"),
         (lambda state: state[:8] + b"\xff" * 8 + state[16:], "has numbers that cannot be"),
-        (lambda state: state[:24] + b"\xff" * 8 + state[32:], "has another length"),
+        (lambda state: state[:24] + b"\xff" * 8 + state[32:], "tracks: max_tracks is 1000"),
+        (lambda state: state[:24] + b"\x07" + state[25:], "has another length"),
         (lambda state: state[:32] + bytes(8) + state[40:], "has an id that was not given"),
         (lambda state: state[:40] + b"\x03" + state[41:], "has an unknown phase"),
         (lambda state: state[:48] + b"\xff\0" * 4 + state[56:], "has a class id that is too"),
         (lambda state: state[:64] + bytes(8) + state[72:], "of frames that have not been"),
-        (lambda state: state[:72] + b"\xff" * 8 + state[80:], "that is not finite"),
+        (lambda state: state[:72] + b"\xff" * 8 + state[80:], "a number that cannot be"),
         (lambda state: state[:24] + b"\x02" + state[25:] + state[32:], "has an id twice"),
     ],
 )
@@ -212,13 +215,35 @@ def test_no_more_tracks_than_allowed() -> None:
         ({"frame_rate": float("nan")}, "frame_rate is nan"),
         ({"high_score_threshold": 1.5}, "high_score_threshold"),
         ({"low_score_threshold": 0.5}, "low_score_threshold is 0.5: give at most high_score_thr"),
-        ({"track_buffer": -1}, "max_lost_frames"),
+        ({"track_buffer": -1}, "track_buffer is -1"),
+        ({"track_buffer": float("nan")}, "track_buffer is nan"),
+        ({"frame_rate": 1e308}, "frame_rate is 1e"),
         ({"max_tracks": 0}, "max_tracks"),
     ],
 )
 def test_impossible_values_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(endcap.InvalidArgumentError, match=message):
         endcap.Tracker(**options)
+
+
+def test_what_is_too_large_is_refused() -> None:
+    tracker = endcap.Tracker()
+    far = endcap.ImageDetections.from_list([endcap.Detection((0, 0, 1e8, 10), 0.9, 0)])
+    with pytest.raises(endcap.InvalidArgumentError, match="detection 0 has a side at 1e"):
+        tracker(far)
+    many = endcap.ImageDetections.from_list([endcap.Detection((0, 0, 9, 9), 0.9, 0)] * 2001)
+    with pytest.raises(endcap.InvalidArgumentError, match="there are 2001 detections: at most"):
+        tracker(many)
+    assert tracker.frames == 0
+
+
+def test_threads_wait_for_each_other() -> None:
+    tracker = endcap.Tracker()
+    frames = [detections_of(frame) for frame in make_scene(9)]
+    with ThreadPoolExecutor(4) as pool:
+        tracked = list(pool.map(tracker, frames))
+    assert tracker.frames == len(frames)
+    assert all(len(each) == len(frame) for each, frame in zip(tracked, frames, strict=True))
 
 
 def test_rotated_boxes_are_refused() -> None:

@@ -26,6 +26,13 @@ def test_the_shipped_one(tmp_path: Path) -> None:
     assert not validate_repository(tmp_path).findings
 
 
+def test_sequences_that_would_wait(tmp_path: Path) -> None:
+    write(tmp_path, "max_candidate_sequences: 1024", "max_candidate_sequences: 64")
+    (finding,) = validate_repository(tmp_path).findings
+    assert finding.severity is Severity.WARNING
+    assert finding.problem == "max_candidate_sequences is 64, and max_sequences 1000"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem", "remedy"),
     [
@@ -35,7 +42,7 @@ def test_the_shipped_one(tmp_path: Path) -> None:
         ('string_value: "1000"', 'string_value: "many"', "max_sequences", ""),
         (
             "sequence_batching {\n  max_sequence_idle_microseconds: 10000000\n  oldest {\n"
-            "    max_candidate_sequences: 64\n  }\n}\n",
+            "    max_candidate_sequences: 1024\n  }\n}\n",
             "",
             "a tracker without sequence_batching",
             "add sequence_batching",

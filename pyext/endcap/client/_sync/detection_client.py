@@ -303,7 +303,8 @@ class DetectionClient:
 
         A frame is sent when the one before has its result, so that the server's tracker gets them
         in their order; frames of several sequences are tracked at the same time by as many calls.
-        A damaged frame has a status of its own, and the sequence goes on.
+        A damaged frame has a status of its own, and the sequence goes on. After a request that has
+        failed, as by a restart of the server or a longer pause, it begins anew.
 
         Args:
             frames: Images, as for `detect`. Each is sent when the next one is read, since the last
@@ -324,7 +325,7 @@ class DetectionClient:
             )
         return stream_results(
             self._connection,
-            StreamOrder(self._requests, self._reader, self._next_request_id),
+            StreamOrder(self._requests, self._reader, self._next_request_id, restarts=True),
             frames,
             reader=self._arguments.images,
             steps=SequenceSteps(sequence),

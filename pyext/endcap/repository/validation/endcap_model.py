@@ -190,6 +190,15 @@ def check_track(model: Model) -> Iterator[Finding]:
     except InvalidArgumentError as error:
         problem, _, remedy = str(error).rpartition(": ")
         yield model.error(_line_of(model, str(error)), problem or remedy, remedy)
+    batching = model.config.sequence_batching
+    most = batching.oldest.max_candidate_sequences
+    limit = model.parameters.get(_MAX_SEQUENCES, "1000")
+    if batching.HasField("oldest") and limit.isdecimal() and most <= int(limit):
+        yield model.warning(
+            model.lines.line_of("sequence_batching"),
+            f"max_candidate_sequences is {most}, and {_MAX_SEQUENCES} {limit}",
+            f"give more than {limit}: sequences beyond the candidates wait without an error",
+        )
     if not model.config.HasField("sequence_batching"):
         yield model.error(
             model.lines.line_of("backend"),
