@@ -149,8 +149,13 @@ def _ultralytics() -> Iterator[Export]:
 
 def _exporting(name: str, options: dict[str, bool]) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
-        with contextlib.chdir(folder), contextlib.redirect_stdout(sys.stderr):
-            return export(folder, f"{name}.yaml", **options)[0]
+        before = Path.cwd()
+        os.chdir(folder)  # where the exporter writes
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                return export(folder, f"{name}.yaml", **options)[0]
+        finally:
+            os.chdir(before)
 
     return make
 
