@@ -1,0 +1,104 @@
+"""What endcap init reads off a graph: normalisation at its beginning, scores before its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from endcap.repository.detection_rows import propose_detections
+from endcap.repository.graph_evidence import Normalization, find_normalization
+from endcap.repository.head_evidence import Hints
+from endcap.repository.network_tensors import NetworkOutput, ScoreColumns
+from endcap.repository.onnx_file import read_metadata
+
+MEAN, STD = [0.5, 0.25, 0.75], [0.5, 0.25, 0.125]
+CHANNELS = (1, 3, 1, 1)
+
+
+def graph(*nodes: tuple[str, list[str], str], **constants: Any) -> Any:
+    made = [helper.make_node(kind, inputs, [output]) for kind, inputs, output in nodes]
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])
+    arrays = [
+        numpy_helper.from_array(np.asarray(array, np.float32).reshape(CHANNELS), name)
+        for name, array in constants.items()
+    ]
+    return helper.make_graph(made, "g", [image], [], arrays)
+
+
+@pytest.mark.parametrize(
+    ("second", "constant"), [("Div", STD), ("Mul", [2, 4, 8])], ids=["Div", "Mul"]
+)
+def test_mean_and_deviation_of_each_channel(second: str, constant: list[float]) -> None:
+    nodes = [
+        ("Shape", ["x"], "shape"),
+        ("Identity", ["x"], "a"),
+        ("Sub", ["a", "mean"], "b"),
+        (second, ["b", "std"], "c"),
+    ]
+    found = find_normalization(graph(*nodes, mean=MEAN, std=constant), "x")
+    assert found == Normalization(tuple(MEAN), tuple(STD))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        ([("Conv", ["x", "w"], "a")], {}),
+        ([("Sub", ["mean", "x"], "a"), ("Div", ["a", "std"], "b")], {}),
+        ([("Div", ["x", "std"], "a"), ("Sub", ["a", "mean"], "b")], {}),
+        ([("Sub", ["x", "mean"], "a"), ("Relu", ["a"], "b")], {}),
+        ([("Sub", ["x", "mean"], "a"), ("Div", ["a", "std"], "b")], {"std": [0, 1, 1]}),
+        ([("Sub", ["x", "mean"], "a"), ("Div", ["a", "std"], "b")], {"mean": [np.nan, 1, 1]}),
+        ([("Sub", ["x", "y"], "a"), ("Div", ["a", "std"], "b")], {}),
+        ([], {}),
+    ],
+    ids=["none", "reversed", "other order", "no deviation", "zero", "NaN", "no constant", "empty"],
+)
+def test_other_beginnings_are_no_normalisation(
+    nodes: list[tuple[str, list[str], str]], constants: dict[str, Any]
+) -> None:
+    assert find_normalization(graph(*nodes, **{"mean": MEAN, "std": STD, **constants}), "x") is None
+
+
+def rows(class_ids: list[int]) -> tuple[NetworkOutput, ...]:
+    """Detections of a fixed number, in batches."""
+    count = len(class_ids)
+    boxes = np.tile([1.0, 2.0, 30.0, 40.0], (count, 1))
+    arrays = {"boxes": boxes, "scores": np.full(count, 0.5), "labels": np.array(class_ids, float)}
+    types = {"labels": "INT64"}
+    return tuple(
+        NetworkOutput(
+            name=name,
+            data_type=types.get(name, "FP32"),
+            dims=array.shape,
+            has_batch=True,
+            is_free=(True, *[False] * array.ndim),
+            values=array,
+        )
+        for name, array in arrays.items()
+    )
+
+
+def hints(columns: ScoreColumns | None, **settings: str) -> Hints:
+    return Hints((64, 64), read_metadata({}), None, None, settings, columns)
+
+
+def test_a_softmax_with_class_0_among_the_rows_has_its_background_last() -> None:
+    (head,) = propose_detections(rows([0, 2, 1]), hints(ScoreColumns(4, "Softmax")))
+    assert (head.num_classes, head.parameters["background"].value) == (3, "none")
+
+
+def test_a_softmax_over_rows_of_a_fixed_number_is_asked_about() -> None:
+    (head,) = propose_detections(rows([1, 2, 1]), hints(ScoreColumns(4, "Softmax")))
+    assert "--set background=none (with 0) or first (with 1)" in head.missing
+    given = hints(ScoreColumns(4, "Softmax"), background="first")
+    (head,) = propose_detections(rows([1, 2, 1]), given)
+    assert (head.num_classes, head.missing) == (3, "")
+
+
+def test_unknown_scores_leave_the_classes_to_the_user() -> None:
+    (head,) = propose_detections(rows([1, 2, 1]), hints(None))
+    assert head.num_classes is None
+    assert "background" not in head.parameters
