@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 namespace endcap {
@@ -54,15 +55,17 @@ class BoxMotion {
     const double height = numbers_[kHeight].value;
     for (size_t i = 0; i < 4; ++i) {
       Number& n = numbers_[i];
-      const double variance = n.value_variance + Square(i == kAspect ? 1e-1 : kPlace * height);
+      const double noise = Square(i == kAspect ? 1e-1 : kPlace * height);
+      const double variance = n.value_variance + noise;
       const double value_gain = n.value_variance / variance;
       const double velocity_gain = n.covariance / variance;
       const double difference = values[i] - n.value;
       n.value += value_gain * difference;
       n.velocity += velocity_gain * difference;
-      n.velocity_variance -= velocity_gain * variance * velocity_gain;
-      n.covariance -= value_gain * variance * velocity_gain;
-      n.value_variance -= value_gain * variance * value_gain;
+      // The textbook's forms written so that no variance is rounded to less than 0.
+      n.velocity_variance = std::max(n.velocity_variance - velocity_gain * n.covariance, 0.0);
+      n.covariance *= noise / variance;
+      n.value_variance *= noise / variance;
     }
   }
 

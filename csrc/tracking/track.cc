@@ -17,8 +17,8 @@ constexpr size_t kMotionNumbers = 20;
 constexpr size_t kTrackNumbers = 5 + kMotionNumbers;
 constexpr int64_t kMostSavedFrames = int64_t{1} << 40;
 constexpr int64_t kMostSavedIds = int64_t{1} << 60;
-// A variance of boxes within Tracker::kFarthest stays far below.
-constexpr double kMostNumber = 1e40;
+// Boxes within Tracker::kFarthest stay far below, the aspect of a very flat one included.
+constexpr double kMostNumber = 1e100;
 
 class Writer {
  public:
