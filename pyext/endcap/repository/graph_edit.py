@@ -50,7 +50,15 @@ def edited_output(
     if edit.columns:
         dims, is_free = (*dims[:-1], len(edit.columns)), (*is_free[:-1], False)
         values = None if values is None else values[..., list(edit.columns)]
-    return replace(output, dims=dims, has_batch=True, is_free=is_free, values=values, edit=edit)
+    return replace(
+        output,
+        data_type=edit.data_type or output.data_type,
+        dims=dims,
+        has_batch=True,
+        is_free=is_free,
+        values=values,
+        edit=edit,
+    )
 
 
 def edit_network(
