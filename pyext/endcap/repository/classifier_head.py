@@ -23,7 +23,7 @@ def propose_classifier(
     the metadata give the number of classes or say that it is a classifier, or a softmax is over it.
     """
     classifies = hints.wanted == "classification" or hints.metadata.task == "classify"
-    fitting = [each for each in outputs if _is_row(each)]
+    fitting = [each for each in outputs if _is_row(each) and not _are_of_boxes(each, outputs)]
     for output in fitting:
         classes = output.dims[0]
         reason = f"{output.name} {list(output.dims)}: a number for each class"
@@ -44,6 +44,11 @@ def propose_classifier(
             is_sure,
             {} if activation is None else {"activation": activation},
         )
+
+
+def _are_of_boxes(output: NetworkOutput, outputs: tuple[NetworkOutput, ...]) -> bool:
+    """Return whether there is a box for each number."""
+    return any(each.shape == (*output.shape, 4) for each in outputs)
 
 
 def _is_row(output: NetworkOutput) -> bool:

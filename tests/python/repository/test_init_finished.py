@@ -240,6 +240,20 @@ def test_class_ids_beside_rows_become_their_last_column(has_batch: bool, tmp_pat
     np.testing.assert_array_equal(given, np.stack([output.base] * count))
 
 
+@pytest.mark.parametrize("has_batch", [False, True])
+def test_scores_of_boxes_without_classes_are_no_classifiers(
+    has_batch: bool, tmp_path: Path
+) -> None:
+    given = families.efficient_nms().outputs
+    boxes, scores = (replace(given[name], batch=has_batch) for name in ("det_boxes", "det_scores"))
+    batch = "batch" if has_batch else 1
+    path = Network({"1": boxes, "2": scores}, batch=batch).write(tmp_path / "model.onnx")
+    done = init(path)
+    assert done.exit_code == 2
+    assert "--head" not in done.stderr
+    assert "with suppression inside, as `yolo export" in done.stderr
+
+
 def test_known_inputs_beside_the_image_become_constants(tmp_path: Path) -> None:
     metadata = {"author": "Ultralytics", "task": "detect", "names": "['a', 'b', 'c']"}
     network = families.yolov8(size=(64, 96), batch=1, metadata=metadata)
