@@ -97,7 +97,8 @@ that also suppressed boxes suppress, as ultralytics does it.""",
         """\
 One row for each detection: x1, y1, x2, y2, score, class. Overlaps are suppressed in the network
 (YOLOv10, YOLO26, or an export with NMS inside); boxes are mapped back, and `iou_threshold` is
-not used.""",
+not used. What the network has left out by a threshold of its own (`conf` of Ultralytics' export,
+0.25 by default) no lower `score_threshold` brings back.""",
         (*_GENERAL, *_BOXES, "activation"),
     ),
     "end2end_seg": HeadFamily(
