@@ -26,17 +26,54 @@ accuracy.
 """
 
 NOTES = """\
+## Commands
+
+For a classifier of torchvision; `init` needs to be told that the numbers are classes, and their
+recipe:
+
+```py
+import torch, torchvision
+
+weights = torchvision.models.ResNet50_Weights.DEFAULT
+open("names.txt", "w").write("\\n".join(weights.meta["categories"]))
+model = torchvision.models.resnet50(weights=weights).eval()
+axes = {{"images": {{0: "batch"}}, "logits": {{0: "batch"}}}}
+torch.onnx.export(model, torch.zeros(1, 3, 224, 224), "resnet50.onnx", dynamo=False,
+                  input_names=["images"], output_names=["logits"], dynamic_axes=axes)
+```
+
+```sh
+endcap init resnet50.onnx --head classification --preset torchvision --labels names.txt -o models
+```
+
+For a detector of torchvision, at the size that it works at:
+
+```py
+model = torchvision.models.detection.fcos_resnet50_fpn(weights="DEFAULT").eval()
+torch.onnx.export(model, torch.rand(1, 3, 800, 1216), "fcos.onnx", dynamo=False,
+                  input_names=["images"], output_names=["boxes", "scores", "labels"])
+```
+
+Several networks are served by one server from one folder: make each with a `--name` of its own into
+a folder of its own, and copy the models together: `cp -r models_a/*/ models_b/*/ models/`.
+
 ## What to know
 
+- RetinaNet, FCOS and the R-CNNs of torchvision resize what they are given to a shorter side of 800
+  pixels. Export them at such a size, in the shape of your pictures: served pictures are letterboxed
+  to it. Of one exported at 640x640 the detections are those of PyTorch for the padded square, at
+  another scale than for the picture itself.
 - torchvision's detectors take `dynamo=False`: the default exporter of torch {torch} refuses them,
   as their control flow depends on values. RT-DETRv2 and D-FINE take it as well: that exporter lacks
   an operator of theirs.
 - Of Mask R-CNN and Keypoint R-CNN boxes, scores and classes are served; masks and keypoints are not
   read.
 - Their class ids begin with 1, as 0 is for no object. SSD and R-CNN return class 1 as 0, so that 90
-  names are given for COCO; RetinaNet and FCOS have a score for 0 as well, and are given 91.
+  names are given for COCO; RetinaNet and FCOS have a score for 0 as well, and are given 91, so
+  that their ids are greater by one.
 - `detections`, `end2end` and their like are finished inside the network: nothing is suppressed
-  again.
+  again, and what its own thresholds have left out (`conf` of `yolo export`, `score_thresh` of
+  torchvision) no lower `--score-threshold` brings back.
 - Ultralytics' `nms=True` exports suppression for as many images as `batch` says: with
   `dynamic=True` the network still takes one at a time.
 - Ultralytics' own pipeline leaves out detections whose mask has no pixel; endcap returns them, with

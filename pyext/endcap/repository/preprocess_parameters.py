@@ -120,7 +120,10 @@ def _recipe_of_torchvision(network: OnnxFile) -> ImageRecipe:
     operators = {node.op_type for node in network.model.graph.node}
     parameters = {}
     if "Softmax" not in operators or "RoiAlign" in operators:
-        why = "torchvision's detectors, but for SSD, keep the aspect ratio"
+        why = (
+            "torchvision's detectors, but for SSD, keep the aspect ratio; exported with a shorter "
+            "side of 800 pixels they work at their own scale"
+        )
         parameters["fit"] = Decision("letterbox", why)
         parameters["pad_align"] = Decision("top_left", "as torchvision pads")
     return ImageRecipe(Decision("ssd", reason), parameters)
