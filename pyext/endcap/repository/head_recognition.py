@@ -130,7 +130,10 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
     if len(set(readable)) < len(readable):
         advice += ", and which output by --num-classes or --labels"
     if "classification" in readable:
-        advice += ", and --preset where no file beside the network says how images are prepared"
+        advice += (
+            ", with --preset (--preset torchvision for its networks) where no file beside the "
+            "network says how images are prepared"
+        )
     raise RepositoryError(
         f"the outputs of {path} ({listed}) may be {' or '.join(map(str, candidates))}; say which "
         f"it is: {advice}"

@@ -53,7 +53,8 @@ def check_target(target: Path) -> None:
     if target.is_dir() and any(target.iterdir()):
         raise InvalidArgumentError(
             f"folder {target} is not empty, and nothing in it is overwritten; give --output "
-            "another folder, or remove that one"
+            "another folder, or remove that one (models of several networks, each made with a "
+            "--name of its own, may be copied together)"
         )
     parent = target.resolve().parent
     if not parent.is_dir():
