@@ -32,14 +32,20 @@ For a classifier of torchvision; `init` needs to be told that the numbers are cl
 recipe:
 
 ```py
-import torch, torchvision
+import torch
+import torchvision
 
 weights = torchvision.models.ResNet50_Weights.DEFAULT
 open("names.txt", "w").write("\\n".join(weights.meta["categories"]))
-model = torchvision.models.resnet50(weights=weights).eval()
-axes = {{"images": {{0: "batch"}}, "logits": {{0: "batch"}}}}
-torch.onnx.export(model, torch.zeros(1, 3, 224, 224), "resnet50.onnx", dynamo=False,
-                  input_names=["images"], output_names=["logits"], dynamic_axes=axes)
+torch.onnx.export(
+    torchvision.models.resnet50(weights=weights).eval(),
+    torch.zeros(1, 3, 224, 224),
+    "resnet50.onnx",
+    dynamo=False,
+    input_names=["images"],
+    output_names=["logits"],
+    dynamic_axes={{"images": {{0: "batch"}}, "logits": {{0: "batch"}}}},
+)
 ```
 
 ```sh
@@ -49,9 +55,14 @@ endcap init resnet50.onnx --head classification --preset torchvision --labels na
 For a detector of torchvision, at the size that it works at:
 
 ```py
-model = torchvision.models.detection.fcos_resnet50_fpn(weights="DEFAULT").eval()
-torch.onnx.export(model, torch.rand(1, 3, 800, 1216), "fcos.onnx", dynamo=False,
-                  input_names=["images"], output_names=["boxes", "scores", "labels"])
+torch.onnx.export(
+    torchvision.models.detection.fcos_resnet50_fpn(weights="DEFAULT").eval(),
+    torch.rand(1, 3, 800, 1216),
+    "fcos.onnx",
+    dynamo=False,
+    input_names=["images"],
+    output_names=["boxes", "scores", "labels"],
+)
 ```
 
 Several networks are served by one server from one folder: make each with a `--name` of its own into
