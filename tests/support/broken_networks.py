@@ -92,6 +92,21 @@ def with_varying_rows(path: Path) -> Path:
     return path
 
 
+def with_a_stride(path: Path) -> Path:
+    """Take any size, and enlarge what was halved: an odd side does not fit its own half."""
+    image = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, "h", "w"])
+    head = helper.make_tensor_value_info("output0", TensorProto.FLOAT, [1, 3, "h", "w"])
+    double = onnx.numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "double")
+    nodes = [
+        helper.make_node("MaxPool", ["images"], ["half"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Resize", ["half", "", "double"], ["whole"], mode="nearest"),
+        helper.make_node("Add", ["images", "whole"], ["output0"]),
+    ]
+    graph = helper.make_graph(nodes, "network", [image], [head], [double])
+    onnx.save(helper.make_model(graph, opset_imports=_OPSETS, ir_version=8), str(path))
+    return path
+
+
 def with_a_batch_that_is_none(path: Path) -> Path:
     """Declare a free batch and brings everything to one image."""
     image = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 64, 64])

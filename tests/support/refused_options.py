@@ -12,6 +12,7 @@ from broken_networks import (
     shapes,
     text,
     with_a_batch_that_is_none,
+    with_a_stride,
     with_labels,
     with_labels_in_a_pipe,
     with_varying_rows,
@@ -63,6 +64,11 @@ FILES: Refusals = {
         with_a_batch_that_is_none,
         [],
         ["claims to take any number of images", "--max-batch 1"],
+    ),
+    "a size that does not fit the strides": (
+        with_a_stride,
+        ["--size", 63],
+        ["cannot be run on an image of [3, 63, 63]", ", or a --size of multiples of 32"],
     ),
     "a varying number of rows": (with_varying_rows, [], ["as many rows of rows as it finds"]),
     "an engine is no way out of that": (

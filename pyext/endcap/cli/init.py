@@ -311,7 +311,8 @@ def _report(plan: Plan, output: Path) -> None:
     if plan.network_batch < plan.options.max_batch and not plan.is_for_one_image:
         say(
             "endcap: the network takes one image at a time, which is slower than batches; export "
-            "it with a dynamic batch dimension"
+            "it with a dynamic batch dimension (dynamic_axes of torch.onnx.export, dynamic=True of "
+            "Ultralytics)"
         )
     folder = shell_word(f"./{output}" if str(output).startswith("-") else str(output))
     first = "endcap dali build, then " if plan.options.preprocess is PreprocessBackend.dali else ""

@@ -25,6 +25,7 @@ from endcap.repository.errors import RepositoryError, UnknownOperatorError, impo
 
 _Outputs = Mapping[str, NDArray[Any]]  # outputs by name, with the batch dimension
 
+_MOST_CHANNELS = 4
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime: its errors come as exceptions too
 # Two outputs for one image are the same but for the order of sums, and of rows with nearly equal
 # scores: at most this share of their numbers is further apart than that, absolutely and relatively.
@@ -271,6 +272,7 @@ class _Network:
                 f"{self.path} cannot be run on {count} of {list(images.shape[1:])}: "
                 f"{_one_line(error)}; export it again"
                 + ("" if len(images) == 1 else ", or give --max-batch 1")
+                + (", or a --size of multiples of 32" if _is_odd(images.shape[1:]) else "")
             ) from error
 
 
@@ -280,6 +282,11 @@ def _noise(dims: list[int], dtype: str, *, seed: int) -> NDArray[Any]:
     if dtype in ("uint8", "int8"):
         values *= 127 if dtype == "int8" else 255
     return values.astype(dtype)
+
+
+def _is_odd(dims: tuple[int, ...]) -> bool:
+    """Return whether a side is no multiple of the stride that networks usually have."""
+    return any(dim % 32 for dim in dims if dim > _MOST_CHANNELS)
 
 
 def _one_line(error: Exception) -> str:
