@@ -164,6 +164,12 @@ def test_the_command_that_prints_a_networks_tensors(tmp_path: Path) -> None:
 def test_the_command_that_prints_where_the_backends_lie(tmp_path: Path) -> None:
     printed = run_command('python -c "from endcap.triton', tmp_path)
     folders = [Path(line) for line in printed.split()]
-    names = ["endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endcap_bls"]
+    names = [
+        "endcap_preprocess",
+        "endcap_postprocess",
+        "endcap_onnx",
+        "endcap_bls",
+        "endcap_track",
+    ]
     assert [folder.name for folder in folders] == names
     assert all((folder / f"libtriton_{folder.name}.so").is_file() for folder in folders)
