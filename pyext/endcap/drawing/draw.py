@@ -99,15 +99,22 @@ def draw_class(
         within: As for `draw_detections`.
     """
     picture, _ = _scaled(oriented(image).convert("RGB"), draws=True, within=within)
+    draw_class_onto(picture, best, labels)
+    return picture
+
+
+def draw_class_onto(
+    picture: Image.Image, best: ClassScore, labels: Sequence[str] | None = None
+) -> None:
+    """Draw a class onto an RGB picture, as `draw_class` does."""
     canvas = ImageDraw.Draw(picture)
-    margin = _line_width(picture)
+    margin = line_width_of(picture)
     caption = _caption(best, labels)
     for font in fonts(picture.size):
         if label_size(canvas, caption, margin, font)[0] <= picture.width:
             break
     label = Label((0, 0, 0, 0), caption, class_color(best.class_id))
     draw_label(canvas, (0, 0), label, margin, font)
-    return picture
 
 
 def draw_detections(
@@ -145,6 +152,26 @@ def draw_detections(
     picture = oriented(image, upright=upright).convert("RGB")
     source_size = picture.size
     picture, scale = _scaled(picture, draws=bool(detections), within=within)
+    draw_detections_onto(picture, detections, labels, source_size, scale)
+    return picture
+
+
+def draw_detections_onto(
+    picture: Image.Image,
+    detections: Sequence[Detection],
+    labels: Sequence[str] | None,
+    source_size: tuple[int, int],
+    scale: float,
+) -> None:
+    """Draw detections onto an RGB picture, as `draw_detections` does.
+
+    Args:
+        picture: The picture, changed in place.
+        detections: Of the picture before it was scaled.
+        labels: Class names by id, for detections that carry none.
+        source_size: Width and height before it was scaled.
+        scale: The factor of the scaling.
+    """
     best_first = sorted(detections, key=lambda detection: detection.score, reverse=True)
     marks = [
         Label(
@@ -154,7 +181,7 @@ def draw_detections(
         )
         for detection in best_first
     ]
-    line_width = _line_width(picture)
+    line_width = line_width_of(picture)
     _draw_figures(
         picture, list(zip(best_first, marks, strict=True)), source_size, scale, line_width
     )
@@ -163,7 +190,6 @@ def draw_detections(
     for mark, place in reversed(list(zip(marks, places, strict=True))):  # no line crosses a label
         if place is not None:
             draw_label(canvas, place, mark, line_width, font)
-    return picture
 
 
 def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:
@@ -183,15 +209,19 @@ def _scaled(
     return picture, scale
 
 
-def _line_width(picture: Image.Image) -> int:
+def line_width_of(picture: Image.Image) -> int:
+    """Return the pixels of lines on a picture."""
     return max(2, round(min(picture.size) / 240))
 
 
 def _scale(size: tuple[int, int], draws: bool, within: tuple[int, int] | None) -> float:
     if within is not None:
         return min(within[0] / size[0], within[1] / size[1])
-    if not draws:
-        return 1
+    return readable_scale(size) if draws else 1
+
+
+def readable_scale(size: tuple[int, int]) -> int:
+    """Return the whole factor by which a picture is enlarged for letters to be readable."""
     whole = math.ceil(_READABLE_SIDE / min(size))
     return max(1, min(whole, _LONGEST_ENLARGED_SIDE // max(size)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _LEAST_FONT_SIZE = 11.0
 _TALLEST = "Åg"  # makes all labels of a picture equally high
 # Letters shrink to these shares of their size while a crowd leaves labels without room.
 _FONT_SHARES = (1.0, 0.75, 0.55)
+_CACHED_TEXTS = 1024  # captions of a video repeat from frame to frame
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,12 @@ class Label:
 def fonts(size: tuple[int, int]) -> Iterator[Font]:
     """Yield letters for a picture of this width and height, the largest first."""
     for share in _FONT_SHARES:
-        yield ImageFont.load_default(max(_LEAST_FONT_SIZE, share * min(size) / 32))
+        yield _font(max(_LEAST_FONT_SIZE, share * min(size) / 32))
+
+
+@functools.lru_cache(maxsize=64)
+def _font(size: float) -> Font:
+    return ImageFont.load_default(size)
 
 
 def fit_labels(
@@ -67,9 +74,14 @@ def label_size(
     canvas: ImageDraw.ImageDraw, caption: str, margin: int, font: Font
 ) -> tuple[int, int]:
     """Return width and height in pixels."""
-    left, _, right, _ = canvas.textbbox((0, 0), caption, font=font)
-    _, top, _, bottom = canvas.textbbox((0, 0), _TALLEST, font=font)
+    left, _, right, _ = _text_box(font, canvas.fontmode, caption)
+    _, top, _, bottom = _text_box(font, canvas.fontmode, _TALLEST)
     return math.ceil(right - left) + 2 * margin, math.ceil(bottom - top) + 2 * margin
+
+
+@functools.lru_cache(maxsize=_CACHED_TEXTS)
+def _text_box(font: Font, mode: str, text: str) -> tuple[float, float, float, float]:
+    return font.getbbox(text, mode)
 
 
 def draw_label(
@@ -79,8 +91,8 @@ def draw_label(
     x, y = corner
     width, height = label_size(canvas, label.caption, margin, font)
     canvas.rectangle((x, y, x + width - 1, y + height - 1), fill=label.color)
-    left, _, _, _ = canvas.textbbox((0, 0), label.caption, font=font)
-    _, top, _, _ = canvas.textbbox((0, 0), _TALLEST, font=font)
+    left, _, _, _ = _text_box(font, canvas.fontmode, label.caption)
+    _, top, _, _ = _text_box(font, canvas.fontmode, _TALLEST)
     canvas.text(
         (x + margin - left, y + margin - top),
         label.caption,

@@ -1,0 +1,208 @@
+"""Draws the frames of a video: results as on pictures, and behind tracks the way that they came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+from endcap._detection import Detection
+from endcap.drawing.draw import (
+    Drawable,
+    class_color,
+    draw_class_onto,
+    draw_detections_onto,
+    line_width_of,
+    readable_scale,
+)
+from endcap.drawing.labels import Color
+from endcap.errors import InvalidArgumentError
+
+Anchor = Literal["center", "bottom"]
+_ANCHORS = ("center", "bottom")
+_MOST_FRAMES = 10_000
+_OPAQUE, _FAINTEST = 255, 40
+_SHADES = 8  # lines of one shade are drawn at once
+_FARTHEST = 1e4  # pixels outside of the picture, where Pillow's lines still are right
+
+Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass
+class _Trail:
+    """The points of one track, oldest first, and the frames that they are of."""
+
+    frames: list[int] = field(default_factory=list)
+    points: list[tuple[float, float]] = field(default_factory=list)
+
+    def cut(self, first: int) -> None:
+        """Forget points of frames before `first`."""
+        kept = next((n for n, frame in enumerate(self.frames) if frame >= first), len(self.frames))
+        del self.frames[:kept], self.points[:kept]
+
+
+class TrailDrawer:
+    """Draws the frames of one video, given in their order.
+
+    Results are drawn as `draw_detections` and `draw_class` do. A track has one colour, that of its
+    box and label (`track_color`), and behind it a line through its last places, which fades with
+    age; where a track is not seen, its line fades away. Frames whose short side is below 240 pixels
+    are enlarged by a whole factor, all of them.
+
+    Args:
+        length: The frames that a line goes back; 0 draws none.
+        anchor: The point of a box that the line joins: `center`, or the middle of its `bottom`
+            edge, which is where an object stands.
+        labels: Class names by id, for results without labels.
+
+    Raises:
+        InvalidArgumentError: A length or an anchor that there is not.
+    """
+
+    def __init__(
+        self,
+        *,
+        length: int = 30,
+        anchor: Anchor = "center",
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        if not 0 <= length <= _MOST_FRAMES:
+            raise InvalidArgumentError(
+                f"length is {length}: give a number of frames from 0 to {_MOST_FRAMES}"
+            )
+        if anchor not in _ANCHORS:
+            raise InvalidArgumentError(f"anchor is {anchor!r}: give center or bottom")
+        self._length = length
+        self._anchor = anchor
+        self._labels = labels
+        self._frame = 0
+        self._trails: dict[int, _Trail] = {}
+        self._canvas: Image.Image | None = None  # kept: fresh memory costs more than drawing
+
+    def reset(self) -> None:
+        """Forget the trails, for another video."""
+        self._frame = 0
+        self._trails.clear()
+
+    @overload
+    def __call__(self, frame: Pixels, result: Drawable | Sequence[Detection]) -> Pixels: ...
+    @overload
+    def __call__(
+        self, frame: Image.Image, result: Drawable | Sequence[Detection]
+    ) -> Image.Image: ...
+    def __call__(
+        self, frame: Pixels | Image.Image, result: Drawable | Sequence[Detection]
+    ) -> Pixels | Image.Image:
+        """Return a new picture of the next frame with its result, of the kind that was given.
+
+        Args:
+            frame: RGB pixels, uint8 [H,W,3], or a Pillow image; its EXIF orientation is ignored.
+            result: Of the frame: detections, such as `ImageDetections`, or a result with
+                `detections` or `classes`, such as `endcap.client.ImageResult`.
+
+        Raises:
+            InvalidArgumentError: A frame that is no such array, or a damaged mask.
+        """
+        is_array = isinstance(frame, np.ndarray)
+        picture = self._loaded(frame) if isinstance(frame, np.ndarray) else frame.convert("RGB")
+        if picture is frame:
+            picture = picture.copy()
+        source_size = picture.size
+        scale = readable_scale(source_size)
+        if scale != 1:
+            width, height = source_size
+            picture = picture.resize((width * scale, height * scale), Image.Resampling.LANCZOS)
+        if isinstance(result, Sequence):
+            detections, classes = result, []
+        else:
+            detections, classes = result.detections, list(result.classes)
+        found = list(detections)
+        self._follow(found)
+        self._draw_trails(picture, scale)
+        if classes:
+            draw_class_onto(picture, classes[0], self._labels)
+        else:
+            draw_detections_onto(picture, found, self._labels, source_size, scale)
+        return np.asarray(picture) if is_array else picture
+
+    def _loaded(self, frame: Pixels) -> Image.Image:
+        """Return the pixels as a picture that may be drawn on until the next call."""
+        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or not frame.size:
+            raise InvalidArgumentError(
+                f"a frame is {frame.dtype} {list(frame.shape)}: give RGB pixels, uint8 [H,W,3]"
+            )
+        size = (frame.shape[1], frame.shape[0])
+        if self._canvas is None or self._canvas.size != size:
+            self._canvas = Image.new("RGB", size)
+        self._canvas.frombytes(np.ascontiguousarray(frame))
+        return self._canvas
+
+    def _follow(self, detections: Sequence[Detection]) -> None:
+        """Take in the places of a frame's tracks, and forget those that are too old."""
+        self._frame += 1
+        for detection in detections:
+            if detection.track_id is None or not self._length:
+                continue
+            trail = self._trails.setdefault(detection.track_id, _Trail())
+            x1, y1, x2, y2 = detection.box
+            trail.frames.append(self._frame)
+            trail.points.append(((x1 + x2) / 2, y2 if self._anchor == "bottom" else (y1 + y2) / 2))
+        for track, trail in list(self._trails.items()):
+            trail.cut(self._frame - self._length)
+            if not trail.points:
+                del self._trails[track]
+
+    def _draw_trails(self, picture: Image.Image, scale: int) -> None:
+        width = line_width_of(picture)
+        for track, trail in self._trails.items():
+            if len(trail.points) > 1:
+                points = np.array(trail.points, np.float64) * float(scale)
+                freshness = np.array(
+                    [1 - (self._frame - frame) / self._length for frame in trail.frames]
+                )
+                _draw_line(picture, points, freshness, track_color(track), width)
+
+
+def track_color(track_id: int) -> Color:
+    """Return the colour of a track, always the same one, RGB 0-255."""
+    return class_color(track_id)
+
+
+def _draw_line(
+    picture: Image.Image,
+    points: npt.NDArray[np.float64],
+    freshness: npt.NDArray[np.float64],
+    color: Color,
+    width: int,
+) -> None:
+    """Draw a line that fades towards its beginning.
+
+    Args:
+        picture: The picture, changed in place.
+        points: float64 [N, 2], x and y in its pixels, oldest first.
+        freshness: float64 [N], 1 of the newest possible point, 0 of the oldest.
+        color: Of the line.
+        width: Of the line.
+    """
+    size = np.array(picture.size)
+    points = np.clip(points, -_FARTHEST, size + _FARTHEST)
+    low = np.maximum(np.floor(points.min(axis=0)).astype(int) - width, 0)
+    high = np.minimum(np.ceil(points.max(axis=0)).astype(int) + width + 1, size)
+    if (high <= low).any():
+        return
+    # Drawn on a mask, the newest part last: where the line crosses itself, nothing adds up.
+    mask = Image.new("L", (int(high[0] - low[0]), int(high[1] - low[1])))
+    canvas = ImageDraw.Draw(mask)
+    ends = [(x, y) for x, y in (points - low).tolist()]
+    shades = np.minimum((freshness[1:] * _SHADES).astype(int), _SHADES - 1)
+    begin = 0
+    for end in range(1, len(ends)):
+        if end == len(ends) - 1 or shades[end] != shades[begin]:
+            opacity = _FAINTEST + (_OPAQUE - _FAINTEST) * int(shades[begin]) // (_SHADES - 1)
+            canvas.line(ends[begin : end + 1], fill=opacity, width=width)
+            begin = end
+    picture.paste(color, (int(low[0]), int(low[1])), mask)
