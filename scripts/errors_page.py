@@ -139,7 +139,7 @@ CASES: dict[Status, list[Case]] = {
         Case(
             lambda: endcap.decode(b"GIF89a" + bytes(100)),
             "A format that is off by default, or that `formats` excludes.",
-            "`formats: jpeg,png,webp,gif`.",
+            "`formats: jpeg,png,webp,y4m,gif`.",
         ),
     ],
     Status.INVALID_ARGUMENT: [

@@ -44,6 +44,7 @@ machine can run, `endcap doctor` and `endcap.implementations()` say.
 """
 
 CPU, GPU, BOTH, NO = "CPU", "GPU", "CPU, GPU", "-"
+Y4M = "as a Y4M file"
 FRONTS = ("Python", "Triton backends", "Python-backend models", "DALI operators", "C API")
 
 
@@ -235,7 +236,7 @@ def images() -> str:
             inputs["images"],
             yes({"RGB", "BGR", "GRAY"} <= in_c_api),
         ],
-        ["YUV: NV12, planar", "yes", NO, NO, NO, yes("NV12" in in_c_api)],
+        ["YUV: NV12, planar", "yes", Y4M, Y4M, Y4M, Y4M],
         ["path, Pillow image, DLPack", "yes", NO, NO, NO, NO],
     ]
     return "\n\n".join(
@@ -277,7 +278,7 @@ def check_subsamplings() -> str:
 def files() -> str:
     """Return the section of encoded formats: what decoding a small file of each kind gives."""
     rows = [
-        [name, decoded(data, "jpeg,png,webp,bmp,gif"), decoded(data, None)]
+        [name, decoded(data, "jpeg,png,webp,bmp,gif,y4m"), decoded(data, None)]
         for name, data in sample_files()
     ]
     return "\n\n".join(
@@ -294,7 +295,7 @@ def files() -> str:
 def decoded(data: bytes, formats: str | None) -> str:
     """Return whether a file is decoded, and the name of its error otherwise."""
     try:
-        endcap.decode(data, formats=formats)
+        endcap.preprocess(data, size=8, formats=formats, threads=1)
     except endcap.EndcapError as error:
         return f"no, `{type(error).__name__}`"
     return "yes"
@@ -308,6 +309,8 @@ def sample_files() -> Iterable[tuple[str, bytes]]:
     yield "JPEG, progressive", jpegs.encode(color, progressive=True)
     yield "JPEG, gray", by_pillow("L", "JPEG")
     yield "JPEG, CMYK", by_pillow("CMYK", "JPEG")
+    small = np.zeros((8, 8), np.uint8)
+    yield "Y4M: a frame of YUV", endcap.planar_yuv(small, small, small).to_y4m()
     yield "JPEG, 12 bits", jpegs.with_precision(good, 12)
     yield "JPEG, lossless", jpegs.with_frame_marker(good, 0xC3)
     yield "JPEG, hierarchical", jpegs.with_frame_marker(good, 0xC5)

@@ -121,6 +121,11 @@ int64_t OtherFormatToBands(const ImageView& image, const ImageHeader& header,
     case FileFormat::kGif:
       GifToRows(file, header, rows);
       break;
+    case FileFormat::kY4m:
+      Fail(ErrorCode::kUnsupported,
+           "a Y4M file holds planes of YUV, not RGB: preprocess it, for example with fit=stretch "
+           "and "
+           "the size of the frame");
     case FileFormat::kJpeg:
       Fail(ErrorCode::kInternal, "a JPEG is decoded elsewhere");
   }

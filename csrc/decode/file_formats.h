@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "decode/stored_rows.h"
 #include "endcap/decode.h"
@@ -34,6 +35,11 @@ void BmpToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredR
 // By giflib. Source: GIF 89a specification.
 ImageHeader ReadGifHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
 void GifToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows);
+
+// A YUV4MPEG2 stream (Y4M), which holds frames of YUV as they are; the first is read. Its pixels
+// are read by ViewY4mPlanes (decode.h). Source: yuv4mpeg(5) of mjpegtools.
+inline constexpr std::string_view kY4mSignature = "YUV4MPEG2 ";
+ImageHeader ReadY4mHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
 
 // Throws kImageLimit when `bytes` are more than max_decoded_bytes.
 void CheckDecodedLimit(FileFormat format, int64_t bytes, const DecodeLimits& limits);

@@ -72,6 +72,7 @@ std::optional<FileFormat> DetectFormat(std::string_view data) noexcept {
   if (Holds(data, 0, "RIFF"sv) && Holds(data, 8, "WEBP"sv)) return FileFormat::kWebp;
   if (Holds(data, 0, "GIF87a"sv) || Holds(data, 0, "GIF89a"sv)) return FileFormat::kGif;
   if (Holds(data, 0, "BM"sv)) return FileFormat::kBmp;
+  if (Holds(data, 0, kY4mSignature)) return FileFormat::kY4m;
   return std::nullopt;
 }
 
@@ -117,6 +118,8 @@ ImageHeader ReadHeaderOf(FileFormat format, std::span<const uint8_t> file,
       return ReadBmpHeader(file, limits);
     case FileFormat::kGif:
       return ReadGifHeader(file, limits);
+    case FileFormat::kY4m:
+      return ReadY4mHeader(file, limits);
   }
   Fail(ErrorCode::kInternal, "an unknown file format");
 }
@@ -124,7 +127,7 @@ ImageHeader ReadHeaderOf(FileFormat format, std::span<const uint8_t> file,
 }  // namespace
 
 std::string_view FileFormatName(FileFormat format) noexcept {
-  constexpr std::array kNames = {"JPEG"sv, "PNG"sv, "WebP"sv, "BMP"sv, "GIF"sv};
+  constexpr std::array kNames = {"JPEG"sv, "PNG"sv, "WebP"sv, "BMP"sv, "GIF"sv, "Y4M"sv};
   return kNames[static_cast<size_t>(format)];
 }
 

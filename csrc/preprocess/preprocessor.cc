@@ -1,4 +1,8 @@
+#include <optional>
+#include <vector>
+
 #include "common/fail.h"
+#include "endcap/decode.h"
 #include "endcap/preprocess.h"
 #include "preprocess/device.h"
 #include "preprocess/preprocess_output.h"
@@ -12,6 +16,24 @@ void CheckRegions(const PreprocessParams& params, const PreprocessInput& input, 
   }
   CheckRoiTensors(params, static_cast<int64_t>(count));
   static_cast<void>(WantsTensors(input));
+}
+
+// Inputs with Y4M files as the planes in them; nothing where there are no such files. One that is
+// refused stays a file, and fails when its header is read again.
+std::vector<PreprocessInput> ViewFrames(const PreprocessParams& params,
+                                        std::span<const PreprocessInput> inputs) {
+  std::vector<PreprocessInput> viewed;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    try {
+      const std::optional<ImageView> planes = ViewY4mPlanes(inputs[i].image, params.limits);
+      if (!planes) continue;
+      if (viewed.empty()) viewed.assign(inputs.begin(), inputs.end());
+      viewed[i].image = *planes;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return viewed;
 }
 
 // The first region that failed fails the image, unless the image failed itself.
@@ -98,7 +120,8 @@ std::vector<PreprocessItem> Preprocessor::Run(std::span<const PreprocessInput> i
     }
   }
   if (inputs.empty()) return {};
-  std::vector<PreprocessItem> items = engine_->Run(inputs, stream);
+  const std::vector<PreprocessInput> frames = ViewFrames(params_, inputs);
+  std::vector<PreprocessItem> items = engine_->Run(frames.empty() ? inputs : frames, stream);
   for (PreprocessItem& item : items) SetStatusFromRegions(item);
   return items;
 }

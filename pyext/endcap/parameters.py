@@ -81,7 +81,7 @@ def to_parameters(fields: Mapping[str, object]) -> Parameters:
 
 
 Size = int | Sequence[int] | str  # one number for both sides, (height, width), or "height,width"
-# "jpeg", "png", "webp", "bmp", "gif": one or several, as a list or with commas between.
+# "jpeg", "png", "webp", "bmp", "gif", "y4m": one or several, as a list or with commas between.
 FileFormats = str | Sequence[str]
 Numbers = float | Sequence[float] | str  # one for all, or one for each
 

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from endcap._arrays import from_dlpack
 from endcap.errors import InvalidArgumentError
 
 # A NumPy array, or with device="cuda" an array on that GPU: by DLPack or the CUDA array interface.
@@ -44,6 +48,85 @@ class YuvImage:
             raise InvalidArgumentError(f"matrix is {self.matrix!r}: give bt601, bt709 or bt2020")
         if self.range not in _RANGES:
             raise InvalidArgumentError(f"range is {self.range!r}: give full or limited")
+
+    def to_y4m(self) -> bytes:
+        """Return the image as the bytes of a Y4M file, which a server takes as any image file.
+
+        The planes are copied as they are, behind a header of text (YUV4MPEG2). Matrix and range go
+        into the tags XCOLORMATRIX, which is endcap's own, and XCOLORRANGE, which is FFmpeg's. NV12
+        has the tag Cnv12, which other programs do not read.
+
+        Raises:
+            InvalidArgumentError: planes that do not fit together, that are no uint8, or that lie on
+                a GPU.
+        """
+        luma, *chroma = (_to_host_plane(plane) for plane in self.planes)
+        if self.layout == "nv12" and not chroma:
+            luma, *chroma = _split_nv12(luma)
+        shapes = tuple(plane.shape for plane in chroma)
+        tag = _chroma_tags(luma).get(shapes)
+        if tag is None:
+            raise InvalidArgumentError(
+                f"planes of YUV are {', '.join(str(list(p.shape)) for p in (luma, *chroma))}: give "
+                "U and V as large as Y, or half as many rows, columns or both, rounded up"
+            )
+        header = (
+            f"YUV4MPEG2 W{luma.shape[1]} H{luma.shape[0]} F0:0 Ip A0:0 C{tag} "
+            f"XCOLORRANGE={self.range.upper()} XCOLORMATRIX={self.matrix.upper()}\nFRAME\n"
+        )
+        # Rows that lie apart are joined one by one: nothing is copied twice.
+        return b"".join(
+            (
+                header.encode(),
+                *(
+                    part.data
+                    for plane in (luma, *chroma)
+                    for part in ((plane,) if plane.flags.c_contiguous else plane)
+                ),
+            )
+        )
+
+
+def _to_host_plane(plane: Plane) -> npt.NDArray[np.uint8]:
+    """Return a plane as an array with contiguous rows, in place where it has them."""
+    is_other = hasattr(plane, "__dlpack__") and not isinstance(plane, np.ndarray)
+    array = from_dlpack(plane, "a plane of an image") if is_other else np.asarray(plane)
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or array.size == 0:
+        raise InvalidArgumentError(
+            f"a plane of an image is {array.dtype} {list(array.shape)}: give uint8 [H, W], or "
+            "[H, W, 2] of U and V together"
+        )
+    return array if array[0].flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _split_nv12(whole: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], ...]:
+    height, width = whole.shape[0] // 3 * 2, whole.shape[1]
+    if whole.ndim != 2 or whole.shape[0] % 3 or height % 2 or width % 2:
+        raise InvalidArgumentError(
+            f"NV12 is uint8 {list(whole.shape)}: give [H*3/2, W] with even H and W"
+        )
+    chroma = np.lib.stride_tricks.as_strided(
+        whole[height:], (height // 2, width // 2, 2), (whole.strides[0], 2, 1), writeable=False
+    )
+    return whole[:height], chroma
+
+
+def _chroma_tags(luma: npt.NDArray[np.uint8]) -> dict[tuple[tuple[int, ...], ...], str]:
+    """Return the tag C of a Y4M file for the shapes that planes of U and V may have.
+
+    The one row or column of a plane does not count as half of one, as `planar_yuv` has it.
+    """
+    if luma.ndim != 2:
+        return {}
+    height, width = luma.shape
+    half_height, half_width = (height + 1) // 2, (width + 1) // 2
+    return {
+        ((half_height, half_width, 2),): "nv12",
+        ((half_height, half_width),) * 2: "420jpeg",
+        ((half_height, width),) * 2: "440",
+        ((height, half_width),) * 2: "422",
+        ((height, width),) * 2: "444",
+    }
 
 
 def nv12(

@@ -1,5 +1,5 @@
 // Files of all formats but JPEG: a window against the whole image, gray and four channels against
-// three, and the promises of their headers.
+// three, and the promises of their headers. Of Y4M files that planes lie inside the file.
 
 #include <optional>
 
@@ -15,7 +15,8 @@ DecodeLimits SmallLimits() {
   limits.max_pixels = 64 * 64;
   limits.max_side = 320;
   limits.max_decoded_bytes = 16 * 64 * 64;
-  limits.formats = {FileFormat::kPng, FileFormat::kWebp, FileFormat::kBmp, FileFormat::kGif};
+  limits.formats = {FileFormat::kPng, FileFormat::kWebp, FileFormat::kBmp, FileFormat::kGif,
+                    FileFormat::kY4m};
   return limits;
 }
 
@@ -62,6 +63,28 @@ std::vector<uint8_t> PartAs(const PixelBuffer& image, const PixelRect& part, int
   return pixels;
 }
 
+// The planes of a Y4M file: as large as the header says, all of their bytes in the file.
+void CheckPlanes(const ImageView& file, const ImageHeader& header) {
+  const std::optional<ImageView> view = ViewY4mPlanes(file, SmallLimits());
+  Require(view.has_value(), "a Y4M file without planes");
+  Require(view->width == header.width && view->height == header.height, "another size");
+  const bool is_nv12 = view->format == PixelFormat::kNv12;
+  const int chroma_rows = (view->height + view->chroma_step_y - 1) / view->chroma_step_y;
+  for (size_t i = 0; i < view->planes.size(); ++i) {
+    const ImageView::Plane& plane = view->planes[i];
+    if (plane.data == nullptr) continue;
+    const int rows = i == 0 ? view->height : chroma_rows;
+    const ptrdiff_t needed =
+        i == 0 ? view->width
+               : ptrdiff_t{is_nv12 ? 2 : 1} *
+                     ((view->width + view->chroma_step_x - 1) / view->chroma_step_x);
+    Require(plane.row_stride_bytes == needed, "rows of a plane that are not dense");
+    Require(plane.data > file.planes[0].data &&
+                plane.data + plane.row_stride_bytes * rows <= file.planes[0].data + file.size_bytes,
+            "a plane outside of its file");
+  }
+}
+
 // The channels of an image that mean something.
 std::vector<uint8_t> Channels(const PixelBuffer& image) {
   const int channels = image.format.channels;
@@ -89,6 +112,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ImageView image = ImageView::Encoded(file.data(), file.size());
   const std::optional<ImageHeader> header = ReadSmallHeader(image);
   if (!header) return 0;
+  if (header->format == FileFormat::kY4m) {
+    CheckPlanes(image, *header);
+    return 0;
+  }
   FuzzInput chosen(choice.data(), choice.size());
   const PixelRect window = PickWindow(chosen, *header);
 

@@ -11,6 +11,7 @@ import pytest
 from detecting_models import BATCH_LIMIT, PROTOCOLS, SLOW_S, file_of, sizes, url_of
 from running_server import RunningServer
 
+import endcap
 from endcap.client import ClientError, ConnectionOptions, DetectionClient, ImageResult
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
@@ -108,6 +109,16 @@ def test_pixels_are_sent_as_jpeg(detecting_server: RunningServer) -> None:
         other = coarse.detect_one(pixels[..., ::-1])
     assert sizes([fine])[0] > sizes([gray])[0] > 500
     assert sizes([fine])[0] > 2 * sizes([other])[0]
+
+
+def test_frames_in_yuv_are_sent_as_they_are(detecting_server: RunningServer) -> None:
+    y, uv = np.zeros((40, 60), np.uint8), np.zeros((20, 30, 2), np.uint8)
+    frames = [endcap.nv12((y, uv)), endcap.planar_yuv(y, uv[..., 0], uv[..., 1])]
+    with DetectionClient(detecting_server.grpc) as client:
+        results = client.detect(frames)
+        single = client.detect_one(frames[0])
+    assert sizes(results) == [len(frame.to_y4m()) for frame in frames]
+    assert sizes([single]) == sizes(results[:1])
 
 
 def test_the_servers_classification_names_the_best(detecting_server: RunningServer) -> None:

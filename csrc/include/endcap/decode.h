@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,8 +13,9 @@
 namespace endcap {
 
 // Formats of image files that can be decoded, by their first bytes. Of a GIF and an animated WebP
-// that is the first frame.
-enum class FileFormat : int32_t { kJpeg, kPng, kWebp, kBmp, kGif };
+// that is the first frame. A Y4M file is a frame of YUV pixels with a header of text: what video is
+// sent as.
+enum class FileFormat : int32_t { kJpeg, kPng, kWebp, kBmp, kGif, kY4m };
 
 // A set of formats: those that a service accepts.
 class FileFormats {
@@ -52,7 +54,7 @@ struct DecodeLimits {
   // a pixel in a WebP, up to 4 in an interlaced PNG, 1 in an interlaced GIF or a compressed BMP.
   int64_t max_decoded_bytes = int64_t{256} << 20;
   // A file of another format is kUnsupported: its decoder is not called at all.
-  FileFormats formats = {FileFormat::kJpeg, FileFormat::kPng, FileFormat::kWebp};
+  FileFormats formats = {FileFormat::kJpeg, FileFormat::kPng, FileFormat::kWebp, FileFormat::kY4m};
   // Scans times pixels may be at most this many max_pixels, because each scan covers the whole
   // image: this bounds the decoding time. Encoders write about 10 scans.
   static constexpr int kMaxScanWork = 20;
@@ -94,6 +96,10 @@ struct ImageHeader {
 // 4). Thread-safe, like all functions of this header. Source: ITU-T T.81 annex B; Exif 2.3 section
 // 4.6; of the other formats their files in csrc/decode.
 ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits);
+
+// The planes of a Y4M file, which are read in place; nothing for another image. Throws as
+// ReadHeader.
+std::optional<ImageView> ViewY4mPlanes(const ImageView& image, const DecodeLimits& limits);
 
 struct DecodeOptions {
   // 3: RGB; 4: RGB and an undefined byte; 1: gray (the luma of the file, as in libjpeg-turbo).

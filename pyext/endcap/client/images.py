@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from endcap._images import check_pixels, is_address, pillow_pixels, to_array
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
+from endcap.yuv import YuvImage
 
 Color = Literal["rgb", "bgr"]
 
 # An encoded file: bytes-like, a 1-D uint8 array, or a path. Pixels: [H,W,3] or [H,W] uint8, or a
-# Pillow image.
+# Pillow image. Pixels in YUV: those of nv12() and planar_yuv().
 Image: TypeAlias = (
-    "bytes | bytearray | memoryview | NDArray[np.uint8] | PIL.Image.Image | str | os.PathLike[str]"
+    "bytes | bytearray | memoryview | NDArray[np.uint8] | PIL.Image.Image | YuvImage | str | "
+    "os.PathLike[str]"
 )
 
 
@@ -31,7 +33,7 @@ Image: TypeAlias = (
 class ImageReader:
     """Reads images as the encoded bytes that are sent.
 
-    Encoded files are sent as they are, pixels as JPEG.
+    Encoded files are sent as they are, pixels as JPEG, and pixels in YUV as Y4M, without a loss.
 
     Attributes:
         color: The order of the channels of pixels.
@@ -65,6 +67,8 @@ class ImageReader:
         if isinstance(image, (bytes, bytearray, memoryview)):
             return bytes(image)
         try:
+            if isinstance(image, YuvImage):
+                return image.to_y4m()
             if isinstance(image, PIL.Image.Image):
                 return self._encoded(pillow_pixels(image, "rgb"))
             array = to_array(image)
@@ -111,7 +115,8 @@ def name_of(image: Image, position: int) -> str:
 
 def refuse_single(images: Iterable[Any] | AsyncIterable[Any]) -> None:
     """Raise InvalidArgumentError for a single image in the place of several."""
-    single = isinstance(images, (str, os.PathLike, bytes, bytearray, memoryview, PIL.Image.Image))
+    kinds = (str, os.PathLike, bytes, bytearray, memoryview, PIL.Image.Image, YuvImage)
+    single = isinstance(images, kinds)
     holds_objects = isinstance(images, np.ndarray) and images.dtype == object
     is_array = hasattr(images, "__dlpack__") and not holds_objects
     if single or (is_array and getattr(images, "ndim", 4) < 4):

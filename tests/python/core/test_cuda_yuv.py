@@ -71,3 +71,11 @@ def test_planes_must_lie_together() -> None:
         )
     with pytest.raises(endcap.InvalidArgumentError, match="lies on cuda:0"):
         endcap.preprocess(endcap.nv12(on_gpu(planes.nv12)), size=SIZE)
+
+
+def test_a_frame_in_a_y4m_file_is_its_planes() -> None:
+    planes = noise(37, 53)
+    expected = endcap.preprocess(planes.image(), size=SIZE)
+    for file in (planes.image().to_y4m(), endcap.nv12((planes.y, planes.uv)).to_y4m()):
+        result = endcap.preprocess(file, size=SIZE, device="cuda")
+        np.testing.assert_array_equal(result.images.to_numpy(), expected.images)

@@ -405,7 +405,7 @@ def test_headers_that_claim_what_their_data_cannot_hold() -> None:
 
 def test_formats_are_the_callers_choice() -> None:
     default = {p.name: p.value for p in endcap.Preprocessor().describe()}["formats"]
-    assert default == "jpeg,png,webp"
+    assert default == "jpeg,png,webp,y4m"
     for name, article in (("bmp", "a BMP image"), ("gif", "a GIF image")):
         with pytest.raises(endcap.UnsupportedError, match=f"{article}, which the parameter"):
             endcap.decode(FILES[name])

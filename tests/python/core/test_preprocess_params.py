@@ -37,7 +37,7 @@ DEFAULTS = {
     "mean": "0,0,0",
     "std": "1,1,1",
     "exif": "apply",
-    "formats": "jpeg,png,webp",
+    "formats": "jpeg,png,webp,y4m",
     "decode": "exact",
     "jpeg_decoder": "auto",
     "max_pixels": "89478485",
