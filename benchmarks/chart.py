@@ -9,7 +9,6 @@ from typing import Any
 from benchmarks.clients.transports import COMPARISONS
 
 Json = dict[str, Any]
-_TITLE_AT = -0.12  # left of the bars, above their labels
 _OUR_NAMES = (
     *("endcap", "preprocess", "detect"),
     *("ensemble", "Python models", "Python BLS", "C++ BLS", "client side"),
@@ -202,7 +201,15 @@ def _draw_panel(panel: Bars, axis: Any) -> None:
     axis.bar_label(drawn, labels=[number(value) for value in values], padding=3, fontsize=8)
     better = "more" if panel.unit.endswith("/s") else "less"
     title = f"{panel.title}: {panel.unit}, {better} is better"
-    axis.set_title(title, loc="left", fontsize=8, fontweight="bold", x=_TITLE_AT)
+    axis.annotate(  # at the left edge of the column, above the labels
+        title,
+        (0.02, 1),
+        (0, 3),
+        xycoords=("subfigure fraction", "axes fraction"),
+        textcoords="offset points",
+        fontsize=8,
+        fontweight="bold",
+    )
     axis.set_ylim(len(values) - 0.5, -0.5)
     axis.set_xlim(0, max(values) * 1.12)
     axis.xaxis.set_visible(False)
