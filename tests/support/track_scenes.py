@@ -2,7 +2,7 @@
 
 Objects enter, move in straight lines and curves, cross and hide each other, leave and come back.
 Their detections jitter, have low scores while they are hidden in part, and are missing while they
-are hidden; others are of no object.
+are hidden; others are of no object. `make_truth` has the objects of the same frames.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 WIDTH, HEIGHT = 1280, 720
 _EDGE = 20  # pixels of an object that still show at the picture's edge
+_MOST_HIDDEN = 0.75  # of an object that is detected
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,19 @@ class Frame:
     boxes: npt.NDArray[np.float32]
     scores: npt.NDArray[np.float32]
     class_ids: npt.NDArray[np.int32]
+    objects: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The objects of one frame that can be seen: by a quarter of them at least.
+
+    Attributes:
+        boxes: float64 [N, 4], x1, y1, x2, y2, within the picture.
+        objects: int [N], as in `Frame`.
+    """
+
+    boxes: npt.NDArray[np.float64]
     objects: npt.NDArray[np.int64]
 
 
@@ -62,6 +76,22 @@ def make_scene(seed: int, *, frames: int = 80, objects: int = 10) -> list[Frame]
     random = np.random.default_rng(seed)
     moving = [_make_object(random, frames) for _ in range(objects)]
     return [_make_frame(random, moving, number) for number in range(frames)]
+
+
+def make_truth(seed: int, *, frames: int = 80, objects: int = 10) -> list[Truth]:
+    """Return the objects in the frames of `make_scene` with the same arguments."""
+    random = np.random.default_rng(seed)
+    moving = [_make_object(random, frames) for _ in range(objects)]
+    truth = []
+    for number in range(frames):
+        seen = [(index, box) for index, box, hidden in _show(moving, number) if _is_seen(hidden)]
+        truth.append(
+            Truth(
+                boxes=np.array([box for _, box in seen], np.float64).reshape(-1, 4),
+                objects=np.array([index for index, _ in seen], np.int64),
+            )
+        )
+    return truth
 
 
 def _make_object(random: np.random.Generator, frames: int) -> _Object:
@@ -103,22 +133,38 @@ def _make_frame(random: np.random.Generator, moving: list[_Object], number: int)
     )
 
 
-def _detect(
-    random: np.random.Generator, moving: list[_Object], number: int
-) -> Iterator[tuple[npt.NDArray[np.float64], float, int, int]]:
-    """Yield box, score, class and object; later objects are in front of earlier ones."""
+def _show(
+    moving: list[_Object], number: int
+) -> Iterator[tuple[int, npt.NDArray[np.float64], float]]:
+    """Yield object, box within the picture, and the share of it that others hide.
+
+    Later objects are in front of earlier ones.
+    """
     present = [
-        (index, each, each.box(number))
+        (index, each.box(number))
         for index, each in enumerate(moving)
         if each.first <= number <= each.last and number not in each.away
     ]
-    for place, (index, each, box) in enumerate(present):
+    for place, (index, box) in enumerate(present):
         inside = np.clip(box, 0, [WIDTH, HEIGHT, WIDTH, HEIGHT])
         if (inside[2:] - inside[:2] < _EDGE).any():
             continue
-        hidden = max((_covered(box, other) for _, _, other in present[place + 1 :]), default=0.0)
-        if hidden > 0.75 or random.uniform() < 0.02:
+        hidden = max((_covered(box, other) for _, other in present[place + 1 :]), default=0.0)
+        yield index, inside, hidden
+
+
+def _is_seen(hidden: float) -> bool:
+    return hidden <= _MOST_HIDDEN
+
+
+def _detect(
+    random: np.random.Generator, moving: list[_Object], number: int
+) -> Iterator[tuple[npt.NDArray[np.float64], float, int, int]]:
+    """Yield box, score, class and object."""
+    for index, inside, hidden in _show(moving, number):
+        if not _is_seen(hidden) or random.uniform() < 0.02:
             continue
+        each = moving[index]
         score = float(np.clip(random.normal(0.85 - 0.8 * hidden, 0.05), 0.02, 0.99))
         jitter = random.normal(0, 0.012, 4) * np.tile(each.size, 2)
         yield inside + jitter, score, each.class_id, index
