@@ -27,6 +27,7 @@ _ANCHORS = ("center", "bottom")
 _MOST_FRAMES = 10_000
 _OPAQUE, _FAINTEST = 255, 40
 _SHADES = 8  # lines of one shade are drawn at once
+_THIN = 3  # pixels of lines that are drawn twice as large, and scaled down to smooth edges
 _FARTHEST = 1e4  # pixels outside of the picture, where Pillow's lines still are right
 
 Pixels = npt.NDArray[np.uint8]
@@ -195,14 +196,15 @@ def _draw_line(
     if (high <= low).any():
         return
     # Drawn on a mask, the newest part last: where the line crosses itself, nothing adds up.
-    mask = Image.new("L", (int(high[0] - low[0]), int(high[1] - low[1])))
+    finer = 2 if width <= _THIN else 1
+    mask = Image.new("L", (finer * int(high[0] - low[0]), finer * int(high[1] - low[1])))
     canvas = ImageDraw.Draw(mask)
-    ends = [(x, y) for x, y in (points - low).tolist()]
+    ends = [(x, y) for x, y in ((points - low) * finer).tolist()]
     shades = np.minimum((freshness[1:] * _SHADES).astype(int), _SHADES - 1)
     begin = 0
     for end in range(1, len(ends)):
         if end == len(ends) - 1 or shades[end] != shades[begin]:
             opacity = _FAINTEST + (_OPAQUE - _FAINTEST) * int(shades[begin]) // (_SHADES - 1)
-            canvas.line(ends[begin : end + 1], fill=opacity, width=width)
+            canvas.line(ends[begin : end + 1], fill=opacity, width=width * finer)
             begin = end
-    picture.paste(color, (int(low[0]), int(low[1])), mask)
+    picture.paste(color, (int(low[0]), int(low[1])), mask if finer == 1 else mask.reduce(finer))

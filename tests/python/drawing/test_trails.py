@@ -52,10 +52,10 @@ def test_the_way_of_a_track_fades_with_age() -> None:
     assert shares == sorted(shares)
     assert 0.1 < shares[0] < 0.3
     assert 0.9 < shares[-1] <= 1
-    # Of the line's own width, and nowhere else.
-    column = np.any(picture[:, 250] != GRAY, axis=1)
-    assert column.sum() == 2
-    assert column[299:302].sum() == 2
+    # Of the line's own width with its soft edges, and nowhere else.
+    column = np.flatnonzero(np.any(picture[:, 250] != GRAY, axis=1))
+    assert 2 <= len(column) <= 4
+    assert 298 <= column.min() <= column.max() <= 301
 
 
 def test_a_way_goes_back_by_its_length() -> None:
