@@ -8,8 +8,10 @@ It runs a real server on the shipped repository, and a headless Chromium.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,12 @@ from endcap.client import DetectionClient
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.tools.web.application import make_application
 from endcap.tools.web.page_server import PageServer
+from endcap.tools.web.sequences import open_tracking
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_BYTES = 300_000
 COLORS = 256
+VIDEO_MS = 3500
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
@@ -60,8 +64,21 @@ def take(
     print(f"{target}: {target.stat().st_size} bytes")
 
 
+def play_video(page: Page, picture: Path) -> None:
+    """Play a video of a camera that moves over a picture, and stop it in the middle."""
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
+    from moving_pictures import moving_frames, video_of
+
+    content = video_of(moving_frames(picture, 75, size=(960, 720), step=(9, 4)), rate=15)
+    video = {"name": "video.webm", "mimeType": "video/webm", "buffer": content}
+    page.set_input_files("#file", [video])
+    expect(page.locator("#triton-time")).to_contain_text("ms")
+    page.wait_for_timeout(VIDEO_MS)
+    page.click("#camera")
+
+
 def take_all(browser: Browser, url: str, samples: list[Path], output: Path) -> None:
-    """Take the two pictures: a wide window in light colours, a phone in dark ones."""
+    """Take the pictures: a wide window in light colours, with a video too, a phone in dark ones."""
 
     def position(part: str) -> int:
         return next((i for i, path in enumerate(samples) if part in path.name), 0)
@@ -72,6 +89,14 @@ def take_all(browser: Browser, url: str, samples: list[Path], output: Path) -> N
         output / "web.png",
         lambda page: open_sample(page, position("1920x1080")),
         viewport={"width": 1280, "height": 800},
+        color_scheme="light",
+    )
+    take(
+        browser,
+        url,
+        output / "web_video.png",
+        lambda page: play_video(page, samples[position("1920x1080")]),
+        viewport={"width": 1100, "height": 720},
         color_scheme="light",
     )
     take(
@@ -99,8 +124,11 @@ def main() -> None:
     with (
         TritonServer(repository, settings) as triton,
         DetectionClient(triton.grpc_url) as client,
+        open_tracking(client, 4) or contextlib.nullcontext() as tracking,
         PageServer(
-            make_application(client, host="127.0.0.1", samples=samples), host="127.0.0.1", port=0
+            make_application(client, host="127.0.0.1", samples=samples, tracking=tracking),
+            host="127.0.0.1",
+            port=0,
         ) as server,
         sync_playwright() as playwright,
     ):

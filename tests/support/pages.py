@@ -60,10 +60,10 @@ class Visit:
     page: Page
     problems: list[str] = field(default_factory=list)  # of the console, and uncaught exceptions
     urls: list[str] = field(default_factory=list)
-    sent: list[bytes] = field(default_factory=list, repr=False)  # bodies of POST /detect
+    sent: list[bytes] = field(default_factory=list, repr=False)  # the images of POST requests
 
     def rows(self) -> list[list[str]]:
-        """The table: class, score, box."""
+        """The table: class, of a sequence the track, score, box."""
         return list(
             self.page.eval_on_selector_all(
                 "#rows tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
@@ -115,7 +115,7 @@ def visit(
 
 def _note(seen: Visit, request: Any) -> None:
     seen.urls.append(request.url)
-    if request.method == "POST":
+    if request.method == "POST" and request.post_data_buffer:
         seen.sent.append(request.post_data_buffer)
 
 
@@ -139,9 +139,11 @@ def sides_drawn(
 
 def rows_of(result: ImageResult) -> list[list[str]]:
     """The table that the page must show."""
+    tracked = result.detections.track_ids is not None
     return [
         [
             each.label or f"class {each.class_id}",
+            *([str(each.track_id or "")] if tracked else []),
             f"{each.score:.3f}",
             ", ".join(str(math.floor(side + 0.5)) for side in each.box),
         ]

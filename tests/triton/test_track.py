@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import queue
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,13 +25,14 @@ from cli_runs import endcap as endcap_command
 from doc_pages import ROOT, blocks, run_python
 from PIL import Image
 from running_server import RunningServer, run_server, wait_for
+from track_calls import ROWS, inputs_of, send, track_here
 from track_scenes import Frame, make_scene
 from tritonclient.utils import InferenceServerException
 
 import endcap
-from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult
+from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult, SequenceStep
 
-ROWS = 40
+HERE = Path(__file__).resolve().parent
 SAMPLES = track_models.SHIPPED / "detect" / "samples"
 
 
@@ -45,70 +50,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
     with grpc_client.InferenceServerClient(server.grpc) as made:
         yield made
-
-
-def inputs_of(frame: Frame) -> list[Any]:
-    """The outputs of postprocess for a frame, in rows of which some do not count."""
-    count = len(frame.scores)
-    boxes = np.zeros((1, ROWS, 4), np.float32)
-    scores = np.zeros((1, ROWS), np.float32)
-    classes = np.zeros((1, ROWS), np.int32)
-    boxes[0, :count] = frame.boxes
-    scores[0, :count] = frame.scores
-    classes[0, :count] = frame.class_ids
-    tensors = {
-        "num_detections": np.array([[count]], np.int32),
-        "detection_boxes": boxes,
-        "detection_scores": scores,
-        "detection_classes": classes,
-    }
-    given = []
-    for name, array in tensors.items():
-        tensor = grpc_client.InferInput(
-            name, array.shape, "FP32" if array.dtype == np.float32 else "INT32"
-        )
-        tensor.set_data_from_numpy(array)
-        given.append(tensor)
-    return given
-
-
-def send(
-    client: grpc_client.InferenceServerClient,
-    frame: Frame,
-    sequence: int | str,
-    *,
-    model: str = "track",
-    start: bool = False,
-    end: bool = False,
-) -> tuple[list[int], int]:
-    """The ids of the frame's detections, and its index."""
-    result = client.infer(
-        model,
-        inputs_of(frame),
-        sequence_id=sequence,
-        sequence_start=start,
-        sequence_end=end,
-        client_timeout=60,
-    )
-    ids = result.as_numpy("track_ids")
-    assert ids.shape == (1, ROWS)
-    assert ids.dtype == np.int64
-    count = len(frame.scores)
-    assert (ids[0, count:] == -1).all()
-    return ids[0, :count].tolist(), int(result.as_numpy("frame_index")[0, 0])
-
-
-def track_here(scene: list[Frame]) -> list[list[int]]:
-    tracker = endcap.Tracker()
-    ids = []
-    for frame in scene:
-        numbers = np.arange(len(frame.scores), dtype=np.int32)
-        tracked = tracker(
-            endcap.ImageDetections(frame.boxes, frame.scores, frame.class_ids, numbers)
-        )
-        assert tracked.track_ids is not None
-        ids.append(tracked.track_ids.tolist())
-    return ids
 
 
 def track_there(
@@ -215,24 +156,73 @@ def test_a_request_of_no_sequence_is_refused(client: grpc_client.InferenceServer
         send(client, make_scene(3, frames=4)[0], 0, start=True)
 
 
+def dropped(server: RunningServer) -> float:
+    """How many sequences of `track_idle` have been silent for too long."""
+    return server.metric("endcap_track_sequences_dropped_total", model="track_idle")
+
+
 def test_sequences_without_requests_are_dropped(
     client: grpc_client.InferenceServerClient, server: RunningServer
 ) -> None:
-    """As those of killed clients are."""
     scene = make_scene(4, frames=3)
-
-    def dropped() -> float:
-        return server.metric("endcap_track_sequences_dropped_total", model="track_idle")
-
     for number in range(5):
         send(client, scene[0], 8000 + number, model="track_idle", start=True)
-    before = dropped()
+    before = dropped(server)
     began = time.monotonic()
-    wait_for(lambda: dropped() - before == 5, timeout_s=track_models.IDLE_S + 10)
+    wait_for(lambda: dropped(server) - before == 5, timeout_s=track_models.IDLE_S + 10)
     assert time.monotonic() - began > track_models.IDLE_S - 1
     with pytest.raises(InferenceServerException, match="must specify the START flag"):
         send(client, scene[1], 8000, model="track_idle")
-    ids, index = send(client, scene[1], 8000, model="track_idle", start=True)
+    ids, index = send(client, scene[1], 8000, model="track_idle", start=True, end=True)
+    assert (ids, index) == (track_here(scene[1:])[0], 0)
+
+
+# Frames of five sequences in turn, without an end; a line for each response.
+CAMERAS = """
+import itertools, sys
+import tritonclient.grpc as grpc_client
+from track_calls import send
+from track_scenes import make_scene
+
+scene = make_scene(4)
+with grpc_client.InferenceServerClient(sys.argv[1]) as client:
+    for number in itertools.count():
+        frame = scene[number % len(scene)]
+        for camera in range(5):
+            send(client, frame, f"killed {camera}", model="track_idle", start=number == 0)
+            print(number, flush=True)
+"""
+
+
+def test_sequences_of_a_killed_client_are_dropped(
+    client: grpc_client.InferenceServerClient, server: RunningServer
+) -> None:
+    before = dropped(server)
+    started = server.metric("endcap_track_sequences_started_total", model="track_idle")
+    folders = os.pathsep.join([str(HERE), str(HERE.parent / "support")])
+    with subprocess.Popen(
+        [sys.executable, "-c", CAMERAS, server.grpc],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": folders},
+    ) as cameras:
+        assert cameras.stdout is not None  # PIPE above
+        try:
+            for _ in range(50):
+                assert cameras.stdout.readline(), "the client has ended by itself"
+            assert dropped(server) == before
+        finally:
+            cameras.kill()
+            killed = time.monotonic()
+    assert cameras.returncode == -signal.SIGKILL
+    wait_for(lambda: dropped(server) - before == 5, timeout_s=track_models.IDLE_S + 10)
+    assert time.monotonic() - killed > track_models.IDLE_S - 1
+    assert server.metric("endcap_track_sequences_started_total", model="track_idle") == started + 5
+    scene = make_scene(4, frames=3)
+    for camera in range(5):
+        with pytest.raises(InferenceServerException, match="must specify the START flag"):
+            send(client, scene[1], f"killed {camera}", model="track_idle")
+    ids, index = send(client, scene[1], "killed 0", model="track_idle", start=True, end=True)
     assert (ids, index) == (track_here(scene[1:])[0], 0)
 
 
@@ -386,6 +376,27 @@ def test_clients_track(server: RunningServer, tmp_path: Path, run: Any) -> None:
     assert len(ids) >= 3
     assert ids <= {each.track_id for each in results[0].detections}
     assert server.metric("endcap_track_sequences_ended_total", model="track") == ended + 1
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_frames_that_come_one_by_one_have_their_results_at_once(
+    server: RunningServer, tmp_path: Path, protocol: str
+) -> None:
+    frames = shifted(tmp_path / "frames", 5)
+    url = {"grpc": server.grpc, "http": f"http://{server.http}"}[protocol]
+    ended = server.metric("endcap_track_sequences_ended_total", model="track")
+    tracker = endcap.Tracker()
+    with DetectionClient(url, model="detect_track", shared_memory="system") as client:
+        for number, frame in enumerate(frames):
+            step = SequenceStep(f"live {protocol}", start=number == 0, end=number == 4)
+            result = client.detect_one(frame, step=step)
+            expected = tracker(result.detections).track_ids
+            if result.ok:
+                assert result.detections.track_ids is not None
+                np.testing.assert_array_equal(result.detections.track_ids, expected)
+        assert server.metric("endcap_track_sequences_ended_total", model="track") == ended + 1
+        after = client.detect_one(frames[0], step=SequenceStep(f"live {protocol}"))
+        assert "must specify the START flag" in str(after.error)
 
 
 def test_a_client_begins_anew_after_a_pause(server: RunningServer, tmp_path: Path) -> None:

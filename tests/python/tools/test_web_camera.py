@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from pages import SAMPLE_FILES, Visit, result_of, rows_of, run_client, serve_pag
 from PIL import Image
 from playwright.sync_api import Browser, Response, expect
 
+from endcap import Tracker
 from endcap.client import DetectionClient
 
 SHOWN = next(path for path in SAMPLE_FILES if "512x600" in path.name)
@@ -67,7 +69,7 @@ def opened(url: str, film: Path) -> Iterator[Visit]:
 
 
 class Traffic:
-    """Requests and responses of /detect in the order in which the browser had them."""
+    """Requests of frames and their responses in the order in which the browser had them."""
 
     def __init__(self, opened: Visit) -> None:
         self.in_flight = 0
@@ -79,18 +81,18 @@ class Traffic:
         opened.page.on("response", self._keep)
 
     def _count(self, url: str, change: int) -> None:
-        if "/detect" in url:
+        if "?name=" in url:
             self.in_flight += change
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
 
     def _keep(self, response: Response) -> None:
-        if "/detect" in response.url:
+        if "/sequences/" in response.url and response.request.method == "POST":
             self.responses.append(response)
 
 
 def see_frames(opened: Visit, traffic: Traffic, count: int) -> None:
     while len(traffic.responses) < count:
-        with opened.page.expect_response("**/detect?name=camera"):
+        with opened.page.expect_response("**/sequences/*?name=camera"):
             pass
 
 
@@ -119,9 +121,12 @@ def test_frames_are_detected_one_at_a_time_until_stop(
 
     with Image.open(io.BytesIO(opened.sent[-1])) as frame:
         assert (frame.format, frame.size) == ("JPEG", FRAME_SIZE)
-    shown = rows_of(result_of(client, opened.sent[-1]))
-    assert len(shown) >= 3
-    assert opened.rows() == shown, "the film shows one picture: every frame has the same response"
+    tracker = Tracker()
+    for frame in opened.sent:
+        result = result_of(client, frame)
+        shown = replace(result, detections=tracker(result.detections))
+    assert len(rows_of(shown)) >= 3
+    assert opened.rows() == rows_of(shown)
     assert not page.is_disabled("#save")
 
 

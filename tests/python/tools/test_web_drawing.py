@@ -164,7 +164,8 @@ TURNED_BOXES = """async () => {
         const canvas = new OffscreenCanvas(200, 200);
         const context = canvas.getContext("2d", { willReadFrequently: true });
         const detection = { box: [40, 90, 160, 110], score: 0.5, class_id: 0, label: "x", angle };
-        drawDetections(context, [detection], { scale: 1, unit: 1, colors: { 0: "#ff0000" } });
+        const colors = { classes: { 0: "#ff0000" } };
+        drawDetections(context, [detection], { scale: 1, unit: 1, colors });
         const painted = (x, y, width = 1, height = 1) =>
             context.getImageData(x, y, width, height).data.some((value) => value > 0);
         return { left: painted(41, 100), right: painted(158, 100),

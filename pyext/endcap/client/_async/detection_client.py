@@ -15,6 +15,7 @@ from collections.abc import (
     Iterable,
     Sequence,
 )
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ from endcap.client._async.served_model import fetch_served_model
 from endcap.client._async.shared_memory_pool import AsyncSharedMemoryPool
 from endcap.client.address import Address, Protocol
 from endcap.client.batches import Batch, BatchRun, RequestFormat
-from endcap.client.calls import Call, Response
+from endcap.client.calls import Call, Response, SequenceStep
 from endcap.client.errors import ClientError, RequestError, as_request_error
 from endcap.client.images import Color, Image, is_read, refuse_single
 from endcap.client.options import ClientArguments, ConnectionOptions, SharedMemory
@@ -183,6 +184,11 @@ class AsyncDetectionClient:
         return self._arguments.model
 
     @property
+    def concurrency(self) -> int:
+        """The number of requests in flight at once, at the most."""
+        return self._arguments.concurrency
+
+    @property
     def task(self) -> Task:
         """The task of the model, by the outputs that it has."""
         self._check_connected()
@@ -256,11 +262,18 @@ class AsyncDetectionClient:
                         on_result(result)
         return Results(result for start in sorted(results) for result in results[start])
 
-    async def detect_one(self, image: Image) -> ImageResult:
-        """Return the result of one image."""
+    async def detect_one(self, image: Image, *, step: SequenceStep | None = None) -> ImageResult:
+        """Return the result of one image.
+
+        Args:
+            image: As for `detect`.
+            step: Its position in a sequence of a stateful model, for frames that come one by one
+                and need their results at once. Such a request is not repeated; `track` sends the
+                frames of an iterable.
+        """
         self._check_usable()
         self._check_one_response()
-        _, (result,) = await self._run(Batch(0, [image]))
+        _, (result,) = await self._run(Batch(0, [image]), step)
         return result
 
     def detect_stream(
@@ -333,7 +346,9 @@ class AsyncDetectionClient:
             limit=1,
         )
 
-    async def _run(self, batch: Batch) -> tuple[int, list[ImageResult]]:
+    async def _run(
+        self, batch: Batch, step: SequenceStep | None = None
+    ) -> tuple[int, list[ImageResult]]:
         """Return the position of a batch's first image, and the batch's results."""
         async with self._permits:
             if self._is_closed:
@@ -343,7 +358,7 @@ class AsyncDetectionClient:
                 deadline = Deadline(self.options.timeout_s, attempt.spent_s)
                 request_id = self._next_request_id()
                 begin = time.perf_counter()
-                outcome = await self._infer(attempt.contents, request_id, deadline)
+                outcome = await self._infer(attempt.contents, request_id, deadline, step)
                 run.take(attempt, outcome, (time.perf_counter() - begin) * 1e3, request_id)
         return batch.start, run.results()
 
@@ -354,7 +369,11 @@ class AsyncDetectionClient:
         return await async_run_blocking(BatchRun, *arguments)
 
     async def _infer(
-        self, contents: Sequence[bytes], request_id: str, deadline: Deadline
+        self,
+        contents: Sequence[bytes],
+        request_id: str,
+        deadline: Deadline,
+        step: SequenceStep | None,
     ) -> Outcome:
         """Return each image's part of the response, or the error of the request."""
         connection, pool = self._connection, self._pool
@@ -363,11 +382,14 @@ class AsyncDetectionClient:
                 contents,
                 None,
                 request_id,
-                lambda call: connection.infer(call, timeout_s=deadline.left_s()),
+                lambda call: connection.infer(
+                    replace(call, sequence=step), timeout_s=deadline.left_s()
+                ),
             )
-        attempts = Attempts(connection.retry_policy.retries(), deadline.left_s())
+        retries = connection.retry_policy.retries() if step is None else 0
+        attempts = Attempts(retries, deadline.left_s())
         while True:
-            outcome = await self._infer_shared(pool, contents, request_id, deadline)
+            outcome = await self._infer_shared(pool, contents, request_id, deadline, step)
             wait_s = attempts.wait_after_lost(outcome)
             if wait_s is None:
                 return outcome
@@ -379,6 +401,7 @@ class AsyncDetectionClient:
         contents: Sequence[bytes],
         request_id: str,
         deadline: Deadline,
+        step: SequenceStep | None,
     ) -> Outcome:
         try:
             async with pool.acquire(deadline.left_s()) as lease:
@@ -386,7 +409,9 @@ class AsyncDetectionClient:
                     contents,
                     lease,
                     request_id,
-                    lambda call: pool.infer(lease, call, timeout_s=deadline.left_s()),
+                    lambda call: pool.infer(
+                        lease, replace(call, sequence=step), timeout_s=deadline.left_s()
+                    ),
                 )
         except EndcapError as error:
             return as_request_error(error)

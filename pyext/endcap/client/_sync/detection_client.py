@@ -15,6 +15,7 @@ from collections.abc import (
     Iterable,
     Sequence,
 )
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ from endcap.client._sync.served_model import fetch_served_model
 from endcap.client._sync.shared_memory_pool import SharedMemoryPool
 from endcap.client.address import Address, Protocol
 from endcap.client.batches import Batch, BatchRun, RequestFormat
-from endcap.client.calls import Call, Response
+from endcap.client.calls import Call, Response, SequenceStep
 from endcap.client.errors import ClientError, RequestError, as_request_error
 from endcap.client.images import Color, Image, is_read, refuse_single
 from endcap.client.options import ClientArguments, ConnectionOptions, SharedMemory
@@ -182,6 +183,11 @@ class DetectionClient:
         return self._arguments.model
 
     @property
+    def concurrency(self) -> int:
+        """The number of requests in flight at once, at the most."""
+        return self._arguments.concurrency
+
+    @property
     def task(self) -> Task:
         """The task of the model, by the outputs that it has."""
         self._check_connected()
@@ -255,11 +261,18 @@ class DetectionClient:
                         on_result(result)
         return Results(result for start in sorted(results) for result in results[start])
 
-    def detect_one(self, image: Image) -> ImageResult:
-        """Return the result of one image."""
+    def detect_one(self, image: Image, *, step: SequenceStep | None = None) -> ImageResult:
+        """Return the result of one image.
+
+        Args:
+            image: As for `detect`.
+            step: Its position in a sequence of a stateful model, for frames that come one by one
+                and need their results at once. Such a request is not repeated; `track` sends the
+                frames of an iterable.
+        """
         self._check_usable()
         self._check_one_response()
-        _, (result,) = self._run(Batch(0, [image]))
+        _, (result,) = self._run(Batch(0, [image]), step)
         return result
 
     def detect_stream(
@@ -332,7 +345,7 @@ class DetectionClient:
             limit=1,
         )
 
-    def _run(self, batch: Batch) -> tuple[int, list[ImageResult]]:
+    def _run(self, batch: Batch, step: SequenceStep | None = None) -> tuple[int, list[ImageResult]]:
         """Return the position of a batch's first image, and the batch's results."""
         with self._permits:
             if self._is_closed:
@@ -342,7 +355,7 @@ class DetectionClient:
                 deadline = Deadline(self.options.timeout_s, attempt.spent_s)
                 request_id = self._next_request_id()
                 begin = time.perf_counter()
-                outcome = self._infer(attempt.contents, request_id, deadline)
+                outcome = self._infer(attempt.contents, request_id, deadline, step)
                 run.take(attempt, outcome, (time.perf_counter() - begin) * 1e3, request_id)
         return batch.start, run.results()
 
@@ -352,7 +365,13 @@ class DetectionClient:
             return BatchRun(*arguments)
         return run_blocking(BatchRun, *arguments)
 
-    def _infer(self, contents: Sequence[bytes], request_id: str, deadline: Deadline) -> Outcome:
+    def _infer(
+        self,
+        contents: Sequence[bytes],
+        request_id: str,
+        deadline: Deadline,
+        step: SequenceStep | None,
+    ) -> Outcome:
         """Return each image's part of the response, or the error of the request."""
         connection, pool = self._connection, self._pool
         if pool is None:
@@ -360,11 +379,14 @@ class DetectionClient:
                 contents,
                 None,
                 request_id,
-                lambda call: connection.infer(call, timeout_s=deadline.left_s()),
+                lambda call: connection.infer(
+                    replace(call, sequence=step), timeout_s=deadline.left_s()
+                ),
             )
-        attempts = Attempts(connection.retry_policy.retries(), deadline.left_s())
+        retries = connection.retry_policy.retries() if step is None else 0
+        attempts = Attempts(retries, deadline.left_s())
         while True:
-            outcome = self._infer_shared(pool, contents, request_id, deadline)
+            outcome = self._infer_shared(pool, contents, request_id, deadline, step)
             wait_s = attempts.wait_after_lost(outcome)
             if wait_s is None:
                 return outcome
@@ -376,6 +398,7 @@ class DetectionClient:
         contents: Sequence[bytes],
         request_id: str,
         deadline: Deadline,
+        step: SequenceStep | None,
     ) -> Outcome:
         try:
             with pool.acquire(deadline.left_s()) as lease:
@@ -383,7 +406,9 @@ class DetectionClient:
                     contents,
                     lease,
                     request_id,
-                    lambda call: pool.infer(lease, call, timeout_s=deadline.left_s()),
+                    lambda call: pool.infer(
+                        lease, replace(call, sequence=step), timeout_s=deadline.left_s()
+                    ),
                 )
         except EndcapError as error:
             return as_request_error(error)

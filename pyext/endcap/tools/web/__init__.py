@@ -1,7 +1,8 @@
-"""A web page that shows the detections of a Triton server in an image or the camera."""
+"""A web page that shows the detections of a Triton server in images, videos and the camera."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def run(
     try:
         from endcap.tools.web.application import make_application
         from endcap.tools.web.page_server import PageServer
+        from endcap.tools.web.sequences import open_tracking
     except ImportError as error:
         raise PageError(
             f"the page needs aiohttp, which is not installed ({error}); "
@@ -56,7 +58,8 @@ def run(
                 f"the page draws boxes, and '{model}' returns classes; call it with "
                 f"`endcap infer PHOTO --model {model}`, or give --model a detector"
             )
-        application = make_application(client, host=host, samples=samples)
-        with PageServer(application, host=host, port=port) as server:
-            ready(server.url)
-            server.wait()
+        with open_tracking(client, _IN_FLIGHT) or contextlib.nullcontext() as tracking:
+            application = make_application(client, host=host, samples=samples, tracking=tracking)
+            with PageServer(application, host=host, port=port) as server:
+                ready(server.url)
+                server.wait()

@@ -8,7 +8,7 @@ import errno
 import importlib.resources
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +18,19 @@ from aiohttp import web
 from endcap.client import DetectionClient
 from endcap.errors import Status
 from endcap.tools.web.guard import add_security_headers, guard
-from endcap.tools.web.responses import css_color, error_response, json_response, result_response
+from endcap.tools.web.responses import (
+    css_color,
+    error_response,
+    frame_response,
+    json_response,
+    result_response,
+)
+from endcap.tools.web.sequences import (
+    BusySequenceError,
+    SequenceLimits,
+    Sequences,
+    TooManySequencesError,
+)
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
@@ -59,19 +71,31 @@ def make_application(
     host: str,
     samples: Sequence[Path] = (),
     limits: BodyLimits | None = None,
+    tracking: DetectionClient | None = None,
+    sequence_limits: SequenceLimits | None = None,
 ) -> web.Application:
-    """Return the application: `/`, its files, `/labels`, `/samples` and `POST /detect`.
+    """Return the application: `/`, its files, `/labels`, `/samples`, `POST /detect`, `/sequences`.
+
+    A video is `POST /sequences`, which begins a sequence, `POST /sequences/ID` for each frame, and
+    `DELETE /sequences/ID`.
 
     Args:
         client: Sends the images; it stays the caller's to close.
         host: The address that the server will listen on, see `guard`.
         samples: Picture files that the page offers.
         limits: Of the images that are sent.
+        tracking: Sends the frames of sequences to a model that tracks, see `open_tracking`; without
+            it `client` sends them, and they are tracked here.
+        sequence_limits: Of the sequences.
     """
     application = web.Application(middlewares=[guard(host), _add_messages])
     application.on_response_prepare.append(add_security_headers)
-    handlers = _Handlers(client, samples, limits or BodyLimits())
+    sequences = Sequences(client, tracking, sequence_limits)
+    handlers = _Handlers(client, samples, limits or BodyLimits(), sequences)
     application.router.add_post("/detect", handlers.detect)
+    application.router.add_post("/sequences", handlers.begin_sequence)
+    application.router.add_post("/sequences/{id}", handlers.track)
+    application.router.add_delete("/sequences/{id}", handlers.end_sequence)
     application.router.add_get("/labels", handlers.labels)
     application.router.add_get("/samples", handlers.list_samples)
     application.router.add_get("/samples/{name}", handlers.sample)
@@ -81,19 +105,67 @@ def make_application(
 
 
 class _Handlers:
-    """One method for each route; all state is fixed at the start."""
+    """One method for each route; all state but the sequences is fixed at the start."""
 
     def __init__(
-        self, client: DetectionClient, samples: Sequence[Path], limits: BodyLimits
+        self,
+        client: DetectionClient,
+        samples: Sequence[Path],
+        limits: BodyLimits,
+        sequences: Sequences,
     ) -> None:
         self._client = client
         self._samples = _name_samples(samples)
         self._limits = limits
+        self._sequences = sequences
         self._bodies = asyncio.Semaphore(limits.most)
         self._files: dict[str, StaticFile] = _read_static_files()
 
     async def detect(self, request: web.Request) -> web.Response:
         """Return the result for the body, an encoded image; `?name=` is its name in the result."""
+
+        async def respond(encoded: bytes) -> web.Response:
+            (result,) = await asyncio.to_thread(self._client.detect, [encoded])
+            return result_response(dataclasses.replace(result, image=_name_in(request)), encoded)
+
+        return await self._take_image(request, respond)
+
+    async def begin_sequence(self, request: web.Request) -> web.Response:
+        """Begin a sequence; return its id, and what tracks it."""
+        try:
+            sequence_id = self._sequences.begin()
+        except TooManySequencesError as error:
+            return _busy_response(str(error))
+        tracker = self._sequences.tracker
+        return json_response({"sequence": sequence_id, "tracker": tracker}, status=201)
+
+    async def track(self, request: web.Request) -> web.Response:
+        """Return the result for the next frame of a sequence, as `detect` does, with track ids."""
+        sequence = self._sequences.find(request.match_info["id"])
+        if sequence is None:
+            return _closing_response(
+                404, "this sequence has ended, or no frame came for a while; begin another one"
+            )
+
+        async def respond(encoded: bytes) -> web.Response:
+            try:
+                frame = await asyncio.to_thread(sequence.track, encoded)
+            except BusySequenceError as error:
+                return error_response(409, str(error))
+            result = dataclasses.replace(frame.result, image=_name_in(request))
+            return frame_response(result, encoded, frame.index)
+
+        return await self._take_image(request, respond)
+
+    async def end_sequence(self, request: web.Request) -> web.Response:
+        """End a sequence; one that has ended already may be named, too."""
+        self._sequences.end(request.match_info["id"])
+        return web.Response(status=204)
+
+    async def _take_image(
+        self, request: web.Request, respond: Callable[[bytes], Awaitable[web.Response]]
+    ) -> web.Response:
+        """Return what `respond` makes of the body, an encoded image within the limits."""
         given = request.headers.get("Content-Type", "none").partition(";")[0].strip().lower()
         if given not in _CONTENT_TYPES:
             return error_response(
@@ -105,18 +177,15 @@ class _Handlers:
         try:
             await asyncio.wait_for(self._bodies.acquire(), self._limits.wait_s)
         except asyncio.TimeoutError:
-            return _closing_response(
-                503,
-                f"{self._limits.most} images are being sent already; try again",
-                status=Status.OUT_OF_MEMORY,
-                headers={"Retry-After": str(_RETRY_AFTER_S)},
-            )
+            return _busy_response(f"{self._limits.most} images are being sent already; try again")
         try:
-            return await self._detect(request)
+            return await self._read_image(request, respond)
         finally:
             self._bodies.release()
 
-    async def _detect(self, request: web.Request) -> web.Response:
+    async def _read_image(
+        self, request: web.Request, respond: Callable[[bytes], Awaitable[web.Response]]
+    ) -> web.Response:
         try:
             encoded = await asyncio.wait_for(self._read(request), self._limits.within_s)
         except asyncio.TimeoutError:
@@ -127,9 +196,7 @@ class _Handlers:
             )
         if encoded is None:
             return self._too_large()
-        name = request.query.get("name", "image")[:_LONGEST_NAME]
-        (result,) = await asyncio.to_thread(self._client.detect, [encoded])
-        return result_response(dataclasses.replace(result, image=name), encoded)
+        return await respond(encoded)
 
     async def _read(self, request: web.Request) -> bytes | None:
         """Return the body, None where it is too large.
@@ -189,6 +256,19 @@ class _Handlers:
         if file is None:
             raise web.HTTPNotFound
         return web.Response(body=file.content, content_type=file.content_type, charset="utf-8")
+
+
+def _name_in(request: web.Request) -> str:
+    return request.query.get("name", "image")[:_LONGEST_NAME]
+
+
+def _busy_response(message: str) -> web.Response:
+    return _closing_response(
+        503,
+        message,
+        status=Status.OUT_OF_MEMORY,
+        headers={"Retry-After": str(_RETRY_AFTER_S)},
+    )
 
 
 def _closing_response(

@@ -37,6 +37,23 @@ def result_response(result: ImageResult, encoded: bytes) -> web.Response:
     `width` and `height` are those of the upright picture, in pixels; they are left out where its
     header cannot be read here. `colors` maps each class id of a detection to "#rrggbb".
     """
+    return _row_response(_row_of(result, encoded), result)
+
+
+def frame_response(result: ImageResult, encoded: bytes, index: int) -> web.Response:
+    """Return the response for a frame of a sequence: as for an image, with `frame_index`.
+
+    `track_colors` maps each track id of a detection to "#rrggbb".
+    """
+    row = _row_of(result, encoded)
+    row["frame_index"] = index
+    if result.ok:
+        ids = [each.track_id for each in result.detections if each.track_id is not None]
+        row["track_colors"] = {str(track_id): css_color(track_id) for track_id in ids}
+    return _row_response(row, result)
+
+
+def _row_of(result: ImageResult, encoded: bytes) -> dict[str, Any]:
     row = result.to_dict()
     row["latency_ms"] = result.latency_ms
     if result.ok:
@@ -44,6 +61,10 @@ def result_response(result: ImageResult, encoded: bytes) -> web.Response:
         size = oriented_size(io.BytesIO(encoded))
         if size is not None:
             row["width"], row["height"] = size
+    return row
+
+
+def _row_response(row: dict[str, Any], result: ImageResult) -> web.Response:
     return json_response(row, status=_HTTP_STATUS.get(result.status, _TRITON_FAILED))
 
 
@@ -68,5 +89,5 @@ def json_response(
 
 
 def css_color(class_id: int) -> str:
-    """Return the colour of a class as "#rrggbb"."""
+    """Return the colour of a class, or of a track by its id, as "#rrggbb"."""
     return "#{:02x}{:02x}{:02x}".format(*class_color(class_id))

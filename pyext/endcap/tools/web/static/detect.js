@@ -11,10 +11,10 @@ const TITLES = {
 };
 
 // jpeg: a Blob, sent byte for byte. Returns the server's result and the milliseconds to it.
-export async function detect(jpeg, name, signal) {
+export async function detect(jpeg, name, signal, path = "detect") {
   const body = await jpeg.arrayBuffer();
   const begin = performance.now();
-  const response = await send(`detect?name=${encodeURIComponent(name)}`, {
+  const response = await send(`${path}?name=${encodeURIComponent(name)}`, {
     method: "POST",
     body,
     headers: { "Content-Type": "application/octet-stream" },
@@ -29,6 +29,7 @@ export async function detect(jpeg, name, signal) {
     throw new Problem(
       TITLES[result.status] ?? "The server could not process this picture",
       asSentence(result.error ?? `It answered ${response.status} ${response.statusText}`),
+      response.status,
     );
   }
   return { result, requestMs };
@@ -40,7 +41,7 @@ export async function getJson(path) {
   return response.json();
 }
 
-async function send(path, options) {
+export async function send(path, options) {
   try {
     return await fetch(path, options);
   } catch (error) {

@@ -5,11 +5,18 @@ import { placeLabel } from "./labels.js";
 const FONT = "system-ui, sans-serif";
 const LETTERS_PX = 13;
 const LINE_PX = 2;
+const TRAIL_PX = 3;
 const PADDING_PX = 4;
 const FADED = 0.3;
 
 export function caption(detection) {
-  return `${className(detection)} ${detection.score.toFixed(2)}`;
+  const track = detection.track_id === undefined ? "" : `#${detection.track_id} `;
+  return `${track}${className(detection)} ${detection.score.toFixed(2)}`;
+}
+
+// colors: {classes, tracks}, each id -> "#rrggbb".
+export function colorOf({ class_id, track_id }, { classes, tracks = {} }) {
+  return tracks[track_id] ?? classes[class_id];
 }
 
 export function className(detection) {
@@ -17,7 +24,7 @@ export function className(detection) {
 }
 
 // detections: best first. scale: canvas pixels per pixel of the picture. unit: canvas pixels per
-// unit of line width and letters. colors: class id -> "#rrggbb". highlighted: a detection or null.
+// unit of line width and letters. colors: as for colorOf. highlighted: a detection or null.
 export function drawDetections(context, detections, { scale, unit, colors, highlighted = null }) {
   const { width, height } = context.canvas;
   const line = Math.max(1, Math.round(LINE_PX * unit));
@@ -26,7 +33,7 @@ export function drawDetections(context, detections, { scale, unit, colors, highl
 
   for (const [index, detection] of [...detections.entries()].reverse()) {
     context.globalAlpha = faded(detection) ? FADED : 1;
-    const [color, filled] = [colors[detection.class_id], detection === highlighted];
+    const [color, filled] = [colorOf(detection, colors), detection === highlighted];
     if (detection.angle === undefined) outline(context, boxes[index], line, color, filled);
     else outlineTurned(context, detection, scale, line, color, filled);
   }
@@ -41,9 +48,25 @@ export function drawDetections(context, detections, { scale, unit, colors, highl
     const size = setFont(context, text, unit, width);
     const place = placeLabel(boxes[index], size, { width, height }, taken);
     taken.push(place);
-    write(context, text, place, colors[detection.class_id]);
+    write(context, text, place, colorOf(detection, colors));
   }
   context.globalAlpha = 1;
+}
+
+// lines: see Trails.lines. scale and unit: as for drawDetections. colors: track id -> "#rrggbb".
+export function drawTrails(context, lines, { scale, unit, colors }) {
+  context.save();
+  context.lineCap = "round";
+  context.lineWidth = Math.max(1, TRAIL_PX * unit);
+  for (const { id, age, from, to } of lines) {
+    context.globalAlpha = 1 - age;
+    context.strokeStyle = colors[id];
+    context.beginPath();
+    context.moveTo(from[0] * scale, from[1] * scale);
+    context.lineTo(to[0] * scale, to[1] * scale);
+    context.stroke();
+  }
+  context.restore();
 }
 
 // What the label stands beside: the box, or the topmost corner of a turned one.

@@ -1,18 +1,19 @@
-// The ways in which a picture gets to the page: a file that is chosen, dropped or pasted, a sample.
+// The ways in which files get to the page: chosen, dropped or pasted; and samples.
 
 import { getJson } from "./detect.js";
 
-export function takeFiles(input, button, onFile) {
+// onFiles: called with one or more files.
+export function takeFiles(input, button, onFiles) {
   button.addEventListener("click", () => input.click());
   input.addEventListener("change", () => {
-    const [file] = input.files;
-    if (file) onFile(file, file.name);
+    const files = [...input.files];
+    if (files.length > 0) onFiles(files);
     input.value = ""; // so that the same file can be chosen again
   });
 }
 
 // The whole page takes a dropped file: one that misses the frame must not replace the page.
-export function takeDrops(frame, onFile) {
+export function takeDrops(frame, onFiles) {
   let depth = 0; // enter and leave come for every element under the pointer
   const mark = (change) => {
     depth = Math.max(0, depth + change);
@@ -25,15 +26,15 @@ export function takeDrops(frame, onFile) {
   window.addEventListener("drop", (event) => {
     event.preventDefault();
     mark(-depth);
-    const [file] = event.dataTransfer.files;
-    if (file) onFile(file, file.name);
+    const files = [...event.dataTransfer.files];
+    if (files.length > 0) onFiles(files);
   });
 }
 
-export function takePastes(onFile) {
+export function takePastes(onFiles) {
   window.addEventListener("paste", (event) => {
-    const [file] = event.clipboardData.files;
-    if (file) onFile(file, file.name || "pasted");
+    const files = [...event.clipboardData.files];
+    if (files.length > 0) onFiles(files);
   });
 }
 

@@ -1,9 +1,11 @@
 // What a person can do something about; its message is shown on the page.
 
 export class Problem extends Error {
-  constructor(title, message = "") {
+  // status: of HTTP, where the server of the page gave one.
+  constructor(title, message = "", status = undefined) {
     super(message);
     this.title = title;
+    this.status = status;
   }
 }
 

@@ -3,7 +3,7 @@
 import { className } from "./draw.js";
 import { Problem } from "./problem.js";
 
-const FIGURES = ["triton-time", "request-time", "picture-size", "rate"];
+const FIGURES = ["triton-time", "request-time", "picture-size", "rate", "tracks", "dropped"];
 
 const byId = (id) => document.getElementById(id);
 
@@ -29,7 +29,15 @@ export function showFigures({ width, height }, tritonMs, requestMs, [rateTitle, 
   byId("rate").textContent = rate;
 }
 
+// tracks: how many there were so far. dropped: frames, null where that is not known.
+export function showTracking(tracks, dropped) {
+  byId("figures").toggleAttribute("data-tracked", true);
+  byId("tracks").textContent = tracks;
+  byId("dropped").textContent = dropped ?? "–";
+}
+
 export function clearReadout() {
+  byId("figures").removeAttribute("data-tracked");
   for (const id of FIGURES) byId(id).textContent = "–";
   byId("problem").hidden = true;
   say("No picture yet");

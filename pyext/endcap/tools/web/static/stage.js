@@ -1,6 +1,6 @@
 // The canvas with the picture and its boxes, fitted into its frame at the display's resolution.
 
-import { drawDetections } from "./draw.js";
+import { drawDetections, drawTrails } from "./draw.js";
 
 const LARGEST_ENLARGEMENT = 3;
 
@@ -9,7 +9,8 @@ export class Stage {
   #canvas;
   #shown = null; // {image, width, height}
   #detections = [];
-  #colors = {};
+  #trails = [];
+  #colors = { classes: {}, tracks: {} };
   #highlighted = null;
 
   // onPoint: called with the detection under the pointer, or null.
@@ -35,14 +36,17 @@ export class Stage {
   showPicture({ image, width, height }) {
     this.#shown = image ? { image, width, height } : null;
     this.#detections = [];
+    this.#trails = [];
     this.#highlighted = null;
     this.state = image ? "picture" : "empty";
     if (image) this.#frame.style.setProperty("--ratio", width / height);
     this.#draw();
   }
 
-  showDetections(detections, colors, description) {
+  // trails: lines of Trails.
+  showDetections(detections, trails, colors, description) {
     this.#detections = detections;
+    this.#trails = trails;
     this.#colors = colors;
     if (!detections.includes(this.#highlighted)) this.#highlighted = null;
     this.#canvas.setAttribute("aria-label", description);
@@ -62,7 +66,7 @@ export class Stage {
     const context = canvas.getContext("2d");
     context.drawImage(image, 0, 0, width, height);
     const unit = Math.max(0.8, Math.min(width, height) / 480);
-    drawDetections(context, this.#detections, { scale: 1, unit, colors: this.#colors });
+    this.#drawResult(context, 1, unit, null);
     return canvas;
   }
 
@@ -80,12 +84,13 @@ export class Stage {
     const context = canvas.getContext("2d");
     context.imageSmoothingQuality = "high";
     context.drawImage(image, 0, 0, canvas.width, canvas.height);
-    drawDetections(context, this.#detections, {
-      scale: canvas.width / width,
-      unit: pixelRatio,
-      colors: this.#colors,
-      highlighted: this.#highlighted,
-    });
+    this.#drawResult(context, canvas.width / width, pixelRatio, this.#highlighted);
+  }
+
+  #drawResult(context, scale, unit, highlighted) {
+    const colors = this.#colors;
+    drawTrails(context, this.#trails, { scale, unit, colors: colors.tracks });
+    drawDetections(context, this.#detections, { scale, unit, colors, highlighted });
   }
 
   // The smallest box under the pointer: a larger one around it can be reached beside it.

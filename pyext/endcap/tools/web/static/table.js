@@ -1,6 +1,6 @@
 // The table of detections: one row each, best first; a row pointed at or focused is highlighted.
 
-import { className } from "./draw.js";
+import { className, colorOf } from "./draw.js";
 
 export class Table {
   #frame;
@@ -16,8 +16,10 @@ export class Table {
     body.addEventListener("keydown", (event) => this.#move(event));
   }
 
-  show(detections, colors) {
-    this.#rows = new Map(detections.map((each) => [each, this.#row(each, colors)]));
+  // tracked: whether there is a column of tracks.
+  show(detections, colors, tracked) {
+    this.#frame.toggleAttribute("data-tracked", tracked);
+    this.#rows = new Map(detections.map((each) => [each, this.#row(each, colors, tracked)]));
     this.#body.replaceChildren(...this.#rows.values());
     this.#frame.hidden = detections.length === 0;
     const first = this.#body.firstElementChild;
@@ -28,14 +30,15 @@ export class Table {
     for (const [each, row] of this.#rows) row.classList.toggle("marked", each === detection);
   }
 
-  #row(detection, colors) {
+  #row(detection, colors, tracked) {
     const row = document.createElement("tr");
     row.tabIndex = -1;
     const swatch = document.createElement("span");
     swatch.className = "swatch";
-    swatch.style.backgroundColor = colors[detection.class_id];
+    swatch.style.backgroundColor = colorOf(detection, colors);
     row.append(
       cell(swatch, className(detection)),
+      ...(tracked ? [cell(detection.track_id ?? "")] : []),
       cell(detection.score.toFixed(3)),
       cell(detection.box.map((side) => Math.round(side)).join(", ")),
     );
