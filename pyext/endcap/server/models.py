@@ -9,11 +9,13 @@ quotes nothing, so that a space in the path of a `model.py` keeps the model from
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap._system.pip_commands import install_command
 from endcap._system.scratch import scratch_folder
 from endcap.server.backends import find_operators, needs_stub
 from endcap.server.leftovers import REPOSITORY_PURPOSE
@@ -77,7 +79,8 @@ def leave_out(
     """Return the models that can be served, and what is left out of them, if anything.
 
     Left out are models whose config says `optional`, and the ensembles that call one: Python models
-    where none can run, and models with a DALI pipeline where DALI cannot be used.
+    where none can run, models with a DALI pipeline where DALI cannot be used, and models that read
+    videos where there is no PyAV.
     """
     absent: set[str] = set()
     reasons: list[str] = []
@@ -85,6 +88,7 @@ def leave_out(
     for needing, why_not in (
         ([model for model in optional if model.uses_server_python], why_no_python),
         ([model for model in optional if model.may_need_dali], why_no_dali),
+        ([model for model in optional if model.reads_videos], why_no_pyav),
     ):
         names = {model.path.name for model in needing} - absent
         reason = why_not(installation) if names else None
@@ -137,6 +141,20 @@ def why_no_private_dali(installation: ServerInstallation) -> str | None:
     return (
         "Python models of endcap's own server have no DALI; install it for them with "
         f"`export {PACKAGES_VARIABLE}=nvidia-dali-cuda130`"
+    )
+
+
+def why_no_pyav(installation: ServerInstallation) -> str | None:
+    """Return why a server's Python models cannot read videos, None if they can."""
+    if not installation.is_private:
+        if importlib.util.find_spec("av") is not None:
+            return None
+        return f"PyAV is not installed; run `{install_command('video')}`"
+    if any(re.match(r"av\b", each) for each in more_packages()):
+        return None
+    return (
+        "Python models of endcap's own server have no PyAV; install it for them with "
+        f"`export {PACKAGES_VARIABLE}=av`"
     )
 
 

@@ -81,6 +81,12 @@ class ModelFolder:
         return any(b"dali" in file.read_bytes() for file in files)
 
     @property
+    def reads_videos(self) -> bool:
+        """Whether it is a Python model that reads videos by endcap."""
+        files = self.path.glob("[0-9]*/model.py") if self.runs_python else ()
+        return any(b"endcap.video" in file.read_bytes() for file in files if file.is_file())
+
+    @property
     def is_optional(self) -> bool:
         """Whether the configuration's parameter `optional` is true."""
         return _OPTIONAL.search(self.config) is not None

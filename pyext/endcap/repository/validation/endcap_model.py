@@ -18,6 +18,7 @@ from endcap.repository.validation.tensors import (
 from endcap.triton.cascade_settings import CascadeSettings, models_called, read_cascade_settings
 from endcap.triton.parameters import OPTIONAL, SERVER_PARAMETERS, parse_count
 from endcap.triton.tensor_contract import Core, class_paths_contract, contracts_of
+from endcap.triton.video_settings import read_video_settings
 
 _CORES: dict[str, type[Core]] = {PREPROCESS: _core.Preprocessor, POSTPROCESS: _core.Postprocessor}
 # The stages' own, which the core does not know.
@@ -223,6 +224,30 @@ def check_cascade(model: Model, folders: frozenset[str]) -> Iterator[Finding]:
                 f"{parameter} names model {name}, which is not in this repository",
                 "add it, or correct the name; requests that need it fail without it",
             )
+
+
+def check_video(model: Model, folders: frozenset[str]) -> Iterator[Finding]:
+    """Check the parameters of a model that reads videos, and that the model it calls exists."""
+    values = {name: {"string_value": value} for name, value in model.parameters.items()}
+    try:
+        settings = read_video_settings({"name": model.name, "parameters": values})
+    except InvalidArgumentError as error:
+        problem, *remedy = re.split("[:;] ", str(error), maxsplit=1)
+        yield model.error(_line_of(model, problem), problem, *(remedy or ["leave it out"]))
+        return
+    if settings.model not in folders:
+        line = "model" if "model" in model.parameters else None
+        yield model.warning(
+            model.lines.line_of("parameters") if line is None else model.parameter_line(line),
+            f"model names {settings.model}, which is not in this repository",
+            "add it, or correct the name; frames cannot be detected without it",
+        )
+    if not model.config.model_transaction_policy.decoupled:
+        yield model.error(
+            model.lines.line_of("backend"),
+            "a model of videos that is not decoupled",
+            "add model_transaction_policy { decoupled: true }",
+        )
 
 
 def _read_cascade(model: Model) -> CascadeSettings:

@@ -14,6 +14,7 @@ from endcap.triton.model_config import CONFIG_NAME, Block, protobuf_modules, rea
 from endcap.triton.model_folder import needed_backend, read_model_folder
 
 _VERSION = re.compile("0|[1-9][0-9]*")  # Triton ignores 01
+_VIDEOS = b"endcap.video"
 _STAGE = re.compile(
     rb"^from endcap\.python_backend\.(pre|post)process_(dali_)?stage import ", re.MULTILINE
 )
@@ -125,6 +126,15 @@ class Model:
         """Whether it is a stage that a DALI pipeline of endcap's Python model runs."""
         stage = self._stage_in_python()
         return stage is not None and stage.group(2) is not None
+
+    @property
+    def reads_videos(self) -> bool:
+        """Whether it is a Python model that reads videos by endcap."""
+        for version in reversed(self.loaded_versions() if self.backend == "python" else []):
+            file = self.folder / str(version) / "model.py"
+            if file.is_file() and _VIDEOS in file.read_bytes():
+                return True
+        return False
 
     def _stage_in_python(self) -> re.Match[bytes] | None:
         for version in reversed(self.loaded_versions() if self.backend == "python" else []):

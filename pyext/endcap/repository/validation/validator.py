@@ -17,6 +17,7 @@ from endcap.repository.validation.endcap_model import (
     TRACK,
     check_cascade,
     check_track,
+    check_video,
     examine_endcap_model,
 )
 from endcap.repository.validation.ensemble import check_ensemble
@@ -65,6 +66,8 @@ def validate_repository(repository: Path) -> Report:
             findings += check_cascade(model, known.folders)
         elif model.backend == TRACK:
             findings += check_track(model)
+        elif model.reads_videos:
+            findings += check_video(model, known.folders)
     return Report(len(folders), sorted(findings, key=lambda f: (str(f.file), f.line or 0)))
 
 

@@ -1,0 +1,212 @@
+"""Parameters of the model `video`, and the options of its requests."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from endcap.errors import InvalidArgumentError
+from endcap.triton.parameters import parse_count, read_parameters
+from endcap.triton.url_patterns import UrlPattern, parse_patterns
+
+# Of the detections, for clients: the model itself does not read it.
+_FOR_CLIENTS = "labels"
+_MOST_RATE = 1000.0  # frames a second
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoSettings:
+    """Settings of a model that reads videos.
+
+    Args:
+        model: the model with the input ``encoded`` and detections as its outputs, which gets each
+            frame.
+        max_videos: the most requests at a time; others are refused.
+        frames_in_flight: the most frames of one video that are detected at a time.
+        max_frames: the most frames of one video that are detected; the video then ends.
+        max_seconds: the longest that a request may take; the video then ends.
+        max_file_bytes: the largest file, as input or at a URL.
+        timeout_s: the longest silence of the server of a URL, and time to open a video.
+        decode_threads: threads that decode one video; 0 leaves it to FFmpeg.
+        allow_urls: patterns of the URLs that may be opened; none by default.
+        allow_private: whether they may lead to private networks.
+    """
+
+    model: str = "detect"
+    max_videos: int = 8
+    frames_in_flight: int = 4
+    max_frames: int = 1_000_000
+    max_seconds: int = 86_400
+    max_file_bytes: int = 1 << 30
+    timeout_s: int = 10
+    decode_threads: int = 1
+    allow_urls: tuple[UrlPattern, ...] = ()
+    allow_private: bool = False
+
+
+_COUNTS = (
+    "max_videos",
+    "frames_in_flight",
+    "max_frames",
+    "max_seconds",
+    "max_file_bytes",
+    "timeout_s",
+)
+
+
+def read_video_settings(model_config: Mapping[str, Any]) -> VideoSettings:
+    """Read the parameters of a config.pbtxt.
+
+    Raises:
+        InvalidArgumentError: a parameter that is not known, or that cannot be what it is, as the
+            model's own name for the one that it calls.
+    """
+    known = [field.name for field in fields(VideoSettings)]
+    given = read_parameters(model_config, [*known, _FOR_CLIENTS])
+    given.pop(_FOR_CLIENTS, None)
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        if name in _COUNTS:
+            values[name] = parse_count(name, text)
+            if values[name] == 0:
+                raise InvalidArgumentError(f"{name} is 0: give 1 or more")
+        elif name == "decode_threads":
+            values[name] = parse_count(name, text)
+        elif name == "allow_urls":
+            values[name] = parse_patterns(text)
+        elif name == "allow_private":
+            if text not in ("true", "false"):
+                raise InvalidArgumentError(f"{name} is '{text}': give true or false")
+            values[name] = text == "true"
+        else:
+            values[name] = text
+    settings = VideoSettings(**values)
+    if not settings.model:
+        raise InvalidArgumentError("model is empty: give the name of a model of the repository")
+    if settings.model == model_config.get("name"):
+        raise InvalidArgumentError(
+            f"model names '{settings.model}', which is this model: name the one that detects"
+        )
+    return settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoOptions:
+    """Options of one request, members of the JSON object in its input ``options``.
+
+    Args:
+        rate: frames a second, by their time stamps; the others are left out.
+        every: one of so many frames is taken.
+        keyframes_only: whether only key frames are decoded.
+        track: whether detections get ids of tracks.
+        frame_rate: frames a second for the tracker; None takes that of the frames.
+        score_threshold: detections of a lower score are left out, before the tracker.
+        max_frames: the most frames; the model's own limit holds as well.
+        on_full: what happens to frames that the model is too slow for: None waits with files and
+            drops the oldest ones of live sources.
+    """
+
+    rate: float | None = None
+    every: int = 1
+    keyframes_only: bool = False
+    track: bool = True
+    frame_rate: float | None = None
+    score_threshold: float = 0.0
+    max_frames: int | None = None
+    on_full: str | None = None
+
+
+def read_video_options(text: bytes | str | None) -> VideoOptions:
+    """Read the input ``options`` of a request; None is a request without it.
+
+    Raises:
+        InvalidArgumentError: no JSON object, a member that is not known, or an impossible value.
+    """
+    if not text:
+        return VideoOptions()
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f'options are no JSON ({error}): give an object, as {{"every": 2}}'
+        ) from error
+    if not isinstance(given, dict):
+        raise InvalidArgumentError('options are no JSON object: give one, as {"every": 2}')
+    values = {name: _read_option(name, value) for name, value in given.items()}
+    options = VideoOptions(**values)
+    if options.rate is not None and options.every != 1:
+        raise InvalidArgumentError("options have both rate and every: give one of them")
+    return options
+
+
+def _read_option(name: str, value: object) -> Any:
+    reader = _OPTIONS.get(name)
+    if reader is None:
+        similar = difflib.get_close_matches(name, _OPTIONS, 1)
+        meant = f"; did you mean '{similar[0]}'?" if similar else ""
+        raise InvalidArgumentError(
+            f"options have '{name[:100]}', which is none: there are {', '.join(_OPTIONS)}{meant}"
+        )
+    return reader(name, value)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "true or false")
+    return value
+
+
+def _count(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
+        raise _wrong(name, value, "a whole number of 1 or more")
+    return value
+
+
+def _rate(name: str, value: object) -> float:
+    rate = _number(value)
+    if not 0 < rate <= _MOST_RATE:
+        raise _wrong(name, value, f"frames a second, above 0, up to {_MOST_RATE:g}")
+    return rate
+
+
+def _score(name: str, value: object) -> float:
+    score = _number(value)
+    if not 0 <= score <= 1:
+        raise _wrong(name, value, "a number from 0 to 1")
+    return score
+
+
+def _number(value: object) -> float:
+    """Return a number, NaN for anything else."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(str(value)) if is_number else math.nan
+
+
+def _choice(*choices: str) -> Callable[[str, object], str]:
+    def read(name: str, value: object) -> str:
+        if value not in choices:
+            raise _wrong(name, value, f"one of {', '.join(choices)}")
+        return str(value)
+
+    return read
+
+
+def _wrong(name: str, value: object, expected: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"option {name} is {json.dumps(value)[:100]}: give {expected}")
+
+
+_OPTIONS: dict[str, Callable[[str, object], Any]] = {
+    "rate": _rate,
+    "every": _count,
+    "keyframes_only": _flag,
+    "track": _flag,
+    "frame_rate": _rate,
+    "score_threshold": _score,
+    "max_frames": _count,
+    "on_full": _choice("wait", "drop_oldest", "drop_newest"),
+}
+OPTION_NAMES: Sequence[str] = tuple(_OPTIONS)

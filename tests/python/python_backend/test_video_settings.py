@@ -1,0 +1,120 @@
+"""Parameters of the model `video`, and options of its requests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from endcap.errors import InvalidArgumentError
+from endcap.triton.url_patterns import parse_patterns
+from endcap.triton.video_settings import (
+    VideoOptions,
+    VideoSettings,
+    read_video_options,
+    read_video_settings,
+)
+
+
+def settings(name: str = "video", **parameters: str) -> VideoSettings:
+    values = {each: {"string_value": value} for each, value in parameters.items()}
+    return read_video_settings({"name": name, "parameters": values})
+
+
+def test_defaults_open_no_urls() -> None:
+    read = settings(labels="a,b", optional="true")
+    assert read == VideoSettings()
+    assert read.allow_urls == ()
+    assert not read.allow_private
+
+
+def test_every_parameter() -> None:
+    read = settings(
+        model="other",
+        max_videos="2",
+        frames_in_flight="3",
+        max_frames="4",
+        max_seconds="5",
+        max_file_bytes="6",
+        timeout_s="7",
+        decode_threads="0",
+        allow_urls="http://a/* rtsp://b/*",
+        allow_private="true",
+    )
+    assert read == VideoSettings(
+        model="other",
+        max_videos=2,
+        frames_in_flight=3,
+        max_frames=4,
+        max_seconds=5,
+        max_file_bytes=6,
+        timeout_s=7,
+        decode_threads=0,
+        allow_urls=parse_patterns("http://a/* rtsp://b/*"),
+        allow_private=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "part"),
+    [
+        ({"max_video": "1"}, "'max_video' is not a parameter"),
+        ({"max_videos": "0"}, "max_videos is 0"),
+        ({"max_frames": "-1"}, "max_frames is '-1'"),
+        ({"allow_urls": "http://a"}, "the path is missing"),
+        ({"allow_private": "yes"}, "allow_private is 'yes'"),
+        ({"model": ""}, "model is empty"),
+        ({"model": "video"}, "which is this model"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters: dict[str, str], part: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=part):
+        settings(**parameters)
+
+
+@pytest.mark.parametrize("text", [None, b"", "", b"{}"])
+def test_options_may_be_missing(text: Any) -> None:
+    assert read_video_options(text) == VideoOptions()
+
+
+def test_every_option() -> None:
+    given = {
+        "rate": 5,
+        "keyframes_only": True,
+        "track": False,
+        "frame_rate": 12.5,
+        "score_threshold": 0.5,
+        "max_frames": 7,
+        "on_full": "drop_newest",
+    }
+    assert read_video_options(json.dumps(given).encode()) == VideoOptions(**given)  # type: ignore[arg-type]
+    assert read_video_options('{"every": 3}') == VideoOptions(every=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (b"\xff", "options are no JSON"),
+        ("[" * 100_000, "options are no JSON"),
+        ("[]", "no JSON object"),
+        ('{"evry": 2}', r"options have 'evry', which is none: .*; did you mean 'every'\?"),
+        ('{"reconnect": true}', "options have 'reconnect'"),
+        ('{"every": 0}', "option every is 0: give a whole number"),
+        ('{"every": 1.5}', r"option every is 1\.5"),
+        ('{"every": true}', "option every is true"),
+        ('{"rate": 0}', "option rate is 0: give frames a second"),
+        ('{"rate": NaN}', "option rate is NaN"),
+        ('{"rate": 1e999}', "option rate is Infinity"),
+        ('{"rate": "5"}', "option rate is "),
+        ('{"rate": 5, "every": 2}', "both rate and every"),
+        ('{"track": 1}', "option track is 1: give true or false"),
+        ('{"score_threshold": 2}', "from 0 to 1"),
+        ('{"max_frames": -1}', "option max_frames is -1"),
+        ('{"on_full": "drop"}', "one of wait, drop_oldest, drop_newest"),
+        ('{"on_full": {}}', "one of wait, drop_oldest, drop_newest"),
+    ],
+)
+def test_wrong_options_are_refused(text: Any, part: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=part):
+        read_video_options(text)
