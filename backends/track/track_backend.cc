@@ -42,7 +42,7 @@ class TrackBackend final : public Backend {
       settings.max_sequences = static_cast<size_t>(count);
     }
     const TrackingParams params =
-        ParseTrackingParams(config.Parameters(DescribeTrackingParams({})));
+        ParseTrackingParams(config.Parameters(DescribeAllTrackingParams(), "preset"));
     const auto batching = config.json().find("sequence_batching");
     if (batching == config.json().end()) {
       throw Error(

@@ -45,6 +45,29 @@ std::span<const Edge> Assignment::Solve(std::span<const Edge> edges, size_t rows
   return chosen_;
 }
 
+std::span<const Edge> Assignment::SolveAll(std::span<const double> gains, size_t rows,
+                                           size_t columns) {
+  chosen_.clear();
+  costs_.resize(gains.size());
+  const bool is_tall = rows > columns;
+  // Costs are at least 0 for potentials that begin at 0.
+  const double most = gains.empty() ? 0.0 : *std::ranges::max_element(gains);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column) {
+      const size_t place = is_tall ? column * rows + row : row * columns + column;
+      costs_[place] = most - gains[row * columns + column];
+    }
+  }
+  SolveCosts(std::min(rows, columns), std::max(rows, columns));
+  for (size_t i = 0; i < row_of_.size(); ++i) {
+    if (row_of_[i] < 0) continue;
+    const auto column = static_cast<int32_t>(i);
+    chosen_.push_back(is_tall ? Edge{column, row_of_[i], 0.0} : Edge{row_of_[i], column, 0.0});
+  }
+  std::ranges::sort(chosen_, {}, &Edge::row);
+  return chosen_;
+}
+
 void Assignment::SolvePart(std::span<const Edge> part) {
   const auto same_row = [&](const Edge& edge) { return edge.row == part[0].row; };
   const auto same_column = [&](const Edge& edge) { return edge.column == part[0].column; };
@@ -80,16 +103,21 @@ void Assignment::SolveMatrix(std::span<const Edge> part) {
     return is_tall ? costs_[column * columns + row] : costs_[row * columns + column];
   };
   for (const Edge& edge : part) cost(edge) = -edge.gain;
-  row_potentials_.assign(rows, 0.0);
-  column_potentials_.assign(columns, 0.0);
-  row_of_.assign(columns, -1);
-  for (size_t row = 0; row < rows; ++row) AddRow(row, columns);
+  SolveCosts(rows, columns);
   for (const Edge& edge : part) {
     auto row = static_cast<size_t>(row_places_[static_cast<size_t>(edge.row)]);
     auto column = static_cast<size_t>(column_places_[static_cast<size_t>(edge.column)]);
     if (is_tall) std::swap(row, column);
     if (row_of_[column] == static_cast<int32_t>(row)) chosen_.push_back(edge);
   }
+}
+
+// The cheapest column for each row of costs_, into row_of_.
+void Assignment::SolveCosts(size_t rows, size_t columns) {
+  row_potentials_.assign(rows, 0.0);
+  column_potentials_.assign(columns, 0.0);
+  row_of_.assign(columns, -1);
+  for (size_t row = 0; row < rows; ++row) AddRow(row, columns);
 }
 
 // Gives the row a column by the cheapest path of columns that change their rows (Dijkstra over the

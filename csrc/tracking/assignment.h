@@ -25,6 +25,10 @@ class Assignment {
   // `rows`, every column below `columns`, and no pair comes twice.
   std::span<const Edge> Solve(std::span<const Edge> edges, size_t rows, size_t columns);
 
+  // The same of all pairs: each row or each column gets one, whichever are fewer. Gains are
+  // [rows][columns] and may be below 0. Gains of the result are not set.
+  std::span<const Edge> SolveAll(std::span<const double> gains, size_t rows, size_t columns);
+
   // Frees what a call of unusual size has left.
   void Trim() {
     TrimScratch(sorted_);
@@ -35,6 +39,7 @@ class Assignment {
   uint32_t FindRoot(uint32_t node);
   void SolvePart(std::span<const Edge> part);
   void SolveMatrix(std::span<const Edge> part);
+  void SolveCosts(size_t rows, size_t columns);
   void AddRow(size_t row, size_t columns);
 
   std::vector<Edge> chosen_;

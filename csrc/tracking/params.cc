@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <array>
+#include <string>
+
 #include "common/fail.h"
 #include "common/param_table.h"
 #include "endcap/tracking.h"
@@ -6,6 +10,8 @@ namespace endcap {
 namespace {
 
 using Params = TrackingParams;
+
+using namespace std::string_view_literals;
 
 constexpr int kMostFrames = 1000000;
 constexpr int kMostTracks = 5000;
@@ -17,8 +23,7 @@ const ParamTable<Params>& Table() {
       Means("least score of the detections that are matched first",
             NumberField<Params>("high_score_threshold", 0.0, 1.0, FIELD(high_score_threshold))),
       Means("detections with scores above it and below high_score_threshold are matched with the "
-            "tracks "
-            "that remain",
+            "tracks that remain",
             NumberField<Params>("low_score_threshold", 0.0, 1.0, FIELD(low_score_threshold))),
       Means("least score of a detection that starts a track",
             NumberField<Params>("new_track_threshold", 0.0, 1.0, FIELD(new_track_threshold))),
@@ -39,22 +44,94 @@ const ParamTable<Params>& Table() {
             NumberField<Params>("duplicate_iou", 0.0, 1.0, FIELD(duplicate_iou))),
       Means("tracks at a time, lost ones included; no more are started",
             IntegerField<Params>("max_tracks", 1, kMostTracks, FIELD(max_tracks))),
+      Means("frames in a row with a detection that give a track its id",
+            IntegerField<Params>("confirm_frames", 1, kMostFrames, FIELD(confirm_frames))),
+      Means("what the direction of motion counts in the first stage, beside IoU",
+            NumberField<Params>("direction_weight", 0.0, 1.0, FIELD(direction_weight))),
+      Means("frames over which directions of motion are taken",
+            IntegerField<Params>("direction_frames", 1, kMostDirectionFrames,
+                                 FIELD(direction_frames))),
   };
   return table;
 }
 #undef FIELD
 
+constexpr std::array kPresets = {"bytetrack"sv, "bytetrack_trackers"sv, "ocsort"sv};
+
+struct Restricted {
+  std::string_view name;
+  std::array<bool, 3> methods;  // in the order of TrackingMethod
+};
+// Parameters that not all methods have.
+constexpr std::array kRestricted = {
+    Restricted{"low_score_threshold"sv, {true, true, false}},
+    Restricted{"unconfirmed_match_threshold"sv, {true, false, false}},
+    Restricted{"fuse_score"sv, {true, false, false}},
+    Restricted{"duplicate_iou"sv, {true, false, false}},
+    Restricted{"confirm_frames"sv, {false, true, true}},
+    Restricted{"direction_weight"sv, {false, false, true}},
+    Restricted{"direction_frames"sv, {false, false, true}},
+};
+
+bool Applies(std::string_view name, TrackingMethod method) {
+  const auto found = std::ranges::find(kRestricted, name, &Restricted::name);
+  return found == kRestricted.end() || found->methods[static_cast<size_t>(method)];
+}
+
 }  // namespace
 
 TrackingParams ParseTrackingParams(const ParameterList& list) {
   TrackingParams params;
-  for (const auto& [name, text] : list) SetParam(Table(), "tracking", params, name, text);
+  for (const auto& [name, text] : list) {
+    if (name == "preset") params = TrackingPreset(text);
+  }
+  for (const auto& [name, text] : list) {
+    if (name == "preset") continue;
+    SetParam(Table(), "tracking", params, name, text, "preset");
+    if (!Applies(name, params.method)) {
+      FailArgument(name, " has no meaning with the preset ",
+                   kPresets[static_cast<size_t>(params.method)], ": leave it out");
+    }
+  }
   Validate(params);
   return params;
 }
 
 std::vector<ParameterInfo> DescribeTrackingParams(const TrackingParams& params) {
-  return DescribeParams(Table(), params);
+  std::vector<ParameterInfo> infos = DescribeParams(Table(), params);
+  std::erase_if(infos,
+                [&](const ParameterInfo& info) { return !Applies(info.name, params.method); });
+  return infos;
+}
+
+std::vector<ParameterInfo> DescribeAllTrackingParams() { return DescribeParams(Table(), Params{}); }
+
+std::span<const std::string_view> TrackingPresetNames() noexcept { return kPresets; }
+
+TrackingParams TrackingPreset(std::string_view name) {
+  TrackingParams params;
+  params.method = static_cast<TrackingMethod>(ReadEnumIndex("preset", name, std::span(kPresets)));
+  switch (params.method) {
+    case TrackingMethod::kByteTrack:
+      break;
+    case TrackingMethod::kSideByteTrack:
+      params.high_score_threshold = 0.6;
+      params.low_score_threshold = 0.0;
+      params.new_track_threshold = 0.7;
+      params.match_threshold = 0.9;
+      params.second_match_threshold = 0.9;
+      params.confirm_frames = 2;
+      break;
+    case TrackingMethod::kOcSort:
+      params.high_score_threshold = 0.6;
+      params.low_score_threshold = 0.0;
+      params.new_track_threshold = 0.0;
+      params.match_threshold = 0.7;
+      params.second_match_threshold = 0.7;
+      params.confirm_frames = 3;
+      break;
+  }
+  return params;
 }
 
 void Validate(const TrackingParams& params) {

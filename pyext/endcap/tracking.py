@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Literal
 
@@ -12,7 +13,7 @@ from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.parameters import Parameter, to_parameters
 
-_PRESETS = ("bytetrack",)
+Preset = Literal["bytetrack", "bytetrack_trackers", "ocsort"]
 _BUFFER_RATE = 30.0  # frames a second that track_buffer is counted in
 _MOST_RATE = 1000
 _MOST_BUFFER = 30000
@@ -21,27 +22,35 @@ _MOST_BUFFER = 30000
 class Tracker:
     """Gives the detections of one camera or video ids that stay with an object.
 
-    ByteTrack (arXiv 2110.06864): detections with high scores continue tracks first, those with low
-    scores the tracks that remain; a Kalman filter says where a track is in the next frame. One
-    tracker is for one sequence of frames, given in their order; calls of several threads wait for
-    each other.
+    A Kalman filter says where a track is in the next frame, and detections continue tracks by
+    optimal assignment. ByteTrack (arXiv 2110.06864): those with high scores first, those with low
+    scores the tracks that remain. OC-SORT (arXiv 2203.14360): high scores alone, also by the
+    direction of motion. One tracker is for one sequence of frames, given in their order; calls of
+    several threads wait for each other.
+
+    A parameter that has no meaning in the preset's method is refused. Defaults are the preset's.
 
     Args:
-        preset: ``bytetrack``, with the thresholds of ultralytics' ``bytetrack.yaml``.
+        preset: ``bytetrack``, as ultralytics' ``bytetrack.yaml``; ``bytetrack_trackers`` and
+            ``ocsort``, as the package ``trackers`` has these.
         frame_rate: frames a second, by which ``track_buffer`` is scaled.
         track_buffer: frames that a track without detections is kept for, at 30 frames a second.
         high_score_threshold: least score of the detections that are matched first.
         low_score_threshold: detections with scores above it and below ``high_score_threshold`` are
             matched with the tracks that remain.
         new_track_threshold: least score of a detection that starts a track.
-        match_threshold: matches of the first stage cost less: 1 - IoU, or with ``fuse_score``
-            1 - IoU * score.
-        second_match_threshold: the same of the second stage, whose matches cost 1 - IoU.
+        match_threshold: matches of the first stage cost less (but in ``bytetrack`` at most): 1 -
+            IoU, or with ``fuse_score`` 1 - IoU * score.
+        second_match_threshold: the same of the second stage, whose matches cost 1 - IoU; in
+            ``ocsort`` with the boxes that were seen last.
         unconfirmed_match_threshold: the same of tracks that have been seen in one frame.
         fuse_score: whether a detection's score counts in its matches.
         class_agnostic: whether detections may continue tracks of other classes.
         duplicate_iou: where a track and a lost one overlap more, the younger one is dropped.
         max_tracks: tracks at a time, lost ones included; no more are started.
+        confirm_frames: frames in a row with a detection that give a track its id.
+        direction_weight: what the direction of motion counts in the first stage, beside IoU.
+        direction_frames: frames over which directions of motion are taken.
 
     Raises:
         InvalidArgumentError: an unknown preset or an impossible value.
@@ -49,7 +58,7 @@ class Tracker:
 
     def __init__(
         self,
-        preset: Literal["bytetrack"] = "bytetrack",
+        preset: Preset = "bytetrack",
         *,
         frame_rate: float = _BUFFER_RATE,
         track_buffer: int = 30,
@@ -63,11 +72,10 @@ class Tracker:
         class_agnostic: bool | None = None,
         duplicate_iou: float | None = None,
         max_tracks: int | None = None,
+        confirm_frames: int | None = None,
+        direction_weight: float | None = None,
+        direction_frames: int | None = None,
     ) -> None:
-        if preset not in _PRESETS:
-            raise InvalidArgumentError(
-                f"preset is '{preset}', and there are {', '.join(_PRESETS)} for trackers"
-            )
         if not 0 < frame_rate <= _MOST_RATE:
             raise InvalidArgumentError(
                 f"frame_rate is {frame_rate}: give frames a second, above 0, up to {_MOST_RATE}"
@@ -76,7 +84,9 @@ class Tracker:
             raise InvalidArgumentError(
                 f"track_buffer is {track_buffer}: give a number of frames from 0 to {_MOST_BUFFER}"
             )
+        frames = frame_rate / _BUFFER_RATE * track_buffer
         fields = {
+            "preset": preset,
             "high_score_threshold": high_score_threshold,
             "low_score_threshold": low_score_threshold,
             "new_track_threshold": new_track_threshold,
@@ -85,9 +95,12 @@ class Tracker:
             "unconfirmed_match_threshold": unconfirmed_match_threshold,
             "fuse_score": fuse_score,
             "class_agnostic": class_agnostic,
-            "max_lost_frames": int(frame_rate / _BUFFER_RATE * track_buffer),
+            "max_lost_frames": int(frames) if preset == "bytetrack" else math.ceil(frames),
             "duplicate_iou": duplicate_iou,
             "max_tracks": max_tracks,
+            "confirm_frames": confirm_frames,
+            "direction_weight": direction_weight,
+            "direction_frames": direction_frames,
         }
         self._preset = preset
         self._core = _core.Tracker(to_parameters(fields))
@@ -96,9 +109,9 @@ class Tracker:
         """Take in the next frame, and return its detections with ``track_ids``.
 
         All detections come back, in their order, with all that they have. Those that belong to no
-        track have the id -1: with low scores and no track near, or seen for the first time (a
-        second frame confirms a track; in the first frame of a sequence all have ids at once). Keep
-        tracked ones by ``tracked[tracked.track_ids >= 0]``. A frame without detections has to be
+        track have the id -1: with low scores and no track near, or of a track that later frames
+        have to confirm (in ``bytetrack`` a second one, and none in the first frame of a sequence,
+        whose tracks have ids at once). Keep tracked ones by ``tracked[tracked.track_ids >= 0]``. A frame without detections has to be
         given, too.
 
         Raises:
@@ -152,7 +165,7 @@ class Tracker:
         """Continue where ``save()`` was called, here or in another process.
 
         Raises:
-            InvalidArgumentError: bytes that are no such state, or more tracks than ``max_tracks``;
-                the tracks stay as they were.
+            InvalidArgumentError: bytes that are no such state, one of another preset, or more
+                tracks than ``max_tracks``; the tracks stay as they were.
         """
         self._core.restore(state)

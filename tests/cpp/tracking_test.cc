@@ -88,17 +88,22 @@ TEST(Assignment, ManyThatAllMayBeMatched) {
   EXPECT_TRUE(assignment.Solve({}, 3, 3).empty());
 }
 
-TEST(BoxMotion, FollowsABoxThatMovesEvenly) {
-  BoxMotion motion(BoxState{100.0, 50.0, 0.5, 80.0});
+TEST(AspectMotion, FollowsABoxThatMovesEvenly) {
+  const auto box_at = [](double frame) {
+    const double x = 100.0 + 3.0 * frame;
+    const double y = 50.0 - 2.0 * frame;
+    return Corners{x - 20.0, y - 40.0, x + 20.0, y + 40.0};
+  };
+  AspectMotion motion(box_at(0.0));
   for (int frame = 1; frame <= 40; ++frame) {
     motion.Predict();
-    motion.Correct({100.0 + 3.0 * frame, 50.0 - 2.0 * frame, 0.5, 80.0});
+    motion.Correct(box_at(frame));
   }
   EXPECT_NEAR(motion.numbers()[0].velocity, 3.0, 0.05);
   EXPECT_NEAR(motion.numbers()[1].velocity, -2.0, 0.05);
   motion.Predict();
-  EXPECT_NEAR(motion.box().cx, 223.0, 0.2);
-  EXPECT_NEAR(motion.box().height, 80.0, 1e-6);
+  EXPECT_NEAR(motion.box().x1, 203.0, 0.2);
+  EXPECT_NEAR(motion.box().y2 - motion.box().y1, 80.0, 1e-6);
 }
 
 std::vector<int64_t> Update(Tracker& tracker, const std::vector<float>& boxes,
@@ -108,6 +113,13 @@ std::vector<int64_t> Update(Tracker& tracker, const std::vector<float>& boxes,
   tracker.Update(boxes, scores, classes, ids);
   return ids;
 }
+
+class EachPreset : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  const TrackingParams params_ = TrackingPreset(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(Tracker, EachPreset, ::testing::ValuesIn(TrackingPresetNames()),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(Tracker, RefusesArraysOfOtherLengths) {
   Tracker tracker(TrackingParams{});
@@ -135,7 +147,7 @@ TEST(Tracker, ClassesKeepTracksApart) {
 }
 
 // What comes out of a frame does not depend on the order of its detections.
-TEST(Tracker, TheOrderOfDetectionsOnlyNumbersNewTracks) {
+TEST_P(EachPreset, TheOrderOfDetectionsOnlyNumbersNewTracks) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> place(0.0F, 900.0F);
   std::vector<std::array<float, 4>> boxes;
@@ -144,8 +156,8 @@ TEST(Tracker, TheOrderOfDetectionsOnlyNumbersNewTracks) {
     const float y = place(random);
     boxes.push_back({x, y, x + 60.0F, y + 90.0F});
   }
-  Tracker one(TrackingParams{});
-  Tracker other(TrackingParams{});
+  Tracker one(params_);
+  Tracker other(params_);
   std::map<int64_t, int64_t> same;
   std::vector<size_t> order(boxes.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -167,16 +179,16 @@ TEST(Tracker, TheOrderOfDetectionsOnlyNumbersNewTracks) {
   }
 }
 
-TEST(Tracker, ExtremeBoxes) {
+TEST_P(EachPreset, ExtremeBoxes) {
   constexpr float kMost = Tracker::kFarthest;
   constexpr float kLeast = std::numeric_limits<float>::denorm_min();
-  Tracker tracker(TrackingParams{});
+  Tracker tracker(params_);
   const std::vector<float> boxes = {-kMost, -kMost, kMost, kMost, 0, 0, kLeast, kLeast,
                                     0,      0,      kMost, 1,     0, 0, 1,      1};
   for (int frame = 0; frame < 60; ++frame) {
     Update(tracker, frame % 3 == 1 ? std::vector<float>{} : boxes,
            frame % 3 == 1 ? std::vector<float>{} : std::vector<float>(4, 0.9F));
-    Tracker restored(TrackingParams{});
+    Tracker restored(params_);
     EXPECT_NO_THROW(restored.Restore(tracker.Save()));
   }
   EXPECT_LE(tracker.track_count(), 8U);
@@ -185,14 +197,77 @@ TEST(Tracker, ExtremeBoxes) {
   EXPECT_EQ(tracker.Save(), before);
 }
 
-TEST(Tracker, RestoresNoMoreTracksThanAllowed) {
-  Tracker tracker(TrackingParams{});
+TEST_P(EachPreset, RestoresNoMoreTracksThanAllowed) {
+  Tracker tracker(params_);
   Update(tracker, {0, 0, 9, 9, 50, 0, 59, 9, 90, 0, 99, 9}, {0.9F, 0.9F, 0.9F});
-  TrackingParams params;
+  TrackingParams params = params_;
   params.max_tracks = 2;
   Tracker small(params);
   EXPECT_THROW(small.Restore(tracker.Save()), Error);
   EXPECT_EQ(small.track_count(), 0U);
+}
+
+TEST_P(EachPreset, StartsNoMoreTracksThanAllowed) {
+  TrackingParams params = params_;
+  params.max_tracks = 2;
+  Tracker tracker(params);
+  for (int frame = 0; frame < 3; ++frame) {
+    Update(tracker, {0, 0, 9, 9, 50, 0, 59, 9, 90, 0, 99, 9}, {0.9F, 0.9F, 0.9F});
+  }
+  EXPECT_EQ(tracker.track_count(), 2U);
+}
+
+TEST(Tracker, RestoresNoStateOfAnotherPreset) {
+  for (const std::string_view name : TrackingPresetNames()) {
+    Tracker saved(TrackingPreset(name));
+    Update(saved, {0, 0, 10, 10}, {0.9F});
+    for (const std::string_view other : TrackingPresetNames()) {
+      Tracker restored(TrackingPreset(other));
+      if (name == other) {
+        EXPECT_NO_THROW(restored.Restore(saved.Save()));
+      } else {
+        EXPECT_THROW(restored.Restore(saved.Save()), Error);
+      }
+    }
+  }
+}
+
+TEST(TrackingParams, AreRefusedWhereTheyHaveNoMeaning) {
+  EXPECT_NO_THROW(ParseTrackingParams({{"confirm_frames", "2"}, {"preset", "ocsort"}}));
+  EXPECT_THROW(ParseTrackingParams({{"confirm_frames", "2"}}), Error);
+  EXPECT_THROW(ParseTrackingParams({{"preset", "ocsort"}, {"fuse_score", "true"}}), Error);
+  EXPECT_THROW(ParseTrackingParams({{"preset", "sort"}}), Error);
+}
+
+// Against all ways to give each row or each column one.
+TEST(Assignment, GivesAllRowsOrAllColumnsOne) {
+  std::mt19937 random(11);
+  Assignment assignment;
+  for (int round = 0; round < 500; ++round) {
+    const size_t rows = 1 + random() % 5;
+    const size_t columns = 1 + random() % 5;
+    std::vector<double> gains(rows * columns);
+    for (double& gain : gains) gain = static_cast<double>(random() % 41) / 20.0 - 1.0;
+    double gained = 0.0;
+    std::set<int32_t> used;
+    const auto chosen = assignment.SolveAll(gains, rows, columns);
+    EXPECT_EQ(chosen.size(), std::min(rows, columns));
+    for (const Edge& edge : chosen) {
+      EXPECT_TRUE(used.insert(edge.column).second);
+      gained += gains[static_cast<size_t>(edge.row) * columns + static_cast<size_t>(edge.column)];
+    }
+    std::vector<size_t> order(std::max(rows, columns));
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    double best = -1e9;
+    do {
+      double sum = 0.0;
+      for (size_t i = 0; i < std::min(rows, columns); ++i) {
+        sum += rows <= columns ? gains[i * columns + order[i]] : gains[order[i] * columns + i];
+      }
+      best = std::max(best, sum);
+    } while (std::ranges::next_permutation(order).found);
+    EXPECT_NEAR(gained, best, 1e-12);
+  }
 }
 
 }  // namespace

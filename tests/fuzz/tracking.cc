@@ -23,6 +23,11 @@ TrackingParams PickParams(FuzzInput& input) {
   params.max_lost_frames = input.Int(0, 5);
   params.duplicate_iou = input.Number(0.0, 1.0);
   params.max_tracks = input.Int(1, 30);
+  const int more = input.Int(0, 255);
+  params.method = static_cast<TrackingMethod>(more % 3);
+  params.confirm_frames = 1 + more / 3 % 4;
+  params.direction_frames = 1 + more / 12 % 4;
+  params.direction_weight = more % 5 / 4.0;
   return params;
 }
 

@@ -11,14 +11,29 @@
 
 namespace endcap {
 
-// ByteTrack (arXiv 2110.06864): a constant-velocity Kalman filter for each track, and association
-// by IoU in two stages, detections with high scores first. Defaults are those of ultralytics.
+// How detections continue tracks. All have a constant-velocity Kalman filter for each track, and
+// optimal assignment by IoU in two stages.
+enum class TrackingMethod : int32_t {
+  // ByteTrack (arXiv 2110.06864): detections with high scores first, then those with low ones. With
+  // the ids of ultralytics.
+  kByteTrack,
+  // The same with a filter of the box's sides, and the ids of Roboflow's trackers.
+  kSideByteTrack,
+  // OC-SORT (arXiv 2203.14360): detections with high scores alone, by predicted boxes and the
+  // direction of motion, then by the boxes that were seen last. With the ids of Roboflow's
+  // trackers.
+  kOcSort,
+};
+
+// Defaults are those of the preset bytetrack.
 struct TrackingParams {
+  TrackingMethod method = TrackingMethod::kByteTrack;
   double high_score_threshold = 0.25;  // detections of at least this score are matched first
   double low_score_threshold = 0.1;    // those between are matched with the tracks that remain
   double new_track_threshold = 0.25;   // least score of a detection that starts a track
-  // A match costs 1 - IoU, and less than this: in the first stage, where fuse_score multiplies the
-  // IoU by the detection's score; in the second; and for tracks of one frame.
+  // A match costs 1 - IoU, and less than this (at most, but in kByteTrack): in the first stage,
+  // where fuse_score multiplies the IoU by the detection's score; in the second; and for tracks of
+  // one frame.
   double match_threshold = 0.8;
   double second_match_threshold = 0.5;
   double unconfirmed_match_threshold = 0.7;
@@ -27,13 +42,30 @@ struct TrackingParams {
   int max_lost_frames = 30;     // frames that a track without detections is kept for
   double duplicate_iou = 0.85;  // above it, the younger one of a track and a lost one is dropped
   int max_tracks = 1000;        // no more are started; lost ones count
+  // Of the other methods: frames in a row that confirm a track.
+  int confirm_frames = 2;
+  // Of kOcSort: what a change of direction counts beside IoU, and over how many frames directions
+  // are taken, up to kMostDirectionFrames.
+  double direction_weight = 0.2;
+  int direction_frames = 3;
 };
 
-// Throws kInvalidArgument for an unknown name or an impossible value.
+inline constexpr int kMostDirectionFrames = 30;
+
+// bytetrack: TrackingParams{}. bytetrack_trackers, ocsort: the defaults of Roboflow's
+// trackers 2.6.1.
+std::span<const std::string_view> TrackingPresetNames() noexcept;
+TrackingParams TrackingPreset(std::string_view name);  // throws kInvalidArgument
+
+// `preset`, and parameters that have a meaning in its method. Throws kInvalidArgument for another
+// name or an impossible value.
 TrackingParams ParseTrackingParams(const ParameterList& list);
 
-// The table: name, allowed values, and the value in `params`.
+// The parameters of the method: name, allowed values, and the value in `params`.
 std::vector<ParameterInfo> DescribeTrackingParams(const TrackingParams& params);
+
+// The parameters of all methods together.
+std::vector<ParameterInfo> DescribeAllTrackingParams();
 
 // Throws kInvalidArgument when `params` cannot be carried out.
 void Validate(const TrackingParams& params);
@@ -51,8 +83,8 @@ class Tracker {
 
   // Takes the detections of the next frame, of which there may be none.
   //   boxes_xyxy [N][4], scores [N], class_ids [N] (or empty: one class); track_ids [N] is written:
-  //   from 1, or kNoTrack for a detection that belongs to no track, or to one that a second frame
-  //   has still to confirm (in the first frame of a sequence, tracks need no second one).
+  //   from 1, or kNoTrack for a detection that belongs to no track, or to one that later frames
+  //   have still to confirm (with kByteTrack, tracks of a sequence's first frame need none).
   // Boxes without an area belong to no track. Throws kInvalidArgument for lengths that differ, more
   // than kMaxDetections, a box or a score that is not finite, or a box beyond kFarthest pixels; the
   // tracks are then as before.
@@ -60,11 +92,12 @@ class Tracker {
               std::span<const int32_t> class_ids, std::span<int64_t> track_ids);
 
   // Forgets all tracks; ids begin at 1 again.
-  void Reset() noexcept;
+  void Reset();
 
   // The tracks as bytes, the same on every machine, and back: the next Update gives what it would
   // have given here. The parameters are not part of them. Restore throws kInvalidArgument for bytes
-  // that are no such state, or one of more than max_tracks, and leaves the tracks as they were.
+  // that are no such state, one of another method, or of more than max_tracks, and leaves the
+  // tracks as they were.
   std::string Save() const;
   void Restore(std::string_view state);
 

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "common/fail.h"
+#include "endcap/tracking.h"
+#include "tracking/detection.h"
+#include "tracking/motion.h"
+#include "tracking/saved_state.h"
+
+namespace endcap {
+
+// The tracks of one sequence, and how detections continue them.
+class TrackingMethodState {
+ public:
+  virtual ~TrackingMethodState() = default;
+
+  // The next frame: `track_ids` has kNoTrack for each of the caller's detections, and gets the ids.
+  virtual void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) = 0;
+  virtual int64_t frames() const noexcept = 0;
+  virtual size_t track_count() const noexcept = 0;
+  virtual std::string Save() const = 0;
+  // For a state that has seen no frame. Throws kInvalidArgument, and is then of no use.
+  virtual void Restore(std::string_view bytes) = 0;
+};
+
+// Implemented by byte_track.cc, side_byte_track.cc and oc_sort.cc. `params` outlives the result.
+std::unique_ptr<TrackingMethodState> MakeByteTrack(const TrackingParams& params);
+std::unique_ptr<TrackingMethodState> MakeSideByteTrack(const TrackingParams& params);
+std::unique_ptr<TrackingMethodState> MakeOcSort(const TrackingParams& params);
+
+inline constexpr int64_t kMostSavedFrames = int64_t{1} << 40;
+inline constexpr int64_t kMostSavedIds = int64_t{1} << 60;
+
+// What methods share: the list of tracks in the order in which they began, and its bytes. A Track
+// has `id` (kNoTrack: none yet), Write(StateWriter&) and Track::Read(StateReader&, frame).
+template <typename Track>
+class TrackList : public TrackingMethodState {
+ public:
+  // mark: the first 8 bytes of saved tracks of the method.
+  TrackList(const TrackingParams& params, uint64_t mark) : params_(params), mark_(mark) {}
+
+  int64_t frames() const noexcept override { return frame_; }
+  size_t track_count() const noexcept override { return tracks_.size(); }
+
+  std::string Save() const override {
+    StateWriter writer;
+    writer.Add(mark_);
+    writer.Add(frame_);
+    writer.Add(next_id_);
+    writer.Add(uint64_t{tracks_.size()});
+    WriteMore(writer);
+    for (const Track& track : tracks_) track.Write(writer);
+    return writer.Take();
+  }
+
+  void Restore(std::string_view bytes) override {
+    StateReader reader(bytes);
+    if (reader.Take() != mark_) FailState("does not begin as one of this preset");
+    frame_ = reader.TakeInteger(0, kMostSavedFrames);
+    next_id_ = reader.TakeInteger(1, kMostSavedIds);
+    const uint64_t count = reader.Take();
+    if (count > static_cast<uint64_t>(params_.max_tracks)) {
+      FailArgument("the state of a tracker has ", count, " tracks: max_tracks is ",
+                   params_.max_tracks);
+    }
+    ReadMore(reader);
+    std::unordered_set<int64_t> ids;
+    for (uint64_t i = 0; i < count; ++i) {
+      const Track& track = tracks_.emplace_back(Track::Read(reader, frame_));
+      if (track.id == kNoTrack) continue;
+      if (track.id < 1 || track.id >= next_id_) FailState("has an id that was not given");
+      if (!ids.insert(track.id).second) FailState("has an id twice");
+    }
+    if (!reader.at_end()) FailState("has another length than its tracks take");
+  }
+
+ protected:
+  virtual void WriteMore(StateWriter& /*writer*/) const {}
+  virtual void ReadMore(StateReader& /*reader*/) {}
+
+  bool is_full() const { return tracks_.size() >= static_cast<size_t>(params_.max_tracks); }
+
+  const TrackingParams& params_;
+  std::vector<Track> tracks_;
+  int64_t frame_ = 0;  // frames until now, this one included
+  int64_t next_id_ = 1;
+
+ private:
+  uint64_t mark_;
+};
+
+// Filters of boxes as numbers of a saved state.
+template <size_t kCount>
+void WriteNumbers(StateWriter& writer, const std::array<MovingNumber, kCount>& numbers) {
+  for (const MovingNumber& n : numbers) {
+    for (const double part :
+         {n.value, n.velocity, n.value_variance, n.covariance, n.velocity_variance}) {
+      writer.Add(part);
+    }
+  }
+}
+
+template <size_t kCount>
+std::array<MovingNumber, kCount> ReadNumbers(StateReader& reader) {
+  std::array<MovingNumber, kCount> numbers;
+  for (MovingNumber& n : numbers) {
+    n.value = reader.TakeNumber();
+    n.velocity = reader.TakeNumber();
+    n.value_variance = reader.TakeVariance();
+    n.covariance = reader.TakeNumber();
+    n.velocity_variance = reader.TakeVariance();
+  }
+  return numbers;
+}
+
+}  // namespace endcap

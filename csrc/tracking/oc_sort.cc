@@ -1,0 +1,328 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <vector>
+
+#include "common/score_order.h"
+#include "endcap/tracking.h"
+#include "tracking/assignment.h"
+#include "tracking/method.h"
+#include "tracking/overlaps.h"
+
+// OC-SORT (arXiv 2203.14360), with the ids of Roboflow's `trackers`. Section numbers are the
+// paper's.
+
+namespace endcap {
+namespace {
+
+constexpr uint64_t kMark = 0x334B'4341'5254'4345;  // "ECTRACK3"
+
+struct Direction {
+  double x, y;
+};
+
+// From the centre of one box to that of another, of length 1, or 0 for the same centre.
+Direction DirectionBetween(const Corners& from, const Corners& to) {
+  const double x = (to.x1 + to.x2) / 2.0 - (from.x1 + from.x2) / 2.0;
+  const double y = (to.y1 + to.y2) / 2.0 - (from.y1 + from.y2) / 2.0;
+  const double length = std::sqrt(x * x + y * y) + 1e-6;
+  return {x / length, y / length};
+}
+
+struct Observation {
+  int64_t age;
+  Corners box;
+};
+
+void WriteCorners(StateWriter& writer, const Corners& box) {
+  for (const double side : {box.x1, box.y1, box.x2, box.y2}) writer.Add(side);
+}
+
+Corners ReadCorners(StateReader& reader) {
+  Corners box = {};
+  for (double* side : {&box.x1, &box.y1, &box.x2, &box.y2}) *side = reader.TakeNumber();
+  return box;
+}
+
+void WriteMotion(StateWriter& writer, const AreaMotion& motion) {
+  WriteNumbers(writer, motion.numbers());
+  writer.Add(motion.aspect());
+  writer.Add(motion.aspect_variance());
+}
+
+AreaMotion ReadMotion(StateReader& reader) {
+  const AreaMotion::Numbers numbers = ReadNumbers<3>(reader);
+  const double aspect = reader.TakeNumber();
+  return {numbers, aspect, reader.TakeVariance()};
+}
+
+struct Track {
+  int64_t id = kNoTrack;  // until it is confirmed
+  int32_t class_id = 0;
+  int64_t age = 0;          // frames since the first
+  int64_t missed = 0;       // frames since the last detection
+  int64_t consecutive = 0;  // frames with a detection, without a gap; the first does not count
+  Corners last = {};        // the last box that was detected
+  std::optional<Direction> direction;
+  std::vector<Observation> observations;  // of the last frames, without the first box
+  AreaMotion motion;
+  std::optional<AreaMotion> frozen;  // as it was before the frames without a detection
+
+  explicit Track(const Detection& first)
+      : class_id(first.class_id), last(first.corners), motion(AreaBox::Measure(first.corners)) {}
+  Track() = default;
+
+  void Predict() {
+    if (!frozen && missed > 0) frozen = motion;
+    motion.Predict();
+    if (missed > 0) consecutive = 0;
+    ++missed;
+    ++age;
+  }
+
+  // The box that a direction begins at: of `frames` ago, or else the oldest that is newer.
+  const Corners* Earlier(int64_t frames) const {
+    for (const Observation& seen : observations) {
+      if (seen.age >= age - frames && seen.age < age) return &seen.box;
+    }
+    return observations.empty() ? nullptr : &observations.back().box;
+  }
+
+  void Correct(const Detection& detection, int64_t direction_frames) {
+    const Corners& box = detection.corners;
+    if (const Corners* earlier = Earlier(direction_frames)) {
+      direction = DirectionBetween(*earlier, box);
+    }
+    if (frozen) Reupdate(box);
+    motion.Correct(AreaBox::Measure(box));
+    missed = 0;
+    ++consecutive;
+    last = box;
+    class_id = detection.class_id;
+    observations.push_back({age, box});
+    std::erase_if(observations,
+                  [&](const Observation& each) { return each.age < age - direction_frames; });
+  }
+
+  // Section 4.1: the frames without a detection once more, on a straight line between the boxes
+  // around them.
+  void Reupdate(const Corners& box) {
+    motion = *frozen;
+    frozen.reset();
+    const AreaBox first = AreaBox::Measure(last);
+    const AreaBox second = AreaBox::Measure(box);
+    const auto steps = static_cast<float>(missed);
+    const auto between = [&](float from, float to, float step) {
+      return from + step * (to - from) / steps;
+    };
+    for (int64_t i = 1; i <= missed; ++i) {
+      const auto step = static_cast<float>(i);
+      const float width = between(first.width(), second.width(), step);
+      const float height = between(first.height(), second.height(), step);
+      motion.Correct({between(first.cx, second.cx, step), between(first.cy, second.cy, step),
+                      width * height, width / height});
+      if (i < missed) motion.Predict();
+    }
+  }
+
+  void Write(StateWriter& writer) const {
+    writer.Add(id);
+    writer.Add(int64_t{class_id});
+    writer.Add(age);
+    writer.Add(missed);
+    writer.Add(consecutive);
+    WriteCorners(writer, last);
+    writer.Add(uint64_t{direction ? 1U : 0U});
+    if (direction) {
+      writer.Add(direction->x);
+      writer.Add(direction->y);
+    }
+    writer.Add(uint64_t{observations.size()});
+    for (const Observation& seen : observations) {
+      writer.Add(seen.age);
+      WriteCorners(writer, seen.box);
+    }
+    WriteMotion(writer, motion);
+    writer.Add(uint64_t{frozen ? 1U : 0U});
+    if (frozen) WriteMotion(writer, *frozen);
+  }
+
+  static Track Read(StateReader& reader, int64_t frame) {
+    Track track;
+    track.id = reader.TakeInteger(kNoTrack, kMostSavedIds);
+    track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
+    track.age = reader.TakeInteger(0, frame);
+    track.missed = reader.TakeInteger(0, track.age);
+    track.consecutive = reader.TakeInteger(0, track.age);
+    track.last = ReadCorners(reader);
+    if (reader.TakeBool()) {
+      const double x = reader.TakeNumber();
+      track.direction = Direction{x, reader.TakeNumber()};
+    }
+    const int64_t count = reader.TakeInteger(0, kMostDirectionFrames + 1);
+    int64_t after = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      after = reader.TakeInteger(after, track.age);
+      track.observations.push_back({after, ReadCorners(reader)});
+    }
+    track.motion = ReadMotion(reader);
+    if (reader.TakeBool()) track.frozen = ReadMotion(reader);
+    return track;
+  }
+};
+
+struct Scratch {
+  std::vector<Detection> high;
+  std::vector<int32_t> unmatched;   // numbers of tracks
+  std::vector<double> ious, gains;  // [tracks][high]
+  std::vector<Edge> edges;
+  Overlaps overlaps;
+  Assignment assignment;
+
+  void Trim() {
+    TrimScratch(ious);
+    TrimScratch(gains);
+    TrimScratch(edges);
+    assignment.Trim();
+  }
+};
+
+class OcSort final : public TrackList<Track> {
+ public:
+  explicit OcSort(const TrackingParams& params) : TrackList(params, kMark) {}
+
+  void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
+    thread_local Scratch scratch;
+    const TrimAtEnd trim(scratch);
+    ++frame_;
+    // Frames before the first detection, and after the last track has ended, do not count.
+    if (tracks_.empty() && detections.empty()) return;
+    scratch.high.clear();
+    for (const Detection& detection : detections) {
+      if (AtLeast(detection.score, params_.high_score_threshold)) scratch.high.push_back(detection);
+    }
+    scratch.unmatched.clear();
+    for (Track& track : tracks_) {
+      scratch.unmatched.push_back(static_cast<int32_t>(scratch.unmatched.size()));
+      track.Predict();
+    }
+    MatchByMomentum(scratch, track_ids);
+    MatchLastBoxes(scratch, track_ids);
+    for (const Detection& detection : scratch.high) {
+      if (detection.score < params_.new_track_threshold) continue;
+      if (is_full()) break;
+      tracks_.emplace_back(detection);
+    }
+    std::erase_if(tracks_,
+                  [&](const Track& track) { return track.missed > params_.max_lost_frames; });
+    ++counted_frames_;
+  }
+
+ protected:
+  void WriteMore(StateWriter& writer) const override { writer.Add(counted_frames_); }
+  void ReadMore(StateReader& reader) override { counted_frames_ = reader.TakeInteger(0, frame_); }
+
+ private:
+  bool MayMatch(const Track& track, const Detection& detection) const {
+    return params_.class_agnostic || track.class_id == detection.class_id;
+  }
+
+  // Section 4.2: predicted boxes by IoU, and by how little a match changes the track's direction.
+  // All are assigned; those that overlap enough are matches.
+  void MatchByMomentum(Scratch& scratch, std::span<int64_t> track_ids) {
+    const size_t columns = scratch.high.size();
+    if (tracks_.empty() || columns == 0) return;
+    scratch.ious.assign(tracks_.size() * columns, 0.0);
+    scratch.gains.assign(tracks_.size() * columns, 0.0);
+    scratch.overlaps.SetDetections(scratch.high);
+    for (size_t row = 0; row < tracks_.size(); ++row) {
+      const Track& track = tracks_[row];
+      double* ious = scratch.ious.data() + row * columns;
+      scratch.overlaps.Find(track.motion.box(), [&](int32_t column, double iou) {
+        if (!MayMatch(track, scratch.high[static_cast<size_t>(column)])) return;
+        ious[column] = RoundToFloat(iou);
+      });
+      AddMomentum(track, scratch.high, {ious, columns},
+                  {scratch.gains.data() + row * columns, columns});
+    }
+    for (const Edge& edge : scratch.assignment.SolveAll(scratch.gains, tracks_.size(), columns)) {
+      const double iou =
+          scratch.ious[static_cast<size_t>(edge.row) * columns + static_cast<size_t>(edge.column)];
+      if (!AtLeast(iou, 1.0 - params_.match_threshold) ||
+          !MayMatch(tracks_[static_cast<size_t>(edge.row)],
+                    scratch.high[static_cast<size_t>(edge.column)])) {
+        continue;
+      }
+      TakeMatch(scratch, edge, track_ids);
+    }
+    RemoveMatched(scratch);
+  }
+
+  void AddMomentum(const Track& track, std::span<const Detection> detections,
+                   std::span<const double> ious, std::span<double> gains) const {
+    if (!track.direction) {
+      std::ranges::copy(ious, gains.begin());
+      return;
+    }
+    const Corners* earlier = track.Earlier(params_.direction_frames);
+    const Corners& from = earlier != nullptr ? *earlier : track.last;
+    for (size_t i = 0; i < detections.size(); ++i) {
+      const Direction to = DirectionBetween(from, detections[i].corners);
+      const double cosine =
+          std::clamp(to.x * track.direction->x + to.y * track.direction->y, -1.0, 1.0);
+      const double consistency = 0.5 - std::acos(cosine) / std::numbers::pi;
+      gains[i] = ious[i] + params_.direction_weight * consistency * detections[i].score;
+    }
+  }
+
+  // Section 4.3: the tracks that remain by the box where they were seen last.
+  void MatchLastBoxes(Scratch& scratch, std::span<int64_t> track_ids) {
+    scratch.edges.clear();
+    scratch.overlaps.SetDetections(scratch.high);
+    for (size_t row = 0; row < scratch.unmatched.size(); ++row) {
+      const Track& track = tracks_[static_cast<size_t>(scratch.unmatched[row])];
+      scratch.overlaps.Find(track.last, [&](int32_t column, double iou) {
+        if (!MayMatch(track, scratch.high[static_cast<size_t>(column)])) return;
+        scratch.edges.push_back({static_cast<int32_t>(row), column, RoundToFloat(iou)});
+      });
+    }
+    for (const Edge& edge :
+         scratch.assignment.Solve(scratch.edges, scratch.unmatched.size(), scratch.high.size())) {
+      if (!AtLeast(edge.gain, 1.0 - params_.second_match_threshold)) continue;
+      TakeMatch(scratch, edge, track_ids);
+    }
+    RemoveMatched(scratch);
+  }
+
+  void TakeMatch(Scratch& scratch, const Edge& edge, std::span<int64_t> track_ids) {
+    int32_t& number = scratch.unmatched[static_cast<size_t>(edge.row)];
+    Detection& detection = scratch.high[static_cast<size_t>(edge.column)];
+    Track& track = tracks_[static_cast<size_t>(number)];
+    track.Correct(detection, params_.direction_frames);
+    const bool is_beginning = counted_frames_ <= params_.confirm_frames;
+    if (is_beginning || track.consecutive >= params_.confirm_frames) {
+      if (track.id == kNoTrack) track.id = next_id_++;
+      track_ids[static_cast<size_t>(detection.index)] = track.id;
+    }
+    number = -1;
+    detection.index = -1;
+  }
+
+  static void RemoveMatched(Scratch& scratch) {
+    std::erase(scratch.unmatched, -1);
+    std::erase_if(scratch.high, [](const Detection& each) { return each.index < 0; });
+  }
+
+  int64_t counted_frames_ = 0;  // before this one
+};
+
+}  // namespace
+
+std::unique_ptr<TrackingMethodState> MakeOcSort(const TrackingParams& params) {
+  return std::make_unique<OcSort>(params);
+}
+
+}  // namespace endcap

@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "common/score_order.h"
+#include "endcap/tracking.h"
+#include "tracking/assignment.h"
+#include "tracking/method.h"
+#include "tracking/overlaps.h"
+
+// ByteTrack (arXiv 2110.06864), with the filter of four sides and the ids of Roboflow's `trackers`:
+// a track has its id from the frame on that confirms it, and thresholds apply after assignment.
+
+namespace endcap {
+namespace {
+
+constexpr uint64_t kMark = 0x324B'4341'5254'4345;  // "ECTRACK2"
+
+struct Track {
+  int64_t id;  // kNoTrack until it is confirmed
+  int32_t class_id;
+  int64_t missed;       // frames since the last detection
+  int64_t consecutive;  // frames with a detection, without a gap
+  SideMotion motion;
+
+  void Write(StateWriter& writer) const {
+    writer.Add(id);
+    writer.Add(int64_t{class_id});
+    writer.Add(missed);
+    writer.Add(consecutive);
+    WriteNumbers(writer, motion.numbers());
+  }
+
+  static Track Read(StateReader& reader, int64_t frame) {
+    Track track = {};
+    track.id = reader.TakeInteger(kNoTrack, kMostSavedIds);
+    track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
+    track.missed = reader.TakeInteger(0, frame);
+    track.consecutive = reader.TakeInteger(0, frame);
+    track.motion = SideMotion(ReadNumbers<4>(reader));
+    return track;
+  }
+};
+
+struct Scratch {
+  std::vector<Detection> high, low;
+  std::vector<int32_t> unmatched;  // numbers of tracks
+  std::vector<Edge> edges;
+  Overlaps overlaps;
+  Assignment assignment;
+
+  void Trim() {
+    TrimScratch(edges);
+    assignment.Trim();
+  }
+};
+
+class SideByteTrack final : public TrackList<Track> {
+ public:
+  explicit SideByteTrack(const TrackingParams& params) : TrackList(params, kMark) {}
+
+  void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
+    thread_local Scratch scratch;
+    const TrimAtEnd trim(scratch);
+    ++frame_;
+    scratch.high.clear();
+    scratch.low.clear();
+    for (const Detection& detection : detections) {
+      if (AtLeast(detection.score, params_.high_score_threshold)) {
+        scratch.high.push_back(detection);
+      } else if (AtLeast(detection.score, params_.low_score_threshold)) {
+        scratch.low.push_back(detection);
+      }
+    }
+    scratch.unmatched.clear();
+    for (Track& track : tracks_) {
+      scratch.unmatched.push_back(static_cast<int32_t>(scratch.unmatched.size()));
+      track.motion.Predict();
+      if (track.missed > 0) track.consecutive = 0;
+      ++track.missed;
+    }
+    Associate(scratch.high, params_.match_threshold, scratch, track_ids);
+    Associate(scratch.low, params_.second_match_threshold, scratch, track_ids);
+    for (const Detection& detection : scratch.high) {
+      if (detection.score < params_.new_track_threshold) continue;
+      if (is_full()) break;
+      tracks_.push_back({kNoTrack, detection.class_id, 0, 1, SideMotion(detection.corners)});
+    }
+    std::erase_if(tracks_, [&](const Track& track) {
+      return track.missed > params_.max_lost_frames || (track.id == kNoTrack && track.missed > 0);
+    });
+  }
+
+ private:
+  // The tracks without a match and the detections: those that remain stay in the lists. A match
+  // counts where it overlaps enough, but others that are assigned do take their places.
+  void Associate(std::vector<Detection>& detections, double threshold, Scratch& scratch,
+                 std::span<int64_t> track_ids) {
+    std::vector<int32_t>& wanted = scratch.unmatched;
+    scratch.edges.clear();
+    scratch.overlaps.SetDetections(detections);
+    for (size_t row = 0; row < wanted.size(); ++row) {
+      const Track& track = tracks_[static_cast<size_t>(wanted[row])];
+      scratch.overlaps.Find(track.motion.box(), [&](int32_t column, double iou) {
+        const int32_t class_id = detections[static_cast<size_t>(column)].class_id;
+        if (!params_.class_agnostic && class_id != track.class_id) return;
+        scratch.edges.push_back({static_cast<int32_t>(row), column, RoundToFloat(iou)});
+      });
+    }
+    for (const Edge& edge :
+         scratch.assignment.Solve(scratch.edges, wanted.size(), detections.size())) {
+      if (!AtLeast(edge.gain, 1.0 - threshold)) continue;
+      int32_t& number = wanted[static_cast<size_t>(edge.row)];
+      Detection& detection = detections[static_cast<size_t>(edge.column)];
+      Track& track = tracks_[static_cast<size_t>(number)];
+      track.motion.Correct(detection.corners);
+      track.class_id = detection.class_id;
+      track.missed = 0;
+      ++track.consecutive;
+      if (track.id == kNoTrack && track.consecutive >= params_.confirm_frames) {
+        track.id = next_id_++;
+      }
+      track_ids[static_cast<size_t>(detection.index)] = track.id;
+      number = -1;
+      detection.index = -1;
+    }
+    std::erase(wanted, -1);
+    std::erase_if(detections, [](const Detection& each) { return each.index < 0; });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TrackingMethodState> MakeSideByteTrack(const TrackingParams& params) {
+  return std::make_unique<SideByteTrack>(params);
+}
+
+}  // namespace endcap
