@@ -45,24 +45,23 @@ std::span<const Edge> Assignment::Solve(std::span<const Edge> edges, size_t rows
   return chosen_;
 }
 
-std::span<const Edge> Assignment::SolveAll(std::span<const double> gains, size_t rows,
-                                           size_t columns) {
+std::span<const Edge> Assignment::SolveAll(size_t rows, size_t columns, const BestOfRow& best,
+                                           const FillRow& fill) {
   chosen_.clear();
-  costs_.resize(gains.size());
-  const bool is_tall = rows > columns;
-  // Costs are at least 0 for potentials that begin at 0.
-  const double most = gains.empty() ? 0.0 : *std::ranges::max_element(gains);
+  costs_.resize(rows * columns);
+  is_filled_.assign(rows, 0);
+  fill_ = &fill;
+  Begin(rows, columns);
   for (size_t row = 0; row < rows; ++row) {
-    for (size_t column = 0; column < columns; ++column) {
-      const size_t place = is_tall ? column * rows + row : row * columns + column;
-      costs_[place] = most - gains[row * columns + column];
-    }
+    const Best choice = best(row);
+    TakeFirstChoice(row, choice.column, -choice.gain);
   }
-  SolveCosts(std::min(rows, columns), std::max(rows, columns));
-  for (size_t i = 0; i < row_of_.size(); ++i) {
-    if (row_of_[i] < 0) continue;
-    const auto column = static_cast<int32_t>(i);
-    chosen_.push_back(is_tall ? Edge{column, row_of_[i], 0.0} : Edge{row_of_[i], column, 0.0});
+  for (size_t row = 0; row < rows; ++row) {
+    if (is_matched_[row] == 0) AddRow(row, columns);
+  }
+  fill_ = nullptr;
+  for (size_t column = 0; column < columns; ++column) {
+    if (row_of_[column] >= 0) chosen_.push_back({row_of_[column], static_cast<int32_t>(column), 0});
   }
   std::ranges::sort(chosen_, {}, &Edge::row);
   return chosen_;
@@ -78,8 +77,9 @@ void Assignment::SolvePart(std::span<const Edge> part) {
   SolveMatrix(part);
 }
 
-// The Hungarian method with potentials: rows are added one after the other. A pair without an edge
-// costs 0 and stands for no match, the others cost less. The matrix has no more rows than columns.
+// The Hungarian method with potentials: rows get their cheapest columns, and those that are left
+// are added one after the other. A pair without an edge costs 0 and stands for no match, the others
+// cost less. The matrix has no more rows than columns.
 void Assignment::SolveMatrix(std::span<const Edge> part) {
   row_ids_.clear();
   column_ids_.clear();
@@ -103,7 +103,15 @@ void Assignment::SolveMatrix(std::span<const Edge> part) {
     return is_tall ? costs_[column * columns + row] : costs_[row * columns + column];
   };
   for (const Edge& edge : part) cost(edge) = -edge.gain;
-  SolveCosts(rows, columns);
+  Begin(rows, columns);
+  for (size_t row = 0; row < rows; ++row) {
+    const auto first = costs_.begin() + static_cast<ptrdiff_t>(row * columns);
+    const auto cheapest = std::min_element(first, first + static_cast<ptrdiff_t>(columns));
+    TakeFirstChoice(row, static_cast<size_t>(cheapest - first), *cheapest);
+  }
+  for (size_t row = 0; row < rows; ++row) {
+    if (is_matched_[row] == 0) AddRow(row, columns);
+  }
   for (const Edge& edge : part) {
     auto row = static_cast<size_t>(row_places_[static_cast<size_t>(edge.row)]);
     auto column = static_cast<size_t>(column_places_[static_cast<size_t>(edge.column)]);
@@ -112,12 +120,30 @@ void Assignment::SolveMatrix(std::span<const Edge> part) {
   }
 }
 
-// The cheapest column for each row of costs_, into row_of_.
-void Assignment::SolveCosts(size_t rows, size_t columns) {
+void Assignment::Begin(size_t rows, size_t columns) {
   row_potentials_.assign(rows, 0.0);
   column_potentials_.assign(columns, 0.0);
   row_of_.assign(columns, -1);
-  for (size_t row = 0; row < rows; ++row) AddRow(row, columns);
+  is_matched_.assign(rows, 0);
+}
+
+// A row's cheapest column is its potential, and its match where no other row has the column.
+void Assignment::TakeFirstChoice(size_t row, size_t column, double cost) {
+  row_potentials_[row] = cost;
+  if (row_of_[column] >= 0) return;
+  row_of_[column] = static_cast<int32_t>(row);
+  is_matched_[row] = 1;
+}
+
+const double* Assignment::CostsOf(size_t row, size_t columns) {
+  double* costs = costs_.data() + row * columns;
+  if (fill_ != nullptr && is_filled_[row] == 0) {
+    is_filled_[row] = 1;
+    const std::span<double> gains(costs, columns);
+    (*fill_)(row, gains);
+    for (double& gain : gains) gain = -gain;
+  }
+  return costs;
 }
 
 // Gives the row a column by the cheapest path of columns that change their rows (Dijkstra over the
@@ -132,10 +158,11 @@ void Assignment::AddRow(size_t row, size_t columns) {
   double distance = 0.0;
   for (;;) {
     size_t nearest = columns;
+    const double* costs = CostsOf(from_row, columns);
     for (size_t column = 0; column < columns; ++column) {
       if (is_settled_[column] != 0) continue;
-      const double through = distance + costs_[from_row * columns + column] -
-                             row_potentials_[from_row] - column_potentials_[column];
+      const double through =
+          distance + costs[column] - row_potentials_[from_row] - column_potentials_[column];
       if (through < distances_[column]) {
         distances_[column] = through;
         previous_[column] = from_column;

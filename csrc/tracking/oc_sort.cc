@@ -3,7 +3,9 @@
 #include <cmath>
 #include <memory>
 #include <numbers>
+#include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/score_order.h"
@@ -174,17 +176,29 @@ struct Track {
   }
 };
 
+// A track and a detection that overlap.
+struct Pair {
+  size_t row, column;  // of the assignment: one is the track's number, one the detection's
+  double iou;
+};
+
 struct Scratch {
   std::vector<Detection> high;
-  std::vector<int32_t> unmatched;   // numbers of tracks
-  std::vector<double> ious, gains;  // [tracks][high]
-  std::vector<Edge> edges;
+  std::vector<int32_t> unmatched;  // numbers of tracks
+  std::vector<Pair> pairs;         // by row
+  std::vector<size_t> first_pair;  // of each row, and the end
+  std::vector<Corners> starts;     // of each track, the box that its direction begins at
+  std::vector<double> gains;
+  std::vector<Edge> edges, matches;
   Overlaps overlaps;
   Assignment assignment;
 
+  std::span<const Pair> PairsOf(size_t row) const {
+    return std::span(pairs).subspan(first_pair[row], first_pair[row + 1] - first_pair[row]);
+  }
+
   void Trim() {
-    TrimScratch(ious);
-    TrimScratch(gains);
+    TrimScratch(pairs);
     TrimScratch(edges);
     assignment.Trim();
   }
@@ -231,51 +245,86 @@ class OcSort final : public TrackList<Track> {
   }
 
   // Section 4.2: predicted boxes by IoU, and by how little a match changes the track's direction.
-  // All are assigned; those that overlap enough are matches.
+  // All tracks or all detections are assigned, whichever are fewer; those that overlap enough are
+  // matches.
   void MatchByMomentum(Scratch& scratch, std::span<int64_t> track_ids) {
-    const size_t columns = scratch.high.size();
-    if (tracks_.empty() || columns == 0) return;
-    scratch.ious.assign(tracks_.size() * columns, 0.0);
-    scratch.gains.assign(tracks_.size() * columns, 0.0);
-    scratch.overlaps.SetDetections(scratch.high);
-    for (size_t row = 0; row < tracks_.size(); ++row) {
-      const Track& track = tracks_[row];
-      double* ious = scratch.ious.data() + row * columns;
-      scratch.overlaps.Find(track.motion.box(), [&](int32_t column, double iou) {
-        if (!MayMatch(track, scratch.high[static_cast<size_t>(column)])) return;
-        ious[column] = RoundToFloat(iou);
-      });
-      AddMomentum(track, scratch.high, {ious, columns},
-                  {scratch.gains.data() + row * columns, columns});
+    if (tracks_.empty() || scratch.high.empty()) return;
+    FindPairs(scratch);
+    double best_score = 0.0;
+    for (const Detection& detection : scratch.high) {
+      best_score = std::max(best_score, std::abs(detection.score));
     }
-    for (const Edge& edge : scratch.assignment.SolveAll(scratch.gains, tracks_.size(), columns)) {
-      const double iou =
-          scratch.ious[static_cast<size_t>(edge.row) * columns + static_cast<size_t>(edge.column)];
-      if (!AtLeast(iou, 1.0 - params_.match_threshold) ||
-          !MayMatch(tracks_[static_cast<size_t>(edge.row)],
-                    scratch.high[static_cast<size_t>(edge.column)])) {
-        continue;
+    // Pairs that do not overlap gain no more than that.
+    const double most_apart = 0.5 * params_.direction_weight * best_score;
+    const bool by_track = tracks_.size() <= scratch.high.size();
+    const size_t rows = by_track ? tracks_.size() : scratch.high.size();
+    const size_t columns = by_track ? scratch.high.size() : tracks_.size();
+    const auto fill = [&](size_t row, std::span<double> gains) {
+      for (size_t column = 0; column < columns; ++column) {
+        gains[column] = by_track ? Momentum(row, column, scratch) : Momentum(column, row, scratch);
       }
-      TakeMatch(scratch, edge, track_ids);
+      for (const Pair& pair : scratch.PairsOf(row)) gains[pair.column] += pair.iou;
+    };
+    const auto best = [&](size_t row) {
+      Assignment::Best choice = {columns, most_apart};
+      for (const Pair& pair : scratch.PairsOf(row)) {
+        const double momentum =
+            by_track ? Momentum(row, pair.column, scratch) : Momentum(pair.column, row, scratch);
+        if (momentum + pair.iou > choice.gain) choice = {pair.column, momentum + pair.iou};
+      }
+      if (choice.column < columns) return choice;
+      scratch.gains.resize(columns);
+      fill(row, scratch.gains);
+      const auto most = std::ranges::max_element(scratch.gains);
+      return Assignment::Best{static_cast<size_t>(most - scratch.gains.begin()), *most};
+    };
+    for (const Edge& edge : scratch.assignment.SolveAll(rows, columns, best, fill)) {
+      const auto pairs = scratch.PairsOf(static_cast<size_t>(edge.row));
+      const auto pair = std::ranges::find(pairs, static_cast<size_t>(edge.column), &Pair::column);
+      if (pair == pairs.end() || !AtLeast(pair->iou, 1.0 - params_.match_threshold)) continue;
+      scratch.matches.push_back(by_track ? edge : Edge{edge.column, edge.row, 0.0});
     }
+    std::ranges::sort(scratch.matches, {}, &Edge::row);  // ids are given in the order of tracks
+    for (const Edge& match : scratch.matches) TakeMatch(scratch, match, track_ids);
     RemoveMatched(scratch);
   }
 
-  void AddMomentum(const Track& track, std::span<const Detection> detections,
-                   std::span<const double> ious, std::span<double> gains) const {
-    if (!track.direction) {
-      std::ranges::copy(ious, gains.begin());
-      return;
+  // Pairs that overlap, by the rows of the assignment; and where the directions of tracks begin.
+  void FindPairs(Scratch& scratch) const {
+    const bool by_track = tracks_.size() <= scratch.high.size();
+    scratch.matches.clear();
+    scratch.pairs.clear();
+    scratch.starts.clear();
+    scratch.overlaps.SetDetections(scratch.high);
+    for (size_t i = 0; i < tracks_.size(); ++i) {
+      const Track& track = tracks_[i];
+      const Corners* earlier = track.Earlier(params_.direction_frames);
+      scratch.starts.push_back(earlier != nullptr ? *earlier : track.last);
+      scratch.overlaps.Find(track.motion.box(), [&](int32_t number, double iou) {
+        const auto detection = static_cast<size_t>(number);
+        if (!MayMatch(track, scratch.high[detection])) return;
+        scratch.pairs.push_back(
+            {by_track ? i : detection, by_track ? detection : i, RoundToFloat(iou)});
+      });
     }
-    const Corners* earlier = track.Earlier(params_.direction_frames);
-    const Corners& from = earlier != nullptr ? *earlier : track.last;
-    for (size_t i = 0; i < detections.size(); ++i) {
-      const Direction to = DirectionBetween(from, detections[i].corners);
-      const double cosine =
-          std::clamp(to.x * track.direction->x + to.y * track.direction->y, -1.0, 1.0);
-      const double consistency = 0.5 - std::acos(cosine) / std::numbers::pi;
-      gains[i] = ious[i] + params_.direction_weight * consistency * detections[i].score;
-    }
+    std::ranges::sort(scratch.pairs, {},
+                      [](const Pair& pair) { return std::pair(pair.row, pair.column); });
+    const size_t rows = by_track ? tracks_.size() : scratch.high.size();
+    scratch.first_pair.assign(rows + 1, 0);
+    for (const Pair& pair : scratch.pairs) ++scratch.first_pair[pair.row + 1];
+    std::partial_sum(scratch.first_pair.begin(), scratch.first_pair.end(),
+                     scratch.first_pair.begin());
+  }
+
+  // What a pair gains beside its IoU.
+  double Momentum(size_t track, size_t detection, const Scratch& scratch) const {
+    const std::optional<Direction>& direction = tracks_[track].direction;
+    if (!direction) return 0.0;
+    const Detection& to = scratch.high[detection];
+    const Direction wanted = DirectionBetween(scratch.starts[track], to.corners);
+    const double cosine = std::clamp(wanted.x * direction->x + wanted.y * direction->y, -1.0, 1.0);
+    const double consistency = 0.5 - std::acos(cosine) / std::numbers::pi;
+    return params_.direction_weight * consistency * to.score;
   }
 
   // Section 4.3: the tracks that remain by the box where they were seen last.

@@ -111,8 +111,8 @@ class Tracker:
         All detections come back, in their order, with all that they have. Those that belong to no
         track have the id -1: with low scores and no track near, or of a track that later frames
         have to confirm (in ``bytetrack`` a second one, and none in the first frame of a sequence,
-        whose tracks have ids at once). Keep tracked ones by ``tracked[tracked.track_ids >= 0]``. A frame without detections has to be
-        given, too.
+        whose tracks have ids at once). Keep tracked ones by ``tracked[tracked.track_ids >= 0]``.
+        A frame without detections has to be given, too.
 
         Raises:
             InvalidArgumentError: a box or a score that is not finite, a box beyond 10 million
