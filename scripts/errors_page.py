@@ -241,6 +241,7 @@ OTHER_CLASSES = [
     ("environment.errors", "ExecutionEnvironmentError", "As it says: [](environments.md)."),
     ("environment.errors", "StubError", "As the message says: [](python_models.md)."),
     ("dali.installation", "DaliError", "`endcap dali info`: [](dali.md)."),
+    ("errors", "VideoError", "As the message says: [](video.md)."),
     ("tools.top.metrics", "MetricsError", "Another address, or a server that has metrics on."),
     ("tools.web", "PageError", "As the message says, for example another port."),
     ("_system.python_process", "PipError", "pip's own message follows: network, index, disk."),

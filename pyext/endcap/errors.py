@@ -72,6 +72,12 @@ class OutOfMemoryError(EndcapError, MemoryError):
     status = Status.OUT_OF_MEMORY
 
 
+class VideoError(EndcapError, RuntimeError):
+    """A video that cannot be opened, read or written; the message says what to do."""
+
+    status = Status.CORRUPT_IMAGE
+
+
 _CLASSES: dict[Status, type[EndcapError]] = {
     cls.status: cls
     for cls in (

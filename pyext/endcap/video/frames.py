@@ -1,0 +1,207 @@
+"""Frames of a decoder as images: planes, colours, rotation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap.errors import VideoError
+from endcap.preprocess import preprocess
+from endcap.yuv import YuvImage, nv12, planar_yuv
+
+Pixels: TypeAlias = npt.NDArray[np.uint8]
+
+# Three planes of 8 bits, whose first three are used as they lie in memory.
+_PLANAR = frozenset(
+    f"{name}{layout}p"
+    for name in ("yuv", "yuvj", "yuva")
+    for layout in ("420", "422", "444", "440")
+)
+_GRAY = frozenset({"gray", "gray8"})  # full range, as FFmpeg itself reads them
+# AVColorSpace of H.273: unspecified is read as BT.601, as FFmpeg's own conversion does.
+_MATRICES = {1: "bt709", 2: "bt601", 5: "bt601", 6: "bt601", 9: "bt2020"}
+_FULL_RANGE = 2  # AVColorRange
+_MATRIX_UNIT = 1 << 16  # of the numbers of a display matrix
+
+
+@dataclass(frozen=True, eq=False)
+class VideoFrame:
+    """A frame of a video, as `VideoReader` returns it.
+
+    Attributes:
+        index: Position among the decoded frames of the source, from 0; those that sampling or the
+            queue left out count.
+        pts: Presentation time stamp in units of `time_base`, as the file has it; None where it has
+            none, and `seconds` is a guess.
+        time_base: Seconds of one unit of `pts`.
+        seconds: Time since the source's first frame.
+        wall_time: When it was decoded, in seconds since the epoch.
+        is_key: Whether it was coded without reference to others.
+        image: What `preprocess`, `Preprocessor` and the clients take: a YuvImage, or an array
+            [H, W] of gray or [H, W, 3] of RGB where the video holds such pixels. It lies in the
+            decoder's memory where possible: do not write to it.
+        width: Of the image.
+        height: Of the image.
+        rotation: By how many degrees clockwise the decoded pixels were turned, as the file asks: 0,
+            90, 180 or 270.
+        dropped: Frames that the queue dropped since the frame before.
+    """
+
+    index: int
+    pts: int | None
+    time_base: Fraction
+    seconds: float
+    wall_time: float
+    is_key: bool
+    image: YuvImage | Pixels
+    width: int
+    height: int
+    rotation: int
+    dropped: int
+
+    def to_rgb(self) -> Pixels:
+        """Return the pixels as RGB, uint8 [H, W, 3], as preprocessing converts them."""
+        if isinstance(self.image, np.ndarray) and self.image.ndim == 3:
+            return self.image.copy()
+        size = (self.height, self.width)
+        result = preprocess(
+            self.image, size=size, fit="stretch", dtype="uint8", layout="nhwc", scale=1.0
+        )
+        pixels: Pixels = result.images[0]
+        return pixels
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """A quarter turn or mirroring of an image.
+
+    Attributes:
+        transposed: Rows become columns, before the flips.
+        flipped_x: Columns are reversed.
+        flipped_y: Rows are reversed.
+    """
+
+    transposed: bool = False
+    flipped_x: bool = False
+    flipped_y: bool = False
+
+    @property
+    def rotation(self) -> int:
+        """Degrees clockwise, without regard to mirroring."""
+        if self.transposed:
+            return 270 if self.flipped_y else 90
+        return 180 if self.flipped_x and self.flipped_y else 0
+
+    def apply(self, plane: Pixels) -> Pixels:
+        """Return a plane [H, W] or [H, W, C] in this orientation, with contiguous rows."""
+        if self == Orientation():
+            return plane
+        turned = plane.swapaxes(0, 1) if self.transposed else plane
+        turned = turned[:: -1 if self.flipped_y else 1, :: -1 if self.flipped_x else 1]
+        return np.ascontiguousarray(turned)
+
+
+def orientation_of(frame: Any) -> Orientation:
+    """Return the orientation that a frame's display matrix asks for.
+
+    A matrix that turns by other angles than quarter turns is not applied.
+    """
+    matrix = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None or len(bytes(matrix)) < 9 * 4:
+        return Orientation()
+    values = np.frombuffer(bytes(matrix), "=i4", 9).reshape(3, 3)[:2, :2] / _MATRIX_UNIT
+    units = np.rint(values).astype(int).tolist()
+    if np.abs(values - units).max() > 0.01:
+        return Orientation()
+    (a, b), (c, d) = units
+    if abs(a) == abs(d) == 1 and b == c == 0:
+        return Orientation(flipped_x=a < 0, flipped_y=d < 0)
+    if abs(b) == abs(c) == 1 and a == d == 0:
+        return Orientation(transposed=True, flipped_x=c < 0, flipped_y=b < 0)
+    return Orientation()
+
+
+def to_image(frame: Any) -> tuple[YuvImage | Pixels, Orientation]:
+    """Return the pixels of a decoded frame in the orientation that it asks for.
+
+    Planes of 8 bits are used where they lie; anything else is converted once by FFmpeg.
+
+    Args:
+        frame: PyAV's.
+
+    Raises:
+        VideoError: Pixels that FFmpeg cannot convert.
+    """
+    orientation = orientation_of(frame)
+    return _oriented(_to_readable(frame), orientation.apply), orientation
+
+
+def _to_readable(frame: Any) -> Any:
+    """Return a frame whose planes can be used: itself, or one that was converted."""
+    name = frame.format.name
+    is_upright = all(plane.line_size > 0 for plane in frame.planes)
+    has_matrix = name in _GRAY or int(frame.colorspace) in _MATRICES
+    if is_upright and name == "rgb24":
+        return frame
+    if is_upright and has_matrix and (name in _PLANAR or name in _GRAY or name == "nv12"):
+        return frame
+    return _converted(frame, _converted_format(frame) if has_matrix else "rgb24")
+
+
+def _converted_format(frame: Any) -> str:
+    """Return the format of 8 bits that keeps most of a frame."""
+    pixels = frame.format
+    if pixels.is_rgb or pixels.has_palette or pixels.is_bayer:
+        return "rgb24"
+    count = len(pixels.components)
+    if count <= 2:  # gray, gray with alpha
+        return "gray"
+    luma, chroma = pixels.components[0], pixels.components[1]
+    wide, high = luma.width // max(chroma.width, 1), luma.height // max(chroma.height, 1)
+    return {
+        (True, True): "yuv420p",
+        (True, False): "yuv422p",
+        (False, True): "yuv440p",
+        (False, False): "yuv444p",
+    }[wide > 1, high > 1]
+
+
+def _converted(frame: Any, name: str) -> Any:
+    full = 2 if frame.color_range == _FULL_RANGE or frame.format.name.startswith("yuvj") else 1
+    try:
+        if name == "rgb24":
+            return frame.reformat(format=name)
+        return frame.reformat(format=name, src_color_range=full, dst_color_range=full)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise VideoError(
+            f"frames in {frame.format.name} cannot be converted to {name}: {error}"
+        ) from error
+
+
+def _oriented(frame: Any, turned: Callable[[Pixels], Pixels]) -> YuvImage | Pixels:
+    name = frame.format.name
+    if name in _GRAY:
+        return turned(_plane(frame.planes[0], 1))
+    if name == "rgb24":
+        return turned(_plane(frame.planes[0], 3))
+    is_full = frame.color_range == _FULL_RANGE or name.startswith("yuvj")
+    matrix = _MATRICES[int(frame.colorspace)]
+    video_range = "full" if is_full else "limited"
+    if name == "nv12":
+        y, uv = (_plane(plane, size) for plane, size in zip(frame.planes, (1, 2), strict=True))
+        return nv12((turned(y), turned(uv)), matrix=matrix, range=video_range)
+    y, u, v = (turned(_plane(plane, 1)) for plane in frame.planes[:3])
+    return planar_yuv(y, u, v, matrix=matrix, range=video_range)
+
+
+def _plane(plane: Any, channels: int) -> Pixels:
+    """Return a plane as an array [H, W] or [H, W, C] over the decoder's memory."""
+    rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)
+    rows.flags.writeable = False
+    pixels: Pixels = rows[:, : plane.width * channels]
+    return pixels if channels == 1 else pixels.reshape(plane.height, plane.width, channels)
