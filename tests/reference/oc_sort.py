@@ -1,0 +1,200 @@
+"""OC-SORT by its definition (arXiv 2203.14360), one track and one matrix at a time, in float64."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reference.matching import Floats, assign_all, overlaps
+
+# Centre x, y, area, width over height; the velocities of the first three.
+_TRANSITION = np.eye(7) + np.eye(7, k=4)
+_SEEN = np.eye(4, 7)
+_PROCESS = np.diag([1, 1, 1, 1, 0.01, 0.01, 0.0001])
+_NOISE = np.diag([1.0, 1.0, 10.0, 10.0])
+
+
+def measure(box: Floats) -> Floats:
+    width, height = box[2:] - box[:2]
+    centre = (box[:2] + box[2:]) / 2
+    return np.array([*centre, width * height, width / (height + 1e-6)])
+
+
+def direction(start: Floats, end: Floats) -> Floats:
+    """Return the direction between the centres of boxes."""
+    way = (end[:2] + end[2:]) / 2 - (start[:2] + start[2:]) / 2
+    return np.asarray(way / (np.sqrt((way**2).sum()) + 1e-6))
+
+
+class Filter:
+    """The Kalman filter of SORT (arXiv 1602.00763)."""
+
+    def __init__(self, measured: Floats) -> None:
+        self.mean = np.concatenate([measured, np.zeros(3)])
+        self.covariance = np.diag([10.0] * 4 + [10000.0] * 3)
+
+    def predict(self) -> None:
+        if self.mean[2] + self.mean[6] <= 0:
+            self.mean[6] = 0.0
+        self.mean = _TRANSITION @ self.mean
+        self.covariance = _TRANSITION @ self.covariance @ _TRANSITION.T + _PROCESS
+
+    def correct(self, measured: Floats) -> None:
+        noise = _SEEN @ self.covariance @ _SEEN.T + _NOISE
+        gain = self.covariance @ _SEEN.T @ np.linalg.inv(noise)
+        self.mean = self.mean + gain @ (measured - _SEEN @ self.mean)
+        self.covariance = (np.eye(7) - gain @ _SEEN) @ self.covariance
+
+    def box(self) -> Floats:
+        width = math.sqrt(self.mean[2] * self.mean[3])
+        half = np.array([width, self.mean[2] / width]) / 2
+        return np.concatenate([self.mean[:2] - half, self.mean[:2] + half])
+
+
+class Track:
+    """One track; `id` is -1 until it is confirmed."""
+
+    def __init__(self, box: Floats, class_id: int) -> None:
+        self.id, self.class_id = -1, class_id
+        self.age = self.missed = self.consecutive = 0
+        self.last = box
+        self.seen: dict[int, Floats] = {}  # boxes by age, without the first one
+        self.direction: Floats | None = None
+        self.filter = Filter(measure(box))
+        self.frozen: Filter | None = None  # before the frames without a detection
+
+    def predict(self) -> None:
+        if self.frozen is None and self.missed > 0:
+            self.frozen = copy.deepcopy(self.filter)
+        self.filter.predict()
+        if self.missed > 0:
+            self.consecutive = 0
+        self.missed += 1
+        self.age += 1
+
+    def earlier(self, frames: int) -> Floats | None:
+        """Return the box of some frames ago, else the oldest one since, else the newest."""
+        for age in range(self.age - frames, self.age):
+            if age in self.seen:
+                return self.seen[age]
+        return self.seen[max(self.seen)] if self.seen else None
+
+    def correct(self, box: Floats, frames: int) -> None:
+        earlier = self.earlier(frames)
+        if earlier is not None:
+            self.direction = direction(earlier, box)
+        if self.frozen is not None:
+            self._repeat(box)
+        self.filter.correct(measure(box))
+        self.missed = 0
+        self.consecutive += 1
+        self.last = box
+        self.seen[self.age] = box
+        self.seen = {age: each for age, each in self.seen.items() if age >= self.age - frames}
+
+    def _repeat(self, box: Floats) -> None:
+        """Repeat the frames without a detection, on the line between the boxes around them."""
+        assert self.frozen is not None
+        self.filter, self.frozen = self.frozen, None
+        start, end = (
+            np.array([*each[:2], math.sqrt(each[2] * each[3]), math.sqrt(each[2] / each[3])])
+            for each in (measure(self.last), measure(box))
+        )
+        for step in range(1, self.missed + 1):
+            x, y, width, height = start + step * (end - start) / self.missed
+            self.filter.correct(np.array([x, y, width * height, width / height]))
+            if step < self.missed:
+                self.filter.predict()
+
+
+class OcSort:
+    """The tracks of a sequence; defaults are those of the preset ocsort."""
+
+    def __init__(
+        self,
+        *,
+        high: float = 0.6,
+        new: float = 0.0,
+        ious: tuple[float, float] = (0.3, 0.3),
+        confirm_frames: int = 3,
+        direction_weight: float = 0.2,
+        direction_frames: int = 3,
+        max_lost_frames: int = 30,
+        class_agnostic: bool = True,
+    ) -> None:
+        self.high, self.new, self.ious = high, new, ious
+        self.confirm_frames, self.max_lost_frames = confirm_frames, max_lost_frames
+        self.direction_weight, self.direction_frames = direction_weight, direction_frames
+        self.class_agnostic = class_agnostic
+        self.tracks: list[Track] = []
+        self.next_id = 1
+        self.frame = 0
+
+    def update(self, boxes: Any, scores: Any, class_ids: Any) -> list[int]:
+        """Return the id of each detection, -1 for none."""
+        boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
+        scores = np.asarray(scores, np.float32)
+        self.ids = [-1] * len(scores)
+        if not self.tracks and len(scores) == 0:
+            return self.ids
+        for track in self.tracks:
+            track.predict()
+        numbers = np.flatnonzero(scores >= np.float32(self.high)).tolist()
+        wanted = list(self.tracks)
+        momentum = self._momentum(wanted, boxes[numbers], scores[numbers])
+        predicted = [track.filter.box() for track in wanted]
+        self._match(wanted, numbers, (boxes, class_ids), predicted, momentum, self.ious[0])
+        last = [track.last for track in wanted]
+        self._match(wanted, numbers, (boxes, class_ids), last, None, self.ious[1])
+        for number in numbers:
+            if float(scores[number]) >= self.new:
+                self.tracks.append(Track(boxes[number], int(class_ids[number])))
+        self.tracks = [track for track in self.tracks if track.missed <= self.max_lost_frames]
+        self.frame += 1
+        return self.ids
+
+    def _momentum(self, tracks: list[Track], boxes: Floats, scores: Any) -> Floats:
+        """Return what each pair gains by its direction."""
+        gains = np.zeros((len(tracks), len(boxes)))
+        for row, track in enumerate(tracks):
+            start = track.earlier(self.direction_frames)
+            if track.direction is None or start is None:
+                continue
+            for column, box in enumerate(boxes):
+                cosine = float(np.clip(direction(start, box) @ track.direction, -1, 1))
+                consistency = (math.pi / 2 - math.acos(cosine)) / math.pi
+                gains[row, column] = self.direction_weight * consistency * float(scores[column])
+        return gains
+
+    def _match(
+        self,
+        wanted: list[Track],
+        numbers: list[int],
+        detections: tuple[Floats, npt.NDArray[np.int32]],
+        track_boxes: list[Floats],
+        momentum: Floats | None,
+        least: float,
+    ) -> None:
+        """Match tracks with detections, and take both from the lists."""
+        boxes, class_ids = detections
+        ious = overlaps(track_boxes, boxes[numbers])
+        if not self.class_agnostic:
+            classes = np.array([track.class_id for track in wanted]).reshape(-1, 1)
+            ious[classes != np.asarray(class_ids)[numbers]] = 0
+        pairs = assign_all(ious if momentum is None else ious + momentum, ious, least)
+        for row, column in pairs:
+            track, number = wanted[row], numbers[column]
+            track.correct(boxes[number], self.direction_frames)
+            track.class_id = int(class_ids[number])
+            if self.frame <= self.confirm_frames or track.consecutive >= self.confirm_frames:
+                if track.id < 0:
+                    track.id = self.next_id
+                    self.next_id += 1
+                self.ids[number] = track.id
+        rows, columns = {row for row, _ in pairs}, {column for _, column in pairs}
+        wanted[:] = [each for row, each in enumerate(wanted) if row not in rows]
+        numbers[:] = [each for column, each in enumerate(numbers) if column not in columns]

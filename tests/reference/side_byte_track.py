@@ -1,0 +1,116 @@
+"""ByteTrack with a filter of the box's sides, one track and one matrix at a time, in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reference.matching import Floats, assign_all, overlaps
+
+_TRANSITION = np.eye(8) + np.eye(8, k=4)
+_SEEN = np.eye(4, 8)
+
+
+@dataclass
+class Track:
+    """One track; `id` is -1 until it is confirmed."""
+
+    mean: Floats  # x1, y1, x2, y2 and their velocities
+    covariance: Floats
+    class_id: int
+    id: int = -1
+    missed: int = 0  # frames since the last detection
+    consecutive: int = 1
+
+    def predict(self) -> None:
+        self.mean = _TRANSITION @ self.mean
+        self.covariance = _TRANSITION @ self.covariance @ _TRANSITION.T + 0.01 * np.eye(8)
+        if self.missed > 0:
+            self.consecutive = 0
+        self.missed += 1
+
+    def correct(self, box: Floats) -> None:
+        noise = _SEEN @ self.covariance @ _SEEN.T + 0.1 * np.eye(4)
+        gain = self.covariance @ _SEEN.T @ np.linalg.inv(noise)
+        self.mean = self.mean + gain @ (box - _SEEN @ self.mean)
+        self.covariance = (np.eye(8) - gain @ _SEEN) @ self.covariance
+        self.missed = 0
+        self.consecutive += 1
+
+
+class SideByteTrack:
+    """The tracks of a sequence; defaults are those of the preset bytetrack_trackers."""
+
+    def __init__(
+        self,
+        *,
+        high: float = 0.6,
+        low: float = 0.0,
+        new: float = 0.7,
+        ious: tuple[float, float] = (0.1, 0.1),
+        confirm_frames: int = 2,
+        max_lost_frames: int = 30,
+        class_agnostic: bool = True,
+    ) -> None:
+        self.high, self.low, self.new, self.ious = high, low, new, ious
+        self.confirm_frames, self.max_lost_frames = confirm_frames, max_lost_frames
+        self.class_agnostic = class_agnostic
+        self.tracks: list[Track] = []
+        self.next_id = 1
+
+    def update(self, boxes: Any, scores: Any, class_ids: Any) -> list[int]:
+        """Return the id of each detection, -1 for none."""
+        boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
+        scores = np.asarray(scores, np.float32)
+        ids = [-1] * len(scores)
+        for track in self.tracks:
+            track.predict()
+        is_high = scores >= np.float32(self.high)
+        is_low = ~is_high & (scores >= np.float32(self.low))
+        wanted = list(self.tracks)
+        high = np.flatnonzero(is_high).tolist()
+        for numbers, least in (
+            (high, self.ious[0]),
+            (np.flatnonzero(is_low).tolist(), self.ious[1]),
+        ):
+            self._match(wanted, numbers, least, (boxes, class_ids), ids)
+        for number in high:
+            if float(scores[number]) >= self.new:
+                mean = np.concatenate([boxes[number], np.zeros(4)])
+                self.tracks.append(Track(mean, np.eye(8), int(class_ids[number])))
+        self.tracks = [
+            track
+            for track in self.tracks
+            if track.missed <= self.max_lost_frames and (track.id > 0 or track.missed == 0)
+        ]
+        return ids
+
+    def _match(
+        self,
+        wanted: list[Track],
+        numbers: list[int],
+        least: float,
+        detections: tuple[Floats, npt.NDArray[np.int32]],
+        ids: list[int],
+    ) -> None:
+        """Match tracks with detections, and take both from the lists."""
+        boxes, class_ids = detections
+        ious = overlaps([track.mean[:4] for track in wanted], boxes[numbers])
+        if not self.class_agnostic:
+            classes = np.array([track.class_id for track in wanted]).reshape(-1, 1)
+            ious[classes != np.asarray(class_ids)[numbers]] = 0
+        pairs = assign_all(ious, ious, least)
+        for row, column in pairs:
+            track, number = wanted[row], numbers[column]
+            track.correct(boxes[number])
+            track.class_id = int(class_ids[number])
+            if track.id < 0 and track.consecutive >= self.confirm_frames:
+                track.id = self.next_id
+                self.next_id += 1
+            ids[number] = track.id
+        rows, columns = {row for row, _ in pairs}, {column for _, column in pairs}
+        wanted[:] = [each for row, each in enumerate(wanted) if row not in rows]
+        numbers[:] = [each for column, each in enumerate(numbers) if column not in columns]
