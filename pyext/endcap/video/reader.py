@@ -559,7 +559,8 @@ class _Decoding:
     def status(self) -> SourceStatus:
         with self._lock:
             status = replace(self._status, dropped=self.queue.dropped)
-        return replace(status, state="closed") if self.queue.is_closed else status
+        is_cut_off = self.queue.is_closed and status.state in ("reading", "reconnecting")
+        return replace(status, state="closed") if is_cut_off else status
 
     def stop(self) -> None:
         self.queue.close()

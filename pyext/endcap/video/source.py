@@ -202,16 +202,16 @@ def open_source(source: Source, settings: OpenSettings) -> Any:
     # Before the streams are known FFmpeg looks at frames by itself: the limit is for that, too.
     options = {
         "max_pixels": str(settings.max_pixels),
-        **source.options,
-        **settings.options,
         "protocol_whitelist": source.protocols,
         "format_whitelist": formats,
+        **source.options,
+        **settings.options,
     }
     target = source.target if isinstance(source.target, str) else source.target()
     errors: list[str] = []
     for hardware in _hardware_choices(settings.hardware):
         try:
-            return av.open(
+            container = av.open(
                 target,
                 "r",
                 format=format_name,
@@ -221,6 +221,9 @@ def open_source(source: Source, settings: OpenSettings) -> Any:
                 buffer_size=_BUFFER_BYTES,
                 metadata_errors="replace",
             )
+            # Time stamps are those of the file; what it has none for is for the reader to guess.
+            container.flags &= ~int(av.container.Flags.gen_pts.value)
+            return container
         except (av.error.FFmpegError, NotImplementedError, RuntimeError, ValueError) as error:
             if isinstance(error, InvalidArgumentError):
                 raise
@@ -231,10 +234,15 @@ def open_source(source: Source, settings: OpenSettings) -> Any:
 def _reason(av: Any, error: Exception, settings: OpenSettings, hardware: Any) -> str:
     if isinstance(error, av.error.ExitError):
         return f"nothing came within {settings.timeout_s:g} seconds"
-    text = error.strerror if isinstance(error, av.error.FFmpegError) else str(error)
+    text = str(getattr(error, "strerror", None) or error)
     if hardware is not None:
-        return f"hardware {settings.hardware!r} does not decode it here ({text})"
-    return f"{text}; a file has to be a video of a common format, and complete at its beginning"
+        return f"hardware {settings.hardware!r} does not decode it here ({text}); leave it out"
+    if isinstance(error, (av.error.InvalidDataError, av.error.EOFError, ValueError)):
+        return (
+            f"it is empty, damaged at its beginning, or no video that is read here ({text}); give "
+            "a file such as MP4, MKV, WebM, AVI or MPEG-TS, whole"
+        )
+    return text
 
 
 def _hardware_choices(hardware: str | None) -> Iterator[Any]:
