@@ -15,7 +15,8 @@ max_batch_size: 4
 instance_group [ { count: 2 kind: KIND_CPU } ]
 parameters { key: "labels" value { string_value: "circle, square" } }
 """
-# Responds by the first byte: J (0xff of a JPEG) two rows, E no row, B a blank image, C an error.
+# Responds by the first byte: J (0xff of a JPEG) two rows, E no row, B a blank image, C an error;
+# to a frame in Y4M with two rows, or an error where its first pixel is white.
 MODEL = """
 import time
 import numpy as np
@@ -23,6 +24,8 @@ import triton_python_backend_utils as pb_utils
 
 def respond(encoded):
     kind = encoded[:1]
+    if kind == b"Y":
+        kind = b"C" if encoded.split(b"\\n", 2)[2][0] > 200 else b"\\xff"
     if kind == b"C":
         message = "corrupt_image: image 0 is not a JPEG"
         return pb_utils.InferenceResponse(

@@ -438,7 +438,7 @@ def test_clients_refuse_what_cannot_be_tracked(server: RunningServer) -> None:
 
 def test_infer_tracks_a_folder_of_frames(server: RunningServer, tmp_path: Path) -> None:
     frames = shifted(tmp_path / "frames", 6)
-    to_server = ["--url", server.grpc, "--track", "folder"]
+    to_server = ["--url", server.grpc, "--sequence", "folder"]
     done = endcap_command(
         "infer", frames[0].parent, *to_server, "--json", "--draw", tmp_path / "drawn"
     )
@@ -461,6 +461,20 @@ def test_infer_tracks_a_folder_of_frames(server: RunningServer, tmp_path: Path) 
     assert rows[1].endswith(",1")
     other = endcap_command("infer", frames[0], *to_server, "--model", "preprocess")
     assert other.exit_code == 2
+
+
+def test_infer_gives_images_the_ids_of_the_server(server: RunningServer, tmp_path: Path) -> None:
+    """By --track, with four requests in flight, as by --sequence."""
+    frames = shifted(tmp_path / "frames", 6)
+    found = []
+    for options in (["--track"], ["--sequence", "the same"]):
+        arguments = ["--url", server.grpc, *options, "--json", "--draw", tmp_path / options[0][2:]]
+        results = json.loads(endcap_command("infer", frames[0].parent, *arguments).stdout)
+        assert [result["image"] for result in results] == list(map(str, frames))
+        found.append([result["detections"] for result in results])
+        assert len(list((tmp_path / options[0][2:]).iterdir())) == 5
+    assert found[0] == found[1]
+    assert any("track_id" in each for result in found[0] for each in result)
 
 
 def test_the_page_about_tracking(server: RunningServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from endcap.cli.options import Verbose
 from endcap.cli.pictures import PictureFolder, picture_paths, sheet_paths, write_sheets
 from endcap.cli.report import as_table, describe_failures, summary
 from endcap.client import DetectionClient, ImageResult
+from endcap.errors import VideoError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.terminal.console import PlainConsole, count
 from endcap.terminal.failure import (
@@ -88,9 +90,11 @@ def demo(
 ) -> None:
     """Start a Triton server, send it images, and draw the detections.
 
-    Writes annotated pictures, contact_sheet.jpg with all of them, and latency.json. The server
-    listens on free ports of this machine and stops at the end. Requests are sent over gRPC, one at
-    a time; latency is measured at the client and split up by the server's statistics.
+    Writes annotated pictures, contact_sheet.jpg with all of them, and latency.json; where PyAV is
+    installed and the server is its own, shapes.mp4 with moving shapes, too, and
+    shapes_tracked.mp4 with their tracks. The server listens on free ports of this machine and stops
+    at the end. Requests are sent over gRPC, one at a time; latency is measured at the client and
+    split up by the server's statistics.
 
     With --web it serves a page on this machine until Ctrl-C, and writes the server's log only.
     """
@@ -100,7 +104,8 @@ def demo(
         stopped_by_signals(exit_code=0 if web else INTERRUPTED),
     ):
         paths = expand_images([str(images or find_repository() / SAMPLES)])
-        targets = [output / _LOG_NAME] if web else _targets(output, paths)
+        with_clip = url is None and not web and importlib.util.find_spec("av") is not None
+        targets = [output / _LOG_NAME] if web else _targets(output, paths, with_clip=with_clip)
         refuse_to_overwrite(paths, targets, advice="give --output another folder")
         refuse_foreign(targets, advice="give --output another folder")
         make_folder(output)
@@ -110,7 +115,9 @@ def demo(
                 _serve_page(server_url, model, port, paths, console)
             with DetectionClient(server_url, model=model, concurrency=1) as client:
                 results, latency = _detect(client, paths, repeat, console)
-        _write(results, latency, client.labels, output, console)
+            _write(results, latency, client.labels, output, console)
+            if with_clip:
+                _write_clips(server_url, output, console)
     problem = _problem(results, latency)
     if problem is not None:
         log = "" if url else f"; the server's log is {output / _LOG_NAME}"
@@ -118,9 +125,14 @@ def demo(
         raise typer.Exit(SOME_IMAGE_FAILED)
 
 
-def _targets(output: Path, paths: Sequence[Path]) -> list[Path]:
+def _targets(output: Path, paths: Sequence[Path], *, with_clip: bool) -> list[Path]:
     sheets, pictures = sheet_paths(output, len(paths)), picture_paths(output, paths)
-    return [output / _LOG_NAME, output / _TIMES_NAME, *sheets, *pictures.values()]
+    targets = [output / _LOG_NAME, output / _TIMES_NAME, *sheets, *pictures.values()]
+    if with_clip:
+        from endcap.cli.demo_clip import clip_paths  # needs PyAV
+
+        targets += clip_paths(output)
+    return targets
 
 
 @contextlib.contextmanager
@@ -194,6 +206,20 @@ def _write(
         f"{f', {_TIMES_NAME}' if latency else ''} in {output}/.",
         markup=False,
     )
+
+
+def _write_clips(server_url: str, output: Path, console: Console) -> None:
+    """Write a clip, and the same with its tracks; print what was found."""
+    from endcap.cli.demo_clip import TRACKED_NAME, write_clips  # needs PyAV
+
+    try:
+        summary = write_clips(server_url, _ENSEMBLE, output)
+    except VideoError as error:  # a PyAV without encoders
+        say(f"endcap: {TRACKED_NAME} is not written: {error}")
+        return
+    console.print()
+    console.print(summary.lines(tracked=True), crop=False)
+    console.print(f"\n{TRACKED_NAME} in {output}/ shows them.", markup=False)
 
 
 def _short_name(result: ImageResult) -> ImageResult:

@@ -30,6 +30,8 @@ MOST_BYTES = 64 << 20  # the default of `max_bytes`, beyond which the server rej
 MOST_BYTES_TOGETHER = 4 << 30
 _MOST_REDIRECTS = 5
 _AT_ONCE = 4
+_ANY_SIZE = 1 << 62
+_LONGEST_HEAD_S = 5.0
 _LONGEST_NAME = 100  # in bytes
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -39,7 +41,7 @@ _FOR_NOW = (429, 500, 502, 503, 504)
 _PATH = "/%:@!$&'()*+,;=-._~"  # what stays as it is, RFC 3986 section 3.3
 _INSTEAD = "download it yourself, and give the file"
 FRAMES_ADVICE = (
-    "a video is not read: take frames out of it first, for example with "
+    "a video is read by `endcap infer` alone: take frames out of it first, for example with "
     "`ffmpeg -i IN frame_%06d.jpg`"
 )
 
@@ -49,17 +51,17 @@ def check_address(url: str) -> None:
     _parse(url)
 
 
-def file_name(url: str) -> str:
+def file_name(url: str, *, default: str = "image") -> str:
     """Return a name for the file of an address, from the last part of its path.
 
-    It has no slashes, control characters or leading dots, and at most 100 bytes; it is "image"
+    It has no slashes, control characters or leading dots, and at most 100 bytes; it is `default`
     where nothing is left.
     """
     last = urllib.parse.urlsplit(url).path.rstrip("/").rpartition("/")[2]
     name = "".join(
         c if c.isprintable() and c not in '/\\:*?"<>|' else "_" for c in urllib.parse.unquote(last)
     ).strip(" .")
-    path = Path(name or "image")
+    path = Path(name or default)
     stem, suffix = (path.stem, path.suffix) if len(path.suffix) <= 8 else (path.name, "")
     while len(f"{stem}{suffix}".encode()) > _LONGEST_NAME:
         stem = stem[:-1]
@@ -99,6 +101,31 @@ def download(
     return failures
 
 
+def content_type(url: str, *, timeout_s: float) -> str:
+    """Return the type that the server of an address gives, "" where it gives none.
+
+    Only the head of a response is requested; redirects are followed.
+
+    Raises:
+        InvalidArgumentError: An address that cannot be requested.
+        ClientError: httpcore is not installed.
+    """
+    place = _parse(url)
+    deadline = Deadline(min(timeout_s, _LONGEST_HEAD_S))
+    with contextlib.closing(_Downloads(timeout_s, most_bytes=_ANY_SIZE)) as connections:
+        try:
+            for _ in range(_MOST_REDIRECTS + 1):
+                response = connections.send(place, deadline, method="HEAD")
+                location = response.headers.get("location")
+                if response.status not in _REDIRECTS or not location:
+                    break
+                url = _redirected(url, location)
+                place = _parse(url)
+        except RequestError:
+            return ""  # the download says why
+    return _type_of(response) if response.status == 200 else ""
+
+
 @dataclass(frozen=True)
 class _Place:
     """An address as it is sent: host in ASCII, path percent-encoded."""
@@ -111,8 +138,9 @@ class _Place:
 class _Downloads:
     """Connections to the servers of addresses. Thread-safe."""
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, most_bytes: int = MOST_BYTES) -> None:
         self._timeout_s = timeout_s
+        self._most_bytes = most_bytes
         self._transports: dict[Address, HttpTransport] = {}
         self._lock = threading.Lock()
         self._bytes = 0
@@ -148,7 +176,7 @@ class _Downloads:
     def _fetch(self, url: str) -> bytes:
         deadline = Deadline(self._timeout_s)
         for _ in range(_MOST_REDIRECTS + 1):
-            response = self._send(_parse(url), deadline)
+            response = self.send(_parse(url), deadline)
             location = response.headers.get("location")
             if response.status not in _REDIRECTS or not location:
                 return _image_of(response)
@@ -159,7 +187,8 @@ class _Downloads:
             "image itself",
         )
 
-    def _send(self, place: _Place, deadline: Deadline) -> HttpResponse:
+    def send(self, place: _Place, deadline: Deadline, *, method: str = "GET") -> HttpResponse:
+        """Send a request, and return the response of any status. Raises RequestError."""
         headers = {
             "Host": place.host,
             "User-Agent": f"endcap/{__version__}",
@@ -168,7 +197,7 @@ class _Downloads:
         }
         try:
             transport = self._transport(place.address)
-            return transport.send(HttpRequest("GET", place.path, b"", headers), deadline.left_s())
+            return transport.send(HttpRequest(method, place.path, b"", headers), deadline.left_s())
         except ResponseTooLargeError:
             raise RequestError(
                 "image_limit",
@@ -194,7 +223,9 @@ class _Downloads:
             ) from error
         with self._lock:
             if address not in self._transports:
-                self._transports[address] = HttpTransport(address, ConnectionOptions(), MOST_BYTES)
+                self._transports[address] = HttpTransport(
+                    address, ConnectionOptions(), self._most_bytes
+                )
             return self._transports[address]
 
 
@@ -254,7 +285,7 @@ def _image_of(response: HttpResponse) -> bytes:
             else _INSTEAD
         )
         raise RequestError("unreadable", f"HTTP status {status}: {reason}")
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = _type_of(response)
     if kind.startswith("video/"):
         raise RequestError("unsupported", f"the address has {kind}; {FRAMES_ADVICE}")
     if kind.startswith(("text/", "audio/", "font/")) or kind in _NO_IMAGES:
@@ -265,6 +296,10 @@ def _image_of(response: HttpResponse) -> bytes:
     if not response.body:
         raise RequestError("unreadable", "the response is empty; check the address")
     return response.body
+
+
+def _type_of(response: HttpResponse) -> str:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 _NO_IMAGES = (

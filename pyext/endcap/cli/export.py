@@ -45,11 +45,12 @@ def as_csv(results: Sequence[ImageResult]) -> str:
     writer.writeheader()
     for result in results:
         for row in result.to_rows():
-            writer.writerow({name: _csv_cell(value) for name, value in row.items()})
+            writer.writerow({name: csv_cell(value) for name, value in row.items()})
     return text.getvalue().removesuffix("\n")
 
 
-def _csv_cell(value: object) -> object:
+def csv_cell(value: object) -> object:
+    """Return a value as a cell, behind an apostrophe where spreadsheets would take a formula."""
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@"))
     return f"'{value}" if is_formula else value
 

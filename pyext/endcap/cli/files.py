@@ -66,6 +66,7 @@ def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advi
 # In the first bytes of every file that a command writes under a name that the user has not given.
 MADE_BY = "made by endcap"
 _MARKED_WITHIN_BYTES = 4096
+_LARGEST_INDEX_BYTES = 64 << 20  # of a video; 40 bytes a frame
 
 
 def refuse_foreign(targets: Iterable[Path], *, advice: str) -> None:
@@ -84,9 +85,18 @@ def refuse_foreign(targets: Iterable[Path], *, advice: str) -> None:
 
 
 def _first_bytes(path: Path) -> bytes:
+    """Return the bytes that the mark is in; of an MP4 file those of its index, too."""
     try:
         with path.open("rb") as file:
-            return file.read(_MARKED_WITHIN_BYTES)
+            begin = file.read(_MARKED_WITHIN_BYTES)
+            if begin[4:8] != b"ftyp":
+                return begin
+            first = int.from_bytes(begin[:4], "big")
+            length, kind = begin[first : first + 4], begin[first + 4 : first + 8]
+            if kind != b"moov":
+                return begin
+            file.seek(first)
+            return file.read(min(int.from_bytes(length, "big"), _LARGEST_INDEX_BYTES))
     except OSError as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -25,7 +25,7 @@ from endcap.terminal.progress import progress_bar
 
 # Of the formats that the core decodes. A server decides itself which of them it accepts.
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".gif")
-_VIDEO_SUFFIXES = (".avi", ".flv", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".wmv")
+VIDEO_SUFFIXES = (".avi", ".flv", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".wmv")
 _FORMATS = (
     "JPEG, PNG and WebP are read, and BMP and GIF where the model's parameter `formats` has them"
 )
@@ -258,7 +258,7 @@ def _images_in(folder: Path, recursive: bool) -> list[Path]:
 
 
 def _is_video(path: Path) -> bool:
-    return path.suffix.lower() in _VIDEO_SUFFIXES
+    return path.suffix.lower() in VIDEO_SUFFIXES
 
 
 def _name_skipped(what: str, names: Iterable[str]) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +18,11 @@ from endcap.cli.compare import (
     write_comparison,
 )
 from endcap.cli.files import model_files, refuse_to_overwrite
-from endcap.cli.images import ImageInputs, describe_no_images, image_inputs
+from endcap.cli.images import VIDEO_SUFFIXES, ImageInputs, describe_no_images, image_inputs
+from endcap.cli.infer_video import VideoOptions, infer_videos, refuse_image_options
 from endcap.cli.options import (
     DEFAULT_URL,
+    FRAMES_PANEL,
     OUTPUT_PANEL,
     SENDING_PANEL,
     Batch,
@@ -44,8 +45,9 @@ from endcap.cli.options import (
 )
 from endcap.cli.pictures import PictureFolder, picture_paths
 from endcap.cli.report import Form, chosen_form, describe_failures, report_stream, write_report
+from endcap.cli.results import above, whole_results
+from endcap.cli.videos import find_videos
 from endcap.client import ClientArguments, ConnectionOptions, DetectionClient, ImageResult, Task
-from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import count
 from endcap.terminal.failure import (
@@ -57,7 +59,9 @@ from endcap.terminal.failure import (
     stopped_by_signals,
 )
 from endcap.terminal.progress import progress_bar
+from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels
+from endcap.video.detection import detect_in_order, tracked
 
 EXAMPLES = """
 **Examples**
@@ -80,24 +84,33 @@ EXAMPLES = """
 
 - `endcap infer photo.jpg --model cascade_bls_decoupled --stream`
 
-- `endcap infer frames/ --track "camera 7" --draw tracked`
+- `endcap infer clip.mp4 --track --draw tracked.mp4`
+
+- `endcap infer rtsp://camera/stream --track --json --rate 5`
+
+- `endcap infer frames/ --sequence "camera 7" --draw tracked`
 
 - `endcap infer photos/ --compare model_repository`
 
-**Exit code**: 0 without errors, 1 when an image failed, 2 when no request could be sent, 130 when
-interrupted; the results until then are reported. 141 when the reader of the output closed it early.
+**Exit code**: 0 without errors, 1 when an image, a frame or a video failed, 2 when no request could
+be sent, 130 when interrupted; the results until then are reported. 141 when the reader of the
+output closed it early.
 """
 
 
 _CLIENT = ClientArguments()
 _COMPARISON_PANEL = "Comparison"
 _TRACKING_MODEL = "detect_track"  # of the shipped repository
+_IMAGE_RATE = 30.0  # frames a second that images are taken for
 
 
 def infer(
     images: Annotated[
         list[str],
-        typer.Argument(help="Files, folders, glob patterns, and http:// or https:// addresses."),
+        typer.Argument(
+            help="Images or videos: files, folders, glob patterns, http:// or https:// addresses; "
+            "rtsp:// addresses and cameras such as /dev/video0."
+        ),
     ],
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Include the subfolders of folders.")
@@ -118,16 +131,38 @@ def infer(
         ),
     ] = False,
     track: Annotated[
-        str | None,
+        bool,
         typer.Option(
             "--track",
-            help="Track objects through the images, the frames of one sequence of this id, in the "
-            "order of their names. The model is then detect_track, without another --model.",
-            metavar="SEQUENCE",
+            help="Give objects ids that stay from frame to frame of a video, or from image to "
+            "image in the order of their names.",
+            rich_help_panel=FRAMES_PANEL,
+        ),
+    ] = False,
+    sequence: Annotated[
+        str | None,
+        typer.Option(
+            help="Send the frames of a video, or the images in the order of their names, as a "
+            "sequence of this id, whose objects the server tracks. The model is then "
+            "detect_track, without another --model.",
+            metavar="ID",
             show_default=False,
-            rich_help_panel=SENDING_PANEL,
+            rich_help_panel=FRAMES_PANEL,
         ),
     ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Frames of a video a second, by their times; of images, for --track. Default: "
+            "all of a video, 30 of images.",
+            show_default=False,
+            rich_help_panel=FRAMES_PANEL,
+        ),
+    ] = None,
+    every: Annotated[
+        int,
+        typer.Option(min=1, help="Take every n-th frame of a video.", rich_help_panel=FRAMES_PANEL),
+    ] = 1,
     shm: Shm = SharedMemory.none,
     region_bytes: RegionBytes = None,
     classify: Annotated[
@@ -164,11 +199,22 @@ def infer(
     draw: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for pictures with the results drawn on them.",
+            help="Folder for pictures or videos with the results drawn on them; an MP4 file for "
+            "one video.",
             show_default=False,
             rich_help_panel=OUTPUT_PANEL,
         ),
     ] = None,
+    score_threshold: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Leave results with lower scores out of report and pictures. The server has a "
+            "threshold of its own.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = 0.0,
     labels: Annotated[
         Path | None,
         typer.Option(
@@ -198,12 +244,12 @@ def infer(
     ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Detect objects in images, or classify them, with a running server.
+    """Detect objects in images and videos, or classify them, with a running server.
 
-    The files are sent as they are. Those of addresses are downloaded before, of up to 64 MiB each,
-    within --timeout and with at most 5 redirects; no proxy is used. Boxes are x1, y1, x2, y2 in
-    pixels of the image after EXIF orientation, or of the stored image where the model ignores EXIF
-    (`endcap init` notes that in the ensemble).
+    Image files are sent as they are. Those of addresses are downloaded before, of up to 64 MiB
+    each, within --timeout and with at most 5 redirects; no proxy is used. Boxes are x1, y1, x2, y2
+    in pixels of the image after EXIF orientation, or of the stored image where the model ignores
+    EXIF (`endcap init` notes that in the ensemble).
 
     --json prints a list with one object per image: image, status ("ok", "corrupt_image",
     "image_limit", "unsupported", "invalid_argument", "unreadable", "timeout", "unavailable", ...),
@@ -223,7 +269,14 @@ def infer(
     corners of a rotated box); failed images are listed with their status.
 
     --draw shows boxes, keypoints (17 with COCO's skeleton), masks of the image's size and, of a
-    cascade, the class of each region.
+    cascade, the class of each region; of tracks their ids and the way that they came.
+
+    Frames of videos are decoded here and sent as they are; --concurrency requests are in flight,
+    shared by the videos. --json prints an object on a line for each frame as soon as there is one:
+    source, frame_index, pts_seconds, dropped (frames of a live source that were left out before
+    this one), status, detections or classes, error. --csv has the first four as columns before
+    those of images. Without either a summary of each video is printed at the end. Live sources end
+    with Ctrl-C, and are opened again when they break.
 
     --compare prints for each image the numbers of results of the server and of the reference, how
     many match (the same class and, for boxes, an IoU above 0.5, best score first), and the largest
@@ -239,19 +292,15 @@ def infer(
         contextlib.ExitStack() as until_reported,  # closing the client does not delay the report
     ):
         _check_stream(batch, stream=stream)
-        if track is not None and model == _CLIENT.model:
+        if track and sequence is not None:
+            raise InvalidArgumentError(
+                "--track gives ids here and --sequence has the server give them; give one of them"
+            )
+        if sequence is not None and model == _CLIENT.model:
             model = _TRACKING_MODEL
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
-        inputs = until_reported.enter_context(image_inputs(images, recursive=recursive))
-        _keep_inputs(
-            [*filter(None, (labels, network, tls_ca))],
-            inputs.paths,
-            repository=compare,
-            output=output,
-            draw=draw,
-        )
+        read = [*filter(None, (labels, network, tls_ca))]
         names = read_labels(labels) if labels else None
-        reference = ReferenceComparison(compare, model, network) if compare else None
         arguments = ClientArguments(
             url,
             protocol=protocol.value if protocol else None,
@@ -270,12 +319,42 @@ def infer(
                 compression=compression,
             ),
         )
+        videos = find_videos(images, recursive=recursive, timeout_s=timeout)
+        if videos:
+            options = VideoOptions(
+                track=track,
+                sequence=sequence,
+                stream=stream,
+                rate=rate,
+                every=every,
+                threshold=score_threshold,
+                form=form,
+                output=output,
+                draw=draw,
+            )
+            refuse_image_options(videos, compare=compare is not None, batch=batch, form=form)
+            code = infer_videos(arguments, videos, options, read=read, closing=until_reported)
+            raise typer.Exit(code)
+        _check_images(draw, rate, every, track=track)
+        inputs = until_reported.enter_context(image_inputs(images, recursive=recursive))
+        _keep_inputs(read, inputs.paths, repository=compare, output=output, draw=draw)
+        reference = ReferenceComparison(compare, model, network) if compare else None
         with report_stream(output) as report:
             pictures = PictureFolder(draw, inputs.paths) if draw else None
             client = until_reported.enter_context(DetectionClient.from_arguments(arguments))
             _check_task(client, form, model, reference)
             inputs.download(timeout_s=timeout)
-            results = _detect(client, inputs, pictures, reference, stream=stream, track=track)
+            tracker = Tracker(frame_rate=rate or _IMAGE_RATE) if track else None
+            results = _detect(
+                client,
+                inputs,
+                pictures,
+                reference,
+                stream=stream,
+                sequence=sequence,
+                tracker=tracker,
+                threshold=score_threshold,
+            )
             if reference is not None:
                 write_comparison(results, reference.comparisons, report, json=form is Form.json)
             else:
@@ -314,6 +393,17 @@ def _check_stream(batch: int, *, stream: bool) -> None:
         raise InvalidArgumentError(
             f"--stream sends images one by one, so --batch {batch} is impossible; "
             "leave one of the two out"
+        )
+
+
+def _check_images(draw: Path | None, rate: float | None, every: int, *, track: bool) -> None:
+    """Raise InvalidArgumentError for options of videos where there are images."""
+    if every != 1 or (rate is not None and not track):
+        name = "--every" if every != 1 else "--rate"
+        raise InvalidArgumentError(f"{name} is of videos, and there are images; leave it out")
+    if draw is not None and draw.suffix.lower() in VIDEO_SUFFIXES and not draw.is_dir():
+        raise InvalidArgumentError(
+            f"--draw {draw} is the name of a video, and there are images; give a folder"
         )
 
 
@@ -364,7 +454,9 @@ def _detect(
     reference: ReferenceComparison | None,
     *,
     stream: bool,
-    track: str | None,
+    sequence: str | None,
+    tracker: Tracker | None,
+    threshold: float,
 ) -> Sequence[ImageResult]:
     """Return the results until the end or a signal, in the order of the inputs."""
     received: list[ImageResult] = []
@@ -372,6 +464,7 @@ def _detect(
     with progress_bar("images", len(paths)) as advance, contextlib.suppress(StopRequested):
 
         def take(result: ImageResult) -> None:
+            result = above(result, threshold)
             named = inputs.named(result)
             if reference is not None:
                 reference.add(result, client.labels, name=named.image)
@@ -380,44 +473,16 @@ def _detect(
                 pictures.add(named, client.labels, file=Path(result.image))
             advance()
 
-        if track is not None:
-            for result in client.track(paths, sequence=track):
+        if sequence is not None:
+            for result in client.track(paths, sequence=sequence):
                 take(result)
         elif stream:
-            _stream(client, paths, take)
+            for result in whole_results(client.detect_stream(paths)):
+                take(result if tracker is None else tracked(result, tracker))
+        elif tracker is not None:
+            with contextlib.closing(detect_in_order(client, paths)) as results:
+                for result in results:
+                    take(tracked(result, tracker))
         else:
             client.detect(paths, on_result=take)
     return inputs.in_order(received, client.task)
-
-
-def _stream(
-    client: DetectionClient, paths: Sequence[Path], take: Callable[[ImageResult], None]
-) -> None:
-    for result in whole_results(client.detect_stream(paths)):
-        take(result)
-
-
-def whole_results(parts: Iterable[ImageResult]) -> Iterator[ImageResult]:
-    """Yield one result for each image from the responses of a decoupled model.
-
-    Args:
-        parts: In the order of the images; the last one of each image is `final`. An image with a
-            failed response is failed.
-    """
-    so_far: list[ImageResult] = []
-    for part in parts:
-        so_far.append(part)
-        if part.final:
-            yield _merge(so_far)
-            so_far = []
-
-
-def _merge(parts: Sequence[ImageResult]) -> ImageResult:
-    failed = next((part for part in parts if not part.ok), None)
-    if len(parts) == 1 or failed is not None:
-        return failed or parts[0]
-    return dataclasses.replace(
-        parts[-1],
-        detections=ImageDetections.from_list(each for part in parts for each in part.detections),
-        classes=[each for part in parts for each in part.classes],
-    )

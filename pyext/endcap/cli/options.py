@@ -16,6 +16,7 @@ from endcap.errors import InvalidArgumentError
 SERVER_PANEL = "Server"
 CONNECTION_PANEL = "Connection"
 SENDING_PANEL = "Requests"
+FRAMES_PANEL = "Videos and tracks"
 OUTPUT_PANEL = "Output"
 # The port follows from the protocol.
 DEFAULT_URL = "127.0.0.1"

@@ -130,20 +130,20 @@ def picture_paths(folder: Path, images: Iterable[Path]) -> dict[str, Path]:
     taken: set[str] = set()
     for image in map(str, images):
         if image not in targets:
-            name = _unused_name(Path(image).stem, taken)
-            taken.add(name)
-            targets[image] = folder / name
+            targets[image] = folder / unused_name(Path(image).stem, ".jpg", taken)
     return targets
 
 
-def _unused_name(stem: str, taken: set[str]) -> str:
+def unused_name(stem: str, suffix: str, taken: set[str]) -> str:
+    """Return <stem>_detections<suffix>, with a number where that is taken, and take it."""
     while len(os.fsencode(stem)) > _LONGEST_STEM:
         stem = stem[:-1]
-    name = f"{stem}_detections.jpg"
+    name = f"{stem}_detections{suffix}"
     number = 2
     while name in taken:
-        name = f"{stem}_{number}_detections.jpg"
+        name = f"{stem}_{number}_detections{suffix}"
         number += 1
+    taken.add(name)
     return name
 
 

@@ -135,13 +135,20 @@ def summary(results: Sequence[ImageResult]) -> str:
     else:
         counts = Counter(printable(_name(each)) for result in results for each in result.detections)
         text = f"{count(counts.total(), 'detection')} in {text}"
-    shown = counts.most_common(_CLASSES_IN_SUMMARY)
-    if shown:
-        text += ": " + ", ".join(f"{number} {name}" for name, number in shown)
-    if len(counts) > len(shown):
-        text += f", {counts.total() - sum(number for _, number in shown)} of other classes"
+    found = most_common(counts)
+    if found:
+        text += f": {found}"
     if failed:
         text += f"; {count(failed, 'image')} failed"
+    return text
+
+
+def most_common(counts: Counter[str]) -> str:
+    """Return the numbers of the classes that were found most."""
+    shown = counts.most_common(_CLASSES_IN_SUMMARY)
+    text = ", ".join(f"{number} {name}" for name, number in shown)
+    if len(counts) > len(shown):
+        text += f", {counts.total() - sum(number for _, number in shown)} of other classes"
     return text
 
 

@@ -31,6 +31,32 @@ class StopRequested(BaseException):
     """A signal requested the end of this program; not an Exception, so that no handler hides it."""
 
 
+class _Deferral:
+    """Whether a signal has to wait for the end of a block, and whether one does."""
+
+    blocks = 0
+    is_waiting = False
+
+
+_DEFERRAL = _Deferral()
+
+
+@contextlib.contextmanager
+def stop_deferred() -> Iterator[None]:
+    """Let the first signal that `stopped_by_signals` catches wait for the end of the block.
+
+    For what must not be done in part, such as a line of a report. A second signal does not wait.
+    """
+    _DEFERRAL.blocks += 1
+    try:
+        yield
+    finally:
+        _DEFERRAL.blocks -= 1
+        if _DEFERRAL.is_waiting and not _DEFERRAL.blocks:
+            _DEFERRAL.is_waiting = False
+            raise StopRequested
+
+
 @contextlib.contextmanager
 def report_errors(*, verbose: bool) -> Iterator[None]:
     """Turn exceptions into an error message and an exit code; with `verbose` a traceback, too.
@@ -85,6 +111,9 @@ def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
         requests.append(now)
         if len(requests) > 2:
             os._exit(exit_code)
+        if _DEFERRAL.blocks and len(requests) == 1:
+            _DEFERRAL.is_waiting = True
+            return
         raise StopRequested
 
     previous = {number: signal.signal(number, request_stop) for number in signals}

@@ -33,11 +33,12 @@ class _RateColumn(ProgressColumn):
 
 
 @contextlib.contextmanager
-def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
+def progress_bar(name: str, total: int | None) -> Iterator[Callable[[], None]]:
     """Yield a function to call after each step.
 
-    The bar shows count, rate and remaining time, and is removed after the block. There is none for
-    few steps, or where standard error is no terminal.
+    The bar shows count, rate and remaining time, and is removed after the block; where the number
+    of steps is not known (None), it pulses, and shows the time until now. There is none for few
+    steps, or where standard error is no terminal.
     """
     console = PlainConsole(stderr=True)
     columns = (
@@ -45,9 +46,10 @@ def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         _RateColumn(),
-        TimeRemainingColumn(),
+        TimeElapsedColumn() if total is None else TimeRemainingColumn(),
     )
-    silent = total < _SHOWN_FROM or not console.is_terminal
+    is_short = total is not None and total < _SHOWN_FROM
+    silent = is_short or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=silent) as progress:
         task = progress.add_task(name, total=total)
         yield lambda: progress.advance(task)

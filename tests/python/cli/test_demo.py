@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, write_pictures
+from clips import times_of
 from PIL import Image
 
 from endcap.cli.files import SAMPLES, find_repository
@@ -56,6 +57,9 @@ def test_the_shipped_repository_detects_shapes_and_measures_latency(tmp_path: Pa
     with Image.open(output / "contact_sheet.jpg") as sheet:
         assert sheet.width == 1600
     assert (output / "server.log").stat().st_size > 0
+    assert "112 frames in " in result.stdout
+    assert " detections, 6 tracks: " in result.stdout
+    assert times_of(output / "shapes_tracked.mp4") == times_of(output / "shapes.mp4")
     times = json.loads((output / "latency.json").read_text())
     assert times["requests"] == 2 * len(samples)
     steps = {step["model"]: step for step in times["server_ms"]["steps"]}

@@ -171,7 +171,7 @@ def test_many_addresses_are_in_order(url: str, web: PhotoServer) -> None:
         ("/status/503", "unreadable", "HTTP status 503: the server cannot serve it now"),
         ("/status/418", "unreadable", "HTTP status 418"),
         ("/page.jpg", "unsupported", "has text/html, not an image"),
-        ("/clip.mp4", "unsupported", "has video/mp4; a video is not read: take frames out of it"),
+        ("/clip.mp4", "unsupported", "has video/mp4; a video is read by `endcap infer` alone"),
         ("/empty", "unreadable", "the response is empty"),
         ("/turns/6", "unreadable", "more than 5 redirects"),
         ("/to/ftp://host/a.jpg", "unreadable", "redirects to 'ftp://host/a.jpg', which is no"),

@@ -38,17 +38,22 @@ def test_what_cannot_be_looked_at(pictures: Path) -> None:
     refused(pictures / ("x" * 300), "cannot be read: File name too long")
 
 
-def test_videos_are_not_read(pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_videos_are_of_infer_alone(pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     clip = pictures / "clip.MP4"
     clip.write_bytes(b"\0\0\0\x20ftypisom")
-    refused(clip, "clip.MP4 is a video by its name; a video is not read: take frames out", "ffmpeg")
-    refused(pictures / "*.MP4", "matches videos only", "ffmpeg")
+
+    def refused_by_load(argument: object, *parts: str) -> None:
+        assert_error_message(endcap("load", argument, "--url", "127.0.0.1:1"), *parts)
+
+    advice = "a video is read by `endcap infer` alone: take frames out of it first"
+    refused_by_load(clip, f"clip.MP4 is a video by its name; {advice}", "ffmpeg")
+    refused_by_load(pictures / "*.MP4", "matches videos only", "ffmpeg")
     assert expand_images([f"{pictures}/*"]) == [pictures / "a.JPEG", pictures / "b.jpg"]
     skipped = f"endcap: skipped 1 video that {pictures}/* matches: {clip}\n"
     assert capsys.readouterr().err == skipped
     for name in ("a.JPEG", "b.jpg"):
         (pictures / name).unlink()
-    refused(pictures, "holds no image", "it holds 1 video, and a video is not read")
+    refused_by_load(pictures, "holds no image", f"it holds 1 video, and {advice}")
 
 
 def test_a_file_of_another_type_that_the_server_rejects() -> None:

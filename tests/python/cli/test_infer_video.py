@@ -1,0 +1,257 @@
+"""Videos as arguments of endcap infer: which they are, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, write_pictures
+from clips import pictures_of, write_clip
+
+from endcap.cli.files import MADE_BY, refuse_foreign
+from endcap.cli.infer_video import video_targets
+from endcap.cli.videos import VideoInput, find_videos
+from endcap.errors import InvalidArgumentError
+from endcap.video import VideoWriter
+
+NO_SERVER = "127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def shared_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_clip(tmp_path_factory.mktemp("clips") / "clip.mp4", 5)
+
+
+@pytest.fixture
+def clip(shared_clip: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(shared_clip, tmp_path / "clip.mp4"))
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with model_server(tmp_path_factory.mktemp("models")) as urls:
+        yield urls
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    return write_pictures(tmp_path / "pictures")
+
+
+def files(*arguments: object, recursive: bool = False) -> list[Path | None]:
+    return [each.file for each in find_videos(list(map(str, arguments)), recursive=recursive)]
+
+
+def test_videos_are_told_by_what_is_in_them(clip: Path, pictures: Path, tmp_path: Path) -> None:
+    renamed = {
+        tmp_path / "clip.jpg": clip,
+        tmp_path / "clip": clip,
+        tmp_path / "photo.mp4": pictures / "b.jpg",
+        tmp_path / "photo": pictures / "b.jpg",
+    }
+    for target, source in renamed.items():
+        shutil.copy(source, target)
+    for path in (clip, tmp_path / "clip.jpg", tmp_path / "clip"):
+        assert files(path) == [path]
+    for path in (tmp_path / "photo.mp4", tmp_path / "photo", pictures / "a.JPEG"):
+        assert files(path) == []
+    (tmp_path / "broken.mp4").write_bytes(b"no video")  # FFmpeg says why
+    assert files(tmp_path / "broken.mp4") == [tmp_path / "broken.mp4"]
+    (tmp_path / "notes.txt").write_text("no video\n" * 100)
+    (tmp_path / "empty").touch()
+    for name in ("notes.txt", "empty", "nothing.mp4", "nothing/*"):
+        assert files(tmp_path / name) == []
+
+
+def test_a_stream_without_a_container_is_recognised_by_ffmpeg(clip: Path, tmp_path: Path) -> None:
+    raw = tmp_path / "recording"
+    with av.open(str(clip)) as source, av.open(str(raw), "w", format="h264") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                target.mux(packet)
+    assert files(raw) == [raw]
+
+
+def test_folders_and_patterns(clip: Path, pictures: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "videos"
+    (folder / "below").mkdir(parents=True)
+    for target in ("b.mp4", "a.mkv", "below/c.mp4"):
+        shutil.copy(clip, folder / target)
+    (folder / "notes.txt").write_text("no video")
+    assert files(folder) == [folder / "a.mkv", folder / "b.mp4"]
+    assert files(folder, recursive=True) == [
+        folder / "a.mkv", folder / "b.mp4", folder / "below" / "c.mp4"
+    ]  # fmt: skip
+    assert files(folder / "*.m*") == [folder / "a.mkv", folder / "b.mp4"]
+    shutil.copy(clip, pictures)
+    assert files(pictures) == []  # images, as before
+    assert files(pictures / "*") == []
+
+
+def test_addresses_and_cameras() -> None:
+    for address in ("rtsp://camera/1", "RTSPS://camera/1", "http://host/a.m3u8?x=1"):
+        (video,) = find_videos([address])
+        assert (video.name, video.source, video.file) == (address, address, None)
+    (video,) = find_videos(["rtsp://me:secret@camera/1"])
+    assert (video.name, video.source) == ("rtsp://camera/1", "rtsp://me:secret@camera/1")
+    assert find_videos(["http://host/a.jpg", "https://host/b.webp"]) == []
+    assert VideoInput("/dev/video3", 3).stem == "video3"
+    assert VideoInput("rtsp://camera/", "rtsp://camera/").stem == "video"
+    assert VideoInput("rtsp://camera/door.1?x", "rtsp://camera/door.1?x").stem == "door"
+
+
+def test_images_and_videos_are_not_mixed(clip: Path, pictures: Path) -> None:
+    result = endcap("infer", pictures, clip, "--url", NO_SERVER)
+    assert_error_message(result, f"{clip} is a video and {pictures} is not: give videos and images")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--coco"], "--coco is of images; leave it out"),
+        (["--compare", "models"], "--compare is of images"),
+        (["--batch", "4"], "--batch is of images"),
+        (["--track", "--sequence", "7"], "give one of them"),
+        (["--rate", "5", "--every", "2"], "--rate and --every both choose frames; give one"),
+        (["--rate", "0"], "--rate is 0: give frames a second, above 0"),
+        (["--draw", "out.avi"], "annotated videos are MP4 files; give out.mp4"),
+    ],
+)
+def test_options_that_videos_do_not_have(clip: Path, options: list[str], message: str) -> None:
+    assert_error_message(endcap("infer", clip, "--url", NO_SERVER, *options), message)
+
+
+def test_options_that_images_do_not_have(pictures: Path, tmp_path: Path) -> None:
+    for options, message in (
+        (["--every", "2"], "--every is of videos"),
+        (["--rate", "5"], "--rate is of videos"),
+        (["--draw", tmp_path / "out.mp4"], "out.mp4 is the name of a video"),
+        (["--track", "--sequence", "7"], "give one of them"),
+    ):
+        result = endcap("infer", pictures, "--url", NO_SERVER, *options)
+        assert_error_message(result, message)
+
+
+def test_values_that_are_refused(clip: Path) -> None:
+    for options in (["--every", "0"], ["--score-threshold", "1.5"]):
+        result = endcap("infer", clip, "--url", NO_SERVER, *options)
+        assert result.exit_code == 2
+        assert options[0] in result.stderr
+
+
+def test_what_is_of_one_video(clip: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copy(clip, tmp_path / "other.mp4"))
+    for options, message in (
+        (["--sequence", "7"], "--sequence sends the frames of one video, and there are 2"),
+        (["--stream"], "--stream sends the frames of one video"),
+        (["--draw", "out.mp4"], "out.mp4 is one file, and there are 2 videos; give a folder"),
+    ):
+        assert_error_message(endcap("infer", clip, other, "--url", NO_SERVER, *options), message)
+
+
+def test_nothing_that_is_read_is_written(clip: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.mp4"
+    link.symlink_to(clip)
+    content = clip.read_bytes()
+    for options in (["--draw", clip], ["--draw", link], ["--json", "--output", clip]):
+        result = endcap("infer", clip, "--url", NO_SERVER, *options)
+        assert_error_message(result, "which is an input, would be overwritten")
+    result = endcap("infer", clip, "--draw", "a.mp4", "--output", "a.mp4", "--url", NO_SERVER)
+    assert_error_message(result, "--output a.mp4 is a video of --draw")
+    assert clip.read_bytes() == content
+
+
+def test_names_of_annotated_videos(tmp_path: Path) -> None:
+    inputs = [
+        VideoInput("a/clip.mp4", "a/clip.mp4", Path("a/clip.mp4")),
+        VideoInput("b/clip.mkv", "b/clip.mkv", Path("b/clip.mkv")),
+        VideoInput("rtsp://host/door", "rtsp://host/door"),
+    ]
+    assert video_targets(tmp_path, inputs) == [
+        tmp_path / "clip_detections.mp4",
+        tmp_path / "clip_2_detections.mp4",
+        tmp_path / "door_detections.mp4",
+    ]
+    assert video_targets(Path("out.MP4"), inputs[:1]) == [Path("out.MP4")]
+    assert video_targets(None, inputs) == []
+
+
+def test_only_annotated_videos_of_endcap_are_replaced(clip: Path, tmp_path: Path) -> None:
+    ours = tmp_path / "ours.mp4"
+    with VideoWriter(ours, comment=MADE_BY) as writer:
+        for _ in range(1200):  # an index that is longer than the first bytes of other files
+            writer.write(np.zeros((32, 32, 3), np.uint8))
+    with ours.open("rb") as file:
+        assert MADE_BY.encode() not in file.read(4096)
+    refuse_foreign([ours], advice="")
+    damaged = tmp_path / "damaged.mp4"
+    for content in (ours.read_bytes()[:40], b"\xff\xff\xff\xffftyp", b"\0\0\0\x10ftyp"):
+        damaged.write_bytes(content)
+        with pytest.raises(InvalidArgumentError, match="endcap has not made it"):
+            refuse_foreign([damaged], advice="")
+    with pytest.raises(InvalidArgumentError, match="endcap has not made it"):
+        refuse_foreign([clip], advice="")
+
+
+@pytest.fixture
+def flickering(tmp_path: Path) -> Path:
+    """A video of 12 frames, of which the server rejects the white ones."""
+    path = tmp_path / "flickering.mp4"
+    with VideoWriter(path, frame_rate=10) as writer:
+        for number in range(12):
+            value = 250 if number in (3, 8) else 90
+            writer.write(np.full((240, 320, 3), value, np.uint8))
+    return path
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_frame_that_fails_does_not_end_the_video(
+    urls: dict[str, str], flickering: Path, tmp_path: Path, protocol: str
+) -> None:
+    drawn = tmp_path / "drawn.mp4"
+    arguments = ["--url", f"{protocol}://{urls[protocol]}", "--track", "--json", "--draw", drawn]
+    result = endcap("infer", flickering, *arguments)
+    assert result.exit_code == 1
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["frame_index"] for row in rows] == list(range(12))
+    failed = {row["frame_index"]: row["error"] for row in rows if row["status"] != "ok"}
+    assert failed == dict.fromkeys((3, 8), "image 0 is not a JPEG")
+    for row in rows:
+        ids = [each.get("track_id") for each in row["detections"]]
+        assert ids == ([] if row["frame_index"] in failed else [1, 2])
+    assert result.stderr == (
+        f"endcap: 2 of 12 frames of {flickering} failed, first frame 3 "
+        f"(corrupt_image: image 0 is not a JPEG)\n12 frames in {drawn}\n"
+    )
+    pictures = pictures_of(drawn)
+    assert len(pictures) == 12
+    assert [int(np.ptp(picture) > 100) for picture in pictures] == [
+        number not in failed for number in range(12)
+    ]
+
+
+def test_failed_frames_in_rows_and_in_the_summary(urls: dict[str, str], flickering: Path) -> None:
+    arguments = ["infer", flickering, "--url", urls["grpc"], "--every", 3]
+    rows = list(csv.DictReader(io.StringIO(endcap(*arguments, "--csv").stdout)))
+    assert [(row["frame_index"], row["status"], row["label"]) for row in rows] == [
+        ("0", "ok", "square"), ("0", "ok", ""), ("3", "corrupt_image", ""),
+        ("6", "ok", "square"), ("6", "ok", ""), ("9", "ok", "square"), ("9", "ok", ""),
+    ]  # fmt: skip
+    summary = endcap(*arguments).stdout.splitlines()
+    assert summary[-1] == "  6 detections, 1 frame failed: 3 square, 3 class 7"
+
+
+def test_reports_go_to_their_file(urls: dict[str, str], clip: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.jsonl"
+    result = endcap("infer", clip, "--url", urls["grpc"], "--json", "--output", output)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert len(output.read_text().splitlines()) == 5
