@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     import PIL.Image
 
 INPUT = "encoded"
+# Those of a model that reads videos: the bytes of a file, or a URL.
+VIDEO_INPUTS = frozenset({INPUT, "source", "options"})
 _CLASSES_IN_REPR = 5
 _RESULTS_IN_REPR = 20
 _NOTEBOOK_SIDE = 640  # pixels
@@ -127,6 +129,21 @@ def task_of(
     return next((task for task in Task if names >= set(task.required)), None)
 
 
+@dataclass(frozen=True)
+class FramePosition:
+    """Where in its video a frame is.
+
+    Attributes:
+        index: Of the video's frames, from 0; those that were left out count.
+        seconds: Its time stamp, from that of the first frame.
+        dropped: Frames of a live source between this one and the one before that came too fast.
+    """
+
+    index: int
+    seconds: float
+    dropped: int = 0
+
+
 @dataclass(frozen=True, repr=False)
 class ImageResult:
     """The result for one image, best score first; `error` is the reason when `status` is not "ok".
@@ -145,6 +162,7 @@ class ImageResult:
             False.
         upright: Whether boxes, keypoints and masks are in pixels after the EXIF orientation; else,
             of a model that ignores the orientation, in those of the image as it is stored.
+        frame: Of a model that reads videos: which frame it is.
     """
 
     image: str
@@ -157,6 +175,7 @@ class ImageResult:
     request_id: str = ""
     final: bool = True
     upright: bool = True
+    frame: FramePosition | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.detections, list):
@@ -262,6 +281,10 @@ class ImageResult:
         }
         if self.error is not None:
             row["error"] = self.error
+        if self.frame is not None:
+            row["frame_index"] = self.frame.index
+            row["pts_seconds"] = self.frame.seconds
+            row["dropped"] = self.frame.dropped
         return row
 
     def to_json(self) -> dict[str, Any]:

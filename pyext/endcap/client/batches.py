@@ -198,6 +198,10 @@ class RequestFormat:
         elements[:] = files
         return InputTensor.of(INPUT, elements.reshape(shape))
 
+    def for_video(self, inputs: Sequence[InputTensor]) -> RequestFormat:
+        """Return the form of a request for a video, with these inputs in place of an image."""
+        return _VideoFormat(self._model, self._outputs, inputs)
+
     def _output(self, output: OutputTensor, batch: int, lease: Lease | None) -> OutputTensor:
         shape = self._fixed_shape(output, batch)
         if lease is None or shape is None:
@@ -221,6 +225,17 @@ class RequestFormat:
 
     def _spec(self, output: OutputTensor) -> Any:
         return self._model.outputs[output.name]
+
+
+class _VideoFormat(RequestFormat):
+    def __init__(
+        self, model: ServedModel, outputs: Sequence[OutputTensor], inputs: Sequence[InputTensor]
+    ) -> None:
+        super().__init__(model, [output.name for output in outputs])
+        self._inputs = inputs
+
+    def call(self, images: Sequence[bytes], request_id: str, lease: Lease | None = None) -> Call:
+        return Call(self._model.name, self._inputs, self._outputs, request_id)
 
 
 def split(

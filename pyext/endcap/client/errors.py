@@ -84,11 +84,11 @@ _HTTP_STATUS = {
     501: "unsupported",
     503: "unavailable",
 }
-# endcap's backends begin a message with the failure class; ensembles and cascades put the names of
-# themselves and of the model that failed before it.
+# endcap's backends begin a message with the failure class, or `unavailable`; ensembles and cascades
+# put the names of themselves and of the model that failed before it.
 _CLASS_IN_MESSAGE = re.compile(
     r"(?:in ensemble '[^']*', |model '[^']*': )*("
-    + "|".join(status.label for status in Status)
+    + "|".join([*(status.label for status in Status), "unavailable"])
     + r"): "
 )
 _REGION_LOST = re.compile(r"Unable to find (?:cuda |system )?shared memory region")

@@ -63,7 +63,7 @@ class ImageReader:
                     "an image is an address: download it, and give the bytes; `endcap infer` takes "
                     "addresses",
                 )
-            return _read_file(Path(image))
+            return read_file(Path(image))
         if isinstance(image, (bytes, bytearray, memoryview)):
             return bytes(image)
         try:
@@ -125,7 +125,8 @@ def refuse_single(images: Iterable[Any] | AsyncIterable[Any]) -> None:
         )
 
 
-def _read_file(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """Return the content of a file; raise RequestError "unreadable" where it cannot be read."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             reason = "it is a pipe or a device, which may never end"

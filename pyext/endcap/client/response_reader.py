@@ -15,7 +15,7 @@ from endcap.client.errors import RequestError
 from endcap.client.served_model import ServedModel
 from endcap.detections import ClassScore, ImageDetections
 from endcap.errors import InvalidArgumentError, Status
-from endcap.results import PROBABILITIES, Task, status_name
+from endcap.results import PROBABILITIES, FramePosition, Task, status_name
 
 Tensors = Mapping[str, NDArray[Any] | None]
 
@@ -36,7 +36,11 @@ _DATATYPES = {
     "class_ids": "INT32",
     "class_labels": "BYTES",
     PROBABILITIES: "BYTES",
+    "frame_index": "INT64",
+    "pts_seconds": "FP64",
+    "dropped": "INT64",
 }
+_OF_FRAMES = ("frame_index", "pts_seconds", "dropped")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,9 @@ class ResponseReader:
             names: tuple[str, ...] = (PROBABILITIES, "status")
         else:
             names = task.outputs if extras or task is Task.classification else task.required
+        if self.model.reads_videos:
+            names = (*names, "track_ids", *_OF_FRAMES)
+        names = tuple(dict.fromkeys(names))
         return [name for name in names if name in self.model.outputs]
 
     @property
@@ -111,6 +118,26 @@ class ResponseReader:
             rows = 0 if boxes is None or boxes.ndim != 3 else boxes.shape[1]
             tensors = {**tensors, "num_detections": np.full((1, 1), rows, np.int32)}
         return self.read(tensors)
+
+    def read_frame(self, tensors: Tensors) -> FramePosition | None:
+        """Return which frame of a video a response is for, None for one without a frame.
+
+        Raises:
+            RequestError: The tensors have other types or shapes.
+        """
+        found = [tensors.get(name) for name in _OF_FRAMES]
+        if not self.model.reads_videos or any(each is None for each in found):
+            return None
+        _check_datatypes(tensors, _OF_FRAMES)
+        values = []
+        for name, tensor in zip(_OF_FRAMES, found, strict=True):
+            assert tensor is not None
+            _check(name, tensor, tensor.size == 1, "[1]")
+            values.append(tensor.reshape(-1)[0].item())
+        index, seconds, dropped = values
+        if not math.isfinite(seconds):
+            raise RequestError("internal", "the server returned pts_seconds that is no number")
+        return FramePosition(index, seconds, dropped)
 
     def try_read(self, tensors: Tensors) -> ImageResponse | RequestError:
         """Return the result of `read` or its error, without references to the tensors."""

@@ -67,6 +67,7 @@ class ServedModel:
         decoupled: Whether it may send several responses to a request, or none.
         labels_text, upright: Of its configuration's parameters `labels` and `exif`; boxes are of
             the image as stored where the latter is `ignore`.
+        reads_videos: Whether it takes videos, and returns the detections of each frame.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ServedModel:
     decoupled: bool = False
     labels_text: str = ""
     upright: bool = True
+    reads_videos: bool = False
 
     @property
     def batched(self) -> bool:

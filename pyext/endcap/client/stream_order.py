@@ -12,7 +12,7 @@ from endcap.client.calls import Call, Response, SequenceStep
 from endcap.client.errors import RequestError
 from endcap.client.images import Image, ImageReader, name_of
 from endcap.client.response_reader import ImageResponse, ResponseReader
-from endcap.results import ImageResult
+from endcap.results import FramePosition, ImageResult
 
 
 @dataclass(frozen=True)
@@ -154,13 +154,20 @@ class StreamOrder:
         sent = self._in_flight.get(response.request_id)
         if sent is None or sent.call is None:
             return
+        frame: FramePosition | None = None
         try:
             (tensors,) = self._requests.read(sent.call, response, 1)
+            frame = self._reader.read_frame(tensors)
             parsed = self._reader.read_part(tensors)
         except RequestError as error:
-            self._fail(sent, error, at)
-            return
-        self._result(sent, "ok", at, parsed=parsed, final=response.final)
+            if frame is None:
+                self._fail(sent, error, at)
+                return
+            # One frame of a video has failed, and the others follow.
+            final, status, text = response.final, error.status_name, str(error)
+            self._result(sent, status, at, error=text, final=final, frame=frame)
+        else:
+            self._result(sent, "ok", at, parsed=parsed, final=response.final, frame=frame)
         if response.final:
             self._finish(sent)
 
@@ -224,6 +231,7 @@ class StreamOrder:
         parsed: ImageResponse | None = None,
         error: str | None = None,
         final: bool = True,
+        frame: FramePosition | None = None,
     ) -> None:
         parsed = parsed or ImageResponse()
         at = time.perf_counter() if at is None else at
@@ -239,5 +247,6 @@ class StreamOrder:
                 sent.call.request_id if sent.call is not None else "",
                 final,
                 parsed.upright,
+                frame,
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from endcap.server.models import (
     choose_models,
     leave_out,
     why_no_private_dali,
+    why_no_pyav,
     why_no_python,
 )
 from endcap.server.private_server import EXECUTABLE, private_server_folder
@@ -105,6 +107,31 @@ def test_endcaps_own_server_has_dali_where_it_is_named(monkeypatch: pytest.Monke
     assert why_no_private_dali(own) is None
     monkeypatch.delenv("ENDCAP_SERVER_PACKAGES")
     assert why_no_private_dali(locate_server()) is None  # in its Python there may be one
+
+
+def test_without_pyav_the_model_of_videos_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_models, "why_no_dali", lambda server: None)
+    models = read_repository(SHIPPED)
+    assert leave_out(models, locate_server()) == (models, None), "PyAV is installed here"
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "av" else find_spec(name)
+    )
+    kept, left_out = leave_out(models, locate_server())
+    assert {m.path.name for m in models} - {m.path.name for m in kept} == {"video"}
+    assert str(left_out).startswith("video is left out: PyAV is not installed; run `pip install")
+
+
+def test_endcaps_own_server_has_pyav_where_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = replace(locate_server(), executable=private_server_folder() / EXECUTABLE)
+    for packages in (None, "avro", "nvidia-dali-cuda130"):
+        monkeypatch.delenv("ENDCAP_SERVER_PACKAGES", raising=False)
+        if packages is not None:
+            monkeypatch.setenv("ENDCAP_SERVER_PACKAGES", packages)
+        assert "`export ENDCAP_SERVER_PACKAGES=av`" in str(why_no_pyav(own))
+    for packages in ("av", "'av>=14' scipy"):
+        monkeypatch.setenv("ENDCAP_SERVER_PACKAGES", packages)
+        assert why_no_pyav(own) is None
 
 
 def test_a_custom_configuration_is_taken_where_there_is_one() -> None:

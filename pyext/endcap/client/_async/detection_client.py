@@ -13,6 +13,7 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
+    Mapping,
     Sequence,
 )
 from dataclasses import replace
@@ -42,6 +43,7 @@ from endcap.client.synchronization import (
     async_run_blocking,
     async_sleep,
 )
+from endcap.client.videos import Video, check_options, video_inputs, video_name
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
 from endcap.results import ImageResult, Results, Task
 
@@ -345,6 +347,59 @@ class AsyncDetectionClient:
             steps=SequenceSteps(sequence),
             limit=1,
         )
+
+    def video(
+        self, video: Video, *, options: Mapping[str, object] | None = None
+    ) -> AsyncGenerator[ImageResult, None]:
+        """Yield the results of a video's frames, which the server reads, in their order.
+
+        The client is of a model that reads videos, such as `video` of the shipped repository. Each
+        result has the position of its frame in `frame`, and track ids unless `options` say
+        otherwise. A frame that fails has a status of its own. A video that cannot be read, or not
+        to its end, has a last result without `frame`, whose `error` says why. A caller that stops
+        early ends the server's work.
+
+        Args:
+            video: The bytes of a video file, its path, or a URL for the server to open, which its
+                parameter `allow_urls` has to allow.
+            options: Of the model, as `{"every": 2}`: see "On a server" in the documentation of
+                videos.
+
+        Raises:
+            InvalidArgumentError: Options that cannot be written as JSON.
+            UnsupportedError: The model reads no videos; over HTTP, or with shared memory.
+        """
+        self._check_streams()
+        if not self._served_model.reads_videos:
+            raise UnsupportedError(
+                f"model '{self.model}' reads no videos; name one that does, such as video of the "
+                "shipped repository"
+            )
+        check_options(options)
+        return self._video(video, options)
+
+    async def _video(
+        self, video: Video, options: Mapping[str, object] | None
+    ) -> AsyncGenerator[ImageResult, None]:
+        name = video_name(video)
+        try:
+            inputs = await async_run_blocking(video_inputs, video, options)
+        except RequestError as error:
+            yield ImageResult(name, error.status_name, error=str(error), task=self.task)
+            return
+        requests = self._requests.for_video(inputs)
+        results = async_stream_results(
+            self._connection,
+            StreamOrder(requests, self._reader, self._next_request_id),
+            [b""],  # one request, whose inputs are known
+            reader=self._arguments.images,
+            steps=SequenceSteps(None),
+            limit=1,
+        )
+        async with contextlib.aclosing(results):
+            async for result in results:
+                if result.frame is not None or not result.ok:
+                    yield replace(result, image=name)
 
     async def _run(
         self, batch: Batch, step: SequenceStep | None = None

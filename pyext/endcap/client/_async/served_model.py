@@ -9,7 +9,7 @@ from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import Address
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.served_model import ServedModel
-from endcap.results import INPUT, task_of, why_no_task
+from endcap.results import INPUT, VIDEO_INPUTS, task_of, why_no_task
 
 
 async def fetch_served_model(
@@ -43,14 +43,14 @@ async def fetch_served_model(
     except RequestError as error:
         raise _no_server(address, error, connection.options.timeout_s) from error
     decoupled = _is_decoupled(config)
-    task = task_of(
-        metadata.inputs, metadata.outputs, decoupled=decoupled, best_classes=best_classes
-    )
+    reads_videos = decoupled and set(metadata.inputs) == VIDEO_INPUTS
+    inputs = [INPUT] if reads_videos else list(metadata.inputs)
+    task = task_of(inputs, metadata.outputs, decoupled=decoupled, best_classes=best_classes)
     if task is None:
         advice = await _advice(connection)
         raise ClientError(
             f"model '{model}' does not take encoded images and return detections or classes: "
-            f"{why_no_task(metadata.inputs, metadata.outputs)}; {advice}"
+            f"{why_no_task(inputs, metadata.outputs)}; {advice}"
         )
     encoded = metadata.inputs[INPUT]
     limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
@@ -63,6 +63,7 @@ async def fetch_served_model(
         decoupled,
         _parameter(config, "labels"),
         upright=_parameter(config, "exif") != "ignore",
+        reads_videos=reads_videos,
     )
 
 

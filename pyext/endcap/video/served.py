@@ -1,0 +1,383 @@
+"""The work of the model `video`: one video's frames through another model, in their order.
+
+A request takes three kinds of threads: one reads frames, some of the model's call the detector, and
+the request's own takes the results in the order of the frames, tracks them and sends them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import re
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap.detections import ImageDetections
+from endcap.errors import EndcapError, ImageLimitError, InvalidArgumentError, Status
+from endcap.python_backend.crops import READ_OUTPUTS, read_detections
+from endcap.python_backend.failures import ModelCallError, RequestCancelledError, status_of
+from endcap.python_backend.model_calls import (
+    ENCODED,
+    CallModel,
+    ModelCall,
+    arrays,
+    errors_naming,
+)
+from endcap.tracking import Tracker
+from endcap.triton.url_patterns import parse_url
+from endcap.triton.video_settings import VideoOptions, VideoSettings
+from endcap.video.addresses import UrlRules
+from endcap.video.downloads import DownloadedFile
+from endcap.video.frames import VideoFrame
+from endcap.video.reader import VideoReader
+from endcap.video.rtsp_relay import RtspRelay
+from endcap.yuv import YuvImage
+
+_RATE_WITHOUT_ONE = 30.0  # frames a second, for the tracker
+_MOST_RATE = 1000.0
+_OUTPUTS = (*READ_OUTPUTS, "detection_indices", "status")
+_LABELS = {status.label: status for status in Status if status is not Status.OK}
+_LABEL = re.compile(rf"\b({'|'.join(_LABELS)}): ")
+
+Row = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class VideoInput:
+    """What a request names: the bytes of a file, or a URL."""
+
+    encoded: bytes | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.encoded is None) == (self.source is None):
+            given = "both" if self.encoded is not None else "neither"
+            raise InvalidArgumentError(
+                f"the request has {given} of the inputs 'encoded' and 'source': give the bytes of "
+                "a video, or a URL"
+            )
+
+
+@dataclass(frozen=True)
+class _Detected:
+    """Detections of a frame, or why there are none."""
+
+    detections: ImageDetections
+    status: Status = Status.OK
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class _End:
+    """The end of the frames, with the error that it came with."""
+
+    error: BaseException | None = None
+
+
+class VideoJob:
+    """One request, from its source to the outputs of each frame.
+
+    Args:
+        given: What to read.
+        settings: Of the model.
+        options: Of the request.
+        call: Calls a model from any thread; raises ModelCallError where that fails.
+        threads: Where calls are made.
+        rules: Which URLs may be opened; None makes them of the settings.
+    """
+
+    def __init__(
+        self,
+        given: VideoInput,
+        settings: VideoSettings,
+        options: VideoOptions,
+        *,
+        call: CallModel,
+        threads: Executor,
+        rules: UrlRules | None = None,
+    ) -> None:
+        self._given = given
+        self._settings = settings
+        self._options = options
+        self._call = call
+        self._threads = threads
+        self._rules = rules or UrlRules(settings.allow_urls, settings.allow_private)
+        self._stopped_by: Exception | None = None
+        self._lock = threading.Lock()
+        self._opened: list[DownloadedFile | RtspRelay | VideoReader] = []
+        self._permits = threading.Semaphore(settings.frames_in_flight)
+        self.failed_frames = 0
+        self.first_failure: Exception | None = None
+
+    def stop(self, reason: Exception | None = None) -> None:
+        """End the work soon, from any thread; `frames` raises the reason.
+
+        Args:
+            reason: RequestCancelledError where it is None.
+        """
+        with self._lock:
+            if self._stopped_by is not None:
+                return
+            self._stopped_by = reason or RequestCancelledError()
+            opened = list(self._opened)
+        self._permits.release()
+        for each in reversed(opened):
+            _interrupt(each)
+
+    def frames(self) -> Iterator[Row]:
+        """Yield the outputs of each frame, in their order.
+
+        Raises:
+            InvalidArgumentError: The source is not allowed, or there is none.
+            ImageLimitError: The video is larger or longer than the model takes.
+            EndcapError: The video cannot be read.
+            RequestCancelledError: `stop` was called, or the reason that it was given.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                reader = self._open(stack)
+                self._check_stopped()
+                yield from self._detect(reader)
+            except Exception:
+                self._check_source()  # whatever came of that
+                raise
+            self._check_source()
+
+    def _open(self, stack: contextlib.ExitStack) -> VideoReader:
+        options, settings = self._options, self._settings
+        source, more = self._source(stack)
+        reader = VideoReader(
+            source,
+            rate=options.rate,
+            every=options.every,
+            keyframes_only=options.keyframes_only,
+            on_full=options.on_full,  # type: ignore[arg-type]
+            timeout_s=settings.timeout_s,
+            threads=settings.decode_threads,
+            **more,
+        )
+        stack.callback(reader.close)
+        self._keep(reader)
+        return reader
+
+    def _source(self, stack: contextlib.ExitStack) -> tuple[Any, dict[str, Any]]:
+        """Return what the reader opens, and options of its own for that."""
+        settings = self._settings
+        if self._given.encoded is not None:
+            size = len(self._given.encoded)
+            if size > settings.max_file_bytes:
+                raise ImageLimitError(
+                    f"the video has {size} bytes, and {settings.max_file_bytes} is the limit of "
+                    "the parameter max_file_bytes"
+                )
+            return self._given.encoded, {}
+        url = parse_url(self._given.source or "")
+        if url.scheme.startswith("rtsp"):
+            relay = RtspRelay(url, self._rules, timeout_s=settings.timeout_s)
+            stack.callback(relay.close)
+            self._keep(relay)
+            return relay.url, {"options": {"rtsp_transport": "tcp"}}
+        file = DownloadedFile(
+            url, self._rules, max_bytes=settings.max_file_bytes, timeout_s=settings.timeout_s
+        )
+        stack.callback(file.close)
+        self._keep(file)
+        file.request()
+        return file, {}
+
+    def _keep(self, opened: DownloadedFile | RtspRelay | VideoReader) -> None:
+        with self._lock:
+            self._opened.append(opened)
+            is_stopped = self._stopped_by is not None
+        if is_stopped:
+            _interrupt(opened)
+
+    def _check_source(self) -> None:
+        """Raise what ended the video before its end, which a decoder takes for damage."""
+        self._check_stopped()
+        for each in self._opened:
+            if isinstance(each, DownloadedFile) and each.error is not None:
+                raise each.error
+            if isinstance(each, RtspRelay) and each.error is not None:
+                raise InvalidArgumentError(each.error)
+
+    def _check_stopped(self) -> None:
+        if self._stopped_by is not None:
+            raise self._stopped_by
+
+    def _detect(self, reader: VideoReader) -> Iterator[Row]:
+        tracker = Tracker(frame_rate=self._tracker_rate(reader)) if self._options.track else None
+        waiting: queue.SimpleQueue[tuple[VideoFrame, Future[_Detected]] | _End]
+        waiting = queue.SimpleQueue()
+        feeder = threading.Thread(
+            target=self._feed, args=(reader, waiting), name="endcap video frames", daemon=True
+        )
+        feeder.start()
+        ended = False
+        try:
+            while not ended:
+                item = waiting.get()
+                if isinstance(item, _End):
+                    ended = True
+                    self._check_stopped()
+                    if item.error is not None:
+                        raise item.error
+                    continue
+                frame, future = item
+                detected = future.result()
+                self._permits.release()
+                self._check_stopped()
+                yield self._row(frame, detected, tracker)
+        finally:
+            if not ended:
+                self.stop()
+            feeder.join()
+
+    def _feed(
+        self,
+        reader: VideoReader,
+        waiting: queue.SimpleQueue[tuple[VideoFrame, Future[_Detected]] | _End],
+    ) -> None:
+        """Read frames and have them detected, as many at a time as there are permits."""
+        count = 0
+        try:
+            for frame in reader:
+                if self._options.max_frames is not None and count >= self._options.max_frames:
+                    break
+                if count >= self._settings.max_frames:
+                    raise ImageLimitError(
+                        f"the video has more than {self._settings.max_frames} frames, the limit "
+                        "of the parameter max_frames"
+                    )
+                self._permits.acquire()
+                if self._stopped_by is not None:
+                    break
+                future = self._threads.submit(self._detect_frame, frame)
+                waiting.put((frame, future))
+                count += 1
+        except BaseException as error:
+            waiting.put(_End(error))
+        else:
+            waiting.put(_End())
+        finally:
+            reader.close()
+
+    def _detect_frame(self, frame: VideoFrame) -> _Detected:
+        if self._stopped_by is not None:
+            return _Detected(ImageDetections.from_list([]))
+        try:
+            call = ModelCall(
+                model=self._settings.model,
+                inputs={ENCODED: _element(frame_bytes(frame.image))},
+                outputs=_OUTPUTS,
+            )
+            return self._read(call, arrays(self._call(call)))
+        except Exception as error:
+            return _Detected(ImageDetections.from_list([]), _failure_class(error), error)
+
+    def _read(self, call: ModelCall, outputs: Row) -> _Detected:
+        with errors_naming(call.model):
+            rows = read_detections(outputs)
+            if rows.counts.size != 1:
+                raise InvalidArgumentError("it gave detections of several images for one")
+        count = int(rows.counts[0])
+        kept = rows.scores[0, :count] >= self._options.score_threshold
+        indices = outputs["detection_indices"].reshape(-1)[:count]
+        detections = ImageDetections(
+            boxes=np.array(rows.boxes[0, :count][kept], np.float32),
+            scores=np.array(rows.scores[0, :count][kept], np.float32),
+            class_ids=np.array(rows.class_ids[0, :count][kept], np.int32),
+            indices=np.array(indices[kept], np.int32),
+        )
+        return _Detected(detections, Status(int(outputs["status"].flat[0])))
+
+    def _row(self, frame: VideoFrame, detected: _Detected, tracker: Tracker | None) -> Row:
+        detections, status = detected.detections, detected.status
+        if detected.error is not None:
+            self.failed_frames += 1
+            self.first_failure = self.first_failure or detected.error
+        if tracker is not None:
+            try:
+                detections = tracker(detections)
+            except EndcapError as error:
+                status, detections = error.status, tracker(ImageDetections.from_list([]))
+        # A tensor without elements would not say of which frame it is: one row at least.
+        rows = max(1, len(detections))
+        return {
+            "num_detections": np.array([len(detections)], np.int32),
+            "detection_boxes": _padded(detections.boxes, (rows, 4), np.float32, 0),
+            "detection_scores": _padded(detections.scores, (rows,), np.float32, 0),
+            "detection_classes": _padded(detections.class_ids, (rows,), np.int32, 0),
+            "detection_indices": _padded(detections.indices, (rows,), np.int32, -1),
+            "track_ids": _padded(detections.track_ids, (rows,), np.int64, -1),
+            "frame_index": np.array([frame.index], np.int64),
+            "pts_seconds": np.array([frame.seconds], np.float64),
+            "dropped": np.array([frame.dropped], np.int64),
+            "status": np.array([status], np.int32),
+        }
+
+    def _tracker_rate(self, reader: VideoReader) -> float:
+        options = self._options
+        if options.frame_rate is not None:
+            return options.frame_rate
+        rate = float(reader.frame_rate or 0)
+        if options.keyframes_only or not 0 < rate <= _MOST_RATE:
+            return options.rate or _RATE_WITHOUT_ONE
+        return rate / options.every if options.rate is None else min(rate, options.rate)
+
+
+def frame_bytes(image: YuvImage | npt.NDArray[np.uint8]) -> bytes:
+    """Return a frame's image as a file without a loss: Y4M, or PNG for gray and RGB."""
+    if isinstance(image, YuvImage):
+        return image.to_y4m()
+    height, width = image.shape[:2]
+    rows = image.reshape(height, -1)
+    filtered = np.zeros((height, 1 + rows.shape[1]), np.uint8)  # filter 0 in front of each row
+    filtered[:, 1:] = rows
+    color = 0 if image.ndim == 2 else 2
+    header = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes(), 1)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    length, check = struct.pack(">I", len(content)), struct.pack(">I", zlib.crc32(kind + content))
+    return length + kind + content + check
+
+
+def _element(content: bytes) -> npt.NDArray[np.object_]:
+    element = np.empty((1, 1), np.object_)
+    element[0, 0] = content
+    return element
+
+
+def _padded(
+    values: npt.NDArray[Any] | None, shape: tuple[int, ...], dtype: type, filling: float
+) -> npt.NDArray[Any]:
+    padded: npt.NDArray[Any] = np.full(shape, filling, dtype)
+    if values is not None:
+        padded[: len(values)] = values
+    return padded
+
+
+def _failure_class(error: Exception) -> Status:
+    """Return a frame's status: that of a called model by its text, as endcap's own write it."""
+    if isinstance(error, ModelCallError):
+        label = _LABEL.search(str(error))
+        return _LABELS[label[1]] if label else Status.INTERNAL
+    return status_of(error)
+
+
+def _interrupt(opened: DownloadedFile | RtspRelay | VideoReader) -> None:
+    if isinstance(opened, DownloadedFile):
+        opened.abort()
+    else:
+        opened.close()

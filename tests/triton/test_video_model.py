@@ -1,0 +1,660 @@
+"""The model `video` on the real server: results, URLs, limits, cancellation, attacks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import tritonclient.grpc as grpc_client
+import video_models
+from http_site import Site, content, redirect, run_site
+from moving_pictures import moving_frames, video_of
+from running_server import RunningServer, run_server, wait_for
+from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+
+import endcap
+from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult
+from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.video.reader import VideoReader
+
+SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
+WIDE = SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"
+FRAMES = moving_frames(WIDE, 24)
+CLIP = video_of(FRAMES, codec="libx264", container="mp4", rate=25, options={"g": "8"})
+LONG = video_of(FRAMES * 20, codec="libx264", container="mp4", rate=25)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with run_site() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def rtsp_port() -> int:
+    """A free port of this machine, which the model `video_urls` may open as rtsp://."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, site: Site, rtsp_port: int
+) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("videos")
+    allowed = f"http://127.0.0.1:{site.port}/videos/* rtsp://127.0.0.1:{rtsp_port}/*"
+    video_models.write_all(repository, allowed)
+    with run_server(repository, "--model-control-mode=explicit", "--load-model=*") as running:
+        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
+        assert not failed
+        yield running
+
+
+def read(
+    server: RunningServer, video: Any, model: str = "video", **options: Any
+) -> list[ImageResult]:
+    with DetectionClient(server.grpc, model=model) as client:
+        return list(client.video(video, options=options))
+
+
+def failure(server: RunningServer, video: Any, model: str = "video", **options: Any) -> str:
+    """The message of a video of which there is no frame."""
+    (result,) = read(server, video, model, **options)
+    assert not result.ok
+    assert result.frame is None
+    assert result.final
+    return f"{result.status}: {result.error}"
+
+
+class Pipeline:
+    """The library in this process: what `detect` does, without a server."""
+
+    def __init__(self) -> None:
+        file = SHIPPED / "detector" / "1" / "model.onnx"
+        self._session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+        self._preprocess = endcap.Preprocessor("ultralytics")
+        config = (SHIPPED / "postprocess" / "config.pbtxt").read_text()
+        names = ("head", "num_classes", "score_threshold")
+        given = {
+            name: re.search(rf'key: "{name}"\s+value {{ string_value: "(.*?)"', config)
+            for name in names
+        }
+        self._postprocess = endcap.Postprocessor(**{n: m[1] for n, m in given.items() if m})
+
+    def __call__(self, image: Any) -> endcap.ImageDetections:
+        tensors = self._preprocess(image)
+        (head,) = self._session.run(["head"], {"images": tensors.images})
+        detections = self._postprocess(head, tensors.geometry, tensors.status)
+        assert isinstance(detections, endcap.Detections)
+        return detections[0]
+
+
+def check_frames(results: Sequence[ImageResult], *, frame_rate: float, **reading: Any) -> None:
+    """Compare results with those of the library on the same clip."""
+    pipeline, tracker = Pipeline(), endcap.Tracker(frame_rate=frame_rate)
+    with VideoReader(CLIP, **reading) as reader:
+        frames = list(reader)
+    assert len(results) == len(frames)
+    for result, frame in zip(results, frames, strict=True):
+        assert result.ok, result
+        assert result.frame is not None
+        assert (result.frame.index, result.frame.seconds) == (frame.index, frame.seconds)
+        assert result.frame.dropped == 0
+        expected = tracker(pipeline(frame.image))
+        found = result.detections
+        assert found.class_ids.tolist() == expected.class_ids.tolist()
+        np.testing.assert_allclose(found.boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=SERVED_SCORE)
+        assert found.track_ids is not None
+        assert expected.track_ids is not None
+        assert found.track_ids.tolist() == expected.track_ids.tolist()
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def test_every_frame_has_the_results_of_the_library(server: RunningServer) -> None:
+    results = read(server, CLIP)
+    assert len(results) == len(FRAMES)
+    check_frames(results, frame_rate=25)
+    ids = {each.track_id for result in results for each in result.detections} - {None}
+    assert len(ids) >= 2
+    assert not any(result.final for result in results), "the last response has no frame"
+    assert {result.detections[0].label for result in results} <= {
+        "circle", "square", "triangle", "star", "cross", "ring"
+    }  # fmt: skip
+
+
+def test_a_path_and_the_asynchronous_client(server: RunningServer, tmp_path: Path) -> None:
+    path = tmp_path / "clip.mp4"
+    path.write_bytes(CLIP)
+
+    async def run() -> list[ImageResult]:
+        async with AsyncDetectionClient(server.grpc, model="video") as client:
+            return [result async for result in client.video(path)]
+
+    results = asyncio.run(run())
+    check_frames(results, frame_rate=25)
+    assert {result.image for result in results} == {str(path)}
+    row = results[3].to_dict()
+    assert (row["frame_index"], row["pts_seconds"], row["dropped"]) == (3, 3 / 25, 0)
+    (missing,) = read(server, tmp_path / "none.mp4")
+    assert missing.status == "unreadable"
+
+
+@pytest.mark.parametrize(
+    ("options", "frame_rate"),
+    [({"every": 3}, 25 / 3), ({"rate": 10}, 10), ({"keyframes_only": True}, 30)],
+    ids=["every", "rate", "keyframes"],
+)
+def test_frames_are_sampled_as_by_the_reader(
+    server: RunningServer, options: dict[str, Any], frame_rate: float
+) -> None:
+    results = read(server, CLIP, **options)
+    assert 0 < len(results) < len(FRAMES) / 2 + 1
+    check_frames(results, frame_rate=frame_rate, **options)
+
+
+def test_options_of_detections_and_tracks(server: RunningServer) -> None:
+    plain = read(server, CLIP, track=False, max_frames=5)
+    assert len(plain) == 5
+    for result in plain:
+        assert result.detections.track_ids is not None
+        assert (result.detections.track_ids == -1).all()
+    scores = np.concatenate([result.detections.scores for result in plain])
+    least = float(np.median(scores))
+    some = read(server, CLIP, score_threshold=least, max_frames=5)
+    kept = np.concatenate([result.detections.scores for result in some])
+    np.testing.assert_array_equal(kept, scores[scores >= np.float32(least)])
+    assert 0 < len(kept) < len(scores)
+
+
+def test_a_frame_without_detections_has_one_row_that_does_not_count(server: RunningServer) -> None:
+    gray = video_of([np.full((240, 320, 3), 128, np.uint8)] * 3)
+    responses, errors = stream(server, "video", {"encoded": gray})
+    assert errors == []
+    assert len(responses) == 4
+    for number, response in enumerate(responses[:3]):
+        assert response.as_numpy("num_detections").tolist() == [0]
+        assert response.as_numpy("detection_boxes").tolist() == [[0, 0, 0, 0]]
+        assert response.as_numpy("detection_indices").tolist() == [-1]
+        assert response.as_numpy("track_ids").tolist() == [-1]
+        assert response.as_numpy("frame_index").tolist() == [number]
+        assert response.as_numpy("status").tolist() == [0]
+    assert responses[3].get_response().parameters["triton_final_response"].bool_param
+    assert all(len(result.detections) == 0 for result in read(server, gray))
+
+
+def stream(
+    server: RunningServer, model: str, inputs: dict[str, bytes]
+) -> tuple[list[Any], list[str]]:
+    """All responses to a request of NVIDIA's client, the final one included, and its errors."""
+    arrived: list[tuple[Any, Any]] = []
+    over = threading.Event()
+
+    def take(result: Any, error: Any) -> None:
+        arrived.append((result, error))
+        if (
+            error is not None
+            or result.get_response().parameters["triton_final_response"].bool_param
+        ):
+            over.set()
+
+    tensors = []
+    for name, element in inputs.items():
+        tensors.append(grpc_client.InferInput(name, [1], "BYTES"))
+        tensors[-1].set_data_from_numpy(np.array([element], object))
+    with grpc_client.InferenceServerClient(server.grpc) as client:
+        client.start_stream(take)
+        client.async_stream_infer(model, tensors, enable_empty_final_response=True)
+        assert over.wait(60)
+        client.stop_stream()
+    errors = [error.message() for _, error in arrived if error is not None]
+    return [result for result, error in arrived if error is None], errors
+
+
+def test_videos_at_once_do_not_mix(server: RunningServer) -> None:
+    clips = [CLIP, video_of(FRAMES[::-1], codec="libx264", container="mp4", rate=25)] * 3
+    results: dict[int, list[ImageResult]] = {}
+
+    def run(number: int) -> None:
+        results[number] = read(server, clips[number])
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(clips))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(0, len(clips), 2):
+        check_frames(results[number], frame_rate=25)
+    for number in range(3, len(clips), 2):
+        ids = [[r.detections.track_ids for r in results[each]] for each in (1, number)]
+        for one, other in zip(*ids, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_frames_of_one_video_share_batches(server: RunningServer) -> None:
+    executions = server.executions("failing_detect")
+    results = read(server, CLIP, "video_failing")
+    assert [result.status for result in results] == ["ok"] * len(FRAMES)
+    done = server.executions("failing_detect") - executions
+    assert len(FRAMES) / 4 <= done < len(FRAMES), "four frames are in flight at the most"
+
+
+def test_detect_stream_takes_videos_as_well(server: RunningServer) -> None:
+    with DetectionClient(server.grpc, model="video") as client:
+        results = list(client.detect_stream([CLIP, b"no video", CLIP]))
+    by_image = [[each for each in results if each.image == f"image {n}"] for n in range(3)]
+    assert [len(each) for each in by_image] == [len(FRAMES) + 1, 1, len(FRAMES) + 1]
+    check_frames(by_image[0][:-1], frame_rate=25)
+    assert [each.final for each in by_image[2]] == [False] * len(FRAMES) + [True]
+    assert not by_image[1][0].ok
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+def test_a_frame_that_fails_has_its_status_and_the_video_goes_on(server: RunningServer) -> None:
+    small = video_of([frame[:240, :320] for frame in FRAMES[:3]], codec="mjpeg",
+                     container="avi", pixel_format="yuvj420p")  # fmt: skip
+    results = read(server, small, "video_failing")
+    assert [result.status for result in results] == ["corrupt_image"] * 3
+    assert [result.frame.index for result in results if result.frame is not None] == [0, 1, 2]
+    assert not any(result.final for result in results)
+    (line,) = wait_for(lambda: server.log_lines("3 frames have failed, the first of them"))
+    assert "model 'failing_detect': " in line
+
+
+def test_a_model_that_is_not_there_fails_each_frame(server: RunningServer) -> None:
+    results = read(server, CLIP, "video_absent", max_frames=3)
+    assert [result.status for result in results] == ["internal"] * 3
+
+
+@pytest.mark.parametrize(
+    "damage", [b"no video", b"\0" * 5000, CLIP[:200], CLIP[:-2000][-3000:]], ids=range(4)
+)
+def test_what_is_no_video_is_an_error(server: RunningServer, damage: bytes) -> None:
+    assert failure(server, damage)
+
+
+def test_a_damaged_video_gives_what_can_be_read(server: RunningServer) -> None:
+    damaged = bytearray(video_of(FRAMES, codec="mpeg2video", container="mpegts", rate=25,
+                                 options={"g": "6"}))  # fmt: skip
+    for place in range(len(damaged) // 3, 2 * len(damaged) // 3, 977):
+        damaged[place] ^= 0xFF
+    results = read(server, bytes(damaged))
+    assert any(result.ok and result.detections for result in results)
+    cut = read(server, bytes(damaged[: len(damaged) // 4]))
+    assert any(result.ok for result in cut)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "part"),
+    [
+        ({}, "neither of the inputs 'encoded' and 'source'"),
+        ({"encoded": b"", "source": b""}, "neither of the inputs"),
+        ({"encoded": CLIP, "source": b"http://a/b"}, "both of the inputs"),
+        ({"encoded": CLIP, "options": b"{"}, "options are no JSON"),
+        ({"encoded": CLIP, "options": b'{"evry": 2}'}, "did you mean 'every'?"),
+        ({"source": b"\xff"}, "input 'source' is no UTF-8"),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused(
+    server: RunningServer, inputs: dict[str, bytes], part: str
+) -> None:
+    _, (error,) = stream(server, "video", inputs or {"options": b"{}"})
+    assert error.startswith("invalid_argument: ")
+    assert part in error
+
+
+def test_the_client_refuses_what_cannot_be(server: RunningServer) -> None:
+    with (
+        DetectionClient(server.grpc, model="detect") as client,
+        pytest.raises(UnsupportedError, match="'detect' reads no videos; name one that does"),
+    ):
+        client.video(CLIP)
+    with (
+        DetectionClient(f"http://{server.http}", model="video") as client,
+        pytest.raises(UnsupportedError, match="streams over gRPC only"),
+    ):
+        client.video(CLIP)
+    with (
+        DetectionClient(server.grpc, model="video") as client,
+        pytest.raises(InvalidArgumentError, match="cannot be written as JSON"),
+    ):
+        client.video(CLIP, options={"every": object()})
+
+
+# --- limits and cancellation ----------------------------------------------------------------------
+
+
+def test_the_most_frames(server: RunningServer) -> None:
+    results = read(server, CLIP, "video_small")
+    assert len(results) == video_models.MAX_FRAMES + 1
+    assert all(result.ok for result in results[:-1])
+    assert results[-1].error is not None
+    assert f"more than {video_models.MAX_FRAMES} frames" in results[-1].error
+    assert len(read(server, CLIP, "video_small", max_frames=video_models.MAX_FRAMES)) == (
+        video_models.MAX_FRAMES
+    )
+
+
+def test_the_largest_file_as_input_and_at_a_url(server: RunningServer, site: Site) -> None:
+    large = CLIP + b"\0" * video_models.MAX_FILE_BYTES
+    assert "limit of the parameter max_file_bytes" in failure(server, large, "video_small")
+    site.paths["/videos/large.mp4"] = lambda handler: content(handler, body=large)
+    assert "max_file_bytes" in failure(server, site.url("/videos/large.mp4"), "video_small")
+
+
+def test_a_file_that_turns_out_to_be_too_large_ends_there(
+    server: RunningServer, site: Site
+) -> None:
+    stream = video_of(FRAMES * 3, codec="mpeg2video", container="mpegts", options={"b": "20M"})
+    assert len(stream) > 3 * video_models.MAX_FILE_BYTES
+    site.paths["/videos/large.ts"] = lambda handler: content(handler, body=stream, length=False)
+    *frames, last = read(server, site.url("/videos/large.ts"), "video_small", max_frames=1000)
+    assert all(result.ok for result in frames)
+    assert last.status == "image_limit"
+    assert "max_file_bytes" in str(last.error)
+
+
+def test_a_download_that_breaks_off_is_no_end(server: RunningServer, site: Site) -> None:
+    def respond(handler: Any) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(stream)))
+        handler.end_headers()
+        handler.wfile.write(stream[: len(stream) // 2])
+
+    stream = video_of(FRAMES * 8, codec="mpeg2video", container="mpegts", options={"b": "40M"})
+    site.paths["/videos/cut.ts"] = respond
+    *frames, last = read(server, site.url("/videos/cut.ts"), "video_urls")
+    assert len(frames) < 4 * len(FRAMES)
+    assert "broke off" in str(last.error)
+
+
+def held(site: Site, path: str, start: bytes) -> threading.Event:
+    """A file of which the beginning comes, and the rest not before the event is set."""
+    released = threading.Event()
+
+    def respond(handler: Any) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(start)
+        handler.wfile.flush()
+        released.wait(30)
+
+    site.paths[path] = respond
+    return released
+
+
+def test_the_longest_time(server: RunningServer, site: Site) -> None:
+    released = held(site, "/videos/slow.ts", b"")
+    begin = time.monotonic()
+    try:
+        said = failure(server, site.url("/videos/slow.ts"), "video_small")
+    finally:
+        released.set()
+    assert f"more than {video_models.MAX_SECONDS} seconds" in said
+    assert time.monotonic() - begin < video_models.MAX_SECONDS + 7
+
+
+def there_is_room(client: DetectionClient) -> bool:
+    """Whether a model that takes one video takes another; waits for its end."""
+    return all(result.ok for result in client.video(CLIP, options={"max_frames": 1}))
+
+
+def test_the_most_videos_at_a_time(server: RunningServer, site: Site) -> None:
+    released = held(site, "/videos/endless.ts", b"")
+    with DetectionClient(server.grpc, model="video_one") as client:
+        first: list[ImageResult] = []
+        thread = threading.Thread(
+            target=lambda: first.extend(client.video(site.url("/videos/endless.ts")))
+        )
+        thread.start()
+        try:
+            wait_for(lambda: "/videos/endless.ts" in site.asked)
+            (refused,) = client.video(CLIP)
+            assert refused.status == "unavailable"
+            assert "1 videos are being read already" in str(refused.error)
+        finally:
+            released.set()
+            thread.join()
+        assert not first[-1].ok
+        wait_for(lambda: there_is_room(client))
+
+
+def test_a_client_that_stops_ends_the_work(server: RunningServer) -> None:
+    with DetectionClient(server.grpc, model="video_one") as client:
+        wait_for(lambda: there_is_room(client))
+        results = client.video(LONG)
+        assert next(results).ok
+        results.close()
+        frames = server.requests("detect")
+        # There is room for one video: this one begins when the other has ended.
+        wait_for(lambda: there_is_room(client))
+    assert server.requests("detect") - frames < len(FRAMES) * 15, "most were read all the same"
+    assert any("video_one" in line for line in server.log_lines("the request was cancelled"))
+
+
+def test_a_client_that_stops_ends_a_silent_download(server: RunningServer, site: Site) -> None:
+    released = held(site, "/videos/silent.ts", b"")
+    try:
+        with DetectionClient(server.grpc, model="video_one", timeout_s=1) as client:
+            (late,) = client.video(site.url("/videos/silent.ts"))
+            assert late.status == "timeout"
+            begin = time.monotonic()
+            wait_for(lambda: there_is_room(client))
+            assert time.monotonic() - begin < 8, "the model's own timeout of 10 s was waited for"
+    finally:
+        released.set()
+
+
+# --- URLs -----------------------------------------------------------------------------------------
+
+
+def test_a_url_gives_the_same_as_the_bytes(server: RunningServer, site: Site) -> None:
+    site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
+    site.paths["/videos/moved"] = redirect("/videos/x/../clip.mp4")
+    for path in ("/videos/clip.mp4?token=1", "/videos/moved"):
+        results = read(server, site.url(path), "video_urls")
+        check_frames(results, frame_rate=25)
+        assert {result.image for result in results} == {site.url(path)}
+
+
+def test_the_shipped_model_opens_no_url(server: RunningServer, site: Site) -> None:
+    site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
+    asked = len(site.asked)
+    said = failure(server, site.url("/videos/clip.mp4"))
+    assert "its parameter allow_urls is empty" in said
+    assert len(site.asked) == asked
+
+
+ATTACKS = [
+    "file:///etc/passwd",
+    "file:/etc/passwd",
+    "concat:http://127.0.0.1:PORT/videos/clip.mp4|file:///etc/passwd",
+    "subfile,,start,0,end,100,,:///etc/passwd",
+    "crypto:///etc/passwd://",
+    "data:://text/plain;base64,AAAA",
+    "cache:http://127.0.0.1:PORT/secret://",
+    "async:http://127.0.0.1:PORT/secret",
+    "hls+http://127.0.0.1:PORT/secret",
+    "tcp://127.0.0.1:PORT/secret",
+    "udp://127.0.0.1:PORT",
+    "unix:///tmp/socket",
+    "gopher://127.0.0.1:PORT/_GET",
+    "ftp://127.0.0.1:PORT/secret",
+    "lavfi://testsrc",
+    "pipe://0",
+    "http://127.0.0.1:PORT/secret",
+    "http://127.0.0.1:PORT/videos/../secret",
+    "http://127.0.0.1:PORT/videos/%2e%2e/secret",
+    "http://127.0.0.1:PORT/videos/..%2fsecret",
+    "http://127.0.0.1:PORT/videos/..%5csecret",
+    "http://localhost:PORT/videos/clip.mp4",
+    "http://127.1:PORT/videos/clip.mp4",
+    "http://0:PORT/videos/clip.mp4",
+    "http://0x7f000001:PORT/videos/clip.mp4",
+    "http://2130706433:PORT/videos/clip.mp4",
+    "http://017700000001:PORT/videos/clip.mp4",
+    "http://[::1]:PORT/videos/clip.mp4",
+    "http://[::ffff:127.0.0.1]:PORT/videos/clip.mp4",
+    "http://[::ffff:7f00:1]:PORT/videos/clip.mp4",
+    "http://[64:ff9b::7f00:1]:PORT/videos/clip.mp4",
+    "http://user@127.0.0.1:PORT/videos/clip.mp4",
+    "http://127.0.0.1:PORT@127.0.0.1:PORT/videos/clip.mp4",
+    "http://example.org#@127.0.0.1:PORT/videos/clip.mp4",
+    "http://169.254.169.254/latest/meta-data/",
+    "rtsp://127.0.0.1:PORT/videos/clip.mp4",
+]
+
+
+@pytest.mark.parametrize("model", ["video", "video_urls", "video_anywhere"])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_other_urls_are_refused_without_a_connection(
+    server: RunningServer, site: Site, attack: str, model: str
+) -> None:
+    site.paths["/secret"] = lambda handler: content(handler, body=CLIP)
+    site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
+    asked = len(site.asked)
+    source = attack.replace("PORT", str(site.port)).encode()
+    _, (error,) = stream(server, model, {"source": source})
+    assert error.startswith("invalid_argument: ")
+    assert "root:" not in error
+    assert len(site.asked) == asked
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/secret",
+        "/videos/../secret",
+        "http://127.0.0.1:1/videos/clip.mp4",
+        "http://localhost:PORT/videos/clip.mp4",
+        "http://[::ffff:127.0.0.1]:PORT/videos/clip.mp4",
+        "http://2130706433:PORT/videos/clip.mp4",
+        "file:///etc/passwd",
+        "rtsp://127.0.0.1:PORT/x",
+        "http://169.254.169.254/latest/",
+    ],
+)
+def test_redirects_lead_nowhere_else(server: RunningServer, site: Site, location: str) -> None:
+    site.paths["/secret"] = lambda handler: content(handler, body=CLIP)
+    site.paths["/videos/start"] = redirect(location.replace("PORT", str(site.port)))
+    asked = len(site.asked)
+    said = failure(server, site.url("/videos/start"), "video_urls")
+    assert said.startswith("invalid_argument: ")
+    assert site.asked[asked:] == ["/videos/start"]
+
+
+def playlists(port: int) -> dict[str, bytes]:
+    """Files that name other files, which FFmpeg would open in their place."""
+    url, file = f"http://127.0.0.1:{port}/secret", "/etc/passwd"
+    hls = (
+        "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-MEDIA-SEQUENCE:0\n#EXTINF:1.0,\n{}\n"
+        "#EXT-X-ENDLIST\n"
+    )
+    dash = (
+        '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" '
+        'mediaPresentationDuration="PT1S"><Period><AdaptationSet mimeType="video/mp4">'
+        '<Representation id="1" bandwidth="1"><BaseURL>{}</BaseURL></Representation>'
+        "</AdaptationSet></Period></MPD>"
+    )
+    sdp = (
+        "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
+        f"m=video {port} RTP/AVP 96\na=rtpmap:96 H264/90000\n"
+    )
+    texts = {
+        "hls_url": hls.format(url),
+        "hls_file": hls.format(f"file://{file}"),
+        "hls_key": hls.format(url).replace(
+            "#EXTINF", f'#EXT-X-KEY:METHOD=AES-128,URI="{url}"\n#EXTINF'
+        ),
+        "concat_file": f"ffconcat version 1.0\nfile '{file}'\n",
+        "concat_url": f"ffconcat version 1.0\nfile '{url}'\n",
+        "dash": dash.format(url),
+        "dash_file": dash.format(f"file://{file}"),
+        "sdp": sdp,
+        "smooth": f'<SmoothStreamingMedia><x url="{url}"/></SmoothStreamingMedia>',
+        "asx": f'<asx version="3.0"><entry><ref href="{url}"/></entry></asx>',
+        "rtsptext": f"RTSPtext\n{url}\n",
+        "ffmetadata": ";FFMETADATA1\ntitle=x\n",
+        "subtitles": "1\n00:00:00,000 --> 00:00:01,000\nx\n",
+    }
+    return {name: text.encode() for name, text in texts.items()}
+
+
+@pytest.mark.parametrize("name", list(playlists(0)))
+@pytest.mark.parametrize("given", ["bytes", "url"])
+def test_playlists_are_not_followed(
+    server: RunningServer, site: Site, name: str, given: str
+) -> None:
+    playlist = playlists(site.port)[name]
+    site.paths["/secret"] = lambda handler: content(handler, body=CLIP)
+    site.paths["/videos/list.m3u8"] = lambda handler: content(handler, body=playlist)
+    asked = len(site.asked)
+    video: Any = playlist if given == "bytes" else site.url("/videos/list.m3u8")
+    said = failure(server, video, "video_urls")
+    assert "root:" not in said
+    assert "/secret" not in site.asked[asked:]
+
+
+def test_an_rtsp_redirect_is_not_followed(server: RunningServer, rtsp_port: int) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as elsewhere,
+        redirecting(rtsp_port, elsewhere.getsockname()[1]) as requests,
+    ):
+        elsewhere.settimeout(1)
+        failure(server, f"rtsp://127.0.0.1:{rtsp_port}/live", "video_urls", max_frames=1)
+        assert requests
+        assert requests[0].startswith(b"OPTIONS rtsp://127.0.0.1:")
+        with pytest.raises(TimeoutError):
+            elsewhere.accept()
+
+
+@contextlib.contextmanager
+def redirecting(port: int, to_port: int) -> Iterator[list[bytes]]:
+    """An RTSP server that sends its clients to another port, and the requests that it gets."""
+    requests: list[bytes] = []
+    location = f"rtsp://127.0.0.1:{to_port}/live"
+    response = f"RTSP/1.0 302 Found\r\nCSeq: 1\r\nLocation: {location}\r\n\r\n".encode()
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        listener.settimeout(0.2)
+
+        def run() -> None:
+            while not over.is_set():
+                with contextlib.suppress(OSError):
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.settimeout(5)
+                        requests.append(connection.recv(4096))
+                        connection.sendall(response)
+                        connection.recv(4096)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield requests
+        finally:
+            over.set()
+            thread.join()
+
+
+def test_the_configuration_says_how_to_ask(server: RunningServer) -> None:
+    config = server.config("video")
+    assert config["model_transaction_policy"] == {"decoupled": True}
+    optional = {each["name"]: each.get("optional", False) for each in config["input"]}
+    assert optional == {"encoded": True, "source": True, "options": True}
+    assert json.dumps(config["parameters"]["allow_urls"]) == '{"string_value": ""}'
