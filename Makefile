@@ -75,7 +75,7 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-fuzz test-wheel test-peers evaluate bench \
-        bench-formats bench-tracking bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz \
+        bench-formats bench-tracking bench-video bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz \
         fuzz-coverage soak format docs wheel wheels compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
@@ -89,6 +89,7 @@ help:
 	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for about a minute"
 	@echo "make bench-formats  PNG and WebP files beside OpenCV and Pillow"
 	@echo "make bench-tracking  ByteTrack beside ultralytics"
+	@echo "make bench-video  clips to tracks beside OpenCV and ultralytics, on two cores"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make bench-pipelines  the pipelines of docs/pipelines.md, and its tables"
 	@echo "make bench-clients  the transports of docs/clients.md, and its tables"
@@ -202,6 +203,10 @@ bench: $(BENCH)/.endcap build
 bench-formats bench-tracking: bench-%: $(BENCH)/.endcap build
 	-$(MAKE) --no-print-directory $(BENCH)/.peers
 	$(BENCH_BIN)/python -m benchmarks $*
+
+bench-video: $(BENCH)/.endcap build
+	-$(MAKE) --no-print-directory $(BENCH)/.peers
+	$(BENCH_BIN)/python -m benchmarks video --server-python $(BIN)/python $(BENCH_OPTIONS)
 
 bench-server: $(BENCH)/.endcap build
 	-$(MAKE) --no-print-directory $(BENCH)/.peers
@@ -319,7 +324,7 @@ $(BUILD)/.configured: $(VENV)/.deps $(BUILD)/.settings
 
 # Beside the compiler, as it mostly waits for downloads. The package is there: of it pip only reads what it needs.
 $(VENV)/.server: $(BUILD)/.configured
-	$(BIN)/pip install --quiet 'endcap[server]' --group test-server
+	$(BIN)/pip install --quiet 'endcap[server,video]' --group test-server
 	touch $@
 
 $(VENV)/.demo: $(BUILD)/.configured $(SOURCES)

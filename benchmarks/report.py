@@ -45,6 +45,8 @@ def tables(document: Json) -> Iterator[Table | Group]:
         yield _formats(document["formats"])
     for comparison in document.get("postprocess", []):
         yield _comparison(comparison)
+    for clip in document.get("video", []):
+        yield _video(clip)
     for comparison in document.get("server", {}).get("comparisons", []):
         yield _server(comparison)
     for table in pipeline_tables.every(document.get("pipelines", {}).get("comparisons", [])):
@@ -147,6 +149,20 @@ def _formats(part: Json) -> Table:
             table.add_row(form, file["image"], size, *cells)
         table.add_row(form, "mean to endcap", "", *(times(ratios.get(name)) for name in names))
         table.add_section()
+    return table
+
+
+def _video(clip: Json) -> Table:
+    boxes = f"{clip['boxes_per_frame']:.1f} boxes a frame"
+    title = f"{clip['name']} to tracks: {clip['frames']} frames, {boxes}, two CPUs"
+    table = Table(title=title)
+    for name in ("way", "frames/s", "slowest to fastest", "endcap's speed", "verified, or why not"):
+        table.add_column(name, justify="right" if "/s" in name or "to" in name else "left")
+    for name, speed in clip["speeds"].items():
+        rate = speed["frames_per_second"]
+        spread = "" if rate is None else f"{speed['low']:.1f} to {speed['high']:.1f}"
+        shown = "" if rate is None else f"{rate:.1f}"
+        table.add_row(name, shown, spread, times(clip["ratios"].get(name)), speed["note"])
     return table
 
 
