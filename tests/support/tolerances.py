@@ -226,3 +226,12 @@ TRACK_QUALITY_ROUNDING = 0.005001
 # in the mean alone.
 VIDEO_FLAT = 6
 VIDEO_MEAN = 3.0
+
+# Frames of videos beside PyAV's own RGB, in 8-bit steps. At 4:4:4 both compute the same and round
+# once. Where U and V have fewer samples FFmpeg repeats them and endcap interpolates, which differs
+# at edges of colour, and in the mean over smooth pictures as far as a sample's distance goes.
+VIDEO_444_STEPS = 1
+VIDEO_CHROMA_MEAN = 2.5
+
+# Planes of 10 bits beside their values divided by 4, in 8-bit steps: FFmpeg dithers the remainder.
+VIDEO_10_BIT_STEPS = 1

@@ -312,13 +312,15 @@ class _Opened:
         self.settings = settings
         self.keyframes_only = keyframes_only
         self._threads = threads
+        self._was_open = False
         self.container: Any = None
         self.open()
+        self._was_open = True
         self.info = self._describe()
 
     def open(self) -> None:
         """Open the source anew."""
-        self.container = open_source(self.source, self.settings)
+        self.container = open_source(self.source, self.settings, again=self._was_open)
         try:
             self._set_up()
         except BaseException:
@@ -573,7 +575,9 @@ class _Decoding:
             error = raised
         finally:
             self._opened.close()
-        self._update(state="ended" if error is None else "failed", error=error)
+        is_cut_off = error is None and self.queue.is_closed
+        state = "closed" if is_cut_off else "ended" if error is None else "failed"
+        self._update(state=state, error=error)
         self.queue.end(error)
 
     def _update(self, *, error: BaseException | None = None, **changes: Any) -> None:

@@ -186,8 +186,13 @@ class _CheckedReads:
         return bytes(part)
 
 
-def open_source(source: Source, settings: OpenSettings) -> Any:
-    """Open a source; the time limit of `settings` is for each attempt.
+def open_source(source: Source, settings: OpenSettings, *, again: bool = False) -> Any:
+    """Open a source.
+
+    Args:
+        source: The source.
+        settings: Their time limit is for each attempt.
+        again: Whether it was open before: frames are not waited for to find out their rate.
 
     Returns:
         PyAV's container.
@@ -204,6 +209,7 @@ def open_source(source: Source, settings: OpenSettings) -> Any:
         "max_pixels": str(settings.max_pixels),
         "protocol_whitelist": source.protocols,
         "format_whitelist": formats,
+        **({"fpsprobesize": "0"} if again else {}),
         **source.options,
         **settings.options,
     }

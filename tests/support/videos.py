@@ -1,0 +1,118 @@
+"""Videos made by PyAV's encoders, and frames as PyAV itself gives them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+Pixels = NDArray[np.uint8]
+
+# Container, encoder, pixel format and the encoder's options, by the name of the coding.
+CODINGS: dict[str, tuple[str, str, str, dict[str, str]]] = {
+    "h264": ("mp4", "libx264", "yuv420p", {"preset": "ultrafast"}),
+    "hevc": ("mp4", "libx265", "yuv420p", {"preset": "ultrafast", "x265-params": "log-level=0"}),
+    "vp9": ("webm", "libvpx-vp9", "yuv420p", {"deadline": "realtime", "cpu-used": "8"}),
+    "mjpeg": ("avi", "mjpeg", "yuvj420p", {}),
+    "av1": ("mp4", "libsvtav1", "yuv420p", {"preset": "12", "svtav1-params": "lp=1"}),
+    "raw": ("nut", "rawvideo", "nv12", {}),
+}
+
+
+def scene(count: int, width: int = 160, height: int = 120) -> list[Pixels]:
+    """Smooth colours that move, a little more each frame; the upper left corner stays bright."""
+    y, x = np.mgrid[0:height, 0:width].astype(np.float64)
+    frames = []
+    for number in range(count):
+        shift = 3 * number
+        picture = np.stack(
+            [
+                127 + 120 * np.sin((x + shift) / 19),
+                127 + 120 * np.sin((y - shift) / 23),
+                127 + 120 * np.sin((x + y + 2 * shift) / 31),
+            ],
+            axis=-1,
+        )
+        picture[: height // 4, : width // 4] = 235
+        frames.append(picture.round().astype(np.uint8))
+    return frames
+
+
+def encode(
+    frames: Iterable[Pixels],
+    coding: str = "h264",
+    *,
+    container: str | None = None,
+    pix_fmt: str | None = None,
+    rate: int = 25,
+    times_ms: Sequence[int] | None = None,
+    b_frames: int | None = None,
+    rotation: int = 0,
+    mirrored: bool = False,
+    colorspace: int | None = None,
+    color_range: int | None = None,
+    options: Mapping[str, str] | None = None,
+) -> bytes:
+    """The bytes of a file. `rotation` is in degrees clockwise, as players are to turn it."""
+    default, encoder, default_format, default_options = CODINGS[coding]
+    file = io.BytesIO()
+    with av.open(file, "w", format=container or default) as output:
+        stream: Any = output.add_stream(
+            encoder, rate=rate, options={**default_options, **(options or {})}
+        )
+        stream.pix_fmt = pix_fmt or default_format
+        context = stream.codec_context
+        if b_frames is not None:
+            context.max_b_frames = b_frames
+        if colorspace is not None:
+            context.colorspace = colorspace
+        if color_range is not None:
+            context.color_range = color_range
+        if times_ms is not None:
+            context.time_base = Fraction(1, 1000)
+        if rotation or mirrored:
+            stream.set_display_rotation(-rotation, hflip=mirrored)
+        for number, pixels in enumerate(frames):
+            if number == 0:
+                stream.height, stream.width = pixels.shape[:2]
+            frame = _converted(av.VideoFrame.from_ndarray(pixels, "rgb24"), stream)
+            if times_ms is not None:
+                frame.pts, frame.time_base = times_ms[number], Fraction(1, 1000)
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    return file.getvalue()
+
+
+def _converted(frame: Any, stream: Any) -> Any:
+    context = stream.codec_context
+    return frame.reformat(
+        format=stream.pix_fmt,
+        dst_colorspace=context.colorspace if context.colorspace in (1, 5, 9) else None,
+        dst_color_range=context.color_range or None,
+    )
+
+
+def decoded(data: bytes | Path) -> list[Any]:
+    """PyAV's frames, decoded in one thread."""
+    source = str(data) if isinstance(data, Path) else io.BytesIO(data)
+    with av.open(source) as container:
+        stream = container.streams.video[0]
+        stream.thread_type = "SLICE"
+        return list(container.decode(stream))
+
+
+def planes(frame: Any) -> list[Pixels]:
+    """Copies of the planes of a frame of 8 bits."""
+    found = []
+    for number, plane in enumerate(frame.planes):
+        rows = np.frombuffer(bytes(plane), np.uint8).reshape(plane.height, plane.line_size)
+        if frame.format.name == "nv12" and number == 1:
+            rows = rows[:, : 2 * plane.width].reshape(plane.height, plane.width, 2)
+        found.append(rows[:, : plane.width].copy())
+    return found
