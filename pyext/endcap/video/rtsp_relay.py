@@ -85,8 +85,10 @@ class RtspRelay:
                     server, self._first = self._first or self._connect(), None
                     with server:
                         self._relay(client, server)
-                except (InvalidArgumentError, OSError) as error:
+                except InvalidArgumentError as error:
                     self.error = None if self._is_closed else str(error)
+                except OSError:  # one side has gone, and FFmpeg connects again
+                    pass
                 finally:
                     self._forget(client)
         if self._first is not None:
