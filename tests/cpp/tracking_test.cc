@@ -119,7 +119,7 @@ class EachPreset : public ::testing::TestWithParam<std::string_view> {
   const TrackingParams params_ = TrackingPreset(GetParam());
 };
 INSTANTIATE_TEST_SUITE_P(Tracker, EachPreset, ::testing::ValuesIn(TrackingPresetNames()),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& tested) { return std::string(tested.param); });
 
 TEST(Tracker, RefusesArraysOfOtherLengths) {
   Tracker tracker(TrackingParams{});
