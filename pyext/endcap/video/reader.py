@@ -21,6 +21,7 @@ from endcap.video.source import (
     OpenSettings,
     Source,
     VideoSource,
+    coded_pixels,
     find_source,
     open_source,
 )
@@ -42,7 +43,8 @@ class SourceStatus:
         decoded: Frames that the decoder returned.
         sampled_out: Those that `rate` or `every` left out.
         dropped: Those that the queue dropped.
-        damaged: Parts that the file or the decoder refused.
+        damaged: Parts that the file or the decoder refused, and frames that lacked some and are
+            given with what FFmpeg put there.
         reconnects: Times that a live source was opened again.
         error: The last error's message.
     """
@@ -341,7 +343,7 @@ class _Opened:
             raise VideoError(f"{name} holds no video: give a file that does")
         for stream in streams:
             if stream is not self.stream:
-                stream.discard = "all"
+                stream.discard = type(stream.discard).all
         context = self.stream.codec_context
         if context is None:
             raise VideoError(f"{name} is coded in a way that this PyAV does not decode")
@@ -351,7 +353,8 @@ class _Opened:
                 f"{name} has frames of {context.width}x{context.height} = {pixels} pixels; "
                 f"max_pixels allows {limit}"
             )
-        context.options = {**self.settings.options, "max_pixels": str(limit)}
+        most = coded_pixels(limit, context.width, context.height)
+        context.options = {**self.settings.options, "max_pixels": str(most)}
         context.thread_count = self._threads
         # Frames that several threads decode at once come later: not from a camera.
         context.thread_type = "SLICE" if self._is_live() else "AUTO"
@@ -639,13 +642,17 @@ class _Decoding:
         bad_reads = 0
         while not self.queue.is_closed:
             try:
-                for packet in self._opened.container.demux(self._opened.stream):
+                for packet in self._opened.container.demux():
                     bad_reads = 0
-                    self._decode(av, packet)
+                    if packet.stream is self._opened.stream:
+                        self._decode(av, packet)
                     if self.queue.is_closed:
                         return
                 return
-            except av.error.InvalidDataError as error:
+            except IndexError:  # PyAV's at the end of a file in which streams appeared, after ours
+                return
+            except (av.error.InvalidDataError, av.error.MemoryError) as error:
+                # Of memory: a damaged packet says that it is of some gigabytes.
                 self._count("damaged")
                 self._update(error=error)
                 bad_reads += 1
@@ -665,6 +672,10 @@ class _Decoding:
             self._update(error=error)
             return
         for frame in frames:
+            if frame.width * frame.height > self._opened.settings.max_pixels:
+                self._count("damaged")
+                self._update(error=VideoError(f"a frame has {frame.width}x{frame.height} pixels"))
+                continue
             self._add(frame)
 
     def _add(self, frame: Any) -> None:
@@ -672,6 +683,8 @@ class _Decoding:
             return
         index = self._status.decoded
         self._count("decoded")
+        if frame.is_corrupt:
+            self._count("damaged")
         if self._backoff is not None:
             self._backoff.attempts = 0
         time_base = frame.time_base or self._opened.info.time_base

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +45,7 @@ _CONTAINERS = (
     "av1,h261,h263,h264,hevc,vvc,m4v,vc1,dv,mjpeg,mpjpeg,yuv4mpegpipe,gif,apng,rm,swf,wtv,avs2,avs3"
 )
 _STREAMS = "hls,dash"
+_BLOCK = 128  # the largest side of a block, AV1's
 _BUFFER_BYTES = 1 << 18  # of one read from Python
 
 
@@ -72,7 +74,8 @@ class Source:
 
     Attributes:
         name: For messages.
-        target: What FFmpeg opens; of bytes and file objects a function that returns an object.
+        target: What FFmpeg opens; of bytes and file objects a function that returns an object for
+            each attempt.
         format: FFmpeg's name of it, where only one is possible.
         protocols: That FFmpeg may use, with commas between.
         formats: That FFmpeg may read, in the same way.
@@ -110,8 +113,7 @@ def find_source(source: VideoSource) -> Source:
     if isinstance(source, (str, os.PathLike)):
         return _file(Path(source))
     if hasattr(source, "read"):
-        reads = _CheckedReads(source)
-        return _in_memory(_name_of(source), lambda: reads)
+        return _in_memory(_name_of(source), _CheckedReads(source).from_start)
     raise InvalidArgumentError(
         f"the source is of type {type(source).__name__}: give a path, an address, bytes, a file "
         "object that was opened in binary mode, or a camera's number"
@@ -169,9 +171,17 @@ class _CheckedReads:
     def __init__(self, file: Any) -> None:
         self._file = file
         seekable = getattr(file, "seekable", None)
+        self._start: int | None = None
         if hasattr(file, "seek") and hasattr(file, "tell") and (seekable is None or seekable()):
             self.seek = file.seek
             self.tell = file.tell
+            self._start = file.tell()
+
+    def from_start(self) -> _CheckedReads:
+        """Return itself, before the first byte where the file can be read again."""
+        if self._start is not None:
+            self.seek(self._start)
+        return self
 
     def read(self, size: int) -> bytes:
         part = self._file.read(size)
@@ -206,16 +216,16 @@ def open_source(source: Source, settings: OpenSettings, *, again: bool = False) 
     formats = source.formats if settings.format is None else f"{settings.format},{source.formats}"
     # Before the streams are known FFmpeg looks at frames by itself: the limit is for that, too.
     options = {
-        "max_pixels": str(settings.max_pixels),
+        "max_pixels": str(coded_pixels(settings.max_pixels)),
         "protocol_whitelist": source.protocols,
         "format_whitelist": formats,
         **({"fpsprobesize": "0"} if again else {}),
         **source.options,
         **settings.options,
     }
-    target = source.target if isinstance(source.target, str) else source.target()
     errors: list[str] = []
     for hardware in _hardware_choices(settings.hardware):
+        target = source.target if isinstance(source.target, str) else source.target()
         try:
             container = av.open(
                 target,
@@ -235,6 +245,18 @@ def open_source(source: Source, settings: OpenSettings, *, again: bool = False) 
                 raise
             errors.append(_reason(av, error, settings, hardware))
     raise VideoError(f"{source.name} cannot be opened: {errors[0]}")
+
+
+def coded_pixels(pixels: int, width: int = 0, height: int = 0) -> int:
+    """Return the most pixels of coded frames, which are whole blocks, where frames have `pixels`.
+
+    Args:
+        pixels: Of frames of about the same width and height.
+        width: Of a frame with any sides.
+        height: Of that frame.
+    """
+    side = math.isqrt(pixels) + 1
+    return max((side + _BLOCK) ** 2, (width + _BLOCK) * (height + _BLOCK))
 
 
 def _reason(av: Any, error: Exception, settings: OpenSettings, hardware: Any) -> str:

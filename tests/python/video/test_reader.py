@@ -1,0 +1,635 @@
+"""VideoReader: sources, sampling, the queue, limits, ends, and what FFmpeg may open."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import http.server
+import io
+import itertools
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from videos import encode, scene
+
+from endcap.errors import EndcapError, InvalidArgumentError, Status, VideoError
+from endcap.video import VideoReader
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    yield
+    gc.collect()
+    wait_for(lambda: not reader_threads(), "threads of readers are left")
+
+
+@pytest.fixture(scope="module")
+def clip() -> bytes:
+    """50 frames at 25 frames a second."""
+    return encode(scene(50, 64, 48))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def reader_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.startswith("endcap video ")]
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.005)
+
+
+def indices(frames: Any) -> list[int]:
+    return [frame.index for frame in frames]
+
+
+# What it says of a source
+
+
+def test_properties_and_status(clip: bytes, folder: Path) -> None:
+    Path("clip.mp4").write_bytes(clip)
+    with VideoReader("clip.mp4") as reader:
+        assert reader.name == "clip.mp4"
+        assert reader.codec == "h264"
+        assert (reader.width, reader.height) == (64, 48)
+        assert reader.frame_rate == 25
+        assert reader.duration_s == 2.0
+        assert reader.frame_count == 50
+        assert not reader.is_live
+        assert not reader.hardware
+        assert reader.status.state == "reading"
+        before = time.time()
+        frames = list(reader)
+        assert all(before - 60 < frame.wall_time <= time.time() for frame in frames)
+        assert indices(frames) == list(range(50))
+    status = reader.status
+    assert (status.state, status.decoded, status.error) == ("ended", 50, None)
+    assert (status.sampled_out, status.dropped, status.damaged, status.reconnects) == (0, 0, 0, 0)
+    assert next(reader, None) is None
+
+
+def test_a_file_object_of_any_kind(clip: bytes) -> None:
+    class OnlyReads:
+        def __init__(self) -> None:
+            self.file = io.BytesIO(data)
+
+        def read(self, size: int) -> bytes:
+            return self.file.read(min(size, 1000))
+
+    for container, data in (
+        ("mp4", clip),
+        ("mpegts", encode(scene(9, 64, 48), container="mpegts")),
+    ):
+        with VideoReader(io.BytesIO(data)) as reader:
+            assert len(list(reader)) == (50 if container == "mp4" else 9)
+    with VideoReader(OnlyReads()) as reader:
+        assert len(list(reader)) == 9
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [("text", "open it in binary mode"), (None, "returned NoneType"), (b"x" * 2**20, "asked for")],
+)
+def test_a_file_object_that_reads_otherwise_is_refused(part: Any, message: str) -> None:
+    class Wrong:
+        def read(self, size: int) -> Any:
+            return part
+
+    with pytest.raises(InvalidArgumentError, match=message):
+        VideoReader(Wrong())
+
+
+def test_an_error_of_a_file_object_reaches_the_reader(clip: bytes) -> None:
+    class Failing(io.BytesIO):
+        fails = False
+
+        def read(self, size: int | None = -1) -> bytes:
+            if self.fails:
+                raise ZeroDivisionError("of the file")
+            return super().read(min(size or 0, 1000))
+
+    file = Failing(encode(scene(200, 160, 120), container="mpegts"))
+    with VideoReader(file, queue_size=1, threads=1) as reader:
+        assert next(reader).index == 0
+        file.fails = True
+        with pytest.raises(ZeroDivisionError, match="of the file"):
+            list(reader)
+        assert next(reader, None) is None
+        assert reader.status.state == "failed"
+        assert reader.status.error == "of the file"
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        ("nothing.mp4", FileNotFoundError, "nothing.mp4"),
+        (Path("nothing.mp4"), FileNotFoundError, "nothing.mp4"),
+        (".", InvalidArgumentError, "is no file"),
+        (9_999, FileNotFoundError, "/dev/video9999"),
+        ("/dev/video9999", FileNotFoundError, "/dev/video9999"),
+        (-1, InvalidArgumentError, "camera's number"),
+        (True, InvalidArgumentError, "camera's number"),
+        (1.5, InvalidArgumentError, "of type float"),
+        (
+            "ftp://user:secret@host/x.mp4",
+            InvalidArgumentError,
+            "ftp://host/x.mp4 has the scheme ftp",
+        ),
+        ("file:///etc/passwd", InvalidArgumentError, "has the scheme file"),
+        ("concat:a.mp4|b.mp4", FileNotFoundError, "concat"),
+        ("data:video/mp4;base64,AAAA", FileNotFoundError, "data"),
+        (b"", VideoError, "it is empty"),
+        (b"no video at all " * 100, VideoError, "no video that is read here"),
+    ],
+)
+def test_sources_that_cannot_be_opened(
+    source: Any, error: type[Exception], message: str, folder: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        VideoReader(source)
+
+
+def test_video_error_has_a_status() -> None:
+    assert issubclass(VideoError, EndcapError)
+    assert VideoError.status is Status.CORRUPT_IMAGE
+
+
+def test_a_file_without_video() -> None:
+    file = io.BytesIO()
+    with av.open(file, "w", format="wav") as output:
+        stream: Any = output.add_stream("pcm_s16le", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 8000), np.int16), "s16", "mono")
+        frame.rate = 8000
+        output.mux(stream.encode(frame))
+    with pytest.raises(VideoError, match="no video"):
+        VideoReader(file.getvalue())
+    file = io.BytesIO()
+    with av.open(file, "w", format="matroska") as output:
+        stream = output.add_stream("pcm_s16le", rate=8000)
+        output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    with pytest.raises(VideoError, match="holds no video"):
+        VideoReader(file.getvalue())
+
+
+def test_a_file_with_sound(clip: bytes) -> None:
+    file = io.BytesIO()
+    with av.open(io.BytesIO(clip)) as source, av.open(file, "w", format="mp4") as output:
+        sound: Any = output.add_stream("aac", rate=8000, layout="mono")
+        video: Any = output.add_stream_from_template(source.streams.video[0])
+        for second in range(2):
+            frame = av.AudioFrame.from_ndarray(np.zeros((1, 8000), np.float32), "fltp", "mono")
+            frame.rate, frame.pts = 8000, second * 8000
+            output.mux(sound.encode(frame))
+        output.mux(sound.encode(None))
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = video
+                output.mux(packet)
+    with VideoReader(file.getvalue()) as reader:
+        assert indices(reader) == list(range(50))
+    assert reader.status.damaged == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": 0}, "rate is 0"),
+        ({"rate": float("nan")}, "rate is nan"),
+        ({"rate": 5, "every": 2}, "give one of them"),
+        ({"every": 0}, "every is 0"),
+        ({"queue_size": 0}, "queue_size is 0"),
+        ({"on_full": "explode"}, "on_full is 'explode': give one of wait, drop_oldest"),
+        ({"threads": -1}, "threads is -1"),
+        ({"max_pixels": 0}, "max_pixels is 0"),
+        ({"timeout_s": 0}, "timeout_s is 0"),
+        ({"reconnect_interval_s": 0}, "reconnect_interval_s is 0"),
+        ({"reconnect": True}, "reconnect is for addresses"),
+        ({"hardware": "quantum"}, "hardware is 'quantum': give auto or one that PyAV has"),
+    ],
+)
+def test_parameters_that_cannot_be_used(clip: bytes, options: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        VideoReader(clip, **options)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, clip: bytes) -> None:
+    for name in [each for each in sys.modules if each == "av" or each.startswith("av.")]:
+        monkeypatch.delitem(sys.modules, name)
+    real = builtins.__import__
+    monkeypatch.setitem(sys.modules, "av", None)
+    assert real is builtins.__import__
+    with pytest.raises(VideoError, match=r"videos need the package av, .* run `pip install"):
+        VideoReader(clip)
+
+
+# Sampling
+
+
+def test_every_so_many() -> None:
+    data = encode(scene(20, 64, 48))
+    with VideoReader(data, every=6) as reader:
+        assert indices(reader) == [0, 6, 12, 18]
+    assert (reader.status.decoded, reader.status.sampled_out) == (20, 16)
+
+
+@pytest.mark.parametrize(
+    ("rate", "container", "expected"),
+    [
+        (5, "mp4", range(0, 50, 5)),
+        (25, "mp4", range(50)),
+        (60, "mp4", range(50)),
+        (12.5, "mp4", range(0, 50, 2)),
+        (1, "mp4", (0, 25)),
+        (0.01, "mp4", (0,)),
+        (10, "mp4", (0, 2, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27, 30, 32, 35, 37, 40, 42, 45, 47)),
+    ],
+)
+def test_so_many_a_second(clip: bytes, rate: float, container: str, expected: Any) -> None:
+    with VideoReader(clip, rate=rate) as reader:
+        assert indices(reader) == list(expected)
+    assert reader.status.sampled_out == 50 - len(list(expected))
+
+
+def test_rounded_time_stamps_do_not_lose_frames() -> None:
+    times = [round(number * 1000 / 30) for number in range(60)]  # as Matroska has them
+    data = encode(scene(60, 64, 48), container="matroska", times_ms=times, rate=30)
+    for rate, step in ((30, 1), (15, 2), (10, 3)):
+        with VideoReader(data, rate=rate) as reader:
+            assert indices(reader) == list(range(0, 60, step))
+
+
+def test_rate_of_a_variable_frame_rate() -> None:
+    times = [0, 10, 20, 500, 990, 1500, 1510, 4000]
+    data = encode(scene(8, 64, 48), container="matroska", times_ms=times, rate=100)
+    with VideoReader(data, rate=1) as reader:
+        assert [frame.seconds for frame in reader] == [0.0, 1.5, 4.0]
+
+
+# The queue
+
+
+def filled(reader: VideoReader, count: int) -> None:
+    wait_for(lambda: reader.status.decoded == count, "the frames are not decoded")
+    wait_for(lambda: reader.status.state == "ended", "the file does not end")
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, [49]), (4, [46, 47, 48, 49])])
+def test_the_oldest_are_dropped(clip: bytes, size: int, expected: list[int]) -> None:
+    with VideoReader(clip, queue_size=size, on_full="drop_oldest") as reader:
+        filled(reader, 50)
+        frames = list(reader)
+        assert indices(frames) == expected
+        assert [frame.dropped for frame in frames] == [50 - size] + [0] * (size - 1)
+        assert reader.status.dropped == 50 - size
+
+
+def test_the_newest_are_dropped(clip: bytes) -> None:
+    with VideoReader(clip, queue_size=4, on_full="drop_newest") as reader:
+        filled(reader, 50)
+        frames = list(reader)
+        assert indices(frames) == [0, 1, 2, 3]
+        assert [frame.dropped for frame in frames] == [0] * 4
+        assert reader.status.dropped == 46
+
+
+@pytest.mark.parametrize("on_full", ["drop_oldest", "drop_newest"])
+def test_dropped_frames_are_counted_where_they_are_missing(clip: bytes, on_full: Any) -> None:
+    with VideoReader(Paced(clip), queue_size=2, on_full=on_full) as reader:
+        frames = []
+        for frame in reader:
+            frames.append(frame)
+            time.sleep(0.01)
+    numbers = indices(frames)
+    assert len(frames) < 50
+    gaps = [after - before - 1 for before, after in itertools.pairwise([-1, *numbers])]
+    assert [frame.dropped for frame in frames] == gaps
+    lost_at_the_end = 49 - numbers[-1]
+    assert sum(gaps) + lost_at_the_end == reader.status.dropped
+    assert lost_at_the_end == 0 or on_full == "drop_newest"
+
+
+class Paced(io.BytesIO):
+    """A file whose reads are short and take a while."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        time.sleep(0.001)
+        return super().read(min(size or 0, 400))
+
+
+def test_files_are_waited_for(clip: bytes) -> None:
+    with VideoReader(clip, queue_size=3) as reader:
+        time.sleep(0.2)
+        # Those of the queue, and one that waits for room.
+        assert reader.status.decoded <= 4
+        assert indices(reader) == list(range(50))
+        assert reader.status.dropped == 0
+
+
+def test_several_threads_share_the_frames(clip: bytes) -> None:
+    taken: list[int] = []
+    with VideoReader(clip) as reader:
+
+        def take() -> None:
+            for frame in reader:
+                taken.append(frame.index)
+
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert sorted(taken) == list(range(50))
+
+
+# Ends
+
+
+def test_close_while_the_queue_is_full(clip: bytes) -> None:
+    reader = VideoReader(clip, queue_size=1)
+    next(reader)
+    reader.close()
+    assert not reader_threads()
+    assert list(reader) == []
+    assert reader.status.state == "closed"
+    reader.close()
+
+
+def test_close_while_another_thread_waits_for_a_frame() -> None:
+    gate = threading.Event()
+
+    class Waiting(io.BytesIO):
+        waits = False
+
+        def read(self, size: int | None = -1) -> bytes:
+            if self.waits:
+                gate.wait(30)
+            return super().read(min(size or 0, 1000))
+
+    file = Waiting(encode(scene(200, 160, 120), container="mpegts"))
+    reader = VideoReader(file, queue_size=1, threads=1, timeout_s=0.2)
+    taken = [next(reader)]
+    file.waits = True
+    taker = threading.Thread(target=lambda: taken.extend(reader))
+    taker.start()
+    time.sleep(0.2)
+    threading.Timer(0.2, gate.set).start()  # a read of Python's is waited for
+    reader.close()
+    taker.join(10)
+    assert not taker.is_alive()
+    assert len(taken) < 200
+
+
+def test_close_in_the_middle_of_anything(clip: bytes) -> None:
+    for number in range(60):
+        reader = VideoReader(clip, queue_size=1 + number % 3)
+        for _ in range(number % 7):
+            next(reader)
+        time.sleep((number % 5) / 1000)
+        reader.close()
+        assert not reader_threads()
+
+
+def test_a_reader_that_nobody_holds_ends_its_thread(clip: bytes) -> None:
+    reader = VideoReader(clip, queue_size=1)
+    next(reader)
+    del reader
+    gc.collect()
+    wait_for(lambda: not reader_threads(), "the thread is left")
+
+
+def test_an_exception_in_the_block_ends_the_thread(clip: bytes) -> None:
+    with pytest.raises(KeyError), VideoReader(clip, queue_size=1):
+        raise KeyError
+    assert not reader_threads()
+
+
+def test_a_program_ends_with_an_open_reader(clip: bytes, folder: Path) -> None:
+    Path("clip.mp4").write_bytes(clip)
+    program = (
+        "from endcap.video import VideoReader\n"
+        "reader = VideoReader('clip.mp4', queue_size=1)\n"
+        "print(next(reader).index)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_frames_outlive_the_reader(clip: bytes) -> None:
+    with VideoReader(clip) as reader:
+        frames = list(itertools.islice(reader, 8))
+    pixels = [frame.to_rgb() for frame in frames]
+    del reader
+    gc.collect()
+    for frame, before in zip(frames, pixels, strict=True):
+        assert np.array_equal(frame.to_rgb(), before)
+    assert not np.array_equal(pixels[0], pixels[7])
+
+
+def test_other_threads_run_while_frames_are_decoded() -> None:
+    data = encode(scene(60, 640, 480))
+    counted = 0
+    with VideoReader(data, queue_size=60, threads=1) as reader:
+        while reader.status.state == "reading":
+            counted += 1
+    assert reader.status.decoded == 60
+    assert counted > 100
+
+
+# Limits
+
+
+def test_frames_beyond_the_limit_are_refused() -> None:
+    data = encode(scene(3, 160, 120))
+    with pytest.raises(VideoError, match=r"160x120 = 19200 pixels; max_pixels allows 19199"):
+        VideoReader(data, max_pixels=160 * 120 - 1)
+    with VideoReader(data, max_pixels=160 * 120) as reader:
+        assert len(list(reader)) == 3
+
+
+@pytest.mark.parametrize("container", ["mpegts", "h264"])
+def test_frames_that_grow_beyond_the_limit_are_damage(container: str) -> None:
+    small = encode(scene(150, 64, 48), container=container)
+    large = encode(scene(5, 320, 240), container=container)
+    with VideoReader(small + large, max_pixels=64 * 64) as reader:
+        frames = list(reader)
+    assert {(frame.width, frame.height) for frame in frames} == {(64, 48)}
+    assert reader.status.damaged > 0
+    assert reader.status.error is not None
+
+
+# What FFmpeg may open
+
+
+def playlists(target: str) -> dict[str, str]:
+    """Files that name another one, and have no frames themselves."""
+    segment = f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{target}\n#EXT-X-ENDLIST\n"
+    return {
+        "list.m3u8": segment,
+        "list.mp4": segment,
+        "list.ffconcat": f"ffconcat version 1.0\nfile {target}\n",
+        "list.sdp": "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
+        "m=video 5006 RTP/AVP 96\na=rtpmap:96 H264/90000\n",
+        "list.mpd": '<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static"><Period>'
+        '<AdaptationSet mimeType="video/mp4"><Representation id="1"><BaseURL>'
+        f"{target}</BaseURL></Representation></AdaptationSet></Period></MPD>",
+    }
+
+
+@pytest.fixture
+def secret(folder: Path) -> Path:
+    """A video that only the user of the machine is to read."""
+    path = folder / "secret.ts"
+    path.write_bytes(encode(scene(5, 64, 48), container="mpegts"))
+    return path
+
+
+@pytest.mark.parametrize("name", playlists(""))
+def test_files_do_not_lead_to_other_files(name: str, secret: Path) -> None:
+    for target in (
+        secret.name,
+        f"file:{secret}",
+        f"file://{secret}",
+        f"subfile,,start,0,end,0,,:{secret}",
+    ):
+        text = playlists(target)[name]
+        Path(name).write_text(text, encoding="utf-8")
+        for source in (name, text.encode(), io.BytesIO(text.encode())):
+            with pytest.raises(VideoError, match="no video that is read here"):
+                VideoReader(source, timeout_s=5)
+
+
+def test_the_lists_would_lead_to_the_file(secret: Path) -> None:
+    # By FFmpeg's own settings they do: the test above is of no use otherwise.
+    for name in ("list.m3u8", "list.ffconcat"):
+        Path(name).write_text(playlists(secret.name)[name], encoding="utf-8")
+        with av.open(name) as container:
+            assert len(list(container.decode(video=0))) == 5
+
+
+def test_a_format_that_the_caller_names_is_read(secret: Path) -> None:
+    Path("list.m3u8").write_text(playlists(secret.name)["list.m3u8"], encoding="utf-8")
+    with VideoReader("list.m3u8", format="hls") as reader:
+        assert len(list(reader)) == 5
+
+
+def test_names_mean_nothing_to_ffmpeg(clip: bytes, folder: Path) -> None:
+    for name in ("concat:a|b", "http:x", "-", "pipe:0", "a%03d.mp4", "x?y=z#f", "data:,x", "a b\n"):
+        Path(name).write_bytes(clip)
+        with VideoReader(name) as reader:
+            assert len(list(reader)) == 50
+
+
+class Site(http.server.ThreadingHTTPServer):
+    """A site on loopback; redirects are addresses in place of content."""
+
+    def __init__(self, pages: dict[str, bytes | str]) -> None:
+        self.pages = pages
+        self.asked: list[str] = []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        page = self.server.pages.get(self.path)
+        if page is None:
+            self.send_error(404)
+        elif isinstance(page, str):
+            self.send_response(302)
+            self.send_header("Location", page)
+            self.end_headers()
+        else:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            try:
+                self.wfile.write(page)
+            except OSError:
+                return
+
+    def log_message(self, format: str, *values: Any) -> None:
+        return
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site({}) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_file_by_http(site: Site, clip: bytes) -> None:
+    site.pages = {"/clip.mp4": clip, "/moved": "/clip.mp4"}
+    for page in ("/clip.mp4", "/moved"):
+        with VideoReader(site.address + page) as reader:
+            assert not reader.is_live
+            assert len(list(reader)) == 50
+    with pytest.raises(VideoError, match="404"):
+        VideoReader(f"{site.address}/nothing.mp4")
+
+
+def test_a_playlist_by_http(site: Site, secret: Path) -> None:
+    site.pages = {
+        "/list.m3u8": playlists("part.ts")["list.m3u8"].encode(),
+        "/part.ts": secret.read_bytes(),
+    }
+    with VideoReader(f"{site.address}/list.m3u8") as reader:
+        assert not reader.is_live
+        assert len(list(reader)) == 5
+
+
+def test_addresses_do_not_lead_to_files(site: Site, secret: Path) -> None:
+    site.pages = {"/file": f"file://{secret}"}
+    for name, text in playlists(f"file://{secret}").items():
+        site.pages[f"/{name}"] = text.encode()
+    for page in site.pages:
+        with pytest.raises(VideoError), VideoReader(site.address + page, timeout_s=5) as reader:
+            next(reader)
+
+
+def test_a_password_is_in_no_message() -> None:
+    with pytest.raises(VideoError) as caught:
+        VideoReader("http://user:secret@127.0.0.1:1/x.mp4")
+    assert "secret" not in str(caught.value)
+    assert "http://127.0.0.1:1/x.mp4 cannot be opened: Connection refused" in str(caught.value)
+
+
+# Hardware
+
+
+def test_hardware_that_is_not_there(clip: bytes) -> None:
+    if os.path.exists("/dev/nvidia0"):
+        pytest.skip("there is a GPU")
+    with pytest.raises(VideoError, match=r"hardware 'cuda' does not decode it here .*leave it out"):
+        VideoReader(clip, hardware="cuda")
+    with VideoReader(clip, hardware="auto") as reader:
+        assert len(list(reader)) == 50
+        assert not reader.hardware
