@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the system's packages are there that the build needs (system_packages.sh build: the
 # compiler, headers, Python), the tests (system_packages.sh test: a browser without a screen; curl and
-# libcurl's headers, for the examples), the server's benchmark (system_packages.sh bench: a library of
+# libcurl's headers, for the examples; GStreamer's RTSP server), the server's benchmark (system_packages.sh bench: a library of
 # NVIDIA's perf_analyzer) or the fuzz targets (system_packages.sh fuzz: Clang with libFuzzer, llvm-cov).
 # As root on a system with apt-get it installs what is missing; otherwise it prints the command to type.
 set -euo pipefail
@@ -88,9 +88,30 @@ has_browser() {
   [ -n "$folder" ] && [ -e "$folder/INSTALLATION_COMPLETE" ]
 }
 
+# The tests run GStreamer's RTSP server with the system's Python.
+has_rtsp_server() {
+  /usr/bin/python3 -c "import gi
+gi.require_version('Gst', '1.0')
+gi.require_version('GstRtspServer', '1.0')
+from gi.repository import Gst, GstRtspServer"
+}
+
+has_gst() { # has_gst ELEMENT
+  /usr/bin/python3 -c "import gi, sys
+gi.require_version('Gst', '1.0')
+from gi.repository import Gst
+Gst.init(None)
+sys.exit(Gst.ElementFactory.find('$1') is None)"
+}
+
 for_the_tests() {
   need curl curl --version
   need libcurl4-openssl-dev has_header curl/curl.h
+  need python3-gi /usr/bin/python3 -c "import gi"
+  need gir1.2-gst-rtsp-server-1.0 has_rtsp_server
+  need gstreamer1.0-plugins-base has_gst videotestsrc
+  need gstreamer1.0-plugins-good has_gst rtph264pay
+  need gstreamer1.0-plugins-ugly has_gst x264enc
   install_missing
   missing=()
   need_browser

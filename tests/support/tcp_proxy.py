@@ -20,9 +20,7 @@ class TcpProxy:
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._tls = tls
-        self._listener = socket.socket()
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._listener.bind(("127.0.0.1", 0))
+        self._listener = _bound(0)
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -50,10 +48,20 @@ class TcpProxy:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def close(self) -> None:
+    def refuse(self) -> None:
+        """Ends all connections, and refuses others until it is opened again, at the same port."""
+        port = self._listener.getsockname()[1]
+        self._stop_listening()
+        self.cut()
+        self._listener = _bound(port)
+
+    def _stop_listening(self) -> None:
         with contextlib.suppress(OSError):  # it may never have listened
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+    def close(self) -> None:
+        self._stop_listening()
         with self._lock:
             self._closed = True
         self.cut()
@@ -115,6 +123,13 @@ class TcpProxy:
                 if not self._stalled:
                     seen += content
                     sink.sendall(content)
+
+
+def _bound(port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    return listener
 
 
 def _available(source: socket.socket) -> bytes:

@@ -1,0 +1,205 @@
+"""VideoReader with a real RTSP server: frames, connections that break, slow programs."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rtsp_server
+from tcp_proxy import proxy_to
+from videos import encode, scene
+
+from endcap.errors import VideoError
+from endcap.video import VideoReader
+
+INTERVAL_S = 0.2
+SLOWEST_RETURN_S = INTERVAL_S + 1
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 frames, without B-frames, as cameras send them."""
+    path = tmp_path_factory.mktemp("rtsp") / "clip.mp4"
+    path.write_bytes(encode(scene(60), b_frames=0, options={"g": "10"}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(clip: Path) -> Iterator[str]:
+    with rtsp_server.serving(clip) as address:
+        yield address
+
+
+def test_frames_of_a_camera(server: str) -> None:
+    for path, codec in (("h264", "h264"), ("jpeg", "mjpeg")):
+        with VideoReader(f"rtsp://{server}/{path}") as reader:
+            assert reader.is_live
+            assert reader.codec == codec
+            assert reader.duration_s is None
+            frames = list(itertools.islice(reader, 15))
+            assert reader.status.state == "reading"
+        assert (frames[0].width, frames[0].height) == rtsp_server.SIZE
+        steps = np.diff([frame.seconds for frame in frames])
+        passed = np.diff([frame.index for frame in frames])
+        np.testing.assert_allclose(steps, passed / rtsp_server.RATE, rtol=0, atol=0.01)
+        assert sum(frame.dropped for frame in frames[1:]) == sum(passed - 1)
+
+
+def test_frames_of_a_file_by_udp_and_tcp(server: str, clip: Path) -> None:
+    with VideoReader(clip) as reader:
+        expected = [frame.to_rgb() for frame in reader]
+    for transport, lost in (("tcp", 0), ("udp", 1)):  # the server ends before its last packet
+        with VideoReader(
+            f"rtsp://{server}/file",
+            options={"rtsp_transport": transport},
+            on_full="wait",
+            reconnect=False,
+            timeout_s=3,
+        ) as reader:
+            frames = []
+            with contextlib.suppress(VideoError):  # a server may end a file by silence
+                frames.extend(reader)
+        assert len(frames) == len(expected)
+        whole = len(frames) - lost
+        for frame, pixels in zip(frames[:whole], expected[:whole], strict=True):
+            assert np.array_equal(frame.to_rgb(), pixels)
+
+
+def test_each_of_twenty_cuts_is_recovered_from(server: str) -> None:
+    returns = []
+    with (
+        proxy_to(server) as proxy,
+        VideoReader(f"rtsp://{proxy.address}/h264", reconnect_interval_s=INTERVAL_S) as reader,
+    ):
+        last = next(reader)
+        for cut in range(1, 21):
+            proxy.cut()
+            begin = time.monotonic()
+            while reader.status.reconnects < cut:
+                last = next_of(reader, last)
+            last = next_of(reader, last)
+            returns.append(time.monotonic() - begin)
+        assert reader.status.reconnects == 20
+        assert reader.status.state == "reading"
+        assert proxy.connections == 21
+    assert max(returns) <= SLOWEST_RETURN_S, [round(each, 2) for each in returns]
+
+
+def next_of(reader: VideoReader, last: object) -> object:
+    """The next frame, whose number and time are greater than those of the one before."""
+    frame = next(reader)
+    assert frame.index > last.index  # type: ignore[attr-defined]
+    assert frame.seconds > last.seconds  # type: ignore[attr-defined]
+    return frame
+
+
+def test_a_server_that_comes_back_after_a_while(server: str) -> None:
+    with proxy_to(server) as proxy:
+        url = f"rtsp://me:secret@{proxy.address}/h264"
+        with VideoReader(url, reconnect_interval_s=0.05, max_reconnect_interval_s=0.2) as reader:
+            next(reader)
+            proxy.refuse()
+            wait_for_state(reader, "reconnecting")
+            time.sleep(1)
+            status = reader.status
+            assert (status.state, status.reconnects) == ("reconnecting", 0)
+            assert status.error is not None
+            assert "secret" not in status.error
+            proxy.open()
+            begin = time.monotonic()
+            frame = next(reader)
+            while reader.status.reconnects == 0:
+                frame = next(reader)
+            assert time.monotonic() - begin <= 0.2 + 1
+            assert frame.seconds > 1, "the pause counts"
+
+
+def wait_for_state(reader: VideoReader, state: str) -> None:
+    end = time.monotonic() + 10
+    while reader.status.state != state:
+        assert time.monotonic() < end, reader.status
+        time.sleep(0.01)
+
+
+def test_attempts_are_bounded(server: str) -> None:
+    with (
+        proxy_to(server) as proxy,
+        VideoReader(
+            f"rtsp://{proxy.address}/h264", reconnect_interval_s=0.05, max_reconnects=3
+        ) as reader,
+    ):
+        next(reader)
+        proxy.refuse()
+        begin = time.monotonic()
+        with pytest.raises(VideoError, match="Connection refused"):
+            list(reader)
+        assert 0.05 + 0.1 + 0.2 <= time.monotonic() - begin < 3
+        assert reader.status.state == "failed"
+
+
+def test_silence_is_a_broken_connection(server: str) -> None:
+    with (
+        proxy_to(server) as proxy,
+        VideoReader(f"rtsp://{proxy.address}/h264", timeout_s=0.5, reconnect=False) as reader,
+    ):
+        next(reader)
+        proxy.stall()
+        with pytest.raises(VideoError, match=r"nothing came within 0\.5 seconds"):
+            list(reader)
+
+
+def test_close_does_not_wait_for_an_attempt(server: str) -> None:
+    with proxy_to(server) as proxy:
+        reader = VideoReader(f"rtsp://{proxy.address}/h264", reconnect_interval_s=30)
+        next(reader)
+        proxy.cut()
+        wait_for_state(reader, "reconnecting")
+        begin = time.monotonic()
+        reader.close()
+        assert time.monotonic() - begin < 1
+
+
+def test_a_slow_program_gets_recent_frames_and_counts(server: str) -> None:
+    with VideoReader(f"rtsp://{server}/h264", queue_size=2) as reader:
+        numbers = []
+        dropped = 0
+        before = 0
+        for frame in itertools.islice(reader, 12):
+            numbers.append(frame.index)
+            dropped += frame.dropped
+            if len(numbers) > 1:
+                # In the queue since the last pause of this program, or not long before.
+                assert time.time() - frame.wall_time < 0.5
+            time.sleep(0.25)
+            if len(numbers) == 4:
+                before = resident_kib()
+        assert resident_kib() - before < 8 << 10, "KiB more in two seconds"
+        missing = numbers[-1] + 1 - len(numbers)
+        assert missing > 40
+        assert dropped == missing
+        assert reader.status.dropped >= dropped
+
+
+def resident_kib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def test_no_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(
+        VideoError, match=f"rtsp://127.0.0.1:{port}/x cannot be opened: Connection refused"
+    ):
+        VideoReader(f"rtsp://me:secret@127.0.0.1:{port}/x")
+
+
+def test_a_path_that_the_server_has_not(server: str) -> None:
+    with pytest.raises(VideoError, match="404"):
+        VideoReader(f"rtsp://{server}/nothing")
