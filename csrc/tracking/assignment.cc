@@ -1,130 +1,79 @@
 #include "tracking/assignment.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 namespace endcap {
+namespace {
 
-uint32_t Assignment::FindRoot(uint32_t node) {
-  while (parents_[node] != node) {
-    parents_[node] = parents_[parents_[node]];
-    node = parents_[node];
-  }
-  return node;
-}
+constexpr double kFar = std::numeric_limits<double>::infinity();
+constexpr int32_t kNothing = std::numeric_limits<int32_t>::max();
+
+}  // namespace
 
 std::span<const Edge> Assignment::Solve(std::span<const Edge> edges, size_t rows, size_t columns) {
-  chosen_.clear();
-  parents_.resize(rows + columns);
-  std::iota(parents_.begin(), parents_.end(), 0U);
-  const auto row_node = [](const Edge& edge) { return static_cast<uint32_t>(edge.row); };
-  for (const Edge& edge : edges) {
-    const auto column = static_cast<uint32_t>(rows + static_cast<size_t>(edge.column));
-    parents_[FindRoot(row_node(edge))] = FindRoot(column);
+  Begin(edges, rows, columns);
+  for (size_t row = 0; row < rows; ++row) {
+    const auto own = EdgesOf(row);
+    if (own.empty()) continue;
+    const auto best = std::ranges::max_element(own, {}, &Edge::gain);
+    TakeFirstChoice(row, static_cast<size_t>(best->column), -best->gain);
   }
-  sorted_.assign(edges.begin(), edges.end());
-  std::sort(sorted_.begin(), sorted_.end(), [&](const Edge& a, const Edge& b) {
-    const uint32_t root_a = FindRoot(row_node(a));
-    const uint32_t root_b = FindRoot(row_node(b));
-    if (root_a != root_b) return root_a < root_b;
-    return a.row != b.row ? a.row < b.row : a.column < b.column;
-  });
-  row_places_.assign(rows, -1);
-  column_places_.assign(columns, -1);
-  for (size_t first = 0; first < sorted_.size();) {
-    const uint32_t root = FindRoot(row_node(sorted_[first]));
-    size_t end = first + 1;
-    while (end < sorted_.size() && FindRoot(row_node(sorted_[end])) == root) ++end;
-    SolvePart(std::span(sorted_).subspan(first, end - first));
-    first = end;
+  for (size_t row = 0; row < rows; ++row) {
+    if (column_of_[row] < 0 && !EdgesOf(row).empty()) AddRowByEdges(row);
   }
-  std::sort(chosen_.begin(), chosen_.end(),
-            [](const Edge& a, const Edge& b) { return a.row < b.row; });
+  for (const Edge& edge : sorted_) {
+    if (column_of_[static_cast<size_t>(edge.row)] == edge.column) chosen_.push_back(edge);
+  }
   return chosen_;
 }
 
-std::span<const Edge> Assignment::SolveAll(size_t rows, size_t columns, const BestOfRow& best,
-                                           const FillRow& fill) {
-  chosen_.clear();
+std::span<const Edge> Assignment::SolveAll(std::span<const Edge> edges, double most_other,
+                                           size_t rows, size_t columns, const FillRow& fill) {
+  Begin(edges, rows, columns);
   costs_.resize(rows * columns);
   is_filled_.assign(rows, 0);
-  fill_ = &fill;
-  Begin(rows, columns);
   for (size_t row = 0; row < rows; ++row) {
-    const Best choice = best(row);
-    TakeFirstChoice(row, choice.column, -choice.gain);
+    const auto own = EdgesOf(row);
+    const auto best = std::ranges::max_element(own, {}, &Edge::gain);
+    if (best != own.end() && best->gain >= most_other) {
+      TakeFirstChoice(row, static_cast<size_t>(best->column), -best->gain);
+    } else {
+      const auto costs = Fill(row, fill);
+      const auto least = std::ranges::min_element(costs);
+      TakeFirstChoice(row, static_cast<size_t>(least - costs.begin()), *least);
+    }
   }
   for (size_t row = 0; row < rows; ++row) {
-    if (is_matched_[row] == 0) AddRow(row, columns);
+    if (column_of_[row] < 0) AddRow(row, most_other, fill);
+    chosen_.push_back({static_cast<int32_t>(row), -1, 0.0});
   }
-  fill_ = nullptr;
-  for (size_t column = 0; column < columns; ++column) {
-    if (row_of_[column] >= 0) chosen_.push_back({row_of_[column], static_cast<int32_t>(column), 0});
-  }
-  std::ranges::sort(chosen_, {}, &Edge::row);
+  for (size_t row = 0; row < rows; ++row) chosen_[row].column = column_of_[row];
   return chosen_;
 }
 
-void Assignment::SolvePart(std::span<const Edge> part) {
-  const auto same_row = [&](const Edge& edge) { return edge.row == part[0].row; };
-  const auto same_column = [&](const Edge& edge) { return edge.column == part[0].column; };
-  if (std::ranges::all_of(part, same_row) || std::ranges::all_of(part, same_column)) {
-    chosen_.push_back(*std::ranges::max_element(part, {}, &Edge::gain));
-    return;
-  }
-  SolveMatrix(part);
-}
-
-// The Hungarian method with potentials: rows get their cheapest columns, and those that are left
-// are added one after the other. A pair without an edge costs 0 and stands for no match, the others
-// cost less. The matrix has no more rows than columns.
-void Assignment::SolveMatrix(std::span<const Edge> part) {
-  row_ids_.clear();
-  column_ids_.clear();
-  const auto place = [](int32_t id, std::vector<int32_t>& places, std::vector<int32_t>& ids) {
-    int32_t& known = places[static_cast<size_t>(id)];
-    if (known >= 0) return;
-    known = static_cast<int32_t>(ids.size());
-    ids.push_back(id);
-  };
-  for (const Edge& edge : part) {
-    place(edge.row, row_places_, row_ids_);
-    place(edge.column, column_places_, column_ids_);
-  }
-  const bool is_tall = row_ids_.size() > column_ids_.size();
-  const size_t rows = std::min(row_ids_.size(), column_ids_.size());
-  const size_t columns = std::max(row_ids_.size(), column_ids_.size());
-  costs_.assign(rows * columns, 0.0);
-  const auto cost = [&](const Edge& edge) -> double& {
-    const auto row = static_cast<size_t>(row_places_[static_cast<size_t>(edge.row)]);
-    const auto column = static_cast<size_t>(column_places_[static_cast<size_t>(edge.column)]);
-    return is_tall ? costs_[column * columns + row] : costs_[row * columns + column];
-  };
-  for (const Edge& edge : part) cost(edge) = -edge.gain;
-  Begin(rows, columns);
-  for (size_t row = 0; row < rows; ++row) {
-    const auto first = costs_.begin() + static_cast<ptrdiff_t>(row * columns);
-    const auto cheapest = std::min_element(first, first + static_cast<ptrdiff_t>(columns));
-    TakeFirstChoice(row, static_cast<size_t>(cheapest - first), *cheapest);
-  }
-  for (size_t row = 0; row < rows; ++row) {
-    if (is_matched_[row] == 0) AddRow(row, columns);
-  }
-  for (const Edge& edge : part) {
-    auto row = static_cast<size_t>(row_places_[static_cast<size_t>(edge.row)]);
-    auto column = static_cast<size_t>(column_places_[static_cast<size_t>(edge.column)]);
-    if (is_tall) std::swap(row, column);
-    if (row_of_[column] == static_cast<int32_t>(row)) chosen_.push_back(edge);
-  }
-}
-
-void Assignment::Begin(size_t rows, size_t columns) {
+void Assignment::Begin(std::span<const Edge> edges, size_t rows, size_t columns) {
+  chosen_.clear();
+  sorted_.assign(edges.begin(), edges.end());
+  std::ranges::sort(sorted_, [](const Edge& a, const Edge& b) {
+    return a.row != b.row ? a.row < b.row : a.column < b.column;
+  });
+  first_edge_.assign(rows + 1, 0);
+  for (const Edge& edge : sorted_) ++first_edge_[static_cast<size_t>(edge.row) + 1];
+  std::partial_sum(first_edge_.begin(), first_edge_.end(), first_edge_.begin());
   row_potentials_.assign(rows, 0.0);
   column_potentials_.assign(columns, 0.0);
+  column_of_.assign(rows, -1);
   row_of_.assign(columns, -1);
-  is_matched_.assign(rows, 0);
+  distances_.assign(columns, kFar);
+  previous_.resize(columns);
+  is_settled_.assign(columns, 0);
+}
+
+std::span<const Edge> Assignment::EdgesOf(size_t row) const {
+  return std::span(sorted_).subspan(first_edge_[row], first_edge_[row + 1] - first_edge_[row]);
 }
 
 // A row's cheapest column is its potential, and its match where no other row has the column.
@@ -132,61 +81,152 @@ void Assignment::TakeFirstChoice(size_t row, size_t column, double cost) {
   row_potentials_[row] = cost;
   if (row_of_[column] >= 0) return;
   row_of_[column] = static_cast<int32_t>(row);
-  is_matched_[row] = 1;
+  column_of_[row] = static_cast<int32_t>(column);
 }
 
-const double* Assignment::CostsOf(size_t row, size_t columns) {
-  double* costs = costs_.data() + row * columns;
-  if (fill_ != nullptr && is_filled_[row] == 0) {
-    is_filled_[row] = 1;
-    const std::span<double> gains(costs, columns);
-    (*fill_)(row, gains);
-    for (double& gain : gains) gain = -gain;
+// The path ends at a column that no row has, or at a row that has none from then on: that costs 0.
+void Assignment::AddRowByEdges(size_t row) {
+  nearest_.clear();
+  size_t from = row;
+  double distance = 0.0;
+  double end_distance = kFar;
+  size_t end_row = row;
+  int32_t column = -1;
+  for (;;) {
+    const double without = distance - row_potentials_[from];
+    if (without < end_distance) {
+      end_distance = without;
+      end_row = from;
+    }
+    Reach(from, without);
+    column = TakeNearest();
+    if (column == kNothing || distances_[static_cast<size_t>(column)] >= end_distance) break;
+    distance = distances_[static_cast<size_t>(column)];
+    is_settled_[static_cast<size_t>(column)] = 1;
+    if (row_of_[static_cast<size_t>(column)] < 0) {
+      EndSearch(row, distance, column);
+      return;
+    }
+    from = static_cast<size_t>(row_of_[static_cast<size_t>(column)]);
   }
+  column = column_of_[end_row];
+  column_of_[end_row] = -1;
+  EndSearch(row, end_distance, column);
+}
+
+// The same where every row has to have a column. Only rows whose edges lead to none in time are
+// looked at as a whole.
+void Assignment::AddRow(size_t row, double most_other, const FillRow& fill) {
+  nearest_.clear();
+  nearest_free_ = kFar;
+  size_t from = row;
+  double distance = 0.0;
+  for (;;) {
+    const double own = distance - row_potentials_[from];
+    if (is_filled_[from] != 0) {
+      ReachAll(from, own);
+    } else {
+      Reach(from, own);
+      Push(own - most_other, ~static_cast<int32_t>(from));
+    }
+    int32_t nearest = TakeNearest();
+    for (; nearest < 0; nearest = TakeNearest()) {
+      const auto whole = static_cast<size_t>(~nearest);
+      const double start = whole == row ? 0.0 : distances_[static_cast<size_t>(column_of_[whole])];
+      Fill(whole, fill);
+      ReachAll(whole, start - row_potentials_[whole]);
+    }
+    const auto column = static_cast<size_t>(nearest);
+    distance = distances_[column];
+    is_settled_[column] = 1;
+    if (row_of_[column] < 0) {
+      EndSearch(row, distance, nearest);
+      return;
+    }
+    from = static_cast<size_t>(row_of_[column]);
+  }
+}
+
+// Returns the costs of a row.
+std::span<const double> Assignment::Fill(size_t row, const FillRow& fill) {
+  const size_t columns = row_of_.size();
+  const std::span<double> costs = std::span(costs_).subspan(row * columns, columns);
+  if (is_filled_[row] != 0) return costs;
+  is_filled_[row] = 1;
+  fill(row, costs);
+  for (const Edge& edge : EdgesOf(row)) costs[static_cast<size_t>(edge.column)] = edge.gain;
+  for (double& cost : costs) cost = -cost;
   return costs;
 }
 
-// Gives the row a column by the cheapest path of columns that change their rows (Dijkstra over the
-// costs less potentials, which are never below 0).
-void Assignment::AddRow(size_t row, size_t columns) {
-  constexpr double kFar = std::numeric_limits<double>::infinity();
-  distances_.assign(columns, kFar);
-  previous_.assign(columns, -1);
-  is_settled_.assign(columns, 0);
-  size_t from_row = row;
-  int32_t from_column = -1;
-  double distance = 0.0;
-  for (;;) {
-    size_t nearest = columns;
-    const double* costs = CostsOf(from_row, columns);
-    for (size_t column = 0; column < columns; ++column) {
-      if (is_settled_[column] != 0) continue;
-      const double through =
-          distance + costs[column] - row_potentials_[from_row] - column_potentials_[column];
-      if (through < distances_[column]) {
-        distances_[column] = through;
-        previous_[column] = from_column;
-      }
-      if (nearest == columns || distances_[column] < distances_[nearest]) nearest = column;
-    }
-    distance = distances_[nearest];
-    is_settled_[nearest] = 1;
-    from_column = static_cast<int32_t>(nearest);
-    if (row_of_[nearest] < 0) break;
-    from_row = static_cast<size_t>(row_of_[nearest]);
+// Takes in the columns of a row's edges; `distance` is the row's own less its potential.
+void Assignment::Reach(size_t row, double distance) {
+  for (const Edge& edge : EdgesOf(row)) {
+    const auto column = static_cast<size_t>(edge.column);
+    if (Shorten(row, column, distance - edge.gain)) Push(distances_[column], edge.column);
   }
+}
+
+// Takes in all columns of a row. Those beyond a column without a row are not needed.
+void Assignment::ReachAll(size_t row, double distance) {
+  shortened_.clear();
+  const double* costs = costs_.data() + row * row_of_.size();
+  for (size_t column = 0; column < row_of_.size(); ++column) {
+    if (!Shorten(row, column, distance + costs[column])) continue;
+    shortened_.push_back(static_cast<int32_t>(column));
+    if (row_of_[column] < 0) nearest_free_ = std::min(nearest_free_, distances_[column]);
+  }
+  for (const int32_t column : shortened_) {
+    const double through = distances_[static_cast<size_t>(column)];
+    if (through <= nearest_free_) Push(through, column);
+  }
+}
+
+// Returns whether a row brings a column nearer, with that distance before the column's potential.
+bool Assignment::Shorten(size_t row, size_t column, double distance) {
+  const double through = distance - column_potentials_[column];
+  if (through >= distances_[column] || is_settled_[column] != 0) return false;
+  if (distances_[column] == kFar) touched_.push_back(static_cast<int32_t>(column));
+  distances_[column] = through;
+  previous_[column] = static_cast<int32_t>(row);
+  return true;
+}
+
+void Assignment::Push(double distance, int32_t id) {
+  nearest_.emplace_back(distance, id);
+  std::ranges::push_heap(nearest_, std::greater{});
+}
+
+// Returns the column that is nearest of those that are not settled, or ~row, or kNothing.
+int32_t Assignment::TakeNearest() {
+  while (!nearest_.empty()) {
+    std::ranges::pop_heap(nearest_, std::greater{});
+    const int32_t id = nearest_.back().second;
+    nearest_.pop_back();
+    if (id < 0 || is_settled_[static_cast<size_t>(id)] == 0) return id;
+  }
+  return kNothing;
+}
+
+// Updates the potentials for a path of that length to a new row, gives the column to the row before
+// it, that row's column to the one before, and so on to the new row.
+void Assignment::EndSearch(size_t row, double distance, int32_t column) {
   row_potentials_[row] += distance;
-  for (size_t column = 0; column < columns; ++column) {
-    if (is_settled_[column] == 0) continue;
-    const double less = distance - distances_[column];
-    column_potentials_[column] -= less;
-    if (row_of_[column] >= 0) row_potentials_[static_cast<size_t>(row_of_[column])] += less;
+  for (const int32_t each : touched_) {
+    const auto touched = static_cast<size_t>(each);
+    if (is_settled_[touched] != 0) {
+      const double less = distance - distances_[touched];
+      column_potentials_[touched] -= less;
+      if (row_of_[touched] >= 0) row_potentials_[static_cast<size_t>(row_of_[touched])] += less;
+    }
+    distances_[touched] = kFar;
+    is_settled_[touched] = 0;
   }
-  for (int32_t column = from_column; column >= 0;) {
-    const int32_t before = previous_[static_cast<size_t>(column)];
-    row_of_[static_cast<size_t>(column)] =
-        before < 0 ? static_cast<int32_t>(row) : row_of_[static_cast<size_t>(before)];
-    column = before;
+  touched_.clear();
+  while (column >= 0) {
+    const auto before = static_cast<size_t>(previous_[static_cast<size_t>(column)]);
+    row_of_[static_cast<size_t>(column)] = static_cast<int32_t>(before);
+    column = std::exchange(column_of_[before], column);
   }
 }
 

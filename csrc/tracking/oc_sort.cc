@@ -3,7 +3,6 @@
 #include <cmath>
 #include <memory>
 #include <numbers>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -176,29 +175,15 @@ struct Track {
   }
 };
 
-// A track and a detection that overlap.
-struct Pair {
-  size_t row, column;  // of the assignment: one is the track's number, one the detection's
-  double iou;
-};
-
 struct Scratch {
   std::vector<Detection> high;
   std::vector<int32_t> unmatched;  // numbers of tracks
-  std::vector<Pair> pairs;         // by row
-  std::vector<size_t> first_pair;  // of each row, and the end
   std::vector<Corners> starts;     // of each track, the box that its direction begins at
-  std::vector<double> gains;
   std::vector<Edge> edges, matches;
   Overlaps overlaps;
   Assignment assignment;
 
-  std::span<const Pair> PairsOf(size_t row) const {
-    return std::span(pairs).subspan(first_pair[row], first_pair[row + 1] - first_pair[row]);
-  }
-
   void Trim() {
-    TrimScratch(pairs);
     TrimScratch(edges);
     assignment.Trim();
   }
@@ -249,7 +234,6 @@ class OcSort final : public TrackList<Track> {
   // matches.
   void MatchByMomentum(Scratch& scratch, std::span<int64_t> track_ids) {
     if (tracks_.empty() || scratch.high.empty()) return;
-    FindPairs(scratch);
     double best_score = 0.0;
     for (const Detection& detection : scratch.high) {
       best_score = std::max(best_score, std::abs(detection.score));
@@ -259,41 +243,31 @@ class OcSort final : public TrackList<Track> {
     const bool by_track = tracks_.size() <= scratch.high.size();
     const size_t rows = by_track ? tracks_.size() : scratch.high.size();
     const size_t columns = by_track ? scratch.high.size() : tracks_.size();
+    FindOverlaps(scratch, by_track);
     const auto fill = [&](size_t row, std::span<double> gains) {
       for (size_t column = 0; column < columns; ++column) {
         gains[column] = by_track ? Momentum(row, column, scratch) : Momentum(column, row, scratch);
       }
-      for (const Pair& pair : scratch.PairsOf(row)) gains[pair.column] += pair.iou;
     };
-    const auto best = [&](size_t row) {
-      Assignment::Best choice = {columns, most_apart};
-      for (const Pair& pair : scratch.PairsOf(row)) {
-        const double momentum =
-            by_track ? Momentum(row, pair.column, scratch) : Momentum(pair.column, row, scratch);
-        if (momentum + pair.iou > choice.gain) choice = {pair.column, momentum + pair.iou};
-      }
-      if (choice.column < columns) return choice;
-      scratch.gains.resize(columns);
-      fill(row, scratch.gains);
-      const auto most = std::ranges::max_element(scratch.gains);
-      return Assignment::Best{static_cast<size_t>(most - scratch.gains.begin()), *most};
-    };
-    for (const Edge& edge : scratch.assignment.SolveAll(rows, columns, best, fill)) {
-      const auto pairs = scratch.PairsOf(static_cast<size_t>(edge.row));
-      const auto pair = std::ranges::find(pairs, static_cast<size_t>(edge.column), &Pair::column);
-      if (pair == pairs.end() || !AtLeast(pair->iou, 1.0 - params_.match_threshold)) continue;
-      scratch.matches.push_back(by_track ? edge : Edge{edge.column, edge.row, 0.0});
+    scratch.matches.clear();
+    for (Edge match : scratch.assignment.SolveAll(scratch.edges, most_apart, rows, columns, fill)) {
+      if (!by_track) std::swap(match.row, match.column);
+      const Track& track = tracks_[static_cast<size_t>(match.row)];
+      const Detection& detection = scratch.high[static_cast<size_t>(match.column)];
+      if (!MayMatch(track, detection)) continue;
+      const double iou = Iou(track.motion.box(), detection.corners);
+      if (iou > 0.0 && AtLeast(iou, 1.0 - params_.match_threshold))
+        scratch.matches.push_back(match);
     }
     std::ranges::sort(scratch.matches, {}, &Edge::row);  // ids are given in the order of tracks
     for (const Edge& match : scratch.matches) TakeMatch(scratch, match, track_ids);
     RemoveMatched(scratch);
   }
 
-  // Pairs that overlap, by the rows of the assignment; and where the directions of tracks begin.
-  void FindPairs(Scratch& scratch) const {
-    const bool by_track = tracks_.size() <= scratch.high.size();
-    scratch.matches.clear();
-    scratch.pairs.clear();
+  // Makes edges of tracks and detections that overlap; a track is a row where `by_track`, else a
+  // column. Finds where the directions of tracks begin, too.
+  void FindOverlaps(Scratch& scratch, bool by_track) const {
+    scratch.edges.clear();
     scratch.starts.clear();
     scratch.overlaps.SetDetections(scratch.high);
     for (size_t i = 0; i < tracks_.size(); ++i) {
@@ -303,17 +277,12 @@ class OcSort final : public TrackList<Track> {
       scratch.overlaps.Find(track.motion.box(), [&](int32_t number, double iou) {
         const auto detection = static_cast<size_t>(number);
         if (!MayMatch(track, scratch.high[detection])) return;
-        scratch.pairs.push_back(
-            {by_track ? i : detection, by_track ? detection : i, RoundToFloat(iou)});
+        const double gain = RoundToFloat(iou) + Momentum(i, detection, scratch);
+        Edge edge = {static_cast<int32_t>(i), number, gain};
+        if (!by_track) std::swap(edge.row, edge.column);
+        scratch.edges.push_back(edge);
       });
     }
-    std::ranges::sort(scratch.pairs, {},
-                      [](const Pair& pair) { return std::pair(pair.row, pair.column); });
-    const size_t rows = by_track ? tracks_.size() : scratch.high.size();
-    scratch.first_pair.assign(rows + 1, 0);
-    for (const Pair& pair : scratch.pairs) ++scratch.first_pair[pair.row + 1];
-    std::partial_sum(scratch.first_pair.begin(), scratch.first_pair.end(),
-                     scratch.first_pair.begin());
   }
 
   // What a pair gains beside its IoU.
