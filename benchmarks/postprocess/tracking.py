@@ -1,4 +1,4 @@
-"""ByteTrack over a sequence of frames: endcap against ultralytics.
+"""ByteTrack and OC-SORT over a sequence of frames: endcap against ultralytics and `trackers`.
 
 Objects drift over a picture of 1920x1080; a tenth of them is hidden in each frame, and has a low
 score. A row's time is that of all frames, taken by a tracker that has seen none.
@@ -6,6 +6,7 @@ score. A row's time is that of all frames, taken by a tracker that has seen none
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,9 +38,17 @@ class Tracked:
     rows: dict[str, Row]
 
 
-def name_of(objects: int) -> str:
+# Title, and the peer: ultralytics, or a class of `trackers`.
+PRESETS: dict[str, tuple[str, str]] = {
+    "bytetrack": ("ByteTrack", "ultralytics"),
+    "bytetrack_trackers": ("ByteTrack of trackers", "ByteTrackTracker"),
+    "ocsort": ("OC-SORT", "OCSORTTracker"),
+}
+
+
+def name_of(preset: str, objects: int) -> str:
     """Return the title of the comparison."""
-    return f"ByteTrack, {FRAMES} frames of {objects} boxes"
+    return f"{PRESETS[preset][0]}, {FRAMES} frames of {objects} boxes"
 
 
 def make_frames(objects: int, seed: int = 0) -> list[Frame]:
@@ -59,7 +68,7 @@ def make_frames(objects: int, seed: int = 0) -> list[Frame]:
     return frames
 
 
-def ours(frames: list[Frame]) -> Track:
+def ours(frames: list[Frame], preset: Any) -> Track:
     """Return `endcap.Tracker` on all frames."""
     detections = [
         endcap.ImageDetections(
@@ -69,7 +78,7 @@ def ours(frames: list[Frame]) -> Track:
     ]
 
     def run() -> Ids:
-        tracker = endcap.Tracker()
+        tracker = endcap.Tracker(preset)
         tracked = [tracker(each).track_ids for each in detections]
         return [ids.tolist() for ids in tracked if ids is not None]
 
@@ -110,27 +119,62 @@ def ultralytics(frames: list[Frame]) -> Track:
     return run
 
 
+def of_trackers(frames: list[Frame], name: str) -> Track:
+    """Return a class of the package `trackers` with its defaults; its ids begin at 0."""
+    import supervision
+    import trackers
+
+    detections = [
+        supervision.Detections(
+            xyxy=boxes,
+            confidence=scores,
+            class_id=np.zeros(len(scores), int),
+            data={"row": np.arange(len(scores))},
+        )
+        for boxes, scores in frames
+    ]
+
+    def run() -> Ids:
+        tracker: Any = getattr(trackers, name)()
+        tracked = []
+        for each in detections:
+            ids = [-1] * len(each)
+            after = tracker.update(each)
+            for row, number in zip(after.data["row"], after.tracker_id, strict=True):
+                ids[int(row)] = int(number) + 1 if number >= 0 else -1
+            tracked.append(ids)
+        return tracked
+
+    return run
+
+
 def run(objects: tuple[int, ...], budget: Budget, done: Callable[[str], None]) -> list[Tracked]:
-    """Verify and time both for each number of objects; `done` is called after each."""
-    results = []
+    """Verify and time each preset for each number of objects; `done` is called after each."""
     with one_cpu():
-        for count in objects:
-            frames = make_frames(count)
-            expected = ours(frames)()
-            entries: dict[str, Ready | Row] = {
-                "endcap": Ready(_case(ours(frames)), f"{_last_id(expected)} tracks")
-            }
-            theirs = load(lambda frames=frames: ultralytics(frames))  # type: ignore[misc]
-            if isinstance(theirs, Row):
-                entries["ultralytics"] = theirs
-            elif theirs() != expected:
-                entries["ultralytics"] = Row("not verified", "other ids")
-            else:
-                entries["ultralytics"] = Ready(_case(theirs), "the same ids")
-            rows = comparison(entries, "endcap", budget)
-            results.append(Tracked(name_of(count), count, rows))
-            done(name_of(count))
-    return results
+        return [
+            _compare(preset, count, budget, done)
+            for preset, count in itertools.product(PRESETS, objects)
+        ]
+
+
+def _compare(preset: str, count: int, budget: Budget, done: Callable[[str], None]) -> Tracked:
+    frames = make_frames(count)
+    expected = ours(frames, preset)()
+    entries: dict[str, Ready | Row] = {
+        "endcap": Ready(_case(ours(frames, preset)), f"{_last_id(expected)} tracks")
+    }
+    name = PRESETS[preset][1]
+    peer = "ultralytics" if name == "ultralytics" else "trackers"
+    theirs = load(lambda: ultralytics(frames) if peer == name else of_trackers(frames, name))
+    if isinstance(theirs, Row):
+        entries[peer] = theirs
+    elif theirs() != expected:
+        entries[peer] = Row("not verified", "other ids")
+    else:
+        entries[peer] = Ready(_case(theirs), "the same ids")
+    rows = comparison(entries, "endcap", budget)
+    done(name_of(preset, count))
+    return Tracked(name_of(preset, count), count, rows)
 
 
 def _last_id(tracked: Ids) -> int:
