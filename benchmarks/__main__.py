@@ -19,6 +19,7 @@ from benchmarks.dali import run as dali_run
 from benchmarks.images import SourceMissingError
 from benchmarks.postprocess import tracking as track_peers
 from benchmarks.preprocess import formats as preprocess_formats
+from benchmarks.video import run as video_run
 
 EXAMPLES = """Side by side with the libraries people use today.
 
@@ -33,6 +34,8 @@ Examples:
   python -m benchmarks formats                  PNG and WebP files
 
   python -m benchmarks tracking                 ByteTrack beside ultralytics
+
+  python -m benchmarks video                    clips to tracks beside OpenCV and ultralytics
 
   python -m benchmarks server                   the Triton server only
 
@@ -150,15 +153,32 @@ def formats(quick: Quick = False, output: Output = None) -> None:
 
 @app.command()
 def tracking(quick: Quick = False, output: Output = None) -> None:
-    """Measure ByteTrack beside ultralytics; write tracking.json."""
+    """Measure trackers beside ultralytics and `trackers`; write tracking.json."""
     objects = (20, 100) if quick else (20, 100, 500)
     budget = cpu.QUICK.per_comparison if quick else cpu.COMPLETE.per_comparison
     with _progress("measuring") as (bar, task):
-        bar.update(task, total=len(objects))
+        bar.update(task, total=len(objects) * len(track_peers.PRESETS))
         done = partial(bar.update, task, advance=1)
         measured = track_peers.run(objects, budget, lambda what: done(description=what))
     document = {"machine": machine.describe(), "postprocess": [asdict(each) for each in measured]}
     _finish(document, _folder(output, quick), "tracking", quick)
+
+
+@app.command()
+def video(
+    quick: Quick = False, server_python: ServerPython = DEFAULT_PYTHON, output: Output = None
+) -> None:
+    """Measure clips to tracks beside OpenCV and ultralytics; write video.json and video.png."""
+    plan = video_run.QUICK if quick else video_run.COMPLETE
+    about = machine.describe()
+    with _progress("measuring") as (bar, task):
+        bar.update(task, total=video_run.steps(plan))
+        done = partial(bar.update, task, advance=1)
+        measured = video_run.run(
+            plan, server_python.absolute(), lambda what: done(description=what)
+        )
+    document = {"machine": about, "video": [asdict(each) for each in measured]}
+    _finish(document, _folder(output, quick), "video", quick)
 
 
 @app.command()

@@ -14,7 +14,7 @@ _OUR_NAMES = (
     *("ensemble", "Python models", "Python BLS", "C++ BLS", "client side"),
     *("JPEG", "system shm", "CUDA shm", "tensor, system shm", "tensor, CUDA shm"),
     *("(a)", "(b)"),
-    "endcap infer --track",
+    *("endcap infer --track", "endcap infer --track --shm system"),
 )
 _OURS, _PEER, _FLOOR = "#0b7a75", "#b8bfc6", "#e3c16f"
 
@@ -92,7 +92,9 @@ def panels_of(document: Json) -> list[Bars]:
     for clip in document.get("video", []):
         speeds = {name: each["frames_per_second"] for name, each in clip["speeds"].items()}
         bars = [(name, speed) for name, speed in speeds.items() if speed is not None]
-        found.append(Bars(f"{clip['name']} to tracks, two CPUs", "frames/s", bars))
+        found.append(
+            Bars(f"{clip['name']} to tracks, {clip['network']}, two CPUs", "frames/s", bars)
+        )
     for comparison in document.get("server", {}).get("comparisons", []):
         found.append(Bars(comparison["name"], "inferences/s", _loads(comparison)))
     for comparison in document.get("pipelines", {}).get("comparisons", []):

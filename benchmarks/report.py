@@ -154,7 +154,9 @@ def _formats(part: Json) -> Table:
 
 def _video(clip: Json) -> Table:
     boxes = f"{clip['boxes_per_frame']:.1f} boxes a frame"
-    title = f"{clip['name']} to tracks: {clip['frames']} frames, {boxes}, two CPUs"
+    title = (
+        f"{clip['name']} to tracks, {clip['network']}: {clip['frames']} frames, {boxes}, two CPUs"
+    )
     table = Table(title=title)
     for name in ("way", "frames/s", "slowest to fastest", "endcap's speed", "verified, or why not"):
         table.add_column(name, justify="right" if "/s" in name or "to" in name else "left")

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.paths import BUILD
-from benchmarks.video.network import CLASSES, IOU_THRESHOLD, SCORE_THRESHOLD, SIDE
+from benchmarks.video.network import IOU_THRESHOLD, SCORE_THRESHOLD
 
 Rows = list[list[float]]  # x1, y1, x2, y2, score, id
 Detect = Callable[[Path], Iterator[Rows]]
@@ -42,7 +42,7 @@ def opencv(network: Path) -> Detect:
     from ultralytics.trackers.byte_tracker import BYTETracker
 
     session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
+    name, side = _input_of(session)
 
     def run(clip: Path) -> Iterator[Rows]:
         tracker: Any = BYTETracker(SimpleNamespace(**_TRACKER))
@@ -51,7 +51,7 @@ def opencv(network: Path) -> Detect:
             there, frame = capture.read()
             if not there:
                 break
-            tensor, scale, left, top = _letterbox(cv2, frame)
+            tensor, scale, left, top = _letterbox(cv2, frame, side)
             (head,) = session.run(None, {name: tensor})
             found = _decode(cv2, head[0], scale, left, top, frame.shape)
             boxes = Boxes(found, frame.shape[:2])
@@ -64,13 +64,19 @@ def opencv(network: Path) -> Detect:
     return run
 
 
-def _letterbox(cv2: Any, frame: Any) -> tuple[npt.NDArray[np.float32], float, int, int]:
+def _input_of(session: Any) -> tuple[str, int]:
+    """Return the name and the width of a network's input."""
+    tensor = session.get_inputs()[0]
+    return tensor.name, int(tensor.shape[-1])
+
+
+def _letterbox(cv2: Any, frame: Any, side: int) -> tuple[npt.NDArray[np.float32], float, int, int]:
     height, width = frame.shape[:2]
-    scale = min(SIDE / height, SIDE / width)
+    scale = min(side / height, side / width)
     inner = round(width * scale), round(height * scale)
     small = cv2.resize(frame, inner, interpolation=cv2.INTER_LINEAR)
-    left, top = (SIDE - inner[0]) // 2, (SIDE - inner[1]) // 2
-    right, bottom = SIDE - inner[0] - left, SIDE - inner[1] - top
+    left, top = (side - inner[0]) // 2, (side - inner[1]) // 2
+    right, bottom = side - inner[0] - left, side - inner[1] - top
     padded = cv2.copyMakeBorder(
         small, top, bottom, left, right, cv2.BORDER_CONSTANT, value=(_PADDING,) * 3
     )
@@ -82,9 +88,9 @@ def _decode(
     cv2: Any, head: Any, scale: float, left: int, top: int, shape: tuple[int, ...]
 ) -> npt.NDArray[np.float32]:
     """Return x1, y1, x2, y2, score and class of the detections, best first."""
-    scores = head[4 : 4 + CLASSES].max(axis=0)
+    scores = head[4:].max(axis=0)
     chosen = np.flatnonzero(scores > SCORE_THRESHOLD)
-    scores, classes = scores[chosen], head[4 : 4 + CLASSES, chosen].argmax(axis=0)
+    scores, classes = scores[chosen], head[4:, chosen].argmax(axis=0)
     centre, size = head[:2, chosen].T, head[2:4, chosen].T
     corners = np.hstack([centre - size / 2, size])
     kept = cv2.dnn.NMSBoxesBatched(
@@ -100,8 +106,10 @@ def _decode(
 
 def ultralytics(network: Path) -> Detect:
     """Return `model.track` of ultralytics around the same file."""
+    import onnxruntime
     from ultralytics import YOLO
 
+    _, side = _input_of(onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"]))
     model = YOLO(str(network), task="detect")
 
     def run(clip: Path) -> Iterator[Rows]:
@@ -112,7 +120,8 @@ def ultralytics(network: Path) -> Detect:
             verbose=False,
             conf=SCORE_THRESHOLD,
             iou=IOU_THRESHOLD,
-            imgsz=SIDE,
+            imgsz=side,
+            rect=False,  # else networks of any batch size get frames of other shapes
             tracker="bytetrack.yaml",
             device="cpu",
         ):
@@ -125,7 +134,29 @@ def ultralytics(network: Path) -> Detect:
     return run
 
 
-PEERS: dict[str, Callable[[Path], Detect]] = {"opencv": opencv, "ultralytics": ultralytics}
+def network_alone(network: Path) -> Detect:
+    """Return runs of the network, as many as the clip has frames, which are not read."""
+    import cv2
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
+    name, side = _input_of(session)
+    tensor = np.random.default_rng(0).random((1, 3, side, side), np.float32)
+
+    def run(clip: Path) -> Iterator[Rows]:
+        frames = int(cv2.VideoCapture(str(clip)).get(cv2.CAP_PROP_FRAME_COUNT))
+        for _ in range(frames):
+            session.run(None, {name: tensor})
+            yield []
+
+    return run
+
+
+PEERS: dict[str, Callable[[Path], Detect]] = {
+    "opencv": opencv,
+    "ultralytics": ultralytics,
+    "network": network_alone,
+}
 
 
 def main(name: str, output: str, network: str, rounds: str, *clips: str) -> None:

@@ -23,10 +23,15 @@ from benchmarks.timing import cpu_count, cpus
 
 CPUS = 2
 FOLDER = BUILD / "bench-video"
+# Trained to see what is in the clips, and small: what is around the network counts for more.
+SHAPES = ROOT / "model_repository" / "detector" / "1" / "model.onnx"
 OURS = "endcap infer --track"
+OURS_SHARED = "endcap infer --track --shm system"
+FLOOR = "ONNX Runtime, the network alone"
 NAMES = {
     "opencv": "OpenCV, ONNX Runtime, ultralytics' tracker",
     "ultralytics": "ultralytics, model.track",
+    "network": FLOOR,
 }
 _SAME_IOU = 0.8
 _LEAST_AGREEMENT = 0.9  # shares of boxes: pixels differ by how chroma is enlarged
@@ -34,11 +39,12 @@ _LEAST_AGREEMENT = 0.9  # shares of boxes: pixels differ by how chroma is enlarg
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured: width and height of clips, their frames, and rounds."""
+    """What is measured: width and height of clips, their frames, rounds, and names of networks."""
 
+    networks: tuple[str, ...] = ("yolo11n", "shapes")
     sizes: tuple[tuple[int, int], ...] = ((1280, 720), (1920, 1080))
-    frames: int = 500
-    rounds: int = 5
+    frames: int = 300
+    rounds: int = 3
 
 
 COMPLETE = Plan()
@@ -60,6 +66,7 @@ class Clip:
     """One clip, its speeds by name, and how many times endcap's speed is theirs."""
 
     name: str
+    network: str
     frames: int
     boxes_per_frame: float
     speeds: dict[str, Speed]
@@ -68,7 +75,7 @@ class Clip:
 
 def steps(plan: Plan) -> int:
     """How often `run` will say that something is done."""
-    return len(plan.sizes) + 1 + 1 + len(NAMES)
+    return len(plan.sizes) + len(plan.networks) * (2 + len(NAMES))
 
 
 def run(plan: Plan, server_python: Path, done: Callable[[str], None]) -> list[Clip]:
@@ -82,34 +89,51 @@ def run(plan: Plan, server_python: Path, done: Callable[[str], None]) -> list[Cl
             _python(server_python, "benchmarks.video.served", arguments)
         clips.append(clip)
         done(clip.name)
-    network = FOLDER / "yolo11n.onnx"
-    if not network.exists():
-        arguments = [clips[0].with_suffix(".png"), network]
-        _python(Path(sys.executable), "benchmarks.video.network", arguments)
-    done(network.name)
+    results = []
+    for name in plan.networks:
+        network = FOLDER / f"{name}.onnx"
+        if name == "shapes":
+            network.write_bytes(SHAPES.read_bytes())
+        elif not network.exists():
+            arguments = [clips[0].with_suffix(".png"), network]
+            _python(Path(sys.executable), "benchmarks.video.network", arguments)
+        done(network.name)
+        results += _measure(network, clips, plan.rounds, server_python, done)
+    return results
+
+
+def _measure(
+    network: Path, clips: list[Path], rounds: int, server_python: Path, done: Callable[[str], None]
+) -> list[Clip]:
     with cpus(min(CPUS, cpu_count())):
-        arguments = ["infer", network, plan.rounds, *clips]
+        arguments = ["infer", network, rounds, *clips]
         ours = _measured(server_python, "benchmarks.video.served", arguments)
         done(OURS)
         theirs: dict[str, Any] = {}
         for name in NAMES:
             try:
-                arguments = [name, network, plan.rounds, *clips]
+                arguments = [name, network, rounds, *clips]
                 theirs[name] = _measured(Path(sys.executable), "benchmarks.video.peers", arguments)
             except ServerPartError as error:
                 theirs[name] = str(error)
             done(NAMES[name])
-    return [_compared(clip.name, ours, theirs) for clip in clips]
+    return [_compared(clip.name, network.stem, ours, theirs) for clip in clips]
 
 
-def _compared(clip: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Clip:
+def _compared(clip: str, network: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Clip:
     expected = ours[clip]["frames"]
     boxes = sum(map(len, expected))
-    speeds = {OURS: _speed(ours[clip]["frames_per_second"], f"{boxes} boxes")}
+    speeds = {
+        OURS: _speed(ours[clip]["frames_per_second"], f"{boxes} boxes"),
+        OURS_SHARED: _speed(ours[clip]["by_shared_memory"], "the same"),
+    }
     for key, name in NAMES.items():
         measured = theirs[key]
         if isinstance(measured, str):
             speeds[name] = Speed(None, None, None, measured)
+            continue
+        if name == FLOOR:
+            speeds[name] = _speed(measured[clip]["frames_per_second"], "the floor of all")
             continue
         share = agreement(expected, measured[clip]["frames"])
         note = f"{share:.1%} of the boxes are the same"
@@ -123,7 +147,7 @@ def _compared(clip: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> 
         for name, speed in speeds.items()
         if speed.frames_per_second
     }
-    return Clip(clip, len(expected), boxes / max(1, len(expected)), speeds, ratios)
+    return Clip(clip, network, len(expected), boxes / max(1, len(expected)), speeds, ratios)
 
 
 def agreement(ours: list[Any], theirs: list[Any]) -> float:

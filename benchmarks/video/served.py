@@ -47,13 +47,17 @@ def infer(network: Path, clips: list[Path], rounds: int) -> dict[str, Any]:
         repository = Path(scratch) / "models"
         command = [sys.executable, "-m", "endcap", "init", str(network), "-o", str(repository)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+        ports = ServerPorts(http=0, grpc=0, metrics=0)
+        settings = ServerSettings(ports=ports, client_shared_memory=True)
         with TritonServer(repository, settings) as server:
             url = server.grpc_url
             return {
                 clip.name: {
                     "frames": _results(clip, url),
                     "frames_per_second": [_speed(clip, url) for _ in range(rounds)],
+                    "by_shared_memory": [
+                        _speed(clip, url, "--shm", "system") for _ in range(rounds)
+                    ],
                 }
                 for clip in clips
             }
@@ -68,9 +72,9 @@ def _results(clip: Path, url: str) -> list[Any]:
     ]
 
 
-def _speed(clip: Path, url: str) -> float:
+def _speed(clip: Path, url: str, *options: str) -> float:
     """Return the frames a second that the command says."""
-    found = [_RATE.search(line) for line in _endcap(clip, url).splitlines()]
+    found = [_RATE.search(line) for line in _endcap(clip, url, *options).splitlines()]
     return next(float(match[1]) for match in found if match)
 
 
