@@ -248,9 +248,11 @@ OTHER_CLASSES = [
 ]
 # Errors that stay inside of the package, or reach users as one of the above.
 INTERNAL_CLASSES = {
+    "BusySequenceError",
     "LostFileError",
     "ModelCallError",
     "RequestCancelledError",
+    "TooManySequencesError",
     "UnknownOperatorError",
 }
 EXIT_CODES = [

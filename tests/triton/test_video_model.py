@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import onnxruntime
 import pytest
 import tritonclient.grpc as grpc_client
 import video_models
+from doc_pages import blocks, run_python
 from http_site import Site, content, redirect, run_site
 from moving_pictures import moving_frames, video_of
 from running_server import RunningServer, run_server, wait_for
@@ -260,6 +262,30 @@ def test_detect_stream_takes_videos_as_well(server: RunningServer) -> None:
     check_frames(by_image[0][:-1], frame_rate=25)
     assert [each.final for each in by_image[2]] == [False] * len(FRAMES) + [True]
     assert not by_image[1][0].ok
+
+
+def test_the_page_about_videos(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("clip.mp4").write_bytes(CLIP)
+    names: dict[str, Any] = {}
+    compared = 0
+    for block in blocks(SHIPPED.parent / "docs" / "video.md"):
+        if block.language == "python":
+            text = block.text.replace("127.0.0.1:8001", server.grpc)
+            compared += run_python(replace(block, text=text), names)
+    assert compared >= 7
+    about, *lines = capsys.readouterr().out.splitlines()
+    assert about == "h264 640 480 25 0.96"
+    frames, (of_client, of_plain) = lines[: len(FRAMES)], (lines[-6:-3], lines[-3:])
+    assert len(lines) == len(FRAMES) + 6
+    assert frames[1].startswith("0.04 s ok [1")
+    assert [line.split()[0] for line in of_client] == ["0", "8", "16"]
+    assert [line.split(maxsplit=1)[1] for line in of_plain] == [
+        line.split(maxsplit=2)[2] for line in of_client
+    ]
 
 
 # --- failures -------------------------------------------------------------------------------------

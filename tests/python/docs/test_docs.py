@@ -41,6 +41,7 @@ PAGES_RUN_ELSEWHERE = (
     "dali_triton.md",
     "tracking.md",
     "tutorial.md",
+    "video.md",
 )
 PYTHON_PAGES = [
     page
