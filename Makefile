@@ -101,6 +101,7 @@ help:
 	@echo "make sanitize-server  the tests on a real server, with backends under AddressSanitizer and UBSan"
 	@echo "make soak         200,000 requests to a real server while parts of it are killed; REQUESTS=20000"
 	@echo "                  then 100,000 frames of sequences that are tracked; FRAMES=20000"
+	@echo "                  then a slow program at a camera for MINUTES=10"
 	@echo "make races        the C++ tests under ThreadSanitizer, which sees the threads of an emulated GPU"
 	@echo "make fuzz         the fuzz targets, SECONDS=60 each; make fuzz-coverage: what their corpora reach"
 	@echo "make format       let the formatters rewrite the files"
@@ -176,9 +177,11 @@ sanitize-server: build $(VENV)/.test
 
 REQUESTS ?= 200000
 FRAMES ?= 100000
+MINUTES ?= 10
 soak: build $(VENV)/.test
 	$(BIN)/python tests/triton/soak.py --requests $(REQUESTS) --output build/soak.json
 	$(BIN)/python tests/triton/track_soak.py --frames $(FRAMES) --output build/track_soak.json
+	$(BIN)/python tests/python/video/rtsp_soak.py --minutes $(MINUTES) --output build/rtsp_soak.json
 
 test-triton: build $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 tests/triton

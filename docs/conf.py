@@ -34,11 +34,17 @@ add_module_names = False
 nitpicky = True
 # Other projects' types: their pages are not read, so that the build needs no network.
 nitpick_ignore_regex = [
-    ("py:.*", r"(numpy|np|npt|collections|contextlib|os|pathlib|types|typing|enum|PIL)\..*"),
+    (
+        "py:.*",
+        r"(numpy|np|npt|collections|contextlib|os|pathlib|types|typing|enum|fractions|PIL)\..*",
+    ),
     ("py:.*", r"(NDArray|ArrayLike|Sequence|Callable|Mapping|Iterator|PathLike|Path|Any|Literal)"),
     ("py:.*", r"(optional|default.*|dtype|float32|float64|int32|bool_|TracebackType)"),
     ("py:.*", r"(ndarray|dataclass|IntEnum|memoryview|bytearray)"),
-    ("py:.*", r"(Image|Array|Head|Kind|endcap\.client\._\w+\.detection_client\.C)"),  # aliases
+    (
+        "py:.*",
+        r"(Image|Array|Head|Kind|OnFull|VideoSource|endcap\.client\._\w+\.detection_client\.C)",
+    ),  # aliases
     ("py:.*", r"tuple\[str"),  # of a type that Sphinx cuts in two
 ]
 

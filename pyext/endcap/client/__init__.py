@@ -42,7 +42,7 @@ from endcap.client.options import ClientArguments, ConnectionOptions, Keepalive,
 from endcap.client.regions.lease import Lease
 from endcap.client.regions.sigterm import exit_on_sigterm
 from endcap.detections import ClassScore, Detection, ImageDetections, Mask
-from endcap.results import ImageResult, Results, Task
+from endcap.results import FramePosition, ImageResult, Results, Task
 
 __all__ = [
     "AsyncConnection",
@@ -57,6 +57,7 @@ __all__ = [
     "ConnectionOptions",
     "Detection",
     "DetectionClient",
+    "FramePosition",
     "ImageDetections",
     "ImageResult",
     "InputTensor",

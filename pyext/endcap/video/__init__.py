@@ -5,13 +5,20 @@ It needs the extra `video` (PyAV, which brings FFmpeg). `source` says what FFmpe
 a server.
 """
 
-from endcap.video.detection import FrameResult, detect_in_order, detect_video, detect_videos
+from endcap.video.detection import (
+    FrameResult,
+    FrameSource,
+    detect_in_order,
+    detect_video,
+    detect_videos,
+)
 from endcap.video.frames import VideoFrame
 from endcap.video.reader import SourceStatus, VideoReader
 from endcap.video.writer import VideoWriter
 
 __all__ = [
     "FrameResult",
+    "FrameSource",
     "SourceStatus",
     "VideoFrame",
     "VideoReader",

@@ -57,7 +57,7 @@ def detect_video(
 ) -> Generator[tuple[VideoFrame, ImageResult], None, None]:
     """Yield the frames of a video with their results, in their order.
 
-    As `detect_videos` does of several.
+    As `detect_videos` does of several::
 
         with VideoReader("clip.mp4") as reader, DetectionClient() as client:
             tracker = endcap.Tracker(frame_rate=reader.frame_rate or 30)

@@ -106,6 +106,26 @@ class Orientation:
         return np.ascontiguousarray(turned)
 
 
+class Orientations:
+    """Orientations of the frames of a stream, which hardly ever change.
+
+    A frame's side data, in which the orientation is, refers to the frame and is kept by it: the
+    pixels of a frame whose side data was read stay in memory until the garbage collector runs. So
+    that of the first frame is read, and that of others whose rotation is another one.
+    """
+
+    def __init__(self) -> None:
+        self._rotation: int | None = None
+        self._orientation = Orientation()
+
+    def of(self, frame: Any) -> Orientation:
+        """Return the orientation of the next frame."""
+        if frame.rotation != self._rotation:
+            self._rotation = frame.rotation
+            self._orientation = orientation_of(frame)
+        return self._orientation
+
+
 def orientation_of(frame: Any) -> Orientation:
     """Return the orientation that a frame's display matrix asks for.
 
@@ -126,19 +146,19 @@ def orientation_of(frame: Any) -> Orientation:
     return Orientation()
 
 
-def to_image(frame: Any) -> tuple[YuvImage | Pixels, Orientation]:
-    """Return the pixels of a decoded frame in the orientation that it asks for.
+def to_image(frame: Any, orientation: Orientation) -> YuvImage | Pixels:
+    """Return the pixels of a decoded frame in an orientation.
 
     Planes of 8 bits are used where they lie; anything else is converted once by FFmpeg.
 
     Args:
         frame: PyAV's.
+        orientation: That it asks for.
 
     Raises:
         VideoError: Pixels that FFmpeg cannot convert.
     """
-    orientation = orientation_of(frame)
-    return _oriented(_to_readable(frame), orientation.apply), orientation
+    return _oriented(_to_readable(frame), orientation.apply)
 
 
 def _to_readable(frame: Any) -> Any:

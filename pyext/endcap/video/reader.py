@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from endcap.errors import InvalidArgumentError, VideoError
 from endcap.parameters import preprocess_defaults
-from endcap.video.frames import VideoFrame, to_image
+from endcap.video.frames import Orientation, Orientations, VideoFrame, to_image
 from endcap.video.packages import import_av
 from endcap.video.source import (
     OpenSettings,
@@ -62,7 +62,7 @@ class VideoReader:
     """Reads the frames of a video or a camera, which a thread decodes.
 
     An iterator of `VideoFrame`, and a context manager that ends the thread. Frames may be taken by
-    several threads; each is given once.
+    several threads; each is given once::
 
         with VideoReader("clip.mp4", rate=5) as reader:
             for frame in reader:
@@ -173,7 +173,7 @@ class VideoReader:
 
     @property
     def frame_rate(self) -> Fraction | None:
-        """Frames a second as the file declares them, or FFmpeg's guess; None: unknown."""
+        """Frames a second as the file declares them, or FFmpeg's guess, None where unknown."""
         return self._info.frame_rate
 
     @property
@@ -188,7 +188,7 @@ class VideoReader:
 
     @property
     def is_live(self) -> bool:
-        """Whether the source goes on without an end: a camera, rtsp, http without a duration."""
+        """Whether the source has no end, as cameras, rtsp and http without a duration."""
         return self._info.is_live
 
     @property
@@ -215,7 +215,7 @@ class VideoReader:
         entry = self._work.queue.get()
         if entry is None:
             raise StopIteration
-        image, orientation = to_image(entry.frame)
+        image = to_image(entry.frame, entry.orientation)
         height, width = image.shape[:2] if hasattr(image, "shape") else image.planes[0].shape[:2]
         return VideoFrame(
             index=entry.index,
@@ -227,7 +227,7 @@ class VideoReader:
             image=image,
             width=width,
             height=height,
-            rotation=orientation.rotation,
+            rotation=entry.orientation.rotation,
             dropped=entry.dropped,
         )
 
@@ -323,6 +323,7 @@ class _Opened:
     def open(self) -> None:
         """Open the source anew."""
         self.container = open_source(self.source, self.settings, again=self._was_open)
+        self.orientations = Orientations()
         try:
             self._set_up()
         except BaseException:
@@ -389,6 +390,7 @@ class _Entry:
     """A decoded frame that waits."""
 
     frame: Any
+    orientation: Orientation
     index: int
     pts: int | None
     time_base: Fraction
@@ -693,6 +695,14 @@ class _Decoding:
         if not self._sampling.takes(index, seconds):
             self._count("sampled_out")
             return
-        self.queue.put(
-            _Entry(frame, index, frame.pts, time_base, seconds, time.time(), bool(frame.key_frame))
+        entry = _Entry(
+            frame=frame,
+            orientation=self._opened.orientations.of(frame),
+            index=index,
+            pts=frame.pts,
+            time_base=time_base,
+            seconds=seconds,
+            wall_time=time.time(),
+            is_key=bool(frame.key_frame),
         )
+        self.queue.put(entry)

@@ -444,6 +444,23 @@ def test_frames_outlive_the_reader(clip: bytes) -> None:
     assert not np.array_equal(pixels[0], pixels[7])
 
 
+def test_frames_are_freed_without_the_garbage_collector() -> None:
+    def held() -> int:
+        return sum(isinstance(each, av.VideoFrame) for each in gc.get_objects())
+
+    for rotation in (0, 90):
+        data = encode(scene(100, 64, 48), rotation=rotation)
+        gc.collect()
+        before = held()
+        gc.disable()
+        try:
+            with VideoReader(data) as reader:
+                assert len([frame.index for frame in reader]) == 100
+            assert held() - before <= 2
+        finally:
+            gc.enable()
+
+
 def test_other_threads_run_while_frames_are_decoded() -> None:
     data = encode(scene(60, 640, 480))
     counted = 0
