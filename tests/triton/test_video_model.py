@@ -281,7 +281,7 @@ def test_the_page_about_videos(
     assert about == "h264 640 480 25 0.96"
     frames, (of_client, of_plain) = lines[: len(FRAMES)], (lines[-6:-3], lines[-3:])
     assert len(lines) == len(FRAMES) + 6
-    assert frames[1].startswith("0.04 s ok [1")
+    assert frames[1].startswith("0.04 s ok [ 1")
     assert [line.split()[0] for line in of_client] == ["0", "8", "16"]
     assert [line.split(maxsplit=1)[1] for line in of_plain] == [
         line.split(maxsplit=2)[2] for line in of_client
