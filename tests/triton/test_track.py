@@ -99,6 +99,16 @@ def test_interleaved_sequences_give_the_ids_of_separate_runs(
         assert server.executions(model) < server.requests(model)
 
 
+@pytest.mark.parametrize("preset", track_models.PRESETS)
+def test_presets_give_the_ids_of_the_library(
+    client: grpc_client.InferenceServerClient, preset: str
+) -> None:
+    scene = make_scene(3, frames=25, objects=8)
+    expected = track_here(scene, preset)
+    assert track_there(client, scene, "of a preset", model=f"track_{preset}") == expected
+    assert expected != track_here(scene)
+
+
 def test_a_start_flag_begins_anew(
     client: grpc_client.InferenceServerClient, server: RunningServer
 ) -> None:

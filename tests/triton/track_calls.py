@@ -64,8 +64,8 @@ def send(
     return ids[0, :count].tolist(), int(result.as_numpy("frame_index")[0, 0])
 
 
-def track_here(scene: list[Frame]) -> list[list[int]]:
-    tracker = endcap.Tracker()
+def track_here(scene: list[Frame], preset: str = "bytetrack") -> list[list[int]]:
+    tracker = endcap.Tracker(preset)
     ids = []
     for frame in scene:
         numbers = np.arange(len(frame.scores), dtype=np.int32)

@@ -16,6 +16,7 @@ STEPS = (
     "track",
 )
 IDLE_S = 2
+PRESETS = ("bytetrack_trackers", "ocsort")
 MOST = 70  # sequences of track_few
 
 
@@ -36,6 +37,9 @@ def write_all(folder: Path) -> None:
     few = config.replace('string_value: "1000"', f'string_value: "{MOST}"')
     assert few != config
     _write(folder, "track_few", few)
+    for preset in PRESETS:
+        parameter = f'parameters {{ key: "preset" value {{ string_value: "{preset}" }} }}\n'
+        _write(folder, f"track_{preset}", config + parameter)
 
 
 def _write(folder: Path, name: str, config: str) -> None:
