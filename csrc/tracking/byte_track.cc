@@ -17,10 +17,12 @@ namespace {
 constexpr uint64_t kMark = 0x314B'4341'5254'4345;  // "ECTRACK1"
 
 enum class TrackPhase : uint8_t { kUnconfirmed, kTracked, kLost };
+constexpr uint64_t kPhases = 3;
 
 struct Track {
   int64_t id;
   TrackPhase phase;
+  bool is_overdue;  // was lost for too long: ends as soon as it is lost again, or still
   int32_t class_id;
   int64_t first_frame;
   int64_t last_frame;  // with a detection
@@ -28,7 +30,7 @@ struct Track {
 
   void Write(StateWriter& writer) const {
     writer.Add(id);
-    writer.Add(static_cast<uint64_t>(phase));
+    writer.Add(static_cast<uint64_t>(phase) + (is_overdue ? kPhases : 0U));
     writer.Add(int64_t{class_id});
     writer.Add(first_frame);
     writer.Add(last_frame);
@@ -38,7 +40,9 @@ struct Track {
   static Track Read(StateReader& reader, int64_t frame) {
     Track track = {};
     track.id = reader.TakeInteger(1, kMostSavedIds);
-    track.phase = static_cast<TrackPhase>(reader.TakeInteger(0, 2));
+    const auto phase = static_cast<uint64_t>(reader.TakeInteger(0, 2 * kPhases - 1));
+    track.phase = static_cast<TrackPhase>(phase % kPhases);
+    track.is_overdue = phase >= kPhases;
     track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
     track.first_frame = reader.TakeInteger(1, frame);
     track.last_frame = reader.TakeInteger(track.first_frame, frame);
@@ -168,15 +172,19 @@ class ByteTrack final : public TrackList<Track> {
     DropDuplicates(scratch);
   }
 
-  // Tracks that were lost for too long, and those that no second frame has confirmed, end; the
-  // others that were missed are lost now.
+  // Tracks that no second frame has confirmed end; the others that were missed are lost now. Those
+  // that are lost for too long end with the next frame, in which they may come back, as in
+  // ultralytics.
   void EndTracks(Scratch& scratch) {
     for (Track& track : tracks_) {
-      const bool is_stale = frame_ - track.last_frame > params_.max_lost_frames;
-      if (track.phase == TrackPhase::kLost && is_stale) track.id = kNoTrack;
+      if (track.phase != TrackPhase::kLost) continue;
+      if (track.is_overdue) track.id = kNoTrack;
+      track.is_overdue = frame_ - track.last_frame > params_.max_lost_frames;
     }
     for (const int32_t number : scratch.confirmed) {
-      tracks_[static_cast<size_t>(number)].phase = TrackPhase::kLost;
+      Track& track = tracks_[static_cast<size_t>(number)];
+      track.phase = TrackPhase::kLost;
+      if (track.is_overdue) track.id = kNoTrack;
     }
     for (const int32_t number : scratch.unconfirmed) {
       tracks_[static_cast<size_t>(number)].id = kNoTrack;
@@ -189,8 +197,8 @@ class ByteTrack final : public TrackList<Track> {
       if (detection.score < params_.new_track_threshold) continue;
       if (is_full()) break;
       const TrackPhase phase = frame_ == 1 ? TrackPhase::kTracked : TrackPhase::kUnconfirmed;
-      tracks_.push_back(
-          {next_id_++, phase, detection.class_id, frame_, frame_, AspectMotion(detection.corners)});
+      tracks_.push_back({next_id_++, phase, false, detection.class_id, frame_, frame_,
+                         AspectMotion(detection.corners)});
       scratch.seen.push_back(detection.index);
     }
   }

@@ -31,6 +31,7 @@ class Track:
     mean: Floats  # centre x, y, width over height, height, and their velocities
     covariance: Floats
     row: int = -1  # the detection of this frame
+    overdue: bool = False  # was lost for too long
 
     def box(self) -> Floats:
         cx, cy, aspect, height = self.mean[:4]
@@ -110,11 +111,11 @@ class ByteTrack:
         missing = [track for track in confirmed if track.state == "tracked"]
         missing, _ = self._associate(missing, low, self.costs[1], False)
         unconfirmed, high = self._associate(unconfirmed, high, self.costs[2], self.fuse_score)
-        ended = [
-            track
-            for track in self.tracks
-            if track.state == "lost" and self.frame - track.last_frame > self.max_lost_frames
-        ]
+        # As in ultralytics: in the frame after it was lost for too long a track may come back.
+        lost = [track for track in self.tracks if track.state == "lost"]
+        ended = [track for track in [*lost, *missing] if track.overdue]
+        for track in lost:
+            track.overdue |= self.frame - track.last_frame > self.max_lost_frames
         for track in missing:
             track.state = "lost"
         self._remove(ended + unconfirmed)

@@ -136,6 +136,31 @@ def test_everything_of_a_detection_comes_back() -> None:
     assert list(endcap.ImageDetections.from_list(result)) == list(result)
 
 
+def test_a_track_that_was_lost_for_too_long_may_come_back_once() -> None:
+    def run(*frames: bool) -> int:
+        """The last id of one object that is seen in some frames; -1 for none yet."""
+        tracker = endcap.Tracker(track_buffer=3)
+        one = endcap.ImageDetections.from_list([endcap.Detection((10, 20, 60, 140), 0.9, 0)])
+        none = endcap.ImageDetections.from_list([])
+        tracked = none
+        for seen in frames:
+            tracked = tracker(one if seen else none)
+            again = endcap.Tracker(track_buffer=3)
+            again.restore(tracker.save())
+            tracker = again
+        assert tracked.track_ids is not None
+        return int(tracked.track_ids[-1])
+
+    gap = [False] * 3
+    assert run(True, True, *gap, True) == 1
+    assert run(True, True, *gap, False, True) == 1
+    assert run(True, True, *gap, False, False, True) == -1
+    # As after any other gap, a frame may be missing; but not after this one.
+    assert run(True, True, *gap, True, False, True) == 1
+    assert run(True, True, *gap, False, True, True) == 1
+    assert run(True, True, *gap, False, True, False, True) == -1
+
+
 def test_the_state_goes_on_in_another_tracker() -> None:
     scene = make_scene(3)
     whole = track(scene, endcap.Tracker())
@@ -161,7 +186,7 @@ def test_the_state_goes_on_in_another_tracker() -> None:
         (lambda state: state[:24] + b"\xff" * 8 + state[32:], "tracks: max_tracks is 1000"),
         (lambda state: state[:24] + b"\x07" + state[25:], "is too short"),
         (lambda state: state[:32] + bytes(8) + state[40:], "has numbers that cannot be"),
-        (lambda state: state[:40] + b"\x03" + state[41:], "has numbers that cannot be"),
+        (lambda state: state[:40] + b"\x06" + state[41:], "has numbers that cannot be"),
         (lambda state: state[:48] + b"\xff\0" * 4 + state[56:], "has numbers that cannot be"),
         (lambda state: state[:64] + bytes(8) + state[72:], "has numbers that cannot be"),
         (lambda state: state[:72] + b"\xff" * 8 + state[80:], "a number that cannot be"),
