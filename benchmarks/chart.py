@@ -231,7 +231,7 @@ def number(value: float) -> str:
 
 
 def _colour(label: str) -> str:
-    if label == "bare decode":
+    if label in ("bare decode", "ONNX Runtime, the network alone"):
         return _FLOOR
     theirs = any(word in label for word in ("python", "opencv"))
     return _OURS if label.startswith(_OUR_NAMES) and not theirs else _PEER
