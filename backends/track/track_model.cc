@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "endcap/error.h"
+#include "triton_util/errors.h"
 #include "triton_util/tensors.h"
 
 namespace endcap::triton {
@@ -168,15 +169,13 @@ bool TrackModel::Begin(PendingRequest& pending) {
 }
 
 void TrackModel::End(PendingRequest& pending) noexcept {
-  try {
-    const auto* sequence = static_cast<const Sequence*>(pending.state.get());
-    if (sequence == nullptr || !HasFlag(pending.request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)) {
-      return;
-    }
+  const auto* sequence = static_cast<const Sequence*>(pending.state.get());
+  if (sequence == nullptr) return;
+  // Where the server gives no flags or no id, the sequence is dropped when it has been idle.
+  LogIfFailed(Guard([&] {
+    if (!HasFlag(pending.request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)) return;
     if (sequences_.End(pending.request.CorrelationId(), sequence)) ended_.Add(1);
-  } catch (...) {
-    // The server gave no flags or no id: the sequence is dropped when it has been idle.
-  }
+  }));
 }
 
 }  // namespace endcap::triton

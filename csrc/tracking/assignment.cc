@@ -131,7 +131,8 @@ void Assignment::AddRow(size_t row, double most_other, const FillRow& fill) {
     }
     int32_t nearest = TakeNearest();
     for (; nearest < 0; nearest = TakeNearest()) {
-      const auto whole = static_cast<size_t>(~nearest);
+      const int32_t number = ~nearest;
+      const auto whole = static_cast<size_t>(number);
       const double start = whole == row ? 0.0 : distances_[static_cast<size_t>(column_of_[whole])];
       Fill(whole, fill);
       ReachAll(whole, start - row_potentials_[whole]);

@@ -97,7 +97,11 @@ struct Track {
     if (const Corners* earlier = Earlier(direction_frames)) {
       direction = DirectionBetween(*earlier, box);
     }
-    if (frozen) Reupdate(box);
+    if (frozen) {
+      motion = *frozen;
+      frozen.reset();
+      MoveBetween(last, box);
+    }
     motion.Correct(AreaBox::Measure(box));
     missed = 0;
     ++consecutive;
@@ -109,12 +113,10 @@ struct Track {
   }
 
   // Section 4.1: the frames without a detection once more, on a straight line between the boxes
-  // around them.
-  void Reupdate(const Corners& box) {
-    motion = *frozen;
-    frozen.reset();
-    const AreaBox first = AreaBox::Measure(last);
-    const AreaBox second = AreaBox::Measure(box);
+  // before and after them.
+  void MoveBetween(const Corners& before, const Corners& after) {
+    const AreaBox first = AreaBox::Measure(before);
+    const AreaBox second = AreaBox::Measure(after);
     const auto steps = static_cast<float>(missed);
     const auto between = [&](float from, float to, float step) {
       return from + step * (to - from) / steps;
