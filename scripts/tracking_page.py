@@ -33,17 +33,17 @@ PACKAGES = ("ultralytics", "trackers", "trackeval")
 
 def measure() -> Json:
     """Return the quality of every tracker."""
-    from track_quality import CONTENDERS, SEQUENCES
+    from track_quality import SEQUENCES, TRACKERS
     from track_quality import measure as measure_one
 
     rows = []
-    for contender in CONTENDERS:
-        for boxes, quality in measure_one(contender).items():
+    for tracker in TRACKERS:
+        for boxes, quality in measure_one(tracker).items():
             figures = {
                 name: round(value, DECIMALS) if isinstance(value, float) else value
                 for name, value in asdict(quality).items()
             }
-            row = {"tracker": contender.name, "preset": contender.preset, "boxes": boxes}
+            row = {"tracker": tracker.name, "preset": tracker.preset, "boxes": boxes}
             rows.append(row | figures)
     return {
         "versions": {name: version(name) for name in PACKAGES},

@@ -67,9 +67,9 @@ def take(
 def play_video(page: Page, picture: Path) -> None:
     """Play a video of a camera that moves over a picture, and stop it in the middle."""
     sys.path.insert(0, str(ROOT / "tests" / "support"))
-    from moving_pictures import moving_frames, video_of
+    from videos import encode, moving_frames
 
-    content = video_of(moving_frames(picture, 75, size=(960, 720), step=(9, 4)), rate=15)
+    content = encode(moving_frames(picture, 75, size=(960, 720), step=(9, 4)), "vp8", rate=15)
     video = {"name": "video.webm", "mimeType": "video/webm", "buffer": content}
     page.set_input_files("#file", [video])
     expect(page.locator("#triton-time")).to_contain_text("ms")

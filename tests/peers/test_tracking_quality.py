@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tolerances
-from track_quality import CONTENDERS, Contender, Quality, measure
+from track_quality import TRACKERS, MeasuredTracker, Quality, measure
 
 for needed in ("lap", "trackeval", "trackers", "ultralytics"):
     pytest.importorskip(needed, reason=f"{needed} is not installed; `make test-peers` has it")
@@ -23,12 +23,12 @@ def preset(request: pytest.FixtureRequest) -> str:
 
 
 @cache
-def figures_of(contender: Contender) -> dict[str, Quality]:
-    return measure(contender)
+def figures_of(tracker: MeasuredTracker) -> dict[str, Quality]:
+    return measure(tracker)
 
 
 def both(preset: str) -> tuple[dict[str, Quality], dict[str, Quality]]:
-    ours, theirs = (figures_of(each) for each in CONTENDERS if each.preset == preset)
+    ours, theirs = (figures_of(each) for each in TRACKERS if each.preset == preset)
     return ours, theirs
 
 
@@ -53,6 +53,6 @@ def test_the_committed_figures_are_those_measured(preset: str) -> None:
     rows = [row for row in json.loads(RESULTS.read_text())["rows"] if row["preset"] == preset]
     assert len(rows) == sum(map(len, both(preset)))
     for row in rows:
-        (contender,) = (each for each in CONTENDERS if each.name == row["tracker"])
-        for name, value in asdict(figures_of(contender)[row["boxes"]]).items():
+        (tracker,) = (each for each in TRACKERS if each.name == row["tracker"])
+        for name, value in asdict(figures_of(tracker)[row["boxes"]]).items():
             assert row[name] == pytest.approx(value, abs=tolerances.TRACK_QUALITY_ROUNDING)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from track_scenes import HEIGHT, WIDTH, Frame
+from track_scenes import HEIGHT, WIDTH, Frame, detections_of
 
 import endcap
 
@@ -51,10 +51,7 @@ def track_by_endcap(scene: list[Frame], **options: Any) -> list[TrackedFrame]:
     tracker = endcap.Tracker(**options)
     frames = []
     for frame in scene:
-        indices = np.arange(len(frame.scores), dtype=np.int32)
-        tracked = tracker(
-            endcap.ImageDetections(frame.boxes, frame.scores, frame.class_ids, indices)
-        )
+        tracked = tracker(detections_of(frame))
         assert tracked.track_ids is not None
         frames.append(TrackedFrame(tracked.track_ids.tolist(), tracked.boxes.astype(np.float64)))
     return frames

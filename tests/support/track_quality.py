@@ -21,7 +21,7 @@ SEQUENCES = range(50)  # seeds
 
 
 @dataclass(frozen=True)
-class Contender:
+class MeasuredTracker:
     """A tracker, and the preset that it is compared with."""
 
     name: str
@@ -30,17 +30,17 @@ class Contender:
     boxes: str = "detected"  # or "filtered": what it returns
 
 
-def _endcap(preset: str) -> Contender:
-    return Contender(f"endcap `{preset}`", preset, partial(track_by_endcap, preset=preset))
+def _endcap(preset: str) -> MeasuredTracker:
+    return MeasuredTracker(f"endcap `{preset}`", preset, partial(track_by_endcap, preset=preset))
 
 
-def _trackers(name: str, preset: str) -> Contender:
-    return Contender(f"trackers {name}", preset, partial(track_by_trackers, name=name))
+def _trackers(name: str, preset: str) -> MeasuredTracker:
+    return MeasuredTracker(f"trackers {name}", preset, partial(track_by_trackers, name=name))
 
 
-CONTENDERS = (
+TRACKERS = (
     _endcap("bytetrack"),
-    Contender("ultralytics BYTETracker", "bytetrack", track_by_ultralytics, "filtered"),
+    MeasuredTracker("ultralytics BYTETracker", "bytetrack", track_by_ultralytics, "filtered"),
     _endcap("bytetrack_trackers"),
     _trackers("ByteTrackTracker", "bytetrack_trackers"),
     _endcap("ocsort"),
@@ -60,13 +60,13 @@ class Quality:
     id_switches: int
 
 
-def measure(contender: Contender) -> dict[str, Quality]:
+def measure(tracker: MeasuredTracker) -> dict[str, Quality]:
     """Return the figures for "detected" boxes, and for "filtered" ones if it returns those."""
     scenes = [make_scene(seed) for seed in SEQUENCES]
     truths = [make_truth(seed) for seed in SEQUENCES]
-    tracked = [contender.track(scene) for scene in scenes]
+    tracked = [tracker.track(scene) for scene in scenes]
     figures = {}
-    if contender.boxes == "filtered":
+    if tracker.boxes == "filtered":
         figures["filtered"] = evaluate(zip(truths, tracked, strict=True))
         tracked = [
             [

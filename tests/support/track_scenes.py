@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+import endcap
+
 WIDTH, HEIGHT = 1280, 720
 _EDGE = 20  # pixels of an object that still show at the picture's edge
 _MOST_HIDDEN = 0.75  # of an object that is detected
@@ -69,6 +71,26 @@ class _Object:
         centre = self.start + along * self.velocity + across * normal
         half = self.size * self.growth**time / 2
         return np.concatenate([centre - half, centre + half])
+
+
+def detections_of(frame: Frame) -> endcap.ImageDetections:
+    """Return the detections of a frame as the library has them."""
+    return endcap.ImageDetections(
+        boxes=frame.boxes,
+        scores=frame.scores,
+        class_ids=frame.class_ids,
+        indices=np.arange(len(frame.scores), dtype=np.int32),
+    )
+
+
+def track(scene: list[Frame], tracker: endcap.Tracker) -> list[list[int]]:
+    """Return the ids that a tracker gives to the detections of each frame."""
+    ids = []
+    for frame in scene:
+        tracked = tracker(detections_of(frame))
+        assert tracked.track_ids is not None
+        ids.append(tracked.track_ids.tolist())
+    return ids
 
 
 def make_scene(seed: int, *, frames: int = 80, objects: int = 10) -> list[Frame]:

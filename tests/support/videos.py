@@ -1,4 +1,4 @@
-"""Videos made by PyAV's encoders, and frames as PyAV itself gives them."""
+"""Frames for videos, videos of them by PyAV's encoders, and frames as PyAV itself gives them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from typing import Any
 import av
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
+
+from endcap.cli import moving_shapes
+from endcap.video import VideoWriter
 
 Pixels = NDArray[np.uint8]
 
@@ -22,6 +26,8 @@ CODINGS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "h264": ("mp4", "libx264", "yuv420p", {"preset": "ultrafast"}),
     "hevc": ("mp4", "libx265", "yuv420p", {"preset": "ultrafast", "x265-params": "log-level=0"}),
     "vp9": ("webm", "libvpx-vp9", "yuv420p", {"deadline": "realtime", "cpu-used": "8"}),
+    "vp8": ("webm", "libvpx", "yuv420p", {"b": "4M"}),
+    "mpeg2": ("mpegts", "mpeg2video", "yuv420p", {}),
     "mjpeg": ("avi", "mjpeg", "yuvj420p", {}),
     "av1": ("mp4", "libsvtav1", "yuv420p", {"preset": "12", "svtav1-params": "lp=1"}),
     "raw": ("nut", "rawvideo", "nv12", {}),
@@ -47,6 +53,36 @@ def scene(count: int, width: int = 160, height: int = 120) -> list[Pixels]:
         picture[: height // 4, : width // 4] = 235
         frames.append(picture.round().astype(np.uint8))
     return frames
+
+
+def moving_frames(
+    picture: Path, count: int, *, size: tuple[int, int] = (640, 480), step: tuple[int, int] = (6, 3)
+) -> list[Pixels]:
+    """Windows of a picture, `size` is width x height, each `step` right and below."""
+    width, height = size
+    with Image.open(picture) as opened:
+        pixels = np.asarray(opened.convert("RGB"))
+    windows = []
+    for number in range(count):
+        left, top = (number * each for each in step)
+        windows.append(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
+    assert all(window.shape == (height, width, 3) for window in windows), "the picture is too small"
+    return windows
+
+
+def jpeg_of(frame: Pixels, quality: int = 95) -> bytes:
+    """A frame as a JPEG."""
+    content = io.BytesIO()
+    Image.fromarray(frame).save(content, "JPEG", quality=quality)
+    return content.getvalue()
+
+
+def write_clip(path: Path, frames: int, *, rate: float = moving_shapes.FRAME_RATE) -> Path:
+    """Writes the beginning of the demo's scene, or more than it where that many are asked for."""
+    with VideoWriter(path, frame_rate=rate, options={"crf": "18", "preset": "veryfast"}) as writer:
+        for seconds, pixels in moving_shapes.frames(frames / rate, rate=rate):
+            writer.write(pixels, seconds)
+    return path
 
 
 def encode(
@@ -107,6 +143,19 @@ def _converted(frame: Any, stream: Any) -> Any:
         dst_colorspace=context.colorspace if context.colorspace in (1, 5, 9) else None,
         dst_color_range=context.color_range or None,
     )
+
+
+def times_of(path: Path) -> list[float]:
+    """The times of a file's frames."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        return [float(frame.pts * frame.time_base) for frame in container.decode(stream)]
+
+
+def pictures_of(path: Path) -> list[Pixels]:
+    """The frames of a file, RGB."""
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
 def decoded(data: bytes | Path) -> list[Any]:

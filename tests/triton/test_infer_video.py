@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clips import RATE, pictures_of, times_of, write_clip
 from commands import ENDCAP
 from commands import endcap as endcap_command
 from running_server import RunningServer, run_server
+from videos import pictures_of, times_of, write_clip
 
 from endcap.cli.files import find_repository
+from endcap.cli.moving_shapes import FRAME_RATE as RATE
 from endcap.client import DetectionClient
 from endcap.drawing import track_color
 from endcap.tracking import Tracker

@@ -21,9 +21,9 @@ import tritonclient.grpc as grpc_client
 import video_models
 from doc_pages import blocks, run_python
 from http_site import Site, content, redirect, run_site
-from moving_pictures import moving_frames, video_of
 from running_server import RunningServer, run_server, wait_for
 from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+from videos import encode, moving_frames
 
 import endcap
 from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult
@@ -33,8 +33,8 @@ from endcap.video.reader import VideoReader
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 WIDE = SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"
 FRAMES = moving_frames(WIDE, 24)
-CLIP = video_of(FRAMES, codec="libx264", container="mp4", rate=25, options={"g": "8"})
-LONG = video_of(FRAMES * 20, codec="libx264", container="mp4", rate=25)
+CLIP = encode(FRAMES, options={"g": "8"})
+LONG = encode(FRAMES * 20)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_options_of_detections_and_tracks(server: RunningServer) -> None:
 
 
 def test_a_frame_without_detections_has_one_row_that_does_not_count(server: RunningServer) -> None:
-    gray = video_of([np.full((240, 320, 3), 128, np.uint8)] * 3)
+    gray = encode([np.full((240, 320, 3), 128, np.uint8)] * 3)
     responses, errors = stream(server, "video", {"encoded": gray})
     assert errors == []
     assert len(responses) == 4
@@ -227,7 +227,7 @@ def stream(
 
 
 def test_videos_at_once_do_not_mix(server: RunningServer) -> None:
-    clips = [CLIP, video_of(FRAMES[::-1], codec="libx264", container="mp4", rate=25)] * 3
+    clips = [CLIP, encode(FRAMES[::-1])] * 3
     results: dict[int, list[ImageResult]] = {}
 
     def run(number: int) -> None:
@@ -292,8 +292,7 @@ def test_the_page_about_videos(
 
 
 def test_a_frame_that_fails_has_its_status_and_the_video_goes_on(server: RunningServer) -> None:
-    small = video_of([frame[:240, :320] for frame in FRAMES[:3]], codec="mjpeg",
-                     container="avi", pixel_format="yuvj420p")  # fmt: skip
+    small = encode([frame[:240, :320] for frame in FRAMES[:3]], "mjpeg")
     results = read(server, small, "video_failing")
     assert [result.status for result in results] == ["corrupt_image"] * 3
     assert [result.frame.index for result in results if result.frame is not None] == [0, 1, 2]
@@ -315,8 +314,7 @@ def test_what_is_no_video_is_an_error(server: RunningServer, damage: bytes) -> N
 
 
 def test_a_damaged_video_gives_what_can_be_read(server: RunningServer) -> None:
-    damaged = bytearray(video_of(FRAMES, codec="mpeg2video", container="mpegts", rate=25,
-                                 options={"g": "6"}))  # fmt: skip
+    damaged = bytearray(encode(FRAMES, "mpeg2", options={"g": "6"}))
     for place in range(len(damaged) // 3, 2 * len(damaged) // 3, 977):
         damaged[place] ^= 0xFF
     results = read(server, bytes(damaged))
@@ -386,7 +384,7 @@ def test_the_largest_file_as_input_and_at_a_url(server: RunningServer, site: Sit
 def test_a_file_that_turns_out_to_be_too_large_ends_there(
     server: RunningServer, site: Site
 ) -> None:
-    stream = video_of(FRAMES * 3, codec="mpeg2video", container="mpegts", options={"b": "20M"})
+    stream = encode(FRAMES * 3, "mpeg2", options={"b": "20M"})
     assert len(stream) > 3 * video_models.MAX_FILE_BYTES
     site.paths["/videos/large.ts"] = lambda handler: content(handler, body=stream, length=False)
     *frames, last = read(server, site.url("/videos/large.ts"), "video_small", max_frames=1000)
@@ -402,7 +400,7 @@ def test_a_download_that_breaks_off_is_no_end(server: RunningServer, site: Site)
         handler.end_headers()
         handler.wfile.write(stream[: len(stream) // 2])
 
-    stream = video_of(FRAMES * 8, codec="mpeg2video", container="mpegts", options={"b": "40M"})
+    stream = encode(FRAMES * 8, "mpeg2", options={"b": "40M"})
     site.paths["/videos/cut.ts"] = respond
     *frames, last = read(server, site.url("/videos/cut.ts"), "video_urls")
     assert len(frames) < 4 * len(FRAMES)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import tritonclient.grpc as grpc_client
-from track_scenes import Frame
+from track_scenes import Frame, track
 
 import endcap
 
@@ -65,13 +65,4 @@ def send(
 
 
 def track_here(scene: list[Frame], preset: str = "bytetrack") -> list[list[int]]:
-    tracker = endcap.Tracker(preset)
-    ids = []
-    for frame in scene:
-        numbers = np.arange(len(frame.scores), dtype=np.int32)
-        tracked = tracker(
-            endcap.ImageDetections(frame.boxes, frame.scores, frame.class_ids, numbers)
-        )
-        assert tracked.track_ids is not None
-        ids.append(tracked.track_ids.tolist())
-    return ids
+    return track(scene, endcap.Tracker(preset))

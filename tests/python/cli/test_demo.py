@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, write_pictures
-from clips import times_of
 from PIL import Image
+from videos import times_of
 
 from endcap.cli.files import SAMPLES, find_repository
 from endcap.cli.images import expand_images

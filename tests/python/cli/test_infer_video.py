@@ -13,7 +13,7 @@ import av
 import numpy as np
 import pytest
 from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, write_pictures
-from clips import pictures_of, write_clip
+from videos import pictures_of, write_clip
 
 from endcap.cli.files import MADE_BY, refuse_foreign
 from endcap.cli.infer_video import video_targets

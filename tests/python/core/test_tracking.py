@@ -7,30 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from track_scenes import Frame, make_scene
+from track_scenes import Frame, detections_of, make_scene, track
 
 import endcap
 from reference.tracking import ByteTrack, best_matches
 
 SEEDS = range(50)
-
-
-def detections_of(frame: Frame) -> endcap.ImageDetections:
-    return endcap.ImageDetections(
-        boxes=frame.boxes,
-        scores=frame.scores,
-        class_ids=frame.class_ids,
-        indices=np.arange(len(frame.scores), dtype=np.int32),
-    )
-
-
-def track(scene: list[Frame], tracker: endcap.Tracker) -> list[list[int]]:
-    ids = []
-    for frame in scene:
-        tracked = tracker(detections_of(frame))
-        assert tracked.track_ids is not None
-        ids.append(tracked.track_ids.tolist())
-    return ids
 
 
 def define(scene: list[Frame], **options: Any) -> list[list[int]]:

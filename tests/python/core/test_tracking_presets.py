@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from track_scenes import Frame, make_scene
+from track_scenes import Frame, make_scene, track
 
 import endcap
 from reference.oc_sort import OcSort
@@ -15,20 +15,6 @@ from reference.side_byte_track import SideByteTrack
 
 DEFINITIONS: dict[Any, Any] = {"bytetrack_trackers": SideByteTrack, "ocsort": OcSort}
 SEEDS = range(25)
-
-
-def detections_of(frame: Frame) -> endcap.ImageDetections:
-    return endcap.ImageDetections(
-        boxes=frame.boxes,
-        scores=frame.scores,
-        class_ids=frame.class_ids,
-        indices=np.arange(len(frame.scores), dtype=np.int32),
-    )
-
-
-def track(scene: list[Frame], tracker: endcap.Tracker) -> list[list[int]]:
-    results = [tracker(detections_of(frame)).track_ids for frame in scene]
-    return [ids.tolist() for ids in results if ids is not None]
 
 
 def define(scene: list[Frame], definition: Any) -> list[list[int]]:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moving_pictures import jpeg_of, moving_frames, video_of
 from page_calls import JPEG, Response, ask
 from pages import SAMPLE_FILES, Visit, choose, result_of, rows_of, serve_page, visit
 from playwright.sync_api import Browser, Route, expect
+from videos import encode, jpeg_of, moving_frames
 
 from endcap import Tracker
 from endcap.client import DetectionClient, ImageResult
@@ -208,7 +208,7 @@ def wait_for_end(opened: Visit) -> None:
 
 
 def test_a_video_is_tracked_while_it_plays(visited: Visit, client: DetectionClient) -> None:
-    choose(visited, "clip.webm", video_of(FRAMES, rate=10), "video/webm")
+    choose(visited, "clip.webm", encode(FRAMES, "vp8", rate=10), "video/webm")
     expect(visited.page.locator("#camera")).to_have_text("Stop the video")
     wait_for_end(visited)
     page = visited.page
@@ -232,7 +232,7 @@ def test_frames_that_come_too_late_are_dropped_and_counted(visited: Visit) -> No
         route.continue_()
 
     visited.page.route("**/sequences/*?name=*", slowly)
-    choose(visited, "clip.webm", video_of(FRAMES, rate=10), "video/webm")
+    choose(visited, "clip.webm", encode(FRAMES, "vp8", rate=10), "video/webm")
     wait_for_end(visited)
     dropped = int(visited.page.inner_text("#dropped"))
     assert len(visited.sent) < len(FRAMES) / 2
@@ -240,7 +240,7 @@ def test_frames_that_come_too_late_are_dropped_and_counted(visited: Visit) -> No
 
 
 def test_a_video_stops_when_it_is_told_to(visited: Visit) -> None:
-    choose(visited, "clip.webm", video_of(FRAMES * 10, rate=10), "video/webm")
+    choose(visited, "clip.webm", encode(FRAMES * 10, "vp8", rate=10), "video/webm")
     visited.wait_for_result()
     visited.page.get_by_role("button", name="Stop the video").click()
     expect(visited.page.locator("#camera")).to_have_text("Open the camera")
@@ -251,7 +251,7 @@ def test_a_video_stops_when_it_is_told_to(visited: Visit) -> None:
 
 
 def test_a_picture_after_a_video_has_no_tracks(visited: Visit, client: DetectionClient) -> None:
-    choose(visited, "clip.webm", video_of(FRAMES * 10, rate=10), "video/webm")
+    choose(visited, "clip.webm", encode(FRAMES * 10, "vp8", rate=10), "video/webm")
     visited.wait_for_result()
     visited.page.get_by_role("button", name=WIDE.name).click()
     expect(visited.page.locator("#rate-title")).to_have_text("Sent")
@@ -290,7 +290,7 @@ def test_a_damaged_picture_of_several_is_left_out(
 
 
 def test_two_videos_and_what_cannot_be_played_are_explained(visited: Visit) -> None:
-    video = {"name": "a.webm", "mimeType": "video/webm", "buffer": video_of(FRAMES[:3])}
+    video = {"name": "a.webm", "mimeType": "video/webm", "buffer": encode(FRAMES[:3], "vp8")}
     visited.page.set_input_files("#file", [video, {**video, "name": "b.webm"}])
     assert "Only one video at a time" in visited.problem()
     choose(visited, "broken.webm", b"no video" * 100, "video/webm")

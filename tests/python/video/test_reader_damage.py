@@ -62,7 +62,7 @@ def read_all(folder: Path, threads: int) -> list[dict[str, Any]]:
 def test_any_damage_gives_frames_or_an_error(
     coding: str, container: str | None, tmp_path: Path
 ) -> None:
-    if container == "mpegts" and coding in ("vp9", "mjpeg", "av1"):
+    if container == "mpegts" and coding in ("vp8", "vp9", "mjpeg", "av1"):
         container = "nut"
     data = encode(scene(FRAMES), coding, container=container)
     random = np.random.default_rng(len(data))
