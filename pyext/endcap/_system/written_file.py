@@ -154,7 +154,7 @@ def refuse_links(targets: Iterable[Path]) -> None:
         if target.is_symlink() or (target.exists() and not target.is_file()):
             kind = "a symbolic link" if target.is_symlink() else "no regular file"
             raise InvalidArgumentError(
-                f"{target} is {kind}, which is not written to; remove it, or give another folder"
+                f"{target} is {kind}, which is not written to; remove it, or give another path"
             )
 
 

@@ -73,7 +73,8 @@ def refuse_foreign(targets: Iterable[Path], *, advice: str) -> None:
     """Raise InvalidArgumentError where something is in a target's place that endcap has not made.
 
     Args:
-        targets: Files to be written, whose names are not the user's own choice.
+        targets: Files to be written: those whose names are not the user's own choice, and videos,
+            among which a recording is soon named by mistake.
         advice: What else can be done, the end of the message.
     """
     refuse_links(targets := list(targets))

@@ -187,9 +187,10 @@ def _keep_files(
         refuse_to_overwrite(read, [output], advice="give --output another file")
         if output.resolve() in [target.resolve() for target in targets]:
             raise InvalidArgumentError(f"--output {output} is a video of --draw; give another file")
-    if options.draw is not None and list(targets) != [options.draw]:
-        refuse_foreign(targets, advice="give --draw another folder")
-        make_folder(options.draw)
+    if options.draw is not None:
+        refuse_foreign(targets, advice="give --draw another file or folder")
+        if list(targets) != [options.draw]:
+            make_folder(options.draw)
 
 
 class _Video:

@@ -202,6 +202,21 @@ def test_only_annotated_videos_of_endcap_are_replaced(clip: Path, tmp_path: Path
         refuse_foreign([clip], advice="")
 
 
+def test_a_file_of_the_users_is_not_replaced(clip: Path, tmp_path: Path) -> None:
+    recording = tmp_path / "recording.mp4"
+    recording.write_bytes(b"a recording")
+    link = tmp_path / "link.mp4"
+    link.symlink_to(recording)
+    for target, message in (
+        (recording, "endcap has not made it"),
+        (link, "is a symbolic link, which is not written to"),
+    ):
+        result = endcap("infer", clip, "--draw", target, "--url", NO_SERVER)
+        assert_error_message(result, message)
+        assert recording.read_bytes() == b"a recording"
+    assert link.is_symlink()
+
+
 @pytest.fixture
 def flickering(tmp_path: Path) -> Path:
     """A video of 12 frames, of which the server rejects the white ones."""
