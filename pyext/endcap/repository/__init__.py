@@ -3,9 +3,12 @@
 `endcap init` (`cli.init`) calls `plan.make_plan`, which decides everything in this order, and then
 `writing.write_repository`:
 
-1. `onnx_file` reads the graph and the exporter's metadata, `companion_config` the files beside it,
-   `network_tensors` the image input.
-2. `trial_run` runs the network on noise, in a child process (`network_worker`) with limits.
+1. `onnx_file` reads the graph and the exporter's metadata, `companion_config` the files beside it.
+   With `--fp16` `trial_run.to_half` converts the network. `network_tensors` reads the image input.
+2. `trial_run.try_network` runs the network on noise. Where outputs are detections that the network
+   has made itself (`detection_rows`), `trial_run.count_score_columns` runs it once more, with the
+   scores before its suppression as outputs. Conversion and runs are in child processes
+   (`network_worker`) with limits.
 3. `head_recognition.recognize_head` decides on the head; `_propose` there shows the order. The
    proposals come from `end2end_heads`, `detection_rows`, `detr_ssd_heads`, `task_heads`,
    `grid_heads` and `classifier_head`, which share the types and measurements of `head_evidence`.

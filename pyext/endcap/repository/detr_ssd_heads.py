@@ -28,13 +28,15 @@ from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.onnx_file import RTDETR_DECODER
 from endcap.repository.options import AS_GIVEN, Decision
 
-_BOXES_OF_QUERIES = "pred_boxes"
-_SCORES = ("score", "logit", "cls", "class", "conf")  # what scores are called
+_QUERY_BOXES_NAME = "pred_boxes"
+_SCORE_NAMES = ("score", "logit", "cls", "class", "conf")  # what scores are called
 _FEWEST_QUERIES = 50
-_MOST_QUERIES = 1000  # of a transformer, or of suppression inside the network
+_MOST_QUERIES = 1000
+_MOST_JOINED_COLUMNS = 1000  # of a row with a box and a score for each class
 _PLACES = {"none", "first", "last"}
-_MOST_ROWS = 0.9  # of noise are background to a network that was trained
-_SUM_WITHIN = 1e-2  # of rows after a softmax, in half precision
+# Of the boxes of noise, as many as this have their best score in the background column.
+_LEAST_BACKGROUND_SHARE = 0.9
+_SUM_TOLERANCE = 1e-2  # of rows after a softmax, in half precision
 _ANCHOR_NAMES = ("anchor", "prior")  # what anchors are called
 _EXAMPLE = "--set anchors=grid --set 'anchor_grid=8:16x16,32x32;16:64x64'"
 
@@ -50,7 +52,7 @@ def propose_pair(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterator[Hea
         if output not in boxes and any(output.dims[0] == each.dims[0] for each in boxes)
     ]
     if not scores and len(boxes) > 1:  # scores of four classes: names distinguish them, or values
-        scores = [each for each in boxes if any(part in each.name.lower() for part in _SCORES)]
+        scores = [each for each in boxes if any(part in each.name.lower() for part in _SCORE_NAMES)]
         if not scores and len(boxes) == 2:
             scores = [each for each in boxes if not _may_be_queries(each)]
             scores = scores if len(scores) == 1 else []
@@ -87,7 +89,7 @@ def _propose_rows(
 ) -> Iterator[Head]:
     listed = " and ".join(f"{each.name} {list(each.dims)}" for each in boxes)
     reason = f"{scores.name} {list(scores.dims)} with {listed}"
-    of_queries = [each for each in boxes if _BOXES_OF_QUERIES in each.name]
+    of_queries = [each for each in boxes if _QUERY_BOXES_NAME in each.name]
     if not of_queries and len(boxes) == 1 and _are_of_queries(boxes[0], hints):
         of_queries = [*boxes]
     if of_queries or hints.wanted == "rtdetr":
@@ -165,7 +167,7 @@ def propose_joined_queries(output: NetworkOutput, hints: Hints) -> Iterator[Head
         fits = hints.metadata.head == RTDETR_DECODER
     else:
         fits = (
-            columns <= _MOST_QUERIES
+            columns <= _MOST_JOINED_COLUMNS
             and _FEWEST_QUERIES <= rows <= _MOST_QUERIES
             and find_grids(rows, hints.size) is None
             and boxes is not None
@@ -267,7 +269,7 @@ def _add_up(values: Numbers | None) -> bool:
     """Return whether a softmax was over each row, which leaves detectors a column for no object."""
     if values is None or values.min() < 0:
         return False
-    return bool((abs(values.sum(axis=1) - 1) < _SUM_WITHIN).all())
+    return bool((abs(values.sum(axis=1) - 1) < _SUM_TOLERANCE).all())
 
 
 def _are_of_sigmoid(values: Numbers | None) -> bool:
@@ -284,7 +286,7 @@ def _place(values: Numbers | None) -> Decision | None:
     best = values.argmax(axis=1)
     for place, column in (("first", 0), ("last", values.shape[1] - 1)):
         share = float(np.mean(best == column))
-        if share >= _MOST_ROWS and values.any():
+        if share >= _LEAST_BACKGROUND_SHARE and values.any():
             reason = f"the {place} score is the best of {share:.0%} of the boxes of noise"
             return Decision(place, reason)
     return None

@@ -10,6 +10,7 @@ import numpy as np
 from endcap.repository.graph_edit import edited_output
 from endcap.repository.grid_heads import find_grids
 from endcap.repository.head_evidence import (
+    MOST_SUPPRESSED_ROWS,
     Head,
     Hints,
     Numbers,
@@ -37,7 +38,6 @@ _EFFICIENT_NMS_NAMES = {
 _PADDLE_COLUMNS = (2, 3, 4, 5, 1, 0)
 _FLAT_COLUMNS = (1, 2, 3, 4, 5, 6)
 _YOLOV7_COLUMNS = (1, 2, 3, 4, 6, 5)
-_MOST_ROWS = 1000
 
 
 def propose_efficient_nms(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
@@ -144,7 +144,7 @@ def propose_end2end(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
     if columns != 6 or not may_be_detections(output.values):
         return
     boxes = None if output.values is None else output.values[:, :4]
-    is_likely = rows <= _MOST_ROWS
+    is_likely = rows <= MOST_SUPPRESSED_ROWS
     yield Head(
         "end2end",
         {"head": output},

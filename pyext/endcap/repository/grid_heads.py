@@ -158,8 +158,10 @@ def read_grid_head(
     reason = f"{output.name} [{_parts(output, form)}]: {where}"
     if output.edit.transposes:
         reason += ", transposed behind the network"
-    has_objectness = form.family == "yolov5"
-    trained = form.grids and (form.grids.anchors > 1 or not has_objectness)
+    # Ultralytics trains heads with anchor boxes (YOLOv5) and heads without objectness (YOLOv8);
+    # others train those with an objectness and no anchor boxes.
+    has_anchor_boxes = form.grids is not None and form.grids.anchors > 1
+    is_ultralytics = form.grids is not None and (has_anchor_boxes or form.family != "yolov5")
     yield Head(
         family=form.family,
         inputs={"head": output, **form.inputs},
@@ -167,8 +169,7 @@ def read_grid_head(
         reason="; but ".join([reason, *doubts]),
         is_sure=is_sure and (form.is_declared or not doubts),
         parameters=known | dict(form.parameters),
-        # With anchor boxes, or with none and no objectness, it is what Ultralytics' trainers make.
-        preset="ultralytics" if trained else None,
+        preset="ultralytics" if is_ultralytics else None,
         is_likely=form.grids is not None and (activation is not None or bool(form.missing)),
         missing=form.missing,
     )

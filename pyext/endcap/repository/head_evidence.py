@@ -14,6 +14,7 @@ from endcap.repository.options import Decision, InitOptions
 from endcap.triton.labels import read_labels
 
 Numbers = NDArray[np.float64]
+MOST_SUPPRESSED_ROWS = 1000  # of the detections that networks with suppression inside give
 _NOT_TRIED = "assumed, as it could not be tried"
 _LARGEST_FRACTION = 2.0  # a box given as a fraction of the image, with room for what sticks out
 _ROUNDING = 1e-3  # of float16 at 1
@@ -29,10 +30,11 @@ class Head:
         inputs: The network's output for each input of postprocess.
         num_classes: None where the outputs do not determine it.
         reason: The evidence, for messages and the README.
-        is_sure: Whether the outputs can hardly be anything else.
+        is_sure: Whether shapes, names, metadata or values of the trial run confirm it. The only
+            sure head is taken; with none or several the user has to choose.
         parameters: Of postprocess, beside the family.
         preset: How images are prepared for all networks with this head; None where unknown.
-        is_likely: Whether the outputs look like it at all.
+        is_likely: Whether it is among the choices that an error message names where none is sure.
         missing: What the user has to add before it can be read, and how; "" where nothing.
         classes_reason: What determines `num_classes`.
     """

@@ -2,8 +2,8 @@
 
 `_propose` lists the candidates, `recognize_head` takes the only sure one; none or several are an
 error that names the choices. The files beside it propose heads from shapes, names and the values of
-the trial run, each for its kind of network: `end2end_heads`, `detr_ssd_heads`, `task_heads`,
-`grid_heads`, `classifier_head`.
+the trial run, each for its kind of network: `end2end_heads`, `detection_rows`, `detr_ssd_heads`,
+`task_heads`, `grid_heads`, `classifier_head`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from endcap.repository.task_heads import has_task, propose_task, propose_task_by
 from endcap.repository.trial_run import Trial
 
 # Families whose outputs may have as many rows as an image has detections.
-_OF_ANY_ROWS = ("detections", "end2end", "end2end_seg", "end2end_pose", "end2end_obb")
+_FAMILIES_OF_VARYING_ROWS = ("detections", "end2end", "end2end_seg", "end2end_pose", "end2end_obb")
 
 
 def recognize_head(network: OnnxFile, trial: Trial, hints: Hints) -> Head:
@@ -45,7 +45,7 @@ def recognize_head(network: OnnxFile, trial: Trial, hints: Hints) -> Head:
     outputs = trial.outputs
     proposals = tuple(_propose(network, outputs, hints))
     listed = "; ".join(map(str, outputs))
-    if trial.rows_error and not any(head.family in _OF_ANY_ROWS for head in proposals):
+    if trial.rows_error and not any(head.family in _FAMILIES_OF_VARYING_ROWS for head in proposals):
         raise RepositoryError(trial.rows_error)
     is_for_one = any(
         output.edit.adds_batch for head in proposals for output in head.inputs.values()

@@ -29,7 +29,7 @@ _SIDE_DTYPES = {"FP32": np.float32, "INT64": np.int64, "INT32": np.int32}
 
 @dataclass(frozen=True)
 class NetworkInput:
-    """One batch of images.
+    """The network's image input.
 
     Attributes:
         layout: nchw or nhwc.

@@ -1,4 +1,4 @@
-"""Options of `endcap init`, and decisions derived from them."""
+"""Options of `endcap init`, and `Decision`, a chosen value with its reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Decision:
 
     @property
     def is_given(self) -> bool:
-        """Whether the user gave it."""
+        """Whether the user gave this value; its reason is `AS_GIVEN` then."""
         return self.reason == AS_GIVEN
 
 

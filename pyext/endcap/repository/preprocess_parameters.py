@@ -15,14 +15,14 @@ from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata, OnnxFi
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
 from endcap.triton.tensor_contract import preprocess_contract
 
-# What a preset is good for, where the user has to choose.
+# The presets to choose from, by head family.
 _CANDIDATES = {
     "classification": "torchvision, inception or vgg",
     "rtdetr": "rtdetr",
     "ssd": "ssd",
 }
-_OF_DETECTORS = "ultralytics, rtdetr or ssd"
-_OF_DETR = "torchvision with --set fit=stretch"
+_DETECTOR_PRESETS = "ultralytics, rtdetr or ssd"
+_DETR_PRESET = "torchvision with --set fit=stretch"
 
 
 def choose_preprocess_parameters(
@@ -103,9 +103,9 @@ def _recipe(
     if head.preset is not None:
         reason = f"what networks with such a {head.family} head are trained by"
         return ImageRecipe(Decision(head.preset, reason))
-    likely = _CANDIDATES.get(head.family, _OF_DETECTORS)
+    likely = _CANDIDATES.get(head.family, _DETECTOR_PRESETS)
     if head.family == "rtdetr" and head.parameters["background"].value != "none":
-        likely = _OF_DETR
+        likely = _DETR_PRESET
     why = f"nothing in {path} tells" if beside is None else f"{beside.missing}, so nothing tells"
     raise RepositoryError(
         f"{why} how its images have to be prepared; name the recipe of its "

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from endcap.repository.end2end_heads import may_be_detections, read_box_format, with_batch
 from endcap.repository.grid_heads import GridForm, find_grids, read_grid_head
-from endcap.repository.head_evidence import Head, Hints, box_unit
+from endcap.repository.head_evidence import MOST_SUPPRESSED_ROWS, Head, Hints, box_unit
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import Decision
@@ -24,7 +24,6 @@ _TASKS = {"segment": "yolov8_seg", "pose": "yolov8_pose", "obb": "yolov8_obb"}
 _MASKS = 32  # prototypes of Ultralytics' segmentation heads
 _KEYPOINTS = ("num_keypoints", "keypoint_values")
 _LARGEST_ANGLE = 2 * math.pi
-_MOST_SUPPRESSED_ROWS = 1000
 
 
 def has_task(metadata: ExporterMetadata) -> bool:
@@ -183,7 +182,7 @@ def _read_suppressed(output: NetworkOutput, form: GridForm) -> Iterator[Head]:
     output = with_batch(output)
     rows, columns = output.dims
     more, values = columns - 6, output.values
-    if more < 1 or rows > _MOST_SUPPRESSED_ROWS or not may_be_detections(values):
+    if more < 1 or rows > MOST_SUPPRESSED_ROWS or not may_be_detections(values):
         return
     is_counted = not form.missing
     if is_counted and more != form.extras:

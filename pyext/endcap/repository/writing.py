@@ -19,7 +19,7 @@ from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
 from endcap.triton.installation import find_our_backends
 
-_OF_THE_SOURCE = (errno.ENOENT, errno.EACCES, errno.EISDIR)
+_SOURCE_ERRORS = (errno.ENOENT, errno.EACCES, errno.EISDIR)
 # Of the repository that comes with endcap.
 _WARM_UP_PICTURE = Path("detect") / "samples" / "shapes_320x240.jpg"
 _PYTHON_MODELS = {
@@ -168,7 +168,7 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
         target.chmod(stat.S_IMODE(target.stat().st_mode & source.stat().st_mode))
     except OSError as error:
-        place = source if error.errno in _OF_THE_SOURCE else target.parent
+        place = source if error.errno in _SOURCE_ERRORS else target.parent
         raise OSError(error.errno, error.strerror, str(place)) from error
 
 
