@@ -10,28 +10,15 @@ The steps of `TritonServer.start` (`launch`):
                          |-- backends        the folder of --backend-directory
                          `-- python_stub, private_server    the Python of Python models
 
-What a launch writes to disk, and what removes it:
+docs/triton.md, "What serve leaves on disk", lists each file and folder and who removes it. In code:
 
-    TMPDIR/endcap-UID/server-TOKEN/   links to models and backends, the server's working folder,
-                                      the environment of Python models. `TritonServer.stop`;
-                                      after a kill the next start of any server by the same user
-                                      with the same TMPDIR (`leftovers.sweep`), once no process of
-                                      the old server runs: the kernel ends it with its launcher
-                                      where `setpriv` is installed.
-    /dev/shm/endcap-server-TOKEN-*    regions of Python-backend models. The server; then `stop`;
-                                      after a kill the same sweep, which knows them by the folder.
-    CACHE/endcap/server/*             endcap's own server and packages for Python models, with
-                                      CACHE as XDG_CACHE_HOME or ~/.cache. Kept between launches;
-                                      `endcap server remove` (`cache.remove_all`) removes all but
-                                      the empty .lock. A killed installation leaves
-                                      .endcap-server-TOKEN.partial there, until the next one or
-                                      `endcap server remove`.
-    the log file                      where one is named. The user.
-
-`repository_with` (of `endcap evaluate`) has TMPDIR/endcap-UID/repository-TOKEN/, which goes with
-its block, or after a kill with the next start. Nothing is written into the model repository but
-what Python models write there themselves, as `__pycache__`. Triton unpacks EXECUTION_ENV_PATH into
-/tmp/python_env_*, and removes that when it ends; endcap never does.
+- `launch` makes the scratch folder of a launch, `models.repository_with` that of an evaluation,
+  `private_server` those of downloads. Each goes with its block; after a kill with the next start of
+  a server, by `leftovers.sweep`. A launch's goes with its regions in /dev/shm, and only once no
+  process of its server runs.
+- `cache.make_entry` keeps endcap's own server and the packages of Python models between launches;
+  `cache.remove_all` removes them, but for entries that are in use or hold files of others.
+- `log.open_log_file` appends to the log file that the user names.
 """
 
 from endcap.server.launch import LoadedModel, TritonServer

@@ -22,9 +22,9 @@ from endcap._system.user_folders import find_untrusted, make_cache_folder, only_
 from endcap.errors import UnsupportedError
 from endcap.triton.errors import ServerError
 
-MARKER_NAME = ".endcap-server"
+ENTRY_MARKER_NAME = ".endcap-server"
 
-_PURPOSE = "server"  # of partial folders
+_PARTIAL_PURPOSE = "server"  # of the partial folders of entries
 _CONTENT = "content"
 _REPLACED = "replaced"
 _PYTHON_CACHE = "__pycache__"  # what Python itself adds to and takes away from an entry
@@ -57,8 +57,8 @@ def find_entry(name: str) -> Path | None:
     listed = _listed_files(folder)
     if listed is None:
         raise ServerError(
-            f"{folder} has that name, but endcap has not made it (it has no {MARKER_NAME} with "
-            "that name); move it away, or set XDG_CACHE_HOME to another folder"
+            f"{folder} has that name, but endcap has not made it (it has no {ENTRY_MARKER_NAME} "
+            "with that name); move it away, or set XDG_CACHE_HOME to another folder"
         )
     found = dict(_files_of(folder))
     return folder if all(found.get(name) == size for name, size in listed.items()) else None
@@ -92,7 +92,7 @@ def make_entry(name: str, make: Callable[[Path, Path], None], stages: Stages) ->
                 if reason is not None:
                     raise ServerError(f"{damaged} lacks files, and {reason}")
             try:
-                partial = opened.enter_context(partial_folder(place, _PURPOSE))
+                partial = opened.enter_context(partial_folder(place, _PARTIAL_PURPOSE))
                 path = Path(os.readlink(descriptor_path(partial)))
                 content = path / _CONTENT
                 content.mkdir(mode=0o700)
@@ -124,7 +124,7 @@ def hold(folder: Path) -> Iterator[None]:
         ServerError: The entry has gone.
     """
     try:
-        marker = os.open(folder / MARKER_NAME, _ENTRY_FLAGS)
+        marker = os.open(folder / ENTRY_MARKER_NAME, _ENTRY_FLAGS)
     except OSError as error:
         raise ServerError(f"{folder} has been removed meanwhile; try again") from error
     try:
@@ -161,10 +161,10 @@ def remove_all(stages: Stages) -> tuple[list[Path], dict[Path, str]]:
                     kept[folder] = reason
                     continue
                 # Under the name of a partial folder the next removal ends what this one may not.
-                with partial_folder(place, _PURPOSE) as partial:
+                with partial_folder(place, _PARTIAL_PURPOSE) as partial:
                     os.rename(folder.name, _CONTENT, src_dir_fd=place, dst_dir_fd=partial)
                 removed.append(folder)
-        with partial_folder(place, _PURPOSE):  # removes what killed processes have left
+        with partial_folder(place, _PARTIAL_PURPOSE):  # removes what killed processes have left
             pass
     return removed, kept
 
@@ -205,7 +205,7 @@ def _check_place(folder: Path) -> None:
 
 def _why_kept(folder: Path, opened: contextlib.ExitStack) -> str | None:
     """Lock an entry until `opened` is closed; return why it must not be removed, None without."""
-    marker = os.open(folder / MARKER_NAME, _ENTRY_FLAGS)
+    marker = os.open(folder / ENTRY_MARKER_NAME, _ENTRY_FLAGS)
     opened.callback(os.close, marker)
     try:
         fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -224,7 +224,7 @@ def _listed_files(folder: Path) -> dict[str, int] | None:
     """Return the files of an entry with their bytes; None where endcap and this user made none."""
     try:
         status = folder.lstat()
-        descriptor = os.open(folder / MARKER_NAME, _ENTRY_FLAGS)
+        descriptor = os.open(folder / ENTRY_MARKER_NAME, _ENTRY_FLAGS)
     except OSError:
         return None
     with open(descriptor, "rb") as marker:
@@ -241,7 +241,7 @@ def _listed_files(folder: Path) -> dict[str, int] | None:
 
 
 def _write_marker(content: Path, name: str) -> None:
-    with (content / MARKER_NAME).open("x") as marker:
+    with (content / ENTRY_MARKER_NAME).open("x") as marker:
         json.dump({"entry": name, "files": dict(_files_of(content))}, marker)
         marker.flush()
         os.fsync(marker.fileno())
@@ -255,5 +255,5 @@ def _files_of(folder: Path) -> Iterator[tuple[str, int]]:
         for name in [*names, *links]:
             path = os.path.join(root, name)
             relative = os.path.relpath(path, folder)
-            if relative != MARKER_NAME:
+            if relative != ENTRY_MARKER_NAME:
                 yield relative, os.lstat(path).st_size

@@ -21,7 +21,7 @@ from endcap._system.stages import Progress, no_progress
 from endcap.errors import UnsupportedError
 from endcap.server.cache import hold
 from endcap.server.exit_reasons import describe_exit, exit_reasons, refusals
-from endcap.server.leftovers import PURPOSE, remove_shared_memory, sweep
+from endcap.server.leftovers import LAUNCH_PURPOSE, remove_shared_memory, sweep
 from endcap.server.log import LogPump, open_log_file
 from endcap.server.models import LeftOut
 from endcap.server.plan import plan_launch
@@ -190,7 +190,7 @@ class TritonServer:
     def _launch(self) -> None:
         try:
             sweep()
-            scratch = self._resources.enter_context(scratch_folder(PURPOSE, sweep=False))
+            scratch = self._resources.enter_context(scratch_folder(LAUNCH_PURPOSE, sweep=False))
         except UnsupportedError as error:
             raise ServerError(str(error)) from error
         plan = plan_launch(self.repository, self.settings, scratch, self._progress)

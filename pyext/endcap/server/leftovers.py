@@ -18,8 +18,10 @@ from pathlib import Path
 
 from endcap._system.scratch import abandoned_scratch, remove_scratch, sweep_scratch
 
-PURPOSE = "server"  # of a launch's scratch folder
-REPOSITORY_PURPOSE = "repository"  # of a copy of a repository
+# Of scratch folders: a launch's, that of a copy of a repository, and pip's while it downloads.
+LAUNCH_PURPOSE = "server"
+REPOSITORY_PURPOSE = "repository"
+DOWNLOAD_PURPOSE = "download"
 SHARED_MEMORY = Path("/dev/shm")
 
 _STUB = "triton_python_backend_stub"
@@ -34,9 +36,10 @@ def shared_memory_prefix(scratch: Path) -> str:
 def sweep() -> list[Path]:
     """Remove the scratch folders of launches that nobody holds, and return them.
 
-    One whose server still ends is left alone. Copies of repositories that nobody holds go as well.
+    One whose server still ends is left alone. Copies of repositories and downloads that nobody
+    holds go as well.
     """
-    swept = sweep_scratch(REPOSITORY_PURPOSE)
+    swept = [*sweep_scratch(REPOSITORY_PURPOSE), *sweep_scratch(DOWNLOAD_PURPOSE)]
     for scratch, stubs in abandoned():
         prefix = shared_memory_prefix(scratch)
         for pid in stubs:
@@ -53,7 +56,7 @@ def abandoned() -> Iterator[tuple[Path, list[int]]]:
 
     With each come the process ids of the stubs that outlived its server.
     """
-    for scratch in abandoned_scratch(PURPOSE):
+    for scratch in abandoned_scratch(LAUNCH_PURPOSE):
         stubs, others = _processes_with(shared_memory_prefix(scratch))
         if not others:
             yield scratch, stubs

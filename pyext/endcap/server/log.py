@@ -38,7 +38,7 @@ class LogPump:
         """Start the thread.
 
         Args:
-            source: The server's end of the pipe.
+            source: The end of the pipe that is read; the server writes to the other one.
             copy: Gets every line.
             echo: Gets warnings and errors after `echo_from_now_on`, control characters escaped.
             echo_all: Whether `echo` gets every line, from the first one on.

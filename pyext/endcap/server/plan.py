@@ -33,9 +33,8 @@ from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import ModelFolder, check_config_name, read_repository
 
-_UNLOADING_TAKES_S = (
-    5  # of a stop, after the requests in flight: that much earlier Triton drops them
-)
+# Seconds of a stop for unloading the models: Triton waits for requests in flight that much shorter.
+_UNLOADING_S = 5
 _VERTEX_AI = "AIP_"
 _SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
@@ -119,7 +118,7 @@ def plan_launch(
         *_listen_options(settings.host, reservation.ports),
         *_memory_options(models, settings),
         "--exit-on-error=true",
-        f"--exit-timeout-secs={max(1, int(settings.stop_timeout_s) - _UNLOADING_TAKES_S)}",
+        f"--exit-timeout-secs={max(1, int(settings.stop_timeout_s) - _UNLOADING_S)}",
         *restriction_options(release, settings),
         *(["--log-verbose=1"] if settings.verbose else []),
     ]

@@ -35,6 +35,7 @@ from endcap._system.stages import Progress, Stages, no_progress
 from endcap._system.written_file import whole_file
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.server.cache import cache_folder, find_entry, full_disk, make_entry
+from endcap.server.leftovers import DOWNLOAD_PURPOSE
 from endcap.server.python_stub import PYTHON_VERSION
 from endcap.triton.errors import ServerError
 
@@ -161,7 +162,7 @@ def download_server(folder: Path, wheelhouse: Path | None = None) -> Path:
 @contextlib.contextmanager
 def _download_folder() -> Iterator[Path]:
     try:
-        with scratch_folder("download") as scratch:
+        with scratch_folder(DOWNLOAD_PURPOSE) as scratch:
             yield scratch
     except UnsupportedError as error:
         raise ServerError(str(error)) from error

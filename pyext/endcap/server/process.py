@@ -22,8 +22,9 @@ _LOOK_EVERY_S = 0.02
 class ServerProcess:
     """Starts a command and ends it, together with every process that it started.
 
-    The command gets SIGTERM from the kernel when the thread that made it dies with this process, as
-    after SIGKILL. Its output comes through `output`, standard error included.
+    Where `setpriv` is installed and the main thread makes the object, the command gets SIGTERM from
+    the kernel when this process ends without stopping it, as after SIGKILL. Its output comes
+    through `output`, standard error included.
     """
 
     def __init__(

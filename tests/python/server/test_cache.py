@@ -33,7 +33,7 @@ from endcap.server import (
     private_server,
 )
 from endcap.server.cache import (
-    MARKER_NAME,
+    ENTRY_MARKER_NAME,
     find_entry,
     hold,
     make_entry,
@@ -100,9 +100,9 @@ def test_an_entry_is_made_once(cache: Path) -> None:
     assert names(cache) == {NAME}  # neither the download nor a partial folder
     assert cache.stat().st_mode & 0o777 == 0o700
     assert made.stat().st_mode & 0o777 == 0o700
-    before = (made / MARKER_NAME).stat().st_mtime_ns
+    before = (made / ENTRY_MARKER_NAME).stat().st_mtime_ns
     assert make() == made
-    assert (made / MARKER_NAME).stat().st_mtime_ns == before
+    assert (made / ENTRY_MARKER_NAME).stat().st_mtime_ns == before
     (made / "__pycache__").mkdir()  # Python's own
     (made / "__pycache__" / "a.pyc").touch()
     assert find_entry(NAME) == made
@@ -211,11 +211,11 @@ def test_files_of_the_user_in_an_entry_are_kept(cache: Path) -> None:
 def test_a_copy_of_an_entry_and_other_markers_are_not_ours(cache: Path) -> None:
     shutil.copytree(make(), cache / "my-backup")
     (cache / "other").mkdir()
-    (cache / "other" / MARKER_NAME).write_text("{}")
+    (cache / "other" / ENTRY_MARKER_NAME).write_text("{}")
     assert remove_all(silent) == ([cache / NAME], {})
     assert names(cache) == {"my-backup", "other"}
     (cache / NAME).mkdir()
-    (cache / NAME / MARKER_NAME).write_text("")
+    (cache / NAME / ENTRY_MARKER_NAME).write_text("")
     with pytest.raises(ServerError, match="but endcap has not made it"):
         make()
 

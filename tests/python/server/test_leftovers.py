@@ -17,7 +17,13 @@ from echo_model import write_echo_model
 
 from endcap._system.scratch import MARKER_NAME, scratch_folder, scratch_root
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.server.leftovers import PURPOSE, SHARED_MEMORY, shared_memory_prefix, sweep
+from endcap.server.leftovers import (
+    DOWNLOAD_PURPOSE,
+    LAUNCH_PURPOSE,
+    SHARED_MEMORY,
+    shared_memory_prefix,
+    sweep,
+)
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
@@ -33,20 +39,26 @@ with TritonServer(sys.argv[1], settings):
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 KILLED_OWNER = """
-import os, signal
+import os, signal, sys
 from endcap._system.scratch import scratch_folder
-with scratch_folder("server") as folder:
+with scratch_folder(sys.argv[1]) as folder:
     print(folder, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 UUID = "ff92b997-3e6f-496c-aa0f-4d18de2f0fc7"
 
 
+def abandoned_folder(purpose: str) -> Path:
+    """Return a scratch folder as a killed process leaves it."""
+    command = [sys.executable, "-c", KILLED_OWNER, purpose]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    return Path(done.stdout.decode().strip())
+
+
 @pytest.fixture
 def scratch() -> Path:
     """A scratch folder as a dead launcher leaves it."""
-    done = subprocess.run([sys.executable, "-c", KILLED_OWNER], stdout=subprocess.PIPE, check=False)
-    return Path(done.stdout.decode().strip())
+    return abandoned_folder(LAUNCH_PURPOSE)
 
 
 @pytest.fixture
@@ -93,9 +105,19 @@ def test_a_killed_launcher_leaves_nothing_after_the_next_sweep(tmp_path: Path) -
 
 
 def test_a_folder_in_use_stays() -> None:
-    with scratch_folder(PURPOSE) as held:
+    with scratch_folder(LAUNCH_PURPOSE) as held:
         assert sweep() == []
         assert held.is_dir()
+
+
+def test_a_download_that_was_killed_goes_and_one_that_runs_stays() -> None:
+    killed = abandoned_folder(DOWNLOAD_PURPOSE)
+    (killed / "wheels").mkdir()
+    (killed / "wheels" / "half.whl").write_bytes(b"half")
+    with scratch_folder(DOWNLOAD_PURPOSE, sweep=False) as held:
+        assert sweep() == [killed]
+        assert held.is_dir()
+    assert not killed.exists()
 
 
 def test_a_region_goes_with_its_folder(scratch: Path, region: Path) -> None:
