@@ -85,8 +85,10 @@ a folder of its own, and copy the models together: `cp -r models_a/*/ models_b/*
 - `detections`, `end2end` and their like are finished inside the network: nothing is suppressed
   again, and what its own thresholds have left out (`conf` of `yolo export`, `score_thresh` of
   torchvision) no lower `--score-threshold` brings back.
-- Ultralytics' `nms=True` exports suppression for as many images as `batch` says: with
-  `dynamic=True` the network still takes one at a time.
+- Ultralytics' `nms=True` exports suppression for as many images as `batch` says, one by default,
+  also with `dynamic=True`: of a larger batch the other images would get no detections. `endcap
+  init` reads that from the metadata, else by running a full batch of equal images, and writes
+  `max_batch_size` accordingly. Leave out `nms=True` for batches of any size: `postprocess` suppresses.
 - Ultralytics' own pipeline leaves out detections whose mask has no pixel; endcap returns them, with
   empty masks.
 - Networks of transformers and timm need no options where `save_pretrained`, `optimum-cli export

@@ -308,11 +308,10 @@ def _report(plan: Plan, output: Path) -> None:
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
     if plan.runtime is Runtime.tensorrt:
         _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")
-    if plan.network_batch < plan.options.max_batch and not plan.is_for_one_image:
+    if plan.batch_advice:
         say(
-            "endcap: the network takes one image at a time, which is slower than batches; export "
-            "it with a dynamic batch dimension (dynamic_axes of torch.onnx.export, dynamic=True of "
-            "Ultralytics)"
+            f"endcap: the network takes {plan.batch_text}, which is slower than batches of "
+            f"{plan.options.max_batch}; {plan.batch_advice}"
         )
     folder = shell_word(f"./{output}" if str(output).startswith("-") else str(output))
     first = "endcap dali build, then " if plan.options.preprocess is PreprocessBackend.dali else ""

@@ -80,9 +80,12 @@ def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> Networ
     batch, *rest = spec.dims if has_batch else (1, *spec.dims)
     channels, *sides = rest if layout == "nchw" else [rest[-1], *rest[:-1]]
     if batch not in (None, 1):
+        advice = "export it for a batch of 1, or with a dynamic batch"
+        if network.metadata.has_nms:  # which works in batches of up to the exporter's alone
+            advice = "export it with dynamic=True and leave out nms=True; endcap suppresses itself"
         raise RepositoryError(
             f"{network.path} takes exactly {batch} images at once ({spec}), and requests come in "
-            "any number; export it for a batch of 1, or with a dynamic batch"
+            f"any number; {advice}"
         )
     size, reason = _size(network.path, spec, (sides[0], sides[1]), network.metadata, wanted_size)
     return NetworkInput(

@@ -21,16 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap._system.pip_commands import install_command
+from endcap.repository.batch_outputs import (
+    LargestBatch,
+    Outputs,
+    check_numbers,
+    check_shapes,
+    find_largest_batch,
+    is_blind,
+    suppressed_tensors,
+)
 from endcap.repository.errors import RepositoryError, UnknownOperatorError, import_onnx
-
-_Outputs = Mapping[str, NDArray[Any]]  # outputs by name, with the batch dimension
 
 _MOST_CHANNELS = 4
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime: its errors come as exceptions too
-# Two outputs for one image are the same but for the order of sums, and of rows with nearly equal
-# scores: at most this share of their numbers is further apart than that, absolutely and relatively.
-_DIFFERING_SHARE = 0.05
-_SAME_WITHIN = 0.02
 # What ONNX Runtime says of an operator that it does not have.
 _NOT_THERE = (
     "No Op registered",
@@ -84,13 +87,15 @@ def _try(request: Mapping[str, Any]) -> dict[str, Any]:
         for output, again in others.items()
         if again.shape != outputs[output].shape or not again.size
     }
-    batch_error = None
-    if request["several"]:
+    batch_error, largest = None, LargestBatch(request["images"])
+    if request["images"] > 2 and not shapes:
+        largest = _find_largest_batch(request, network, first, outputs)
+    if min(request["images"], largest.images) > 1:
         try:
             both = network.run(np.concatenate([first, second]))
-            _check_shapes(outputs, both, path)
+            check_shapes(outputs, both, path)
             if not shapes:  # else a fault of a head that takes one image at a time, whatever this
-                _check_numbers((outputs, others), both, path)
+                check_numbers((outputs, others), both, path)
         except RepositoryError as error:
             batch_error = str(error)
     folder = Path(request["target"])
@@ -98,7 +103,34 @@ def _try(request: Mapping[str, Any]) -> dict[str, Any]:
         "outputs": _write_outputs(network.session, path, outputs, folder),
         "varying": shapes,
         "batch_error": batch_error,
+        "images": largest.images,
+        "images_reason": largest.reason,
     }
+
+
+def _find_largest_batch(
+    request: Mapping[str, Any], network: _Network, image: NDArray[Any], outputs: Outputs
+) -> LargestBatch:
+    """Return the most equal images that the network treats alike, at most those of the request."""
+    largest = find_largest_batch(network.run, image, outputs, request["images"])
+    if largest.images == 1 or not is_blind(outputs) or not request["is_whole"]:
+        return largest
+    # Without a detection rows that the network leaves out look like the others.
+    onnx: Any = import_onnx()
+    model = onnx.load(request["file"])
+    boxes = suppressed_tensors(model)
+    if not boxes:
+        return largest
+    del model.graph.output[:]
+    for name in boxes:
+        model.graph.output.append(onnx.ValueInfoProto(name=name))
+    inner = _Network.open(request, model.SerializeToString())
+    many = inner.run(np.repeat(image, largest.images, axis=0))
+    suppressed = sum(array.shape[0] for array in many.values())
+    if suppressed >= largest.images:
+        return largest
+    reason = f"it suppresses {suppressed} of {largest.images} images"
+    return LargestBatch(suppressed, reason)
 
 
 def _count_columns(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,9 +181,7 @@ def _inputs(node: Any) -> Iterator[str]:
                 yield from _inputs(inner)
 
 
-def _write_outputs(
-    session: Any, path: str, outputs: _Outputs, folder: Path
-) -> list[dict[str, Any]]:
+def _write_outputs(session: Any, path: str, outputs: Outputs, folder: Path) -> list[dict[str, Any]]:
     """Write arrays of numbers to files; return name, shape and file of each output."""
     size = sum(array.nbytes for array in outputs.values())
     if size > _MOST_OUTPUT_BYTES:
@@ -197,32 +227,6 @@ def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _check_shapes(one: _Outputs, two: _Outputs, path: str) -> None:
-    for name, array in one.items():
-        shape = (2 * array.shape[0], *array.shape[1:]) if array.ndim else ()
-        if two[name].shape != shape:
-            raise RepositoryError(
-                f"{path} claims to take any number of images, and gives {name} as "
-                f"{list(array.shape)} for one and {list(two[name].shape)} for two; export it "
-                "again, or give --max-batch 1"
-            )
-
-
-def _check_numbers(alone: tuple[_Outputs, _Outputs], both: _Outputs, path: str) -> None:
-    for name, pair in both.items():
-        if pair.ndim == 0 or pair.dtype.kind != "f":
-            continue
-        for number, outputs in enumerate(alone):
-            one, other = (np.sort(each[0], axis=None) for each in (outputs[name], pair[number:]))
-            is_close = np.isclose(one, other, rtol=_SAME_WITHIN, atol=_SAME_WITHIN, equal_nan=True)
-            if np.mean(~is_close) > _DIFFERING_SHARE:
-                raise RepositoryError(
-                    f"{path} mixes the images of a batch: {name} of an image is another "
-                    "beside a second image than alone; export it for evaluation, not for training, "
-                    "or give --max-batch 1"
-                )
-
-
 def _open(path: str, file: str | bytes) -> Any:
     onnxruntime: Any = importlib.import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
@@ -260,7 +264,7 @@ class _Network:
         session = _open(request["path"], model or request["file"])
         return cls(request["path"], session, request["input"], request["has_batch"], constants)
 
-    def run(self, images: NDArray[Any]) -> _Outputs:
+    def run(self, images: NDArray[Any]) -> Outputs:
         """Return the outputs for a batch of images."""
         names = [output.name for output in self.session.get_outputs()]
         fed = {**self.constants, self.input: images if self.has_batch else images[0]}

@@ -33,6 +33,7 @@ class ExporterMetadata:
         keypoints: How many, and how many numbers each has.
         is_end2end: Whether the network has a branch without suppression behind it.
         has_nms: Whether the exporter has put suppression behind the head, `args` with `nms`.
+        nms_batch: How many images that suppression was exported for; None where that is not known.
         names_source: Where the names are from, for the summary.
         num_classes: Where only their number is known.
     """
@@ -45,6 +46,7 @@ class ExporterMetadata:
     is_end2end: bool
     is_ultralytics: bool
     has_nms: bool = False
+    nms_batch: int | None = None
     names_source: str = "the exporter's metadata"
     num_classes: int | None = None
 
@@ -290,6 +292,9 @@ def _external_tensors(model: Any) -> Iterator[Any]:
 def read_metadata(metadata: Mapping[str, str]) -> ExporterMetadata:
     """Return the metadata; a value in a form that is not understood counts as none."""
     arguments = _literal(metadata.get("args", ""))
+    arguments = arguments if isinstance(arguments, dict) else {}
+    has_nms = arguments.get("nms") is True
+    batch = arguments.get("batch")
     return ExporterMetadata(
         names=_class_names(_literal(metadata.get("names", ""))),
         task=metadata.get("task", ""),
@@ -299,7 +304,8 @@ def read_metadata(metadata: Mapping[str, str]) -> ExporterMetadata:
         is_end2end=metadata.get("end2end", "") == "True",
         is_ultralytics=metadata.get("author") == "Ultralytics"
         or {"names", "stride"} <= {*metadata},
-        has_nms=isinstance(arguments, dict) and arguments.get("nms") is True,
+        has_nms=has_nms,
+        nms_batch=batch if has_nms and type(batch) is int and batch > 0 else None,
     )
 
 

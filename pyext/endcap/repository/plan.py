@@ -8,6 +8,7 @@ from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import suggestion
+from endcap.repository.batch_outputs import LargestBatch, suppressed_tensors
 from endcap.repository.companion_config import read_companion
 from endcap.repository.detection_rows import find_detections
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
@@ -79,6 +80,7 @@ class Plan:
         network_batch: The largest batch of the network and of the ensemble; preprocess and
             postprocess take `options.max_batch`.
         is_for_one_image: Whether no export of the network would take batches.
+        batch_reason: Why it is smaller than `options.max_batch`, "" where the input's shape tells.
     """
 
     options: InitOptions
@@ -92,6 +94,7 @@ class Plan:
     names: ModelNames
     network_batch: int
     is_for_one_image: bool = False
+    batch_reason: str = ""
 
     @property
     def runtime(self) -> Runtime:
@@ -107,6 +110,37 @@ class Plan:
     def is_classifier(self) -> bool:
         """Whether the results are classes of the whole image."""
         return self.head.family == "classification"
+
+    @property
+    def batch_text(self) -> str:
+        """How many images the network takes."""
+        if self.image.batch is None and not self.batch_reason:
+            return "any number of images at a time"
+        if self.network_batch == 1:
+            return "one image at a time"
+        return f"up to {self.network_batch} images at a time"
+
+    @property
+    def batch_advice(self) -> str:
+        """How the network is exported for larger batches; "" where no export helps, or none has to.
+
+        endcap suppresses in batches of any size, suppression inside a network seldom does.
+        """
+        if self.is_for_one_image or self.network_batch >= self.options.max_batch:
+            return ""
+        if self.network.metadata.has_nms:
+            return "export it with dynamic=True and leave out nms=True; endcap suppresses itself"
+        if self.batch_reason and suppressed_tensors(self.network.model):
+            return (
+                "export it with a dynamic batch dimension and without suppression inside; endcap "
+                "suppresses itself"
+            )
+        if self.image.batch is None:
+            return ""
+        return (
+            "export it with a dynamic batch dimension (dynamic_axes of torch.onnx.export, "
+            "dynamic=True of Ultralytics)"
+        )
 
     @property
     def fits_onnxruntime(self) -> bool:
@@ -154,7 +188,7 @@ class Plan:
     def summary(self) -> Iterator[SummaryRow]:
         """Yield all that the configurations depend on, in the order of the data flow."""
         image = self.image
-        batch = "one image at a time" if image.batch == 1 else "any number of images at a time"
+        batch = self.batch_text + (f" ({self.batch_reason})" if self.batch_reason else "")
         order = "channels first" if image.layout == "nchw" else "channels last"
         dims = ", ".join(map(str, image.dims))
         yield SummaryRow("input", f"{image.name} {image.data_type} [{dims}]", f"{order}, {batch}")
@@ -203,7 +237,7 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     image = read_input(network, options.size)
     size = f"{image.size[0]},{image.size[1]}"
     preprocess_contract({"size": size})  # refuses a size before such a tensor is made
-    trial = _try(network, image, options)
+    largest, trial = _try(network, image, options)
     columns = None
     if (found := find_detections(trial.outputs)) is not None:
         _, scores, _ = found
@@ -211,9 +245,11 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     hints = collect_hints(image.size, metadata, options, columns)
     head = recognize_head(network, trial, hints)
     is_for_one = any(output.edit.adds_batch for output in head.inputs.values())
-    if metadata.has_nms:  # exported for as many images as the exporter's batch
-        is_for_one = is_for_one or image.batch == 1 or bool(trial.batch_error)
-    if is_for_one:  # whatever the file declares
+    if image.batch == 1 or is_for_one:
+        largest = LargestBatch(1)
+    elif metadata.has_nms and trial.batch_error:
+        largest = LargestBatch(1, "the trial run fails or gives other results with two images")
+    if is_for_one or (largest.reason and largest.images == 1):  # whatever the file declares
         image = replace(image, batch=1)
     classes = choose_class_names(path, head, metadata, options)
     preprocess = choose_preprocess_parameters(network, image, head, companion, options)
@@ -228,20 +264,28 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         postprocess=postprocess,
         model=choose_runtime(path, image, head, options.runtime, decided_values(postprocess)),
         names=_names(options, is_classifier=head.family == "classification"),
-        network_batch=1 if image.batch == 1 else options.max_batch,
+        network_batch=min(largest.images, options.max_batch),
         is_for_one_image=is_for_one,
+        batch_reason=largest.reason,
     )
 
 
-def _try(network: OnnxFile, image: NetworkInput, options: InitOptions) -> Trial:
+def _try(
+    network: OnnxFile, image: NetworkInput, options: InitOptions
+) -> tuple[LargestBatch, Trial]:
+    """Return the largest batch that is to be served, and what the network gave."""
+    metadata, largest = network.metadata, LargestBatch(options.max_batch)
+    if metadata.nms_batch is not None and metadata.nms_batch < options.max_batch:
+        reason = f"by the metadata it was exported with nms=True and batch={metadata.nms_batch}"
+        largest = LargestBatch(metadata.nms_batch, reason)
     try:
-        return try_network(
-            network, image, several=options.max_batch > 1, limits=options.trial_limits
-        )
+        trial = try_network(network, image, images=largest.images, limits=options.trial_limits)
     except UnknownOperatorError:
         if options.runtime is not Runtime.tensorrt:
             raise
-        return Trial(declared_outputs(network))
+        return largest, Trial(declared_outputs(network))
+    found = trial.largest_batch
+    return (found if found and found.images < largest.images else largest), trial
 
 
 def _names(options: InitOptions, *, is_classifier: bool) -> ModelNames:

@@ -19,6 +19,7 @@ from endcap._system.pip_commands import install_command
 from endcap._system.python_process import worker_command
 from endcap._system.scratch import scratch_folder
 from endcap.errors import InvalidArgumentError
+from endcap.repository.batch_outputs import OUT_OF_MEMORY, LargestBatch, needs_full_batch
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput, ScoreColumns
 from endcap.repository.onnx_file import OnnxFile, read_onnx
@@ -28,8 +29,6 @@ _GIB = 2**30
 _LEAST_MEMORY_GIB = 0.5  # of Python with ONNX Runtime alone
 _MOST_MEMORY_GIB = 2**20
 _MOST_SECONDS = 1_000_000  # poll(2) counts milliseconds in an int
-# How ONNX Runtime, C++ and Python say that an allocation failed.
-_OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation", "MemoryError")
 _SHOWN_CHARACTERS = 500  # of what a process that crashed has printed, the last
 
 
@@ -94,8 +93,8 @@ def run_network_worker(
         except subprocess.TimeoutExpired as error:
             raise RepositoryError(
                 f"{network.path} is not done with its trial run after {limits.timeout_s:g} "
-                "seconds; give --trial-timeout more seconds if the network is that slow here, and "
-                "do not serve it if it never ends"
+                "seconds; give --trial-timeout more seconds, or a smaller --max-batch, if the "
+                "network is that slow here, and do not serve it if it never ends"
             ) from error
         finally:
             process.kill()
@@ -113,7 +112,7 @@ def _parse_response(
     if "error" not in response:
         return dict(response)
     message = response["error"]
-    if code == -signal.SIGKILL or any(each in f"{message}{printed}" for each in _OUT_OF_MEMORY):
+    if code == -signal.SIGKILL or any(each in f"{message}{printed}" for each in OUT_OF_MEMORY):
         raise RepositoryError(
             f"{network.path} takes more than {limits.memory_gib:g} GiB of memory in its trial run, "
             "or more than there is; give --trial-memory more GiB if this machine has them, or "
@@ -153,33 +152,40 @@ class Trial:
     Attributes:
         rows_error: Why its outputs are of no fixed shape, "" where they are.
         batch_error: Why it takes no two images at once although it declares to, else "".
+        largest_batch: How many images it takes at once, at most those that were asked for.
     """
 
     outputs: tuple[NetworkOutput, ...]
     rows_error: str = ""
     batch_error: str = ""
+    largest_batch: LargestBatch | None = None
 
 
 def try_network(
-    network: OnnxFile, image: NetworkInput, *, several: bool, limits: TrialLimits
+    network: OnnxFile, image: NetworkInput, *, images: int, limits: TrialLimits
 ) -> Trial:
-    """Run the network on one image of noise, on another, and on both.
+    """Run the network on one image of noise, on another, on both, and on a full batch of one.
 
     Args:
         network: The network.
         image: Its input.
-        several: Whether it has to take two images at once as well.
+        images: How many it has to take at once. More than two are tried where its operators may
+            treat some of them only.
         limits: Of the process.
 
     Raises:
         UnknownOperatorError: ONNX Runtime lacks an operator.
         RepositoryError: The network cannot be loaded or run, gives no tensors, or exceeds a limit.
     """
+    tried = images if image.batch is None else 1
+    if not (network.metadata.has_nms or needs_full_batch(network.model)):
+        tried = min(tried, 2)
     with scratch_folder("trial") as scratch:
         request = {
             "task": "run",
             **_request_of(image),
-            "several": several and image.batch is None,
+            "images": tried,
+            "is_whole": not network.external_files,  # which an edited model in memory does not find
             "target": str(scratch),
         }
         response = run_network_worker(network, request, limits)
@@ -196,7 +202,9 @@ def try_network(
             "one, filled up"
         )
         break
-    return Trial(tuple(outputs), rows_error, response["batch_error"] or "")
+    found = response["images"] if response["images"] < tried else images
+    largest = LargestBatch(found, response["images_reason"])
+    return Trial(tuple(outputs), rows_error, response["batch_error"] or "", largest)
 
 
 def _request_of(image: NetworkInput) -> dict[str, Any]:

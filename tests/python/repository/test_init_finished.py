@@ -142,13 +142,15 @@ def test_edits_of_the_graph_are_listed(tmp_path: Path) -> None:
     assert row.reason == "gets a batch dimension, has the columns 2, 3, 4, 5, 1, 0"
 
 
-def test_no_advice_to_export_ultralytics_nms_for_batches(tmp_path: Path) -> None:
+def test_advice_to_leave_out_ultralytics_nms_for_batches(tmp_path: Path) -> None:
     metadata = {"author": "Ultralytics", "args": "{'nms': True}", "names": str([*"abcde"])}
-    for known, is_given in ((metadata, False), ({**metadata, "args": "{}"}, True)):
+    for known, has_nms in ((metadata, True), ({**metadata, "args": "{}"}, False)):
         model = families.end2end(batch=1, metadata=known).write(tmp_path / "model.onnx")
-        done = init(model, output=tmp_path / f"models_{is_given}")
+        done = init(model, output=tmp_path / f"models_{has_nms}")
         assert done.exit_code == 0, done.stderr
-        assert ("dynamic batch" in done.stderr) == is_given
+        assert "takes one image at a time" in done.stderr
+        assert ("leave out nms=True" in done.stderr) == has_nms
+        assert ("dynamic batch" in done.stderr) != has_nms
 
 
 def test_a_fixed_number_of_rows_in_batches(tmp_path: Path) -> None:

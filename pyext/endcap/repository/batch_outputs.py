@@ -1,0 +1,143 @@
+"""Comparison of a network's outputs for several images with those for one, in the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from endcap.repository.errors import RepositoryError
+
+Outputs = Mapping[str, NDArray[Any]]  # outputs by name, with the batch dimension
+
+# Two outputs for one image are the same but for the order of sums, and of rows with nearly equal
+# scores: at most this share of their numbers is further apart than that, absolutely and relatively.
+_DIFFERING_SHARE = 0.05
+_SAME_WITHIN = 0.02
+# Of the numbers of an image that stand out from filled-up rows. In a row that the network leaves
+# out all of them differ; a detection that is only now above a threshold is a few.
+_LOST_SHARE = 0.5
+# How ONNX Runtime, C++ and Python say that an allocation failed.
+OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation", "MemoryError")
+_SUPPRESSION = "NonMaxSuppression"
+# Operators of networks that may do for a part of a batch what they do for an image.
+_BY_IMAGE = (
+    *(_SUPPRESSION, "NonZero", "TopK", "ScatterND", "ScatterElements"),
+    *("If", "Loop", "Scan"),
+)
+
+
+@dataclass(frozen=True)
+class LargestBatch:
+    """How many images a network takes at once, and why no more; "" where it takes all."""
+
+    images: int
+    reason: str = ""
+
+
+def needs_full_batch(model: Any) -> bool:
+    """Return whether the graph of an onnx.ModelProto may treat some images of a batch only."""
+    return any(node.op_type in _BY_IMAGE for node in model.graph.node)
+
+
+def find_largest_batch(
+    run: Callable[[NDArray[Any]], Outputs], image: NDArray[Any], one: Outputs, most: int
+) -> LargestBatch:
+    """Return how many copies of an image a network treats like one.
+
+    Args:
+        run: Runs the network on a batch.
+        image: A batch of one.
+        one: What it gives for that.
+        most: How many there may be, at least 2.
+    """
+    count, reason = most, ""
+    while True:
+        try:
+            same = _count_same_rows(one, run(np.repeat(image, count, axis=0)), count)
+        except RepositoryError as error:
+            if count == 2:  # which is tried with two images as well, and then explained
+                return LargestBatch(2, reason)
+            reason = f"the trial run fails with {count} images at once"
+            if any(text in str(error) for text in OUT_OF_MEMORY):
+                reason += " for lack of memory, of which --trial-memory gives it more"
+            count //= 2
+            continue
+        if same == count:
+            return LargestBatch(count, reason)
+        reason = f"in a batch of {count} equal images only {same} get the same outputs"
+        if same == 1:
+            return LargestBatch(1, reason)
+        count = same
+
+
+def _count_same_rows(one: Outputs, many: Outputs, count: int) -> int:
+    """Return how many images at the beginning of a batch of equal ones have the first's outputs."""
+    same = count
+    for name, array in many.items():
+        if array.dtype.kind not in "biuf" or not array.ndim:
+            continue
+        if array.shape != (count * one[name].shape[0], *one[name].shape[1:]):
+            raise RepositoryError(f"{name} is {list(array.shape)} for {count} images")
+        rows = array.astype(np.float64).reshape(count, -1)
+        first = np.sort(rows[0])
+        same = next((n for n in range(1, same) if _is_lost(first, np.sort(rows[n]))), same)
+    return same
+
+
+def _is_lost(first: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    values, counts = np.unique(first, return_counts=True)
+    if not len(values):
+        return False
+    fill = values[counts.argmax()]
+    counted = (first != fill) | (other != fill)
+    if first.size == 1:  # a number of detections, for example
+        counted[:] = True
+    is_close = np.isclose(first, other, rtol=_SAME_WITHIN, atol=_SAME_WITHIN, equal_nan=True)
+    differing = np.count_nonzero(~is_close & counted)
+    return bool(differing > _LOST_SHARE * np.count_nonzero(counted))
+
+
+def is_blind(outputs: Outputs) -> bool:
+    """Return whether an output is the same number everywhere, as without any detection."""
+    return any(
+        array.dtype.kind in "biuf" and array.size > 1 and not np.ptp(array.astype(np.float64))
+        for array in outputs.values()
+    )
+
+
+def suppressed_tensors(model: Any) -> list[str]:
+    """Return the boxes [batch, boxes, 4] of the NonMaxSuppression nodes of an onnx.ModelProto."""
+    nodes = (node for node in model.graph.node if node.op_type == _SUPPRESSION)
+    return list(dict.fromkeys(node.input[0] for node in nodes))
+
+
+def check_shapes(one: Outputs, two: Outputs, path: str) -> None:
+    """Raise RepositoryError unless two images give twice the rows of one."""
+    for name, array in one.items():
+        shape = (2 * array.shape[0], *array.shape[1:]) if array.ndim else ()
+        if two[name].shape != shape:
+            raise RepositoryError(
+                f"{path} claims to take any number of images, and gives {name} as "
+                f"{list(array.shape)} for one and {list(two[name].shape)} for two; export it "
+                "again, or give --max-batch 1"
+            )
+
+
+def check_numbers(alone: tuple[Outputs, Outputs], both: Outputs, path: str) -> None:
+    """Raise RepositoryError where an image's numbers depend on the other image of its batch."""
+    for name, pair in both.items():
+        if pair.ndim == 0 or pair.dtype.kind != "f":
+            continue
+        for number, outputs in enumerate(alone):
+            one, other = (np.sort(each[0], axis=None) for each in (outputs[name], pair[number:]))
+            is_close = np.isclose(one, other, rtol=_SAME_WITHIN, atol=_SAME_WITHIN, equal_nan=True)
+            if np.mean(~is_close) > _DIFFERING_SHARE:
+                raise RepositoryError(
+                    f"{path} mixes the images of a batch: {name} of an image is another "
+                    "beside a second image than alone; export it for evaluation, not for training, "
+                    "or give --max-batch 1"
+                )

@@ -1,0 +1,101 @@
+"""endcap init and networks that take fewer images at once than their file declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import family_networks as families
+import odd_networks as odd
+import pytest
+from init_runs import init
+
+from endcap.repository.options import InitOptions
+from endcap.repository.plan import Plan, make_plan
+from endcap.repository.rendering import render
+
+OPTIONS: dict[str, Any] = {"num_classes": 5, "preset": "ultralytics"}
+THRESHOLDS = pytest.mark.parametrize("threshold", [0.0, 2.0], ids=["detections", "none in noise"])
+
+
+def plan_of(model: Path, **options: Any) -> Plan:
+    return make_plan(model, InitOptions(**OPTIONS, **options), model.parent)
+
+
+def largest_batches(plan: Plan) -> set[str]:
+    texts = render(plan, "models")
+    return {
+        line.split("#")[0].strip()
+        for name in ("detect", "detector")
+        for line in texts[f"{name}/config.pbtxt"].splitlines()
+        if line.startswith("max_batch_size")
+    }
+
+
+@THRESHOLDS
+@pytest.mark.parametrize("images", [2, 3, 4])
+def test_an_unrolled_loop_gives_the_largest_batch(
+    images: int, threshold: float, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.onnx"
+    odd.write_unrolled(model, families.end2end(), images, score_threshold=threshold)
+    plan = plan_of(model)
+    assert plan.network_batch == images
+    assert largest_batches(plan) == {f"max_batch_size: {images}"}
+    assert f"up to {images} images at a time" in next(iter(plan.summary())).reason
+    assert "without suppression inside" in plan.batch_advice
+
+
+@THRESHOLDS
+def test_a_loop_for_one_image_gives_no_batch(threshold: float, tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    odd.write_unrolled(model, families.end2end(), 1, score_threshold=threshold)
+    plan = plan_of(model)
+    assert plan.network_batch == 1
+    assert "one image at a time" in next(iter(plan.summary())).reason
+
+
+@THRESHOLDS
+def test_a_loop_over_more_images_than_are_wanted_limits_nothing(
+    threshold: float, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.onnx"
+    odd.write_unrolled(model, families.end2end(), 8, score_threshold=threshold)
+    plan = plan_of(model, max_batch=8)
+    assert plan.network_batch == 8
+    assert plan.batch_advice == ""
+    assert "any number of images" in next(iter(plan.summary())).reason
+
+
+@pytest.mark.parametrize(("batch", "expected"), [(1, 1), (4, 4), (32, 16)])
+def test_the_metadata_limits_the_batch_of_nms_inside(
+    batch: int, expected: int, tmp_path: Path
+) -> None:
+    """The trial run shows nothing of it: the network itself takes any batch."""
+    metadata = {
+        "author": "Ultralytics",
+        "args": str({"nms": True, "dynamic": True, "batch": batch}),
+        "names": str([*"abcde"]),
+    }
+    model = families.end2end(metadata=metadata).write(tmp_path / "model.onnx")
+    done = init(model)
+    assert done.exit_code == 0, done.stderr
+    config = (tmp_path / "models" / "detect" / "config.pbtxt").read_text()
+    assert f"max_batch_size: {expected} " in config
+    assert ("leave out nms=True" in done.stderr) == (expected < 16)
+
+
+def test_a_network_that_fails_with_large_batches_gets_smaller_ones(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    odd.write_for_at_most(model, families.end2end(), 6)
+    plan = plan_of(model)
+    assert plan.network_batch == 4
+    assert "fails with 8 images" in plan.batch_reason
+
+
+def test_advice_for_a_fixed_batch_of_nms_inside(tmp_path: Path) -> None:
+    metadata = {"author": "Ultralytics", "args": "{'nms': True, 'batch': 4}"}
+    model = families.end2end(batch=4, metadata=metadata).write(tmp_path / "model.onnx")
+    done = init(model)
+    assert done.exit_code == 2
+    assert "leave out nms=True; endcap suppresses itself" in done.stderr
