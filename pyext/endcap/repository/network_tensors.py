@@ -166,7 +166,13 @@ def _size(
     if declared and all(side in (None, want) for side, want in zip(sides, declared, strict=True)):
         reason = "imgsz in the metadata; the network itself takes any size"
         if metadata.is_ultralytics:  # its results are what users compare with
-            reason += ". Ultralytics' predict pads as here with rect=False, else to a rectangle"
+            size = (
+                str(declared[0]) if declared[0] == declared[1] else f"{declared[0]},{declared[1]}"
+            )
+            reason += (
+                f". Ultralytics' predict pads as here with rect=False imgsz={size}, else to a "
+                "rectangle or another size"
+            )
         return declared, reason
     raise RepositoryError(
         f"{path} takes images of any height and width ({spec}); say which it was trained for, for "

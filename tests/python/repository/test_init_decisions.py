@@ -134,7 +134,7 @@ def test_a_size_in_the_metadata_fills_an_open_one(tmp_path: Path) -> None:
     plan = plan_of(network, tmp_path)
     assert plan.image.size == (64, 64)
     assert "imgsz" in plan.image.size_reason
-    assert "predict pads as here with rect=False" in plan.image.size_reason
+    assert "predict pads as here with rect=False imgsz=64," in plan.image.size_reason
 
 
 def test_what_is_given_wins(tmp_path: Path) -> None:
