@@ -84,7 +84,7 @@ a folder of its own, and copy the models together: `cp -r models_a/*/ models_b/*
   that their ids are greater by one.
 - `detections`, `end2end` and their like are finished inside the network: nothing is suppressed
   again, and what its own thresholds have left out (`conf` of `yolo export`, `score_thresh` of
-  torchvision) no lower `--score-threshold` brings back.
+  torchvision) no lower `--score-threshold` brings back; `endcap init` warns of one.
 - Ultralytics' `nms=True` exports suppression for as many images as `batch` says, one by default,
   also with `dynamic=True`: of a larger batch the other images would get no detections. `endcap
   init` reads that from the metadata, else by running a full batch of equal images, and writes

@@ -308,6 +308,8 @@ def _report(plan: Plan, output: Path) -> None:
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
     if plan.runtime is Runtime.tensorrt:
         _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")
+    if plan.threshold_warning:
+        say(f"endcap: {plan.threshold_warning}")
     if plan.batch_advice:
         say(
             f"endcap: the network takes {plan.batch_text}, which is slower than batches of "

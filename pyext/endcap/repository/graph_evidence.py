@@ -1,4 +1,4 @@
-"""What a network's graph shows beside its outputs: how it normalises images by itself."""
+"""Evidence in a network's graph: its normalisation of images, and its score threshold."""
 
 from __future__ import annotations
 
@@ -65,6 +65,27 @@ def find_normalization(graph: Any, tensor: str) -> Normalization | None:
     return None
 
 
+def find_score_threshold(graph: Any) -> float | None:
+    """Return the scalar by which a graph selects rows; None where there is none, or several.
+
+    Exports with suppression inside compare scores with it, and gather what is greater.
+    """
+    makers = {name: node for node in graph.node for name in node.output}
+    constants = _Constants(graph)
+    found = set()
+    for node in graph.node:
+        if node.op_type != "NonZero":
+            continue
+        maker = makers.get(node.input[0])
+        while maker is not None and maker.op_type in ("Cast", "Identity"):
+            maker = makers.get(maker.input[0])
+        if maker is not None and maker.op_type == "Greater":
+            value = constants.scalar(maker.input[1])
+            if value is not None and 0 < value < 1:
+                found.add(value)
+    return found.pop() if len(found) == 1 else None
+
+
 class _Constants:
     """Values of a graph that are no tensors of images."""
 
@@ -77,10 +98,19 @@ class _Constants:
 
     def channels(self, name: str) -> tuple[float, ...] | None:
         """Return a constant of one number, not 0, for each of three channels."""
-        tensor = self._tensors.get(name)
-        if tensor is None or int(np.prod(tensor.dims)) != _CHANNELS or tensor.external_data:
-            return None
-        values: NDArray[Any] = self._numpy_helper.to_array(tensor).ravel()
-        if values.dtype.kind != "f" or not np.isfinite(values).all() or not values.all():
+        values = self._values(name, _CHANNELS)
+        if values is None or not np.isfinite(values).all() or not values.all():
             return None
         return tuple(round(float(value), 6) for value in values)
+
+    def scalar(self, name: str) -> float | None:
+        """Return a constant of one number, rounded to 4 digits, which float16 has."""
+        values = self._values(name, 1)
+        return None if values is None else round(float(values[0]), 4)
+
+    def _values(self, name: str, count: int) -> NDArray[Any] | None:
+        tensor = self._tensors.get(name)
+        if tensor is None or int(np.prod(tensor.dims)) != count or tensor.external_data:
+            return None
+        values: NDArray[Any] = self._numpy_helper.to_array(tensor).ravel()
+        return values if values.dtype.kind == "f" else None

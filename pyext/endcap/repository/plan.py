@@ -13,6 +13,7 @@ from endcap.repository.companion_config import read_companion
 from endcap.repository.detection_rows import find_detections
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
 from endcap.repository.graph_edit import edit_network
+from endcap.repository.graph_evidence import find_score_threshold
 from endcap.repository.head_evidence import Head, collect_hints
 from endcap.repository.head_recognition import recognize_head
 from endcap.repository.network_model import NetworkModel, choose_runtime, served_outputs
@@ -80,6 +81,8 @@ class Plan:
         network_batch: The largest batch of the network and of the ensemble; preprocess and
             postprocess take `options.max_batch`.
         is_for_one_image: Whether no export of the network would take batches.
+        inner_threshold: Scores that the network leaves out by itself are not greater; None where
+            it leaves out none, or that is not known.
         batch_reason: Why it is smaller than `options.max_batch`, "" where the input's shape tells.
     """
 
@@ -95,6 +98,7 @@ class Plan:
     network_batch: int
     is_for_one_image: bool = False
     batch_reason: str = ""
+    inner_threshold: float | None = None
 
     @property
     def runtime(self) -> Runtime:
@@ -140,6 +144,21 @@ class Plan:
         return (
             "export it with a dynamic batch dimension (dynamic_axes of torch.onnx.export, "
             "dynamic=True of Ultralytics)"
+        )
+
+    @property
+    def threshold_warning(self) -> str:
+        """Why a threshold for scores that the user gives changes nothing; "" where it does."""
+        decision = self.postprocess.get("score_threshold")
+        limit = self.inner_threshold
+        if limit is None or decision is None or not decision.is_given:
+            return ""
+        if float(decision.value) >= limit:
+            return ""
+        return (
+            f"score_threshold is {decision.value}, and the network itself leaves out detections "
+            f"with scores of up to {limit:g}; export it with a lower one (conf={decision.value} "
+            "of Ultralytics, score_thresh of torchvision)"
         )
 
     @property
@@ -267,6 +286,9 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         network_batch=min(largest.images, options.max_batch),
         is_for_one_image=is_for_one,
         batch_reason=largest.reason,
+        inner_threshold=None
+        if "iou_threshold" in postprocess  # nothing is left out before that
+        else find_score_threshold(network.model.graph),
     )
 
 

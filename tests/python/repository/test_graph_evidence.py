@@ -9,7 +9,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from endcap.repository.detection_rows import propose_detections
-from endcap.repository.graph_evidence import Normalization, find_normalization
+from endcap.repository.graph_evidence import (
+    Normalization,
+    find_normalization,
+    find_score_threshold,
+)
 from endcap.repository.head_evidence import Hints
 from endcap.repository.network_tensors import NetworkOutput, ScoreColumns
 from endcap.repository.onnx_file import read_metadata
@@ -102,3 +106,37 @@ def test_unknown_scores_leave_the_classes_to_the_user() -> None:
     (head,) = propose_detections(rows([1, 2, 1]), hints(None))
     assert head.num_classes is None
     assert "background" not in head.parameters
+
+
+SELECTED = [("Greater", ["x", "limit"], "mask"), ("Cast", ["mask"], "flags")]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limits", "expected"),
+    [
+        ([*SELECTED, ("NonZero", ["flags"], "rows")], {"limit": 0.05}, 0.05),
+        ([SELECTED[0], ("NonZero", ["mask"], "rows")], {"limit": 0.25}, 0.25),
+        ([*SELECTED, ("NonZero", ["flags"], "rows")], {"limit": 4.0}, None),
+        ([*SELECTED, ("NonZero", ["flags"], "rows")], {}, None),
+        ([*SELECTED], {"limit": 0.25}, None),
+        (
+            [
+                *SELECTED,
+                ("NonZero", ["flags"], "rows"),
+                ("Greater", ["x", "other"], "mask2"),
+                ("NonZero", ["mask2"], "rows2"),
+            ],
+            {"limit": 0.25, "other": 0.5},
+            None,
+        ),
+    ],
+    ids=["cast", "direct", "pixels", "no constant", "no selection", "two"],
+)
+def test_the_threshold_by_which_rows_are_selected(
+    nodes: list[tuple[str, list[str], str]], limits: dict[str, float], expected: float | None
+) -> None:
+    made = graph(*nodes)
+    made.initializer.extend(
+        numpy_helper.from_array(np.array(value, np.float32), name) for name, value in limits.items()
+    )
+    assert find_score_threshold(made) == expected
