@@ -211,7 +211,8 @@ def test_lossless_files_of_the_same_pixels_give_the_same_detections(
     [
         ("http", "grpc", "detect", "is not a Triton server's http service"),
         ("http", "metrics", "detect", "is not a Triton server's http service"),
-        ("grpc", "http", "detect", "no Triton server responds"),
+        ("grpc", "http", "detect", "this looks like the HTTP port: give http://127.0.0.1:"),
+        ("grpc", "metrics", "detect", "or give its address with --url"),
         ("grpc", "grpc", "preprocess", "does not take encoded images and return detections"),
         ("http", "http", "nosuch", "has no model 'nosuch' that is ready"),
     ],

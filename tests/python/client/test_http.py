@@ -18,10 +18,12 @@ from raw_responses import RawServer, always, raw_server, reset, whole
 
 from endcap.client import http
 from endcap.client._async.connection import AsyncConnection
+from endcap.client._async.served_model import fetch_served_model as async_fetch
 from endcap.client._sync.connection import Connection
+from endcap.client._sync.served_model import fetch_served_model
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
-from endcap.client.errors import RequestError
+from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import ConnectionOptions, Tls
 
 INPUT = InputTensor.of("x", np.zeros(3, np.float32))
@@ -306,3 +308,21 @@ def test_a_refused_connection_is_known_as_one(kind: str) -> None:
         infer(gone, kind, retries=0)
     assert "Errno" not in str(refused.value)
     assert (refused.value.refused, refused.value.transient) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_triton"), [(b'{"model_stats":[]}', True), (b"# HELP metrics", False)]
+)
+def test_grpc_to_the_http_port_names_the_address_over_http(content: bytes, is_triton: bool) -> None:
+    expected = "the HTTP port: give http://" if is_triton else "or give its address with --url"
+    with raw_server(always(whole(content))) as server:
+        address = parse_address(server.address)
+
+        async def run() -> None:
+            async with AsyncConnection(address) as connection:
+                await async_fetch(connection, "detect")
+
+        with pytest.raises(ClientError, match=expected):
+            asyncio.run(run())
+        with Connection(address) as connection, pytest.raises(ClientError, match=expected):
+            fetch_served_model(connection, "detect")

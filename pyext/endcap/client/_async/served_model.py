@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import Address
 from endcap.client.errors import ClientError, RequestError
+from endcap.client.options import ConnectionOptions
 from endcap.client.served_model import ServedModel
 from endcap.results import INPUT, VIDEO_INPUTS, task_of, why_no_task
+
+_PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long
 
 
 async def fetch_served_model(
@@ -41,7 +45,7 @@ async def fetch_served_model(
         metadata = await connection.metadata(model)
         config = await connection.config(model)
     except RequestError as error:
-        raise _no_server(address, error, connection.options.timeout_s) from error
+        raise await _no_server(connection, error) from error
     decoupled = _is_decoupled(config)
     reads_videos = decoupled and set(metadata.inputs) == VIDEO_INPUTS
     inputs = [INPUT] if reads_videos else list(metadata.inputs)
@@ -75,7 +79,13 @@ def _is_decoupled(config: Mapping[str, Any]) -> bool:
     return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
 
 
-def _no_server(address: Address, error: RequestError, timeout_s: float) -> ClientError:
+async def _no_server(connection: AsyncConnection, error: RequestError) -> ClientError:
+    address, timeout_s = connection.address, connection.options.timeout_s
+    if await _is_http_port(address, timeout_s):
+        return ClientError(
+            f"no Triton server responds at {address} ({error}); this looks like the HTTP port: "
+            f"give http://{address.authority}"
+        )
     if error.status_name == "timeout":
         return ClientError(
             f"{address} did not respond within {timeout_s:g} s; give it longer with --timeout"
@@ -84,6 +94,19 @@ def _no_server(address: Address, error: RequestError, timeout_s: float) -> Clien
         f"no Triton server responds at {address} ({error}); start one with "
         "`endcap serve REPOSITORY`, or give its address with --url"
     )
+
+
+async def _is_http_port(address: Address, timeout_s: float) -> bool:
+    """Return whether a Triton server responds over HTTP at an address that was taken for gRPC."""
+    if address.protocol != "grpc" or address.secure:
+        return False
+    options = ConnectionOptions(timeout_s=min(timeout_s, _PROBE_TIMEOUT_S), retries=0)
+    try:
+        async with AsyncConnection(replace(address, protocol="http"), options) as connection:
+            await connection.ready_models()  # the port for metrics calls itself live, too
+    except (ClientError, RequestError):  # without HTTP's package, or no server
+        return False
+    return True
 
 
 async def _advice(connection: AsyncConnection) -> str:

@@ -5,13 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from endcap.client._sync.connection import Connection
 from endcap.client.address import Address
 from endcap.client.errors import ClientError, RequestError
+from endcap.client.options import ConnectionOptions
 from endcap.client.served_model import ServedModel
 from endcap.results import INPUT, VIDEO_INPUTS, task_of, why_no_task
+
+_PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long
 
 
 def fetch_served_model(
@@ -43,7 +47,7 @@ def fetch_served_model(
         metadata = connection.metadata(model)
         config = connection.config(model)
     except RequestError as error:
-        raise _no_server(address, error, connection.options.timeout_s) from error
+        raise _no_server(connection, error) from error
     decoupled = _is_decoupled(config)
     reads_videos = decoupled and set(metadata.inputs) == VIDEO_INPUTS
     inputs = [INPUT] if reads_videos else list(metadata.inputs)
@@ -77,7 +81,13 @@ def _is_decoupled(config: Mapping[str, Any]) -> bool:
     return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
 
 
-def _no_server(address: Address, error: RequestError, timeout_s: float) -> ClientError:
+def _no_server(connection: Connection, error: RequestError) -> ClientError:
+    address, timeout_s = connection.address, connection.options.timeout_s
+    if _is_http_port(address, timeout_s):
+        return ClientError(
+            f"no Triton server responds at {address} ({error}); this looks like the HTTP port: "
+            f"give http://{address.authority}"
+        )
     if error.status_name == "timeout":
         return ClientError(
             f"{address} did not respond within {timeout_s:g} s; give it longer with --timeout"
@@ -86,6 +96,19 @@ def _no_server(address: Address, error: RequestError, timeout_s: float) -> Clien
         f"no Triton server responds at {address} ({error}); start one with "
         "`endcap serve REPOSITORY`, or give its address with --url"
     )
+
+
+def _is_http_port(address: Address, timeout_s: float) -> bool:
+    """Return whether a Triton server responds over HTTP at an address that was taken for gRPC."""
+    if address.protocol != "grpc" or address.secure:
+        return False
+    options = ConnectionOptions(timeout_s=min(timeout_s, _PROBE_TIMEOUT_S), retries=0)
+    try:
+        with Connection(replace(address, protocol="http"), options) as connection:
+            connection.ready_models()  # the port for metrics calls itself live, too
+    except (ClientError, RequestError):  # without HTTP's package, or no server
+        return False
+    return True
 
 
 def _advice(connection: Connection) -> str:
