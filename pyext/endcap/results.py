@@ -86,7 +86,7 @@ _OPTIONAL: dict[Task, tuple[str, ...]] = {
     Task.classification: ("class_labels", "status"),
 }
 # The outputs that describe a whole image, which a response for one detection lacks.
-_OF_AN_IMAGE = {"num_detections", "status"}
+_IMAGE_OUTPUTS = {"num_detections", "status"}
 
 
 def why_no_task(inputs: Collection[str], outputs: Collection[str]) -> str:
@@ -122,7 +122,7 @@ def task_of(
         return None
     names = set(outputs)
     if "detection_boxes" in names:
-        required = set(Task.detection.required) - (_OF_AN_IMAGE if decoupled else set())
+        required = set(Task.detection.required) - (_IMAGE_OUTPUTS if decoupled else set())
         return Task.detection if names >= required else None
     if best_classes and PROBABILITIES in names:
         return Task.classification
@@ -153,8 +153,11 @@ class ImageResult:
         status: See above; `ok` tells whether it is "ok".
         detections: Of the task detection; empty for a classifier and for an image that failed.
         error: The error message; None for a good image.
-        latency_ms: From sending the request to its response; None if not sent. Images of one
-            request have the same.
+        latency_ms: Of the image's last request, which all images of that request share: from its
+            encoded bytes in memory to the result, with retries, the pauses between them and the
+            wait for shared memory. In a stream it is from sending the request to its response.
+            Reading the file, and the wait until fewer than `concurrency` requests are in flight, do
+            not count. None if not sent.
         classes: Of the task classification.
         task: The model's task.
         request_id: Of the last request of this image; the server's log has it. Empty if not sent.

@@ -26,7 +26,7 @@ _LENGTH_BYTES = 4  # before each element of a BYTES tensor
 _ALIGNMENT = 64  # of tensors in a region
 _WITHOUT_ROOM = ("BYTES", "BF16")  # of no size, and of none of NumPy's types
 # Statuses of the server or the deadline, not of an image: a request per image would change nothing.
-_OF_NO_IMAGE = frozenset({"unavailable", "timeout", "cancelled"})
+_SHARED_STATUSES = frozenset({"unavailable", "timeout", "cancelled"})
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class BatchRun:
         After an error that one image may have caused, each is sent again in its own request.
         """
         if isinstance(outcome, RequestError):
-            if len(attempt.rows) > 1 and outcome.status_name not in _OF_NO_IMAGE:
+            if len(attempt.rows) > 1 and outcome.status_name not in _SHARED_STATUSES:
                 each = zip(attempt.rows, attempt.contents, strict=True)
                 spent_s = latency_ms / 1e3
                 self._attempts += [SubBatch([row], [content], spent_s) for row, content in each]

@@ -223,7 +223,7 @@ class ClientArguments:
     # Derived from them.
     address: Address = field(init=False, repr=False)
     connection: ConnectionOptions = field(init=False, repr=False)
-    images: ImageReader = field(init=False, repr=False)
+    image_reader: ImageReader = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "batch", "regions", "region_bytes"):
@@ -245,7 +245,7 @@ class ClientArguments:
         secure = address.secure or options.tls is not None
         object.__setattr__(self, "connection", options)
         object.__setattr__(self, "address", replace(address, secure=secure))
-        object.__setattr__(self, "images", ImageReader(self.color, self.jpeg_quality))
+        object.__setattr__(self, "image_reader", ImageReader(self.color, self.jpeg_quality))
 
     def request_id_prefix(self) -> str:
         """Return the prefix of the ids of one client's requests."""

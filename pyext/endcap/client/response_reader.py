@@ -40,7 +40,7 @@ _DATATYPES = {
     "pts_seconds": "FP64",
     "dropped": "INT64",
 }
-_OF_FRAMES = ("frame_index", "pts_seconds", "dropped")
+_FRAME_OUTPUTS = ("frame_index", "pts_seconds", "dropped")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ResponseReader:
         else:
             names = task.outputs if extras or task is Task.classification else task.required
         if self.model.reads_videos:
-            names = (*names, "track_ids", *_OF_FRAMES)
+            names = (*names, "track_ids", *_FRAME_OUTPUTS)
         names = tuple(dict.fromkeys(names))
         return [name for name in names if name in self.model.outputs]
 
@@ -125,12 +125,12 @@ class ResponseReader:
         Raises:
             RequestError: The tensors have other types or shapes.
         """
-        found = [tensors.get(name) for name in _OF_FRAMES]
+        found = [tensors.get(name) for name in _FRAME_OUTPUTS]
         if not self.model.reads_videos or any(each is None for each in found):
             return None
-        _check_datatypes(tensors, _OF_FRAMES)
+        _check_datatypes(tensors, _FRAME_OUTPUTS)
         values = []
-        for name, tensor in zip(_OF_FRAMES, found, strict=True):
+        for name, tensor in zip(_FRAME_OUTPUTS, found, strict=True):
             assert tensor is not None
             _check(name, tensor, tensor.size == 1, "[1]")
             values.append(tensor.reshape(-1)[0].item())

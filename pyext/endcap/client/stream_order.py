@@ -96,8 +96,8 @@ class StreamOrder:
     Results of the oldest image are returned with each response, those of later ones after its last.
 
     Args:
-        requests: Writes the requests.
-        reader: Reads the responses.
+        request_format: Writes the requests.
+        response_reader: Reads the responses.
         next_id: A function that returns a new request id.
         restarts: Whether a sequence begins anew with the request after one that has failed. Then
             one request may be in flight at a time.
@@ -105,14 +105,14 @@ class StreamOrder:
 
     def __init__(
         self,
-        requests: RequestFormat,
-        reader: ResponseReader,
+        request_format: RequestFormat,
+        response_reader: ResponseReader,
         next_id: Callable[[], str],
         *,
         restarts: bool = False,
     ) -> None:
-        self._requests = requests
-        self._reader = reader
+        self._request_format = request_format
+        self._response_reader = response_reader
         self._next_id = next_id
         self._order: deque[_Sent] = deque()
         self._in_flight: dict[str, _Sent] = {}
@@ -139,7 +139,7 @@ class StreamOrder:
         if step is not None and self._restarts and self._has_failed:
             step = replace(step, start=True)
         self._has_failed = False
-        call = replace(self._requests.call([image.content], self._next_id()), sequence=step)
+        call = replace(self._request_format.call([image.content], self._next_id()), sequence=step)
         self._order.append(_Sent(image.name, call))
         self._in_flight[call.request_id] = self._order[-1]
         return call
@@ -156,9 +156,9 @@ class StreamOrder:
             return
         frame: FramePosition | None = None
         try:
-            (tensors,) = self._requests.read(sent.call, response, 1)
-            frame = self._reader.read_frame(tensors)
-            parsed = self._reader.read_part(tensors)
+            (tensors,) = self._request_format.read(sent.call, response, 1)
+            frame = self._response_reader.read_frame(tensors)
+            parsed = self._response_reader.read_part(tensors)
         except RequestError as error:
             if frame is None:
                 self._fail(sent, error, at)
@@ -243,7 +243,7 @@ class StreamOrder:
                 error,
                 (at - sent.begin) * 1e3 if sent.call is not None else None,
                 parsed.classes,
-                self._reader.model.task,
+                self._response_reader.model.task,
                 sent.call.request_id if sent.call is not None else "",
                 final,
                 parsed.upright,

@@ -236,8 +236,8 @@ class AsyncDetectionClient:
         """Return the result of each image, in the order of `images`.
 
         When the client is closed meanwhile, images that were not sent have the status "cancelled",
-        and no more are taken from an iterable without a length. Cancelling the awaiting task
-        cancels its requests.
+        and no more are taken from an iterable without a length. In asyncio, cancelling the task
+        that awaits the results cancels its requests.
 
         Args:
             images: An iterable, consumed one by one; at most concurrency * batch of them are in
@@ -254,10 +254,10 @@ class AsyncDetectionClient:
         batches = async_make_batches(
             images, self._arguments.batch, lambda: is_endless and self._is_closed
         )
-        runs = async_map_unordered(self._run, batches, self._arguments.concurrency)
+        finished = async_map_unordered(self._run, batches, self._arguments.concurrency)
         results: dict[int, list[ImageResult]] = {}
-        async with contextlib.aclosing(runs):
-            async for start, batch_results in runs:
+        async with contextlib.aclosing(finished):
+            async for start, batch_results in finished:
                 results[start] = batch_results
                 if on_result is not None:
                     for result in batch_results:
@@ -301,13 +301,13 @@ class AsyncDetectionClient:
         """
         refuse_single(images)
         self._check_streams()
-        order = StreamOrder(self._requests, self._reader, self._next_request_id)
+        order = StreamOrder(self._request_format, self._response_reader, self._next_request_id)
         steps = SequenceSteps(sequence)
         return async_stream_results(
             self._connection,
             order,
             images,
-            reader=self._arguments.images,
+            reader=self._arguments.image_reader,
             steps=steps,
             limit=self._arguments.concurrency,
         )
@@ -341,9 +341,11 @@ class AsyncDetectionClient:
             )
         return async_stream_results(
             self._connection,
-            StreamOrder(self._requests, self._reader, self._next_request_id, restarts=True),
+            StreamOrder(
+                self._request_format, self._response_reader, self._next_request_id, restarts=True
+            ),
             frames,
-            reader=self._arguments.images,
+            reader=self._arguments.image_reader,
             steps=SequenceSteps(sequence),
             limit=1,
         )
@@ -387,12 +389,12 @@ class AsyncDetectionClient:
         except RequestError as error:
             yield ImageResult(name, error.status_name, error=str(error), task=self.task)
             return
-        requests = self._requests.for_video(inputs)
+        request_format = self._request_format.for_video(inputs)
         results = async_stream_results(
             self._connection,
-            StreamOrder(requests, self._reader, self._next_request_id),
+            StreamOrder(request_format, self._response_reader, self._next_request_id),
             [b""],  # one request, whose inputs are known
-            reader=self._arguments.images,
+            reader=self._arguments.image_reader,
             steps=SequenceSteps(None),
             limit=1,
         )
@@ -418,7 +420,7 @@ class AsyncDetectionClient:
         return batch.start, run.results()
 
     async def _read(self, batch: Batch) -> BatchRun:
-        arguments = (batch, self._arguments.images, self.task)
+        arguments = (batch, self._arguments.image_reader, self.task)
         if all(map(is_read, batch.images)):
             return BatchRun(*arguments)
         return await async_run_blocking(BatchRun, *arguments)
@@ -480,10 +482,10 @@ class AsyncDetectionClient:
     ) -> Outcome:
         # The result holds no view of shared memory, which ends with the lease.
         try:
-            call = self._requests.call(contents, request_id, lease)
+            call = self._request_format.call(contents, request_id, lease)
             response = await infer(call)
-            tensors = self._requests.read(call, response, len(contents), lease)
-            return [self._reader.try_read(each) for each in tensors]
+            tensors = self._request_format.read(call, response, len(contents), lease)
+            return [self._response_reader.try_read(each) for each in tensors]
         except EndcapError as error:
             return as_request_error(error)
 
@@ -512,9 +514,9 @@ class AsyncDetectionClient:
         arguments = self._arguments
         self._served_model = model
         self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
-        self._reader = ResponseReader(model, self._labels, arguments.classify)
-        outputs = self._reader.wanted(extras=arguments.extras)
-        self._requests = RequestFormat(model, outputs, self._reader.class_counts)
+        self._response_reader = ResponseReader(model, self._labels, arguments.classify)
+        outputs = self._response_reader.wanted(extras=arguments.extras)
+        self._request_format = RequestFormat(model, outputs, self._response_reader.class_counts)
         if arguments.batch > model.batch_limit:
             raise InvalidArgumentError(
                 f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "
@@ -526,7 +528,9 @@ class AsyncDetectionClient:
         self._pool = AsyncSharedMemoryPool(
             self._connection,
             regions=arguments.regions or arguments.concurrency,
-            region_bytes=(arguments.region_bytes or self._requests.region_bytes(arguments.batch)),
+            region_bytes=(
+                arguments.region_bytes or self._request_format.region_bytes(arguments.batch)
+            ),
             kind=kind,
         )
         self._resources.push_async_callback(self._pool.close)

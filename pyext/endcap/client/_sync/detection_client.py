@@ -235,8 +235,8 @@ class DetectionClient:
         """Return the result of each image, in the order of `images`.
 
         When the client is closed meanwhile, images that were not sent have the status "cancelled",
-        and no more are taken from an iterable without a length. Cancelling the awaiting task
-        cancels its requests.
+        and no more are taken from an iterable without a length. In asyncio, cancelling the task
+        that awaits the results cancels its requests.
 
         Args:
             images: An iterable, consumed one by one; at most concurrency * batch of them are in
@@ -253,10 +253,10 @@ class DetectionClient:
         batches = make_batches(
             images, self._arguments.batch, lambda: is_endless and self._is_closed
         )
-        runs = map_unordered(self._run, batches, self._arguments.concurrency)
+        finished = map_unordered(self._run, batches, self._arguments.concurrency)
         results: dict[int, list[ImageResult]] = {}
-        with contextlib.closing(runs):
-            for start, batch_results in runs:
+        with contextlib.closing(finished):
+            for start, batch_results in finished:
                 results[start] = batch_results
                 if on_result is not None:
                     for result in batch_results:
@@ -300,13 +300,13 @@ class DetectionClient:
         """
         refuse_single(images)
         self._check_streams()
-        order = StreamOrder(self._requests, self._reader, self._next_request_id)
+        order = StreamOrder(self._request_format, self._response_reader, self._next_request_id)
         steps = SequenceSteps(sequence)
         return stream_results(
             self._connection,
             order,
             images,
-            reader=self._arguments.images,
+            reader=self._arguments.image_reader,
             steps=steps,
             limit=self._arguments.concurrency,
         )
@@ -340,9 +340,11 @@ class DetectionClient:
             )
         return stream_results(
             self._connection,
-            StreamOrder(self._requests, self._reader, self._next_request_id, restarts=True),
+            StreamOrder(
+                self._request_format, self._response_reader, self._next_request_id, restarts=True
+            ),
             frames,
-            reader=self._arguments.images,
+            reader=self._arguments.image_reader,
             steps=SequenceSteps(sequence),
             limit=1,
         )
@@ -386,12 +388,12 @@ class DetectionClient:
         except RequestError as error:
             yield ImageResult(name, error.status_name, error=str(error), task=self.task)
             return
-        requests = self._requests.for_video(inputs)
+        request_format = self._request_format.for_video(inputs)
         results = stream_results(
             self._connection,
-            StreamOrder(requests, self._reader, self._next_request_id),
+            StreamOrder(request_format, self._response_reader, self._next_request_id),
             [b""],  # one request, whose inputs are known
-            reader=self._arguments.images,
+            reader=self._arguments.image_reader,
             steps=SequenceSteps(None),
             limit=1,
         )
@@ -415,7 +417,7 @@ class DetectionClient:
         return batch.start, run.results()
 
     def _read(self, batch: Batch) -> BatchRun:
-        arguments = (batch, self._arguments.images, self.task)
+        arguments = (batch, self._arguments.image_reader, self.task)
         if all(map(is_read, batch.images)):
             return BatchRun(*arguments)
         return run_blocking(BatchRun, *arguments)
@@ -477,10 +479,10 @@ class DetectionClient:
     ) -> Outcome:
         # The result holds no view of shared memory, which ends with the lease.
         try:
-            call = self._requests.call(contents, request_id, lease)
+            call = self._request_format.call(contents, request_id, lease)
             response = infer(call)
-            tensors = self._requests.read(call, response, len(contents), lease)
-            return [self._reader.try_read(each) for each in tensors]
+            tensors = self._request_format.read(call, response, len(contents), lease)
+            return [self._response_reader.try_read(each) for each in tensors]
         except EndcapError as error:
             return as_request_error(error)
 
@@ -509,9 +511,9 @@ class DetectionClient:
         arguments = self._arguments
         self._served_model = model
         self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
-        self._reader = ResponseReader(model, self._labels, arguments.classify)
-        outputs = self._reader.wanted(extras=arguments.extras)
-        self._requests = RequestFormat(model, outputs, self._reader.class_counts)
+        self._response_reader = ResponseReader(model, self._labels, arguments.classify)
+        outputs = self._response_reader.wanted(extras=arguments.extras)
+        self._request_format = RequestFormat(model, outputs, self._response_reader.class_counts)
         if arguments.batch > model.batch_limit:
             raise InvalidArgumentError(
                 f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "
@@ -523,7 +525,9 @@ class DetectionClient:
         self._pool = SharedMemoryPool(
             self._connection,
             regions=arguments.regions or arguments.concurrency,
-            region_bytes=(arguments.region_bytes or self._requests.region_bytes(arguments.batch)),
+            region_bytes=(
+                arguments.region_bytes or self._request_format.region_bytes(arguments.batch)
+            ),
             kind=kind,
         )
         self._resources.callback(self._pool.close)
