@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Head: TypeAlias = Any
 Specs: TypeAlias = list[tuple[str, str, list[int]]]
 
-_AS_IT_IS = frozenset({np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.int32)})
+_CORE_DTYPES = frozenset({np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.int32)})
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _parts(head: Head, specs: Specs) -> list[Any]:
 
 
 def _is_as_it_is(part: Any) -> TypeGuard[npt.NDArray[Any]]:
-    return type(part) is np.ndarray and part.dtype in _AS_IT_IS and part.flags.c_contiguous
+    return type(part) is np.ndarray and part.dtype in _CORE_DTYPES and part.flags.c_contiguous
 
 
 def _to_array(part: Any, name: str) -> npt.NDArray[Any]:

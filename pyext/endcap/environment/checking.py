@@ -24,7 +24,7 @@ _NEEDED = {
 }
 # The server's command line: https://github.com/triton-inference-server/python_backend, in
 # src/stub_launcher.cc.
-_AS_TRITON = 'source "$1/bin/activate" && shift && exec env LD_LIBRARY_PATH="$1" "${@:2}"'
+_TRITON_COMMAND = 'source "$1/bin/activate" && shift && exec env LD_LIBRARY_PATH="$1" "${@:2}"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ def _run(folder: Path, shown: Path, command: Sequence[str]) -> str:
     """Return the output of a command, run as the server runs its stub."""
     try:
         finished = subprocess.run(
-            ["bash", "-c", _AS_TRITON, "bash", str(folder), str(folder / "lib"), *command],
+            ["bash", "-c", _TRITON_COMMAND, "bash", str(folder), str(folder / "lib"), *command],
             env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"},
             cwd="/", capture_output=True, text=True, timeout=_TIMEOUT_S, check=True,
         )  # fmt: skip

@@ -83,7 +83,7 @@ def _parse_class(name: str, part: str) -> int | None:
 
 
 # Of the detections, for clients: the model itself does not read it.
-_FOR_CLIENTS = "labels"
+_LABELS_PARAMETER = "labels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ def read_cascade_settings(model_config: Mapping[str, Any]) -> CascadeSettings:
             model's own name among the models that it calls.
     """
     known = [field.name for field in fields(CascadeSettings)]
-    given = read_parameters(model_config, [*known, _FOR_CLIENTS])
+    given = read_parameters(model_config, [*known, _LABELS_PARAMETER])
     values: dict[str, Any] = {"classifiers": parse_routes(given.get("classifiers", ""))}
     if "detect_model" in given:
         values["detect_model"] = _model_name("detect_model", given["detect_model"])

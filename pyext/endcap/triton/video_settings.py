@@ -14,7 +14,7 @@ from endcap.triton.parameters import parse_count, read_parameters
 from endcap.triton.url_patterns import UrlPattern, parse_patterns
 
 # Of the detections, for clients: the model itself does not read it.
-_FOR_CLIENTS = "labels"
+_LABELS_PARAMETER = "labels"
 _MOST_RATE = 1000.0  # frames a second
 
 
@@ -66,8 +66,8 @@ def read_video_settings(model_config: Mapping[str, Any]) -> VideoSettings:
             model's own name for the one that it calls.
     """
     known = [field.name for field in fields(VideoSettings)]
-    given = read_parameters(model_config, [*known, _FOR_CLIENTS])
-    given.pop(_FOR_CLIENTS, None)
+    given = read_parameters(model_config, [*known, _LABELS_PARAMETER])
+    given.pop(_LABELS_PARAMETER, None)
     values: dict[str, Any] = {}
     for name, text in given.items():
         if name in _COUNTS:

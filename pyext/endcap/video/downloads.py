@@ -23,7 +23,7 @@ from endcap.video.addresses import UrlRules
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
 _PART = 1 << 18
-_IN_MEMORY = 8 << 20  # more of a file lies on disk
+_MOST_MEMORY_BYTES = 8 << 20  # more of a file lies on disk
 
 
 class DownloadedFile(io.RawIOBase):
@@ -46,7 +46,7 @@ class DownloadedFile(io.RawIOBase):
         self._is_aborted = False
         self.error: EndcapError | None = None  # why it could not be read to its end
         self._position = 0
-        self._kept = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
+        self._kept = tempfile.SpooledTemporaryFile(max_size=_MOST_MEMORY_BYTES)  # noqa: SIM115
         self._kept_bytes = 0
         self._size: int | None = None  # as the server says
         self._ended = False

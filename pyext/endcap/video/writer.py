@@ -33,8 +33,12 @@ _FEWER_TICKS = 60_000
 _BT709, _LIMITED = 1, 1  # as H.273 numbers them
 _MOST_RATE = 1000
 _LARGEST_SIDE = 16_384
-_WHOLE = {"movflags": "+faststart"}  # the index at the beginning: players begin before the end
-_IN_PIECES = {"movflags": "+frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
+# The index at the beginning: players begin before the end of the download.
+_WHOLE_OPTIONS = {"movflags": "+faststart"}
+_FRAGMENTED_OPTIONS = {
+    "movflags": "+frag_keyframe+empty_moov+default_base_moof",
+    "flush_packets": "1",
+}
 
 
 class VideoWriter:
@@ -233,7 +237,7 @@ class VideoWriter:
             f"file:/proc/self/fd/{self._file.fileno()}",
             "w",
             format="mp4",
-            options=_IN_PIECES if self._in_pieces else _WHOLE,
+            options=_FRAGMENTED_OPTIONS if self._in_pieces else _WHOLE_OPTIONS,
         )
         self._container = container
         if self._comment:

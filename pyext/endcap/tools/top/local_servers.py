@@ -11,7 +11,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 _PROGRAM = "tritonserver"
 _DEFAULT_PORTS = {"http": 8000, "grpc": 8001, "metrics": 8002}
-_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+_LOOPBACK_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 _FALSE = ("false", "0", "off", "no")  # of --allow-metrics, in any case
 
 
@@ -72,7 +72,7 @@ def read_arguments(pid: int, arguments: Sequence[str]) -> LocalServer:
     without = options.get("--allow-metrics", "").lower() in _FALSE
     return LocalServer(
         pid,
-        _TO_LOOPBACK.get(address, address),
+        _LOOPBACK_ADDRESSES.get(address, address),
         ports["http"],
         ports["grpc"],
         None if without else ports["metrics"],

@@ -13,7 +13,7 @@ from endcap.results import Task
 
 __all__ = ["PageError", "run"]
 
-_IN_FLIGHT = 4  # requests to Triton at once; a browser sends one per tab
+_CONCURRENCY = 4  # requests to Triton at once; a browser sends one per tab
 
 
 class PageError(EndcapError, RuntimeError):
@@ -52,13 +52,13 @@ def run(
             f"the page needs aiohttp, which is not installed ({error}); "
             f"run `{install_command('client')}`"
         ) from error
-    with DetectionClient(server_url, model=model, concurrency=_IN_FLIGHT) as client:
+    with DetectionClient(server_url, model=model, concurrency=_CONCURRENCY) as client:
         if client.task is not Task.detection:
             raise PageError(
                 f"the page draws boxes, and '{model}' returns classes; call it with "
                 f"`endcap infer PHOTO --model {model}`, or give --model a detector"
             )
-        with open_tracking(client, _IN_FLIGHT) or contextlib.nullcontext() as tracking:
+        with open_tracking(client, _CONCURRENCY) or contextlib.nullcontext() as tracking:
             application = make_application(client, host=host, samples=samples, tracking=tracking)
             with PageServer(application, host=host, port=port) as server:
                 ready(server.url)

@@ -16,7 +16,7 @@ from endcap.tracking import Tracker
 _TRACK_IDS = "track_ids"
 _ID_BYTES = 16
 # Statuses of a frame alone; the server's tracker has taken it for one without detections.
-_OF_A_FRAME = frozenset(
+_FRAME_STATUSES = frozenset(
     each.label for each in (Status.CORRUPT_IMAGE, Status.IMAGE_LIMIT, Status.UNSUPPORTED)
 )
 
@@ -207,7 +207,7 @@ class _ServedTracker:
         index = self._index
         step = SequenceStep(self._id, start=index == 0)
         result = self._client.detect_one(encoded, step=step)
-        self._index = index + 1 if result.ok or result.status in _OF_A_FRAME else 0
+        self._index = index + 1 if result.ok or result.status in _FRAME_STATUSES else 0
         return Frame(result, index)
 
 

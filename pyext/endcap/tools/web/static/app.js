@@ -20,7 +20,7 @@ const stage = new Stage(byId("stage"), byId("canvas"), highlight);
 const table = new Table(byId("table"), byId("rows"), highlight);
 const player = new Player(trackFrame, endPlaying);
 const NO_COLORS = { classes: {}, tracks: {} };
-const IN_ORDER = new Intl.Collator("en", { numeric: true });
+const NAME_ORDER = new Intl.Collator("en", { numeric: true });
 
 let maxBytes = Infinity; // until the server has told its limit
 let shown = null; // {name, result} of the picture on the stage
@@ -53,7 +53,7 @@ function openFiles(files) {
     if (videos.length === 1) play(new VideoFile(file), file.name, "Stop the video");
     else open(file, file.name || "pasted");
   } else if (videos.length === 0) {
-    openPictures(files.sort((a, b) => IN_ORDER.compare(a.name, b.name)));
+    openPictures(files.sort((a, b) => NAME_ORDER.compare(a.name, b.name)));
   } else {
     supersede();
     clear();
