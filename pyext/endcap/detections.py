@@ -249,14 +249,12 @@ class ImageDetections(Sequence[Detection]):
         if best.mask_size is not None:
             columns["mask"] = ["{} x {}".format(*best.mask_size)] * len(best)
         if best.track_ids is not None:
-            columns["track"] = ["" if each < 0 else each for each in best.track_ids.tolist()]
+            columns["track"] = [None if track < 0 else track for track in best.track_ids.tolist()]
         if best.classifications is not None:
             columns["classification"] = [
                 "" if each is None else f"{class_name(each.class_id, each.label)} {each.score:.3f}"
                 for each in best.classifications
             ]
-        if best.track_ids is not None:
-            columns["track"] = [None if track < 0 else track for track in best.track_ids.tolist()]
         rows = zip(range(len(best)), *columns.values(), strict=True)
         return html_table(self._summary(), ["", *columns], rows, len(self))
 
