@@ -49,8 +49,31 @@ torch.onnx.export(
 ```
 
 ```sh
-endcap init resnet50.onnx --head classification --preset torchvision --labels names.txt -o models
+endcap init resnet50.onnx --head classification --preset torchvision --set resize_shorter=232 \\
+  --labels names.txt -o models
 ```
+
+The preset is the recipe of torchvision's older weights, such as `ResNet50_Weights.IMAGENET1K_V1`: a
+shorter side of 256 pixels, bilinear. Others differ, and with another recipe scores are wrong
+without an error. These are the options for the weights above:
+
+```py
+recipe = weights.transforms()
+options = {{
+    "resize_shorter": recipe.resize_size[0],
+    "interpolation": recipe.interpolation.value,
+    "mean": ",".join(map(str, recipe.mean)),
+    "std": ",".join(map(str, recipe.std)),
+}}
+print(*[f"--set {{name}}={{value}}" for name, value in options.items()])
+```
+
+| `weights.transforms()` | `endcap init` |
+|---|---|
+| `resize_size` | `--set resize_shorter=232` |
+| `crop_size` | the size of the network's input: the zeros in the export are of this size |
+| `interpolation` | `--set interpolation=bicubic` where it is not bilinear |
+| `mean`, `std` | `--set mean=0.5,0.5,0.5 --set std=0.5,0.5,0.5` where they are not the preset's |
 
 For a detector of torchvision, at the size that it works at:
 
@@ -88,7 +111,8 @@ a folder of its own, and copy the models together: `cp -r models_a/*/ models_b/*
 - Ultralytics' `nms=True` exports suppression for as many images as `batch` says, one by default,
   also with `dynamic=True`: of a larger batch the other images would get no detections. `endcap
   init` reads that from the metadata, else by running a full batch of equal images, and writes
-  `max_batch_size` accordingly. Leave out `nms=True` for batches of any size: `postprocess` suppresses.
+  `max_batch_size` accordingly. Leave out `nms=True` for batches of any size: `postprocess`
+  suppresses.
 - Ultralytics' own pipeline leaves out detections whose mask has no pixel; endcap returns them, with
   empty masks.
 - Networks of transformers and timm need no options where `save_pretrained`, `optimum-cli export

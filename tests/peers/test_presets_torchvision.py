@@ -9,9 +9,11 @@ import torch
 from pictures import COLOR, picture, pillow
 from preset_steps import assert_same_pixels, equal_within, preset_tensor, steps_between
 from tolerances import PILLOW_ROWS_FIRST_STEPS
-from torchvision.models import ResNet50_Weights
+from torchvision import models
 from torchvision.models.detection import ssd300_vgg16
 from torchvision.transforms import v2
+
+import endcap
 
 NAMES = [*COLOR, "cmyk"]
 RESIZE_RTDETR = v2.Resize([640, 640])
@@ -41,8 +43,35 @@ def test_torchvision(name: str) -> None:
     image = pillow(picture(name))
     short = min(image.size)
     rows_first = takes_rows_first(image, 256 * image.height // short, 256 * image.width // short)
-    expected = channels_last(ResNet50_Weights.IMAGENET1K_V1.transforms()(image))
+    expected = channels_last(models.ResNet50_Weights.IMAGENET1K_V1.transforms()(image))
     assert_follows("torchvision", name, expected, rows_first=rows_first)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        models.ResNet50_Weights.IMAGENET1K_V2,
+        models.Inception_V3_Weights.DEFAULT,
+        models.EfficientNet_B3_Weights.DEFAULT,
+        models.ViT_B_16_Weights.IMAGENET1K_SWAG_E2E_V1,
+    ],
+    ids=str,
+)
+def test_the_options_of_other_weights(weights: models.WeightsEnum) -> None:
+    """docs/exports.md names them."""
+    recipe = weights.transforms()
+    image = pillow(picture("bus"))
+    options = {
+        "resize_shorter": recipe.resize_size[0],
+        "interpolation": recipe.interpolation.value,
+        "mean": tuple(recipe.mean),
+        "std": tuple(recipe.std),
+    }
+    images = endcap.preprocess(
+        picture("bus"), "torchvision", size=recipe.crop_size[0], **options
+    ).images
+    expected = channels_last(recipe(image))
+    assert_same_pixels("torchvision", images[0].transpose(1, 2, 0), expected)
 
 
 @pytest.mark.parametrize("name", NAMES)

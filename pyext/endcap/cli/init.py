@@ -30,7 +30,8 @@ EXAMPLES = """
 
 - `endcap init yolov8n.onnx -o models`
 
-- `endcap init resnet50.onnx -o models --preset torchvision --labels imagenet.txt`
+- `endcap init resnet50.onnx -o models --preset torchvision --set resize_shorter=232
+  --labels imagenet.txt`
 
 - `endcap init detector.onnx -o models --head yolov5 --size 480,640 --score-threshold 0.4`
 
@@ -303,6 +304,8 @@ def _report(plan: Plan, output: Path) -> None:
         table.add_row(*_cells(row))
     console.print(Text(printable(plan.network.path.name), style="bold"))
     console.print(table)
+    if plan.image_text:
+        _print(console, f"\n{plan.image_text}")
     names = plan.names
     models = ", ".join((names.preprocess, names.network, names.postprocess, names.ensemble))
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)

@@ -147,6 +147,31 @@ class Plan:
         )
 
     @property
+    def image_text(self) -> str:
+        """How images are prepared for a classifier, and what to compare it with; else ""."""
+        if not self.is_classifier:
+            return ""
+        parameters = preprocess_contract(decided_values(self.preprocess)).parameters
+        filter_text = parameters["interpolation"]
+        if parameters["antialias"] == "true":
+            filter_text += " with antialias"
+        size = "x".join(map(str, self.image.size))
+        steps = {
+            "center_crop": f"a shorter side of {parameters['resize_shorter']} ({filter_text}), of "
+            f"which the middle {size} is taken",
+            "stretch": f"stretched to {size} ({filter_text})",
+            "letterbox": f"scaled into {size} ({filter_text})",
+        }
+        exif = "ignored" if parameters["exif"] == "ignore" else "applied"
+        text = f"Images: {steps[parameters['fit']]}; EXIF orientation {exif}."
+        if self.preprocess["preset"].is_given:
+            text += (
+                " Compare that with the training's, in torchvision weights.transforms(); --set "
+                "resize_shorter=N, interpolation=..., mean=..., std=... change it"
+            )
+        return text
+
+    @property
     def threshold_warning(self) -> str:
         """Why a threshold for scores that the user gives changes nothing; "" where it does."""
         decision = self.postprocess.get("score_threshold")

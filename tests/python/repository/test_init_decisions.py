@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import family_networks as families
 import numpy as np
@@ -316,3 +317,44 @@ def test_a_classifier_has_a_threshold_only_with_several_labels(tmp_path: Path) -
     assert several.postprocess["score_threshold"].value == "0.25"
     with pytest.raises(InvalidArgumentError, match="score_threshold changes nothing"):
         plan_of(families.classifier(), tmp_path, **chosen, settings={"score_threshold": "0.5"})
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "expected", "is_compared"),
+    [
+        (
+            families.classifier(size=(224, 224)),
+            {"preset": "torchvision", "settings": {"resize_shorter": "232"}},
+            "Images: a shorter side of 232 (bilinear with antialias), of which the middle 224x224 "
+            "is taken; EXIF orientation ignored.",
+            True,
+        ),
+        (
+            families.classifier(),
+            {"preset": "inception"},
+            "Images: stretched to 64x64 (bilinear); EXIF orientation ignored.",
+            True,
+        ),
+        (
+            replace(families.classifier(), metadata=CLASSIFIES),
+            {},
+            "Images: a shorter side of 64 (bilinear with antialias), of which the middle 64x64 is "
+            "taken; EXIF orientation applied.",
+            False,
+        ),
+        (families.yolov8(), {}, "", False),
+    ],
+    ids=["given", "stretched", "metadata", "detector"],
+)
+def test_the_images_of_a_classifier_in_one_line(
+    network: families.Network,
+    options: dict[str, Any],
+    expected: str,
+    is_compared: bool,
+    tmp_path: Path,
+) -> None:
+    head = {} if network.metadata or not expected else {"head": "classification"}
+    text = plan_of(network, tmp_path, **head, **options).image_text
+    assert text.startswith(expected)
+    assert ("weights.transforms()" in text) == is_compared
+    assert bool(text) == bool(expected)
