@@ -22,9 +22,13 @@ def endcap(*arguments: object, columns: int = 80) -> Result:
 
 
 @contextlib.contextmanager
-def model_server(folder: Path) -> Iterator[dict[str, str]]:
-    """Serve the responding model from a repository in `folder`; give its addresses by protocol."""
-    repository = write_model(folder, "detect", CONFIG, MODEL)
+def model_server(folder: Path, *names: str) -> Iterator[dict[str, str]]:
+    """Serve the responding model from a repository in `folder`; give its addresses by protocol.
+
+    names: Of the model, "detect" where none is given.
+    """
+    for name in names or ["detect"]:
+        repository = write_model(folder, name, CONFIG, MODEL)
     settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
     with TritonServer(repository, settings) as server:
         yield {

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,11 +26,11 @@ from endcap.cli.options import (
     FRAMES_PANEL,
     OUTPUT_PANEL,
     SENDING_PANEL,
+    SERVER_PANEL,
     Batch,
     Compression,
     Concurrency,
     Headers,
-    Model,
     Output,
     Protocol,
     RegionBytes,
@@ -47,7 +48,15 @@ from endcap.cli.pictures import PictureFolder, picture_paths
 from endcap.cli.report import Form, chosen_form, describe_failures, report_stream, write_report
 from endcap.cli.results import above, whole_results
 from endcap.cli.videos import find_videos
-from endcap.client import ClientArguments, ConnectionOptions, DetectionClient, ImageResult, Task
+from endcap.client import (
+    ClientArguments,
+    Connection,
+    ConnectionOptions,
+    DetectionClient,
+    ImageResult,
+    Task,
+)
+from endcap.client._sync.served_model import find_model
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import count
 from endcap.terminal.failure import (
@@ -117,7 +126,15 @@ def infer(
     ] = False,
     url: Url = DEFAULT_URL,
     protocol: Protocol = None,
-    model: Model = _CLIENT.model,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Name of the ensemble. Default: {_CLIENT.model}, else the server's only model "
+            "that takes images and gives detections or classes.",
+            show_default=False,
+            rich_help_panel=SERVER_PANEL,
+        ),
+    ] = None,
     timeout: Timeout = _CLIENT.timeout_s,
     concurrency: Concurrency = _CLIENT.concurrency,
     batch: Batch = _CLIENT.batch,
@@ -296,7 +313,7 @@ def infer(
             raise InvalidArgumentError(
                 "--track gives ids here and --sequence has the server give them; give one of them"
             )
-        if sequence is not None and model == _CLIENT.model:
+        if sequence is not None and model in (None, _CLIENT.model):
             model = _TRACKING_MODEL
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
         read = [*filter(None, (labels, network, tls_ca))]
@@ -304,7 +321,7 @@ def infer(
         arguments = ClientArguments(
             url,
             protocol=protocol.value if protocol else None,
-            model=model,
+            model=_CLIENT.model if model is None else model,
             concurrency=concurrency,
             batch=batch,
             labels=names,
@@ -319,6 +336,13 @@ def infer(
                 compression=compression,
             ),
         )
+
+        def connect() -> DetectionClient:
+            is_strict = model is not None or compare is not None
+            return DetectionClient.from_arguments(
+                arguments if is_strict else _with_model_of_server(arguments)
+            )
+
         videos = find_videos(images, recursive=recursive, timeout_s=timeout)
         if videos:
             options = VideoOptions(
@@ -333,16 +357,16 @@ def infer(
                 draw=draw,
             )
             refuse_image_options(videos, compare=compare is not None, batch=batch, form=form)
-            code = infer_videos(arguments, videos, options, read=read, closing=until_reported)
+            code = infer_videos(connect, videos, options, read=read, closing=until_reported)
             raise typer.Exit(code)
         _check_images(draw, rate, every, track=track)
         inputs = until_reported.enter_context(image_inputs(images, recursive=recursive))
         _keep_inputs(read, inputs.paths, repository=compare, output=output, draw=draw)
-        reference = ReferenceComparison(compare, model, network) if compare else None
+        reference = ReferenceComparison(compare, arguments.model, network) if compare else None
         with report_stream(output) as report:
             pictures = PictureFolder(draw, inputs.paths) if draw else None
-            client = until_reported.enter_context(DetectionClient.from_arguments(arguments))
-            _check_task(client, form, model, reference)
+            client = until_reported.enter_context(connect())
+            _check_task(client, form, client.model, reference)
             inputs.download(timeout_s=timeout)
             tracker = Tracker(frame_rate=rate or _IMAGE_RATE) if track else None
             results = _detect(
@@ -360,6 +384,15 @@ def infer(
             else:
                 write_report(results, form, client.labels, report, files=inputs.files)
         _end(results, len(inputs), pictures, reference)
+
+
+def _with_model_of_server(arguments: ClientArguments) -> ClientArguments:
+    """Return the arguments with the server's only model where it has none of the default name."""
+    with Connection(arguments.address, arguments.connection) as connection:
+        model = find_model(connection, arguments.model)
+    if model != arguments.model:
+        say(f"endcap: the server has no model '{arguments.model}'; taking {model}, the only one")
+    return replace(arguments, model=model)
 
 
 def _end(

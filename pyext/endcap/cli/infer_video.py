@@ -18,7 +18,7 @@ from endcap.cli.report import Form, report_stream, write_table
 from endcap.cli.results import above, whole_results
 from endcap.cli.video_report import CsvRows, FrameReport, JsonLines, Silence, VideoSummary
 from endcap.cli.videos import VideoInput
-from endcap.client import ClientArguments, DetectionClient, ImageResult, Task
+from endcap.client import DetectionClient, ImageResult, Task
 from endcap.client.images import Image
 from endcap.client.synchronization import map_unordered
 from endcap.errors import EndcapError, InvalidArgumentError
@@ -89,7 +89,7 @@ def refuse_image_options(
 
 
 def infer_videos(
-    arguments: ClientArguments,
+    connect: Callable[[], DetectionClient],
     inputs: Sequence[VideoInput],
     options: VideoOptions,
     *,
@@ -101,7 +101,7 @@ def infer_videos(
     A signal ends it with the results until then.
 
     Args:
-        arguments: Of the client.
+        connect: Returns the client.
         inputs: The videos.
         options: What is done with them.
         read: Files that are read beside them, and not written to.
@@ -116,7 +116,7 @@ def infer_videos(
     targets = video_targets(options.draw, inputs)
     _keep_files(inputs, read, targets, options)
     with report_stream(options.output) as report:
-        client = closing.enter_context(DetectionClient.from_arguments(arguments))
+        client = closing.enter_context(connect())
         if options.is_tracked and client.task is Task.classification:
             raise InvalidArgumentError(
                 f"model '{client.model}' is a classifier, which gives no boxes to track"

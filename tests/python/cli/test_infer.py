@@ -207,3 +207,23 @@ def test_an_unknown_model_is_an_error(urls: dict[str, str], pictures: Path, prot
     url = f"{protocol}://{urls[protocol]}"
     result = endcap("infer", pictures, "--url", url, "--model", "nothing")
     assert_error_message(result, f"{url} has no model 'nothing' that is ready", "--model")
+
+
+def test_the_only_model_is_the_default(pictures: Path, tmp_path: Path) -> None:
+    with model_server(tmp_path / "one", "cars") as urls:
+        for protocol in PROTOCOLS:
+            url = f"{protocol}://{urls[protocol]}"
+            result = endcap("infer", pictures, "--url", url, "--json")
+            assert result.exit_code == 0, result.stderr
+            assert len(json.loads(result.stdout)) == 2
+            assert (
+                "endcap: the server has no model 'detect'; taking cars, the only one\n"
+            ) in result.stderr
+            strict = endcap("infer", pictures, "--url", url, "--model", "detect")
+            assert_error_message(strict, "no model 'detect'", "--model cars")
+
+
+def test_one_of_two_models_is_not_taken(pictures: Path, tmp_path: Path) -> None:
+    with model_server(tmp_path / "two", "cars", "people") as urls:
+        result = endcap("infer", pictures, "--url", urls["grpc"])
+        assert_error_message(result, "no model 'detect'", "name one of these", "cars, people")

@@ -79,6 +79,25 @@ def _is_decoupled(config: Mapping[str, Any]) -> bool:
     return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
 
 
+async def find_model(connection: AsyncConnection, default: str) -> str:
+    """Return `default` where it is ready or nothing else fits, else the only model for images.
+
+    Args:
+        connection: With the server.
+        default: The model's usual name.
+
+    Raises:
+        ClientError: No server responds.
+    """
+    try:
+        if await connection.is_ready(default):
+            return default
+    except RequestError as error:
+        raise await _no_server(connection, error) from error
+    names = await _models_with_images(connection)
+    return names[0] if len(names) == 1 else default
+
+
 async def _no_server(connection: AsyncConnection, error: RequestError) -> ClientError:
     address, timeout_s = connection.address, connection.options.timeout_s
     if await _is_http_port(address, timeout_s):

@@ -81,6 +81,25 @@ def _is_decoupled(config: Mapping[str, Any]) -> bool:
     return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
 
 
+def find_model(connection: Connection, default: str) -> str:
+    """Return `default` where it is ready or nothing else fits, else the only model for images.
+
+    Args:
+        connection: With the server.
+        default: The model's usual name.
+
+    Raises:
+        ClientError: No server responds.
+    """
+    try:
+        if connection.is_ready(default):
+            return default
+    except RequestError as error:
+        raise _no_server(connection, error) from error
+    names = _models_with_images(connection)
+    return names[0] if len(names) == 1 else default
+
+
 def _no_server(connection: Connection, error: RequestError) -> ClientError:
     address, timeout_s = connection.address, connection.options.timeout_s
     if _is_http_port(address, timeout_s):
