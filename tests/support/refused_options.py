@@ -185,6 +185,16 @@ OPTIONS: Refusals = {
         ["--set", "threshold=1"],
         ["--set threshold", "score_threshold"],
     ),
+    "a resize of a classifier": (
+        network(families.yolov8()),
+        ["--set", "resize=232"],
+        ["did you mean 'resize_shorter'?"],
+    ),
+    "a parameter that is an option": (
+        network(families.yolov8()),
+        ["--set", "imgsz=640"],
+        ["did you mean --size?"],
+    ),
     "impossible parameter": (
         network(families.yolov8()),
         ["--set", "pad_value=300"],

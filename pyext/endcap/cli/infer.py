@@ -43,6 +43,7 @@ from endcap.cli.options import (
     Verbose,
     check_region_bytes,
     connection_options,
+    refused_option,
 )
 from endcap.cli.pictures import PictureFolder, picture_paths
 from endcap.cli.report import Form, chosen_form, describe_failures, report_stream, write_report
@@ -232,6 +233,7 @@ def infer(
             rich_help_panel=OUTPUT_PANEL,
         ),
     ] = 0.0,
+    _conf: Annotated[str | None, refused_option("--conf", "--score-threshold")] = None,
     labels: Annotated[
         Path | None,
         typer.Option(

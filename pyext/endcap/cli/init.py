@@ -12,7 +12,7 @@ from rich.text import Text
 
 from endcap._system.scratch import scratch_folder
 from endcap.cli.files import find_repository
-from endcap.cli.options import Verbose
+from endcap.cli.options import Verbose, refused_option
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import postprocess_defaults
 from endcap.preprocess import presets
@@ -229,6 +229,10 @@ def init(
             rich_help_panel=_NETWORK,
         ),
     ] = TrialLimits.memory_gib,
+    _conf: Annotated[str | None, refused_option("--conf", "--score-threshold")] = None,
+    _iou: Annotated[str | None, refused_option("--iou", "--iou-threshold")] = None,
+    _max_det: Annotated[str | None, refused_option("--max-det", "--max-detections")] = None,
+    _imgsz: Annotated[str | None, refused_option("--imgsz", "--size")] = None,
     verbose: Verbose = False,
 ) -> None:
     """Write a model repository around an ONNX network: JPEG in, detections or classes out.

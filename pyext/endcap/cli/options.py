@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -147,6 +147,16 @@ Output = Annotated[
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")]
+
+
+def refused_option(name: str, ours: str) -> Any:
+    """Return an option of other programs, hidden and refused with the name that it has here."""
+
+    def refuse(value: str | None) -> None:
+        if value is not None:
+            raise typer.BadParameter(f"there is no such option here; give {ours}")
+
+    return typer.Option(name, hidden=True, callback=refuse)
 
 
 def connection_options(

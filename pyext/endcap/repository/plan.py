@@ -354,8 +354,18 @@ def _refuse_settings(options: InitOptions) -> None:
         if name not in known:
             raise InvalidArgumentError(
                 f"--set {name}: neither preprocess nor postprocess has such a parameter"
-                f"{suggestion(name) or '.'} They have {', '.join(known)}"
+                f"{_suggested(name) or '.'} They have {', '.join(known)}"
             )
+
+
+def _suggested(name: str) -> str:
+    """Return "; did you mean ...?" for a name of --set that is close to one, else ""."""
+    if name == "resize":  # elsewhere another name for the size, which has an option here
+        return "; did you mean 'resize_shorter'?"
+    text = suggestion(name)
+    for parameter, option in _HAVE_OPTIONS.items():
+        text = text.replace(f"'{parameter}'", option)
+    return text
 
 
 def _shortened(names: tuple[str, ...]) -> str:

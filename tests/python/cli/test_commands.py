@@ -289,3 +289,24 @@ def test_folders_in_a_folder_are_searched_on_demand(pictures: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(InvalidArgumentError, match="--recursive includes its subfolders"):
         expand_images([str(pictures / "c")])
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "ours"),
+    [
+        ("infer", "--conf", "--score-threshold"),
+        ("init", "--conf", "--score-threshold"),
+        ("init", "--iou", "--iou-threshold"),
+        ("init", "--max-det", "--max-detections"),
+        ("init", "--imgsz", "--size"),
+    ],
+)
+def test_an_option_of_yolo_is_refused_with_the_one_here(
+    command: str, option: str, ours: str, tmp_path: Path
+) -> None:
+    output = ["-o", tmp_path / "models"] if command == "init" else []
+    result = endcap(command, "file", *output, option, "1", columns=120)
+    assert result.exit_code == 2
+    assert f"there is no such option here; give {ours}" in result.stderr
+    shown = endcap(command, "--help", columns=120).stdout
+    assert f"{option} " not in shown
