@@ -240,7 +240,7 @@ class RowReader {
   std::vector<uint8_t> row_;
 };
 
-// Decodes run lengths to one index a pixel, rows as stored from the bottom up. Pixels that the file
+// Decodes RLE to one index a pixel, rows as stored from the bottom up. Pixels that the file
 // leaves out have index 0, those beyond the end of a row are dropped.
 class RleReader {
  public:

@@ -14,7 +14,7 @@ enum class StoredPixels : int32_t { kGray, kGrayAlpha, kRgb, kRgba };
 int ChannelCount(StoredPixels pixels) noexcept;
 
 // Takes the rows of a decoder from top to bottom and passes those that a sink needs on, in the
-// sink's format: gray is spread to three channels or colors are turned to their luma, and
+// sink's format: gray is spread to three channels or colors are converted to their luma, and
 // transparent pixels are laid on white.
 class StoredRows {
  public:
@@ -24,7 +24,7 @@ class StoredRows {
   int height() const noexcept { return format_.height; }
   // Rows from this one on are not needed.
   int end_row() const noexcept { return end_row_; }
-  // Whether the sink needs this row, which is the next to be put or passed over.
+  // Whether the sink needs this row, which is the next to be put or skipped.
   bool Needs(int row) const { return row < end_row_ && sink_.NextRow(row) == row; }
   // Passes on a row that is needed, of width() pixels.
   void Put(int row, StoredPixels stored, const uint8_t* pixels);

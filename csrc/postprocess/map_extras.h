@@ -38,7 +38,7 @@ struct SourceBox {
 // xywhr float32 [5] in pixels of the model's input, mapped by `geometry` (null: as it is).
 //
 // Scales that differ in x and y make a parallelogram of a rectangle. Its sides keep their lengths
-// and the first its direction; what comes out is the rectangle with these, which is the same for
+// and the first its direction; the result is the rectangle with these, which is the same for
 // equal scales. Its angle is less than a quarter turn from the one before.
 ENDCAP_HOST_DEVICE inline SourceBox RotatedToSource(const float* xywhr, const Geometry* geometry) {
   const SourceBox box = {xywhr[0], xywhr[1], xywhr[2], xywhr[3], xywhr[4]};
@@ -56,9 +56,9 @@ ENDCAP_HOST_DEVICE inline SourceBox RotatedToSource(const float* xywhr, const Ge
   const double x_unit2 = x_unit * x_unit;
   const double y_unit2 = y_unit * y_unit;
   // From (cos, sin) to (cos * x_unit, sin * y_unit), by their cross and dot products.
-  const double turned = ArcTangent(cos * sin * (y_unit - x_unit), cos2 * x_unit + sin2 * y_unit);
+  const double rotation = ArcTangent(cos * sin * (y_unit - x_unit), cos2 * x_unit + sin2 * y_unit);
   return {x, y, box.w * std::sqrt(cos2 * x_unit2 + sin2 * y_unit2),
-          box.h * std::sqrt(sin2 * x_unit2 + cos2 * y_unit2), box.angle + turned};
+          box.h * std::sqrt(sin2 * x_unit2 + cos2 * y_unit2), box.angle + rotation};
 }
 
 // The corners that the box has before it is rotated around its centre: float32 [4].

@@ -21,8 +21,8 @@ namespace py = pybind11;
 using StreamHandle = uintptr_t;
 void* ToStream(StreamHandle handle) noexcept;
 
-// An array in device memory, or a view of one. Its contents are ready, and its memory is given
-// back, stream-ordered.
+// An array in device memory, or a view of one. Its contents are ready, and its memory is freed
+// stream-ordered.
 struct CudaTensor {
   std::shared_ptr<void> stream_owner;  // what keeps the stream; outlives `owner`
   std::shared_ptr<void> owner;         // what keeps the memory

@@ -92,8 +92,8 @@ def _current_device(source: Any, target: Target) -> contextlib.AbstractContextMa
 
 
 def _keep_until_done(source: Any, target: Target) -> None:
-    # torch gives memory back in the order of the stream that it was allocated on, and does not know
-    # of another stream that reads it.
+    # torch frees memory in the order of the stream that it was allocated on (stream-ordered), and
+    # does not know of another stream that reads it.
     torch = _torch_of(source)
     if torch is None:
         return

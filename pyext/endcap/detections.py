@@ -288,7 +288,7 @@ class ImageDetections(Sequence[Detection]):
                 RGB, uint8 [H,W,3] or [H,W].
             labels: names of classes by id, for detections that carry none.
             upright: whether boxes are in pixels after the EXIF orientation, as they are unless the
-                preprocessing ignores it; the picture is turned then.
+                preprocessing ignores it; the orientation is applied to the picture then.
             within: width and height in pixels that the picture is scaled to fit.
 
         Raises:
@@ -369,7 +369,7 @@ class ImageDetections(Sequence[Detection]):
     def to_supervision(self) -> Any:
         """Return a ``supervision.Detections``.
 
-        Rotated boxes become their upright bounds, and their corners [N, 4, 2] are in
+        Rotated boxes become their axis-aligned bounds, and their corners [N, 4, 2] are in
         ``data["xyxyxyxy"]``, where supervision's annotators look for them; names of classes are in
         ``data["class_name"]``, empty for a class without one. Masks must have the source image's
         pixels (``mask_resolution="source"``).

@@ -1,4 +1,4 @@
-"""Non-maximum suppression of one image's boxes, upright or rotated."""
+"""Non-maximum suppression of one image's boxes, axis-aligned or rotated."""
 
 from __future__ import annotations
 

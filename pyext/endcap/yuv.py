@@ -135,7 +135,7 @@ def nv12(
     """Take pixels in NV12 for an image: a plane of Y, and one where U and V alternate.
 
     Nothing is copied or converted: ``preprocess`` and ``Preprocessor`` do that, row by row, and
-    raise InvalidArgumentError for planes that do not fit together. U and V come to full size by the
+    raise InvalidArgumentError for planes that do not fit together. U and V are enlarged by the
     triangle filter that JPEG decoders have, as if each sample lay in the middle of its four pixels.
 
     Args:

@@ -49,8 +49,8 @@ void Validate(const PostprocessParams& params);
 // and -1), class_probabilities [num_classes] (all scores in class order), status int32 [1].
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);
 
-// Whether the family has masks, and so also gives detection_rle, K strings: COCO's compressed run
-// lengths of masks of mask_size, as of EncodeMasks; unused ones are empty.
+// Whether the family has masks, and so also gives detection_rle, K strings: COCO's compressed RLE
+// of masks of mask_size, as of EncodeMasks; unused ones are empty.
 bool GivesRle(const PostprocessParams& params) noexcept;
 
 struct PostprocessInput {

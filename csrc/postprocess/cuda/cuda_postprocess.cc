@@ -111,7 +111,7 @@ class CudaPostprocess final : public PostprocessDevice {
     return staging;
   }
 
-  void GiveBack(std::unique_ptr<Staging> staging) {
+  void ReturnStaging(std::unique_ptr<Staging> staging) {
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(staging));
   }
@@ -127,7 +127,7 @@ class CudaPostprocess final : public PostprocessDevice {
     std::shared_ptr<void> heads = AllocateCuda(bytes, target);
     CopyCuda(heads.get(), staging->memory.data(), bytes, target);
     staging->used.Record(target.stream);
-    GiveBack(std::move(staging));
+    ReturnStaging(std::move(staging));
     return heads;
   }
 
@@ -163,7 +163,7 @@ class CudaPostprocess final : public PostprocessDevice {
     staging->used.Record(target.stream);
     SynchronizeCuda(target);
     std::memcpy(read.data(), staging->memory.data(), read.size());
-    GiveBack(std::move(staging));
+    ReturnStaging(std::move(staging));
     return read;
   }
 
@@ -193,7 +193,7 @@ class CudaPostprocess final : public PostprocessDevice {
     std::vector<PostprocessItem> items = MakeItems(records);
     std::unique_ptr<Staging> staging = TakeStaging();
     runs.Read(noted, records, outputs_, out, staging->memory, items);
-    if (staging->memory.capacity() <= kMaxKeptText) GiveBack(std::move(staging));
+    if (staging->memory.capacity() <= kMaxKeptText) ReturnStaging(std::move(staging));
     return items;
   }
 

@@ -21,7 +21,7 @@ void LaunchMasks(const DetectionLaunch& launch, cudaStream_t stream);
 // noted in its image's CandidateState. Throws kCuda; kUnsupported for too many.
 void LaunchPackedMasks(const DetectionLaunch& launch, cudaStream_t stream);
 
-// Enqueues what writes the run lengths of masks where DetectionImage::run_lengths asks for them:
+// Enqueues what writes the RLE of masks where DetectionImage::run_lengths asks for them:
 // COCO's strings into RunLengthMemory::text. A logit that is not finite is noted in its image's
 // CandidateState. Throws kCuda.
 void LaunchRunLengths(const DetectionLaunch& launch, cudaStream_t stream);

@@ -13,10 +13,10 @@
 
 namespace endcap {
 
-// Resizes an image whose axes EXIF swaps without turning it first: a row of the file is a column of
-// the oriented image. The taps of oriented columns are applied to rows of the file as they arrive,
-// those of oriented rows along what comes out; the order of the two passes is that of an oriented
-// image, and so is every result. Finished columns wait in a picture of the resized size.
+// Resizes an image whose axes EXIF swaps without orienting it first: a row of the file is a column
+// of the oriented image. The taps of oriented columns are applied to rows of the file as they
+// arrive, those of oriented rows along the output; the order of the two passes is that of an
+// oriented image, and so is every result. Finished columns wait in a picture of the resized size.
 //
 // `Filter`: Opencv8Simd or Pillow8Simd, for rows of four channels.
 template <typename Filter>

@@ -123,7 +123,8 @@ def detection_preprocess_dali_only(
 
     It places images as endcap does; pixels differ, since DALI does not round what it has resized
     to one axis. An image that DALI cannot decode ends the pipeline, so ``status`` is always 0, and
-    ``orientation`` in the geometry is 1: DALI turns images upright without telling.
+    ``orientation`` in the geometry is 1: DALI applies the EXIF orientation and does not
+    report it.
 
     Args:
         files: as of ``detection_preprocess``.

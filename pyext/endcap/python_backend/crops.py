@@ -25,7 +25,7 @@ class Detections:
         shape: of scores and the like as the detector gave it, [N, K], or [K] of a model without
             batches.
         counts: int64 [N], 0 to K.
-        boxes: float32 [N, K, 4], x1, y1, x2, y2 in pixels of the upright image.
+        boxes: float32 [N, K, 4], x1, y1, x2, y2 in pixels of the oriented image.
         scores: float32 [N, K], best first.
         class_ids: int32 [N, K].
     """
@@ -45,7 +45,7 @@ class Regions:
         rois_model: the model that does it.
         image: the image's index in its request.
         rows: int64 [R], the rows of the detections, ascending.
-        boxes: float32 [R, 4], x1, y1, x2, y2 in pixels of the upright image.
+        boxes: float32 [R, 4], x1, y1, x2, y2 in pixels of the oriented image.
         classifiers: the model that each region is for.
     """
 

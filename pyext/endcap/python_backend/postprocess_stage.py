@@ -53,15 +53,15 @@ class HeadJob:
         return int(self.head[0].shape[0])
 
     @property
-    def wants_run_lengths(self) -> bool:
-        """Whether masks are wanted as run-length encodings."""
+    def wants_rle(self) -> bool:
+        """Whether the RLE of masks is wanted."""
         return "detection_rle" in self.wanted
 
     @property
     def part(self) -> _core.HeadPart:
         """The job as the core takes it."""
         geometry = self.geometry if self.geometry.shape[0] > 0 else None
-        return self.head, geometry, self.status, [*self.out.values()], self.wants_run_lengths
+        return self.head, geometry, self.status, [*self.out.values()], self.wants_rle
 
 
 def read_heads(
@@ -166,7 +166,7 @@ class PostprocessStage:
             ids = ids if isinstance(ids, np.ndarray) else ids.to_numpy()
             results["class_labels"] = self._labels.names_of(ids)
             results["class_paths"] = self._labels.paths_of(ids)
-        if job.wants_run_lengths:
+        if job.wants_rle:
             results["detection_rle"] = pad_rle(job.rle, self._max_detections)
         return {name: self._shaped(rows) for name, rows in results.items() if name in job.wanted}
 

@@ -74,12 +74,12 @@ def _with_rows(planes: Sequence[NetworkOutput]) -> list[NetworkOutput]:
             return [*planes]
     else:
         counts = {each.dims[1] for each in planes if each.dims[0] == 4}
-    turned = OutputEdit(transposes=True)
+    transposition = OutputEdit(transposes=True)
     columns = [each for each in planes if each.dims[1] in counts and each.dims[1] != 4]
     if len(columns) != (1 if any(each.dims[1] == 4 for each in planes) else 2):
         return [*planes]
     return [
-        edited_output(each, turned) if each in columns and each.has_batch else each
+        edited_output(each, transposition) if each in columns and each.has_batch else each
         for each in planes
     ]
 

@@ -110,9 +110,9 @@ def _propose_transposed(
     """Yield a yolov8 head with a row for each anchor, which a graph edit transposes."""
     if grids is None or grids.anchors != 1 or not output.has_batch:
         return
-    turned = edited_output(output, OutputEdit(transposes=True))
+    transposed = edited_output(output, OutputEdit(transposes=True))
     form = GridForm(family="yolov8", classes=output.dims[1] - 4, grids=grids)
-    yield from read_grid_head(turned, form, hints.size, is_sure=is_sure)
+    yield from read_grid_head(transposed, form, hints.size, is_sure=is_sure)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,7 @@ detections that are kept, and for no others.""",
     "yolov8_obb": HeadFamily(
         """\
 `yolov8` with a row of angles below the scores, in radians, from the x axis to the side that the
-width measures, clockwise to the eye. `detection_boxes` are the boxes before they are turned
+width measures, clockwise to the eye. `detection_boxes` are the boxes before they are rotated
 around their centres by `detection_angles`, in pixels of the source image and not clipped to it.
 `rotated_nms` says how boxes are compared: `polygon` by the exact overlap of the rectangles,
 `probiou` by the probabilistic one of arXiv 2106.06072, `probiou_fast` by the latter, and so

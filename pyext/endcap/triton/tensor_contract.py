@@ -59,11 +59,11 @@ def postprocess_contract(parameters: Mapping[str, str]) -> StageContract:
         InvalidArgumentError: A parameter has an impossible value.
     """
     core = _core.Postprocessor(list(parameters.items()), 1)
-    outputs = (*_tensors(core.outputs), *run_lengths(core))
+    outputs = (*_tensors(core.outputs), *rle_outputs(core))
     return StageContract(*_texts(core.parameters), _tensors(core.inputs), outputs)
 
 
-def run_lengths(core: _core.Postprocessor) -> tuple[TensorSpec, ...]:
+def rle_outputs(core: _core.Postprocessor) -> tuple[TensorSpec, ...]:
     """Return the output of masks, one string a row, which the backend makes; () without masks."""
     values = {name: value for name, _, _, value in core.parameters}
     if not any(name == "mask_size" for name, _, _ in core.outputs):
@@ -125,7 +125,7 @@ def contracts_of(core: Core, *, with_rois: bool = False) -> dict[str, list[Tenso
     if values["head"] == "classification":
         outputs = _class_outputs(core, values)
     else:
-        specs = [*map(_spec, core.outputs), *run_lengths(core)]
+        specs = [*map(_spec, core.outputs), *rle_outputs(core)]
         outputs = [TensorContract((spec,), _says(values, "max_detections")) for spec in specs]
     return {"input": [*_head_inputs(core, values), *_side_inputs()], "output": outputs}
 

@@ -1,7 +1,7 @@
 """Addresses that the hosts of clients' URLs may have, resolved once for each connection.
 
 A connection is made to the addresses that were checked, and the name is not resolved again: a name
-server that gives another address to the second question (DNS rebinding) changes nothing.
+server that gives another address to the second query (DNS rebinding) changes nothing.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class DownloadedFile(io.RawIOBase):
             if response.status not in _REDIRECTS or location is None:
                 if response.status == 200:
                     return response
-                raise InvalidArgumentError(f"{url}: the server answered {response.status}")
+                raise InvalidArgumentError(f"{url}: the server responded with {response.status}")
             response.close()
             url = redirected(url, location)
         raise InvalidArgumentError(f"{self.name} leads from one URL to the next, without an end")

@@ -47,8 +47,8 @@ class VideoFrame:
             decoder's memory where possible: do not write to it.
         width: Of the image.
         height: Of the image.
-        rotation: By how many degrees clockwise the decoded pixels were turned, as the file asks: 0,
-            90, 180 or 270.
+        rotation: By how many degrees clockwise the decoded pixels were rotated, as the file
+            declares: 0, 90, 180 or 270.
         dropped: Frames that the queue dropped since the frame before.
     """
 
@@ -101,9 +101,9 @@ class Orientation:
         """Return a plane [H, W] or [H, W, C] in this orientation, with contiguous rows."""
         if self == Orientation():
             return plane
-        turned = plane.swapaxes(0, 1) if self.transposed else plane
-        turned = turned[:: -1 if self.flipped_y else 1, :: -1 if self.flipped_x else 1]
-        return np.ascontiguousarray(turned)
+        oriented = plane.swapaxes(0, 1) if self.transposed else plane
+        oriented = oriented[:: -1 if self.flipped_y else 1, :: -1 if self.flipped_x else 1]
+        return np.ascontiguousarray(oriented)
 
 
 class Orientations:
@@ -129,7 +129,7 @@ class Orientations:
 def orientation_of(frame: Any) -> Orientation:
     """Return the orientation that a frame's display matrix asks for.
 
-    A matrix that turns by other angles than quarter turns is not applied.
+    A matrix that rotates by other angles than multiples of 90 degrees is not applied.
     """
     matrix = frame.side_data.get("DISPLAYMATRIX")
     if matrix is None or len(bytes(matrix)) < 9 * 4:
@@ -164,11 +164,11 @@ def to_image(frame: Any, orientation: Orientation) -> YuvImage | Pixels:
 def _to_readable(frame: Any) -> Any:
     """Return a frame whose planes can be used: itself, or one that was converted."""
     name = frame.format.name
-    is_upright = all(plane.line_size > 0 for plane in frame.planes)
+    is_top_down = all(plane.line_size > 0 for plane in frame.planes)
     has_matrix = name in _GRAY or int(frame.colorspace) in _MATRICES
-    if is_upright and name == "rgb24":
+    if is_top_down and name == "rgb24":
         return frame
-    if is_upright and has_matrix and (name in _PLANAR or name in _GRAY or name == "nv12"):
+    if is_top_down and has_matrix and (name in _PLANAR or name in _GRAY or name == "nv12"):
         return frame
     return _converted(frame, _converted_format(frame) if has_matrix else "rgb24")
 
@@ -203,19 +203,19 @@ def _converted(frame: Any, name: str) -> Any:
         ) from error
 
 
-def _oriented(frame: Any, turned: Callable[[Pixels], Pixels]) -> YuvImage | Pixels:
+def _oriented(frame: Any, oriented: Callable[[Pixels], Pixels]) -> YuvImage | Pixels:
     name = frame.format.name
     if name in _GRAY:
-        return turned(_plane(frame.planes[0], 1))
+        return oriented(_plane(frame.planes[0], 1))
     if name == "rgb24":
-        return turned(_plane(frame.planes[0], 3))
+        return oriented(_plane(frame.planes[0], 3))
     is_full = frame.color_range == _FULL_RANGE or name.startswith("yuvj")
     matrix = _MATRICES[int(frame.colorspace)]
     video_range = "full" if is_full else "limited"
     if name == "nv12":
         y, uv = (_plane(plane, size) for plane, size in zip(frame.planes, (1, 2), strict=True))
-        return nv12((turned(y), turned(uv)), matrix=matrix, range=video_range)
-    y, u, v = (turned(_plane(plane, 1)) for plane in frame.planes[:3])
+        return nv12((oriented(y), oriented(uv)), matrix=matrix, range=video_range)
+    y, u, v = (oriented(_plane(plane, 1)) for plane in frame.planes[:3])
     return planar_yuv(y, u, v, matrix=matrix, range=video_range)
 
 

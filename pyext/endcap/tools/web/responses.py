@@ -34,7 +34,7 @@ _dumps = functools.partial(json.dumps, allow_nan=False)
 def result_response(result: ImageResult, encoded: bytes) -> web.Response:
     """Return ImageResult.to_dict with latency_ms, and for a good image its size and colours.
 
-    `width` and `height` are those of the upright picture, in pixels; they are left out where its
+    `width` and `height` are those of the oriented picture, in pixels; they are left out where its
     header cannot be read here. `colors` maps each class id of a detection to "#rrggbb".
     """
     return _row_response(_row_of(result, encoded), result)

@@ -1,4 +1,4 @@
-// Asks the server: encoded image in, detections out.
+// A request to the server: an encoded image, and the detections of its response.
 
 import { Problem, asSentence } from "./problem.js";
 
@@ -28,7 +28,7 @@ export async function detect(jpeg, name, signal, path = "detect") {
   if (!response.ok) {
     throw new Problem(
       TITLES[result.status] ?? "The server could not process this picture",
-      asSentence(result.error ?? `It answered ${response.status} ${response.statusText}`),
+      asSentence(result.error ?? `It responded with ${response.status} ${response.statusText}`),
       response.status,
     );
   }

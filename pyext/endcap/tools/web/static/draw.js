@@ -35,7 +35,7 @@ export function drawDetections(context, detections, { scale, unit, colors, highl
     context.globalAlpha = faded(detection) ? FADED : 1;
     const [color, filled] = [colorOf(detection, colors), detection === highlighted];
     if (detection.angle === undefined) outline(context, boxes[index], line, color, filled);
-    else outlineTurned(context, detection, scale, line, color, filled);
+    else outlineRotated(context, detection, scale, line, color, filled);
   }
 
   const order = [...detections.keys()]; // the best have the first choice of a place
@@ -69,7 +69,7 @@ export function drawTrails(context, lines, { scale, unit, colors }) {
   context.restore();
 }
 
-// What the label stands beside: the box, or the topmost corner of a turned one.
+// What the label stands beside: the box, or the topmost corner of a rotated one.
 function boxOfLabel({ box: [x1, y1, x2, y2], angle }) {
   if (angle === undefined) return [x1, y1, x2, y2];
   const [cosine, sine] = [Math.cos(angle), Math.sin(angle)];
@@ -82,8 +82,8 @@ function boxOfLabel({ box: [x1, y1, x2, y2], angle }) {
   return [x, y, x, y];
 }
 
-// The box is given as before it is turned around its centre, clockwise.
-function outlineTurned(context, { box, angle }, scale, line, color, filled) {
+// The box is given as before it is rotated around its centre, clockwise.
+function outlineRotated(context, { box, angle }, scale, line, color, filled) {
   const [x1, y1, x2, y2] = box.map((side) => side * scale);
   const [across, down] = [(x2 - x1) / 2, (y2 - y1) / 2];
   context.save();

@@ -39,7 +39,7 @@ async function startsLikeJpeg(file) {
   return first === 0xff && second === 0xd8;
 }
 
-// An <img> is turned upright by its EXIF orientation, as the server does it.
+// An <img> is shown with its EXIF orientation applied, as the server does it.
 async function decode(file) {
   const image = new Image();
   image.src = URL.createObjectURL(file);

@@ -70,7 +70,7 @@ async function begin(signal) {
   if (response.ok) return content.sequence;
   throw new Problem(
     "The server of this page takes no more videos",
-    asSentence(content.error ?? `It answered ${response.status} ${response.statusText}`),
+    asSentence(content.error ?? `It responded with ${response.status} ${response.statusText}`),
     response.status,
   );
 }
