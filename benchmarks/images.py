@@ -90,7 +90,7 @@ class Photograph:
 
     name: str
     path: Path
-    width: int  # as stored, before EXIF turns it
+    width: int  # as stored, before the EXIF orientation is applied
     height: int
 
     @property

@@ -115,8 +115,8 @@ def vary(
     moved = (boxes - np.array([left, top, left, top], np.float32)) * np.float32(side / window)
     cut = np.clip(moved, 0.0, side)
     keep = _area(cut) >= MIN_LEFT * _area(moved)
-    turned, cut = _turn(crop, cut, turns=int(rng.integers(4)), mirror=bool(rng.integers(2)))
-    return _recolour(rng, turned), cut, keep
+    rotated, cut = _turn(crop, cut, turns=int(rng.integers(4)), mirror=bool(rng.integers(2)))
+    return _recolour(rng, rotated), cut, keep
 
 
 def _area(boxes: Boxes) -> npt.NDArray[np.float32]:

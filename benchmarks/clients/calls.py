@@ -29,8 +29,8 @@ from endcap.client import (
     parse_address,
 )
 
-Ask = Callable[[], Response]
-AskLater = Callable[[], Awaitable[Response]]
+Send = Callable[[], Response]
+AsyncSend = Callable[[], Awaitable[Response]]
 IMAGE = ROOT / "model_repository" / "detect" / "samples" / "shapes_1920x1080.jpg"
 
 
@@ -72,7 +72,7 @@ class _Heads:
 @contextmanager
 def ready_tensor(
     transport: Transport, connection: Connection, image: bytes, concurrency: int
-) -> Iterator[Ask]:
+) -> Iterator[Send]:
     """Yield what threads may call, `concurrency` of them at once."""
     made = tensor(image)
     heads = _Heads(made.geometry)
@@ -85,20 +85,20 @@ def ready_tensor(
         connection, regions=concurrency, region_bytes=size, kind=transport.shared_memory
     ) as pool:
 
-        def ask() -> Response:
+        def send() -> Response:
             with pool.acquire() as lease:
                 images = lease.put("images", made.images)
                 head = lease.output("head", _HEAD_SHAPE, np.float32)
                 response = pool.infer(lease, Call(_MODEL, [images], [head]))
                 return heads.read(lease.read(head, response))
 
-        yield ask
+        yield send
 
 
 @contextmanager
 def tensor_of_file(
     transport: Transport, connection: Connection, image: bytes, concurrency: int
-) -> Iterator[Ask]:
+) -> Iterator[Send]:
     """Yield the same from a file, which is decoded and resized here, to detections."""
     preprocess = Preprocessor("ultralytics", size=SIZE)
     postprocess = Postprocessor("yolov8", num_classes=NUM_CLASSES, score_threshold=SCORE_THRESHOLD)
@@ -110,12 +110,12 @@ def tensor_of_file(
 
     if transport.shared_memory == "none":
 
-        def ask() -> Response:
+        def send() -> Response:
             made = preprocess(image)
             call = Call(_MODEL, [InputTensor.of("images", made.images)], [OutputTensor("head")])
             return read(connection.infer(call).tensors["head"], made.geometry)
 
-        yield ask
+        yield send
         return
     shape = preprocess(image).images.shape
     size = 4 * (int(np.prod(shape)) + int(np.prod(_HEAD_SHAPE))) + _ALIGNED
@@ -123,7 +123,7 @@ def tensor_of_file(
         connection, regions=concurrency, region_bytes=size, kind=transport.shared_memory
     ) as pool:
 
-        def ask_shared() -> Response:
+        def send_shared() -> Response:
             with pool.acquire() as lease:
                 tensor, images = lease.empty("images", shape, np.float32)
                 made = preprocess(image, out=tensor)
@@ -131,7 +131,7 @@ def tensor_of_file(
                 response = pool.infer(lease, Call(_MODEL, [images], [head]))
                 return read(lease.read(head, response), made.geometry)
 
-        yield ask_shared
+        yield send_shared
 
 
 _TIMEOUT_S = 60.0
@@ -140,7 +140,7 @@ _TIMEOUT_S = 60.0
 @contextmanager
 def open_transport(
     transport: Transport, address: str, image: bytes, concurrency: int
-) -> Iterator[Ask]:
+) -> Iterator[Send]:
     """Yield the function that sends one request, for threads.
 
     Args:
@@ -154,9 +154,9 @@ def open_transport(
         options = _connection_options(transport)
         with (
             Connection(parse_address(address, transport.protocol), options) as connection,
-            make_call(transport, connection, image, concurrency) as ask,
+            make_call(transport, connection, image, concurrency) as send,
         ):
-            yield ask
+            yield send
         return
     with DetectionClient(address, **_options(transport, concurrency)) as client:
         yield lambda: _respond(client.detect_one(image))
@@ -165,14 +165,14 @@ def open_transport(
 @asynccontextmanager
 async def open_async(
     transport: Transport, address: str, image: bytes, concurrency: int
-) -> AsyncIterator[AskLater]:
+) -> AsyncIterator[AsyncSend]:
     """Yield the same for tasks of asyncio."""
     async with AsyncDetectionClient(address, **_options(transport, concurrency)) as client:
 
-        async def ask() -> Response:
+        async def send() -> Response:
             return _respond(await client.detect_one(image))
 
-        yield ask
+        yield send
 
 
 def _options(transport: Transport, concurrency: int) -> dict[str, Any]:
@@ -188,13 +188,13 @@ def _connection_options(transport: Transport) -> ConnectionOptions:
     return ConnectionOptions(timeout_s=_TIMEOUT_S, retries=0, compression=transport.compression)
 
 
-class AskError(Exception):
+class FailedRequestError(Exception):
     """The request of an image failed; the message is the client's."""
 
 
 def _respond(result: ImageResult) -> Response:
     if not result.ok:
-        raise AskError(f"{result.status}: {result.error}")
+        raise FailedRequestError(f"{result.status}: {result.error}")
     found = result.detections
     return Response(
         [list(each.box) for each in found],

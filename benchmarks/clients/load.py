@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients.calls import Ask, AskLater, open_async, open_transport
+from benchmarks.clients.calls import AsyncSend, Send, open_async, open_transport
 from benchmarks.clients.counting_proxy import Bytes, CountingProxy
 from benchmarks.clients.transports import Transport, find
 from benchmarks.closed_loop import MOST_WINDOWS, LoadError, Point, Span, clocks, figures, has_begun
@@ -50,21 +50,21 @@ class Window:
         self.requests.append((begin, time.perf_counter()))
 
 
-def with_threads(opened: AbstractContextManager[Ask], window: Window) -> Point:
+def with_threads(opened: AbstractContextManager[Send], window: Window) -> Point:
     """Send requests from threads. Raises what a request raised, and LoadError."""
     stop = threading.Event()
 
-    def work(ask: Ask) -> None:
+    def work(send: Send) -> None:
         try:
             while not stop.is_set():
                 begin = time.perf_counter()
-                window.took(begin, ask())
+                window.took(begin, send())
         except BaseException as error:
             window.failures.append(error)
             stop.set()
 
-    with opened as ask:
-        threads = [threading.Thread(target=work, args=(ask,)) for _ in range(window.concurrency)]
+    with opened as send:
+        threads = [threading.Thread(target=work, args=(send,)) for _ in range(window.concurrency)]
         for thread in threads:
             thread.start()
         stop.wait(window.warm_up_s)
@@ -81,21 +81,21 @@ def with_threads(opened: AbstractContextManager[Ask], window: Window) -> Point:
     return figures(window.concurrency, window.requests, before, after)
 
 
-async def with_tasks(opened: AbstractAsyncContextManager[AskLater], window: Window) -> Point:
+async def with_tasks(opened: AbstractAsyncContextManager[AsyncSend], window: Window) -> Point:
     """Send requests from tasks. Raises as with_threads."""
     stop = asyncio.Event()
 
-    async def work(ask: AskLater) -> None:
+    async def work(send: AsyncSend) -> None:
         try:
             while not stop.is_set():
                 begin = time.perf_counter()
-                window.took(begin, await ask())
+                window.took(begin, await send())
         except BaseException as error:
             window.failures.append(error)
             stop.set()
 
-    async with opened as ask:
-        tasks = [asyncio.create_task(work(ask)) for _ in range(window.concurrency)]
+    async with opened as send:
+        tasks = [asyncio.create_task(work(send)) for _ in range(window.concurrency)]
         await _wait(stop, window.warm_up_s)
         before = clocks(window.pid)
         for _ in range(MOST_WINDOWS):
@@ -150,7 +150,7 @@ class Found:
 
 
 def run(job: Job) -> Found:
-    """Ask once and verifies, counts bytes, then load at each concurrency in turn."""
+    """Verify one request, count bytes, then load at each concurrency in turn."""
     found = Found(None, "", None, [])
     transport = find(job.comparison, job.name)
     address = _address(transport, job.service)
@@ -178,27 +178,27 @@ def _address(transport: Transport, service: Running) -> str:
 async def _first(transport: Transport, address: str, image: bytes) -> tuple[Response, Bytes]:
     """Return a response, and the bytes of a request and a response on a connection that is open."""
     with CountingProxy(address) as proxy:
-        async with _either(transport, proxy.address, image) as ask:
-            response = await ask()
+        async with _either(transport, proxy.address, image) as send:
+            response = await send()
             proxy.take()
             for _ in range(_COUNTED):
-                await ask()
+                await send()
             up, down = proxy.take()
     return response, Bytes(up // _COUNTED, down // _COUNTED)
 
 
 @asynccontextmanager
-async def _either(transport: Transport, address: str, image: bytes) -> AsyncIterator[AskLater]:
+async def _either(transport: Transport, address: str, image: bytes) -> AsyncIterator[AsyncSend]:
     if transport.asyncio:
-        async with open_async(transport, address, image, 1) as ask_later:
-            yield ask_later
+        async with open_async(transport, address, image, 1) as send_async:
+            yield send_async
         return
-    with open_transport(transport, address, image, 1) as ask:
+    with open_transport(transport, address, image, 1) as send:
 
-        async def asked() -> Response:
-            return ask()
+        async def send_blocking() -> Response:
+            return send()
 
-        yield asked
+        yield send_blocking
 
 
 def _point(transport: Transport, address: str, image: bytes, window: Window) -> Point:

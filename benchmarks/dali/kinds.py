@@ -27,7 +27,7 @@ def decode_gpu(encoded: bytes, **options: Any) -> Pixels:
     return _run(_decoder("mixed", tuple(options.items())), np.frombuffer(encoded, np.uint8))
 
 
-def decoder_turns() -> bool:
+def decoder_orients() -> bool:
     """Whether this DALI's fn.decoders.image knows EXIF orientation: 2.0 did not, 2.4 does."""
     backend: Any = import_module("nvidia.dali.backend")
     return bool(backend.GetSchema("decoders__Image").HasArgument("adjust_orientation"))

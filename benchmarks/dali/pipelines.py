@@ -43,7 +43,7 @@ class Pipeline:
         """How many of the eight must be endcap's.
 
         Not the source index, which is that of a sample alone; nor the orientation of a file that
-        DALI has decoded, and turned without telling.
+        DALI has decoded, and oriented without reporting it.
         """
         return 7 if self.function in (None, "detection_preprocess") else 6
 

@@ -170,10 +170,10 @@ def _step(
         output = bare["waiting"].get_outputs()[0].name
         expected = bare["waiting"].run(None, {"images": images})[0]
         if not np.array_equal(call().as_numpy(output), expected):
-            raise ValueError(f"{model.name} responses other bytes than ONNX Runtime")
+            raise ValueError(f"{model.name} returns other bytes than ONNX Runtime")
         own: list[float] = []
 
-        def ask() -> None:
+        def send() -> None:
             before = _infer_ns(client, model.name)
             call()
             own.append(_infer_ns(client, model.name) - before)
@@ -182,7 +182,7 @@ def _step(
             "spinning": Case(lambda _: bare["spinning"].run(None, {"images": images})),
             "waiting": Case(lambda _: bare["waiting"].run(None, {"images": images})),
             "request": Case(lambda _: call()),
-            "statistic": Case(lambda _: ask()),
+            "statistic": Case(lambda _: send()),
         }
         times = measure(cases, Budget(plan.step_seconds))
     done(f"{model.network}, batch {batch}")
@@ -222,18 +222,18 @@ class Load:
 
 
 def _rate(calls: Sequence[_Call], seconds: float) -> float:
-    """Images answered per second by a closed loop of so many callers, after a quarter's warm-up."""
+    """Images per second by a closed loop of so many callers, after a quarter's warm-up."""
     begin = time.perf_counter() + seconds / 4
     end = begin + seconds
 
     def work(call: _Call) -> float:
-        answered = 0.0
+        processed = 0.0
         while (start := time.perf_counter()) < end:
             call()
             stop = time.perf_counter()
             inside = min(stop, end) - max(start, begin)
-            answered += max(inside, 0.0) / (stop - start)
-        return answered
+            processed += max(inside, 0.0) / (stop - start)
+        return processed
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return sum(pool.map(work, calls)) / seconds

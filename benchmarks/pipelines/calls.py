@@ -35,7 +35,7 @@ _UNCOMPRESSED = {"Accept-Encoding": "identity"}
 
 
 class CallError(Exception):
-    """A service answered with an error; the message is its own."""
+    """A service responded with an error; the message is its own."""
 
 
 class Http:

@@ -1,9 +1,9 @@
 """python -m benchmarks.pipelines.load: the load generator, a process of its own.
 
 It reads a job as JSON from standard input and writes what it found as JSON to standard output. A
-closed loop: so many requests are always on their way, each new one as soon as one is answered.
-Programs for that there are, but none asks both Triton and another HTTP service and does a client's
-own work in between, and here the client's part must be the same on all pipelines.
+closed loop: so many requests are always on their way, each new one as soon as one has its response.
+Programs for that there are, but none sends requests to both Triton and another HTTP service and
+does a client's own work in between, and here the client's part must be the same on all pipelines.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Found:
 
 
 async def run(job: Job) -> Found:
-    """Ask once and verifies, then load at each concurrency in turn."""
+    """Verify one request, then load at each concurrency in turn."""
     found = Found(None, "", [], None)
     try:
         image = Path(job.image).read_bytes()
@@ -93,8 +93,8 @@ async def _point(call: Call, concurrency: int, detections: int, job: Job) -> Poi
         after = clocks(job.service.pid)
     finally:
         stop.set()
-        answered = await asyncio.gather(*workers, return_exceptions=True)
-    for failure in filter(None, answered):
+        ended = await asyncio.gather(*workers, return_exceptions=True)
+    for failure in filter(None, ended):
         raise failure
     return figures(concurrency, requests, before, after)
 

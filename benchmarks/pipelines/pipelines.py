@@ -1,4 +1,4 @@
-"""The pipelines that are compared: what each asks, and which models its server has to load."""
+"""The pipelines that are compared: what each requests, and which models its server has to load."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Pipeline:
     """One way to do a task.
 
     Attributes:
-        call: How a client asks, a name of `calls.CALLS`; "service" is the one without Triton, "in
-            process" the one without any server.
-        model: What is asked; the models beside it are what its server needs.
+        call: How a client sends a request, a name of `calls.CALLS`; "service" is the one without
+            Triton, "in process" the one without any server.
+        model: What gets the request; the models beside it are what its server needs.
         exact: Whether its responses have to be those of the comparison's first pipeline to the last
             bit; OpenCV's may be off by the tolerances of `responses`.
     """

@@ -179,7 +179,7 @@ def _figures(document: Json) -> str:
     for comparison in found["comparisons"]:
         three = (loads(comparison), costs(comparison), notes(comparison))
         shown = (each.markdown() for each in three if each.rows)
-        parts += [f"### {title(comparison).capitalize()}", _asked(comparison), *shown]
+        parts += [f"### {title(comparison).capitalize()}", _requested(comparison), *shown]
     return "\n\n".join(parts)
 
 
@@ -194,7 +194,7 @@ def _heading(machine: Json, found: Json) -> str:
     )
 
 
-def _asked(comparison: Json) -> str:
+def _requested(comparison: Json) -> str:
     return (
         f"A picture of 1920x1080, {comparison['encoded_bytes'] / 1e3:.0f} KB, with "
         f"{comparison['detections']} detections."

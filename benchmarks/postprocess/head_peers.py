@@ -21,7 +21,7 @@ Kept = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class HeadTask:
-    """What is asked of everybody."""
+    """The task of every peer."""
 
     score_threshold: float
     multi_label: bool

@@ -57,9 +57,9 @@ def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Com
             entries = _nms_entries(boxes, scores, ids)
             results.append(Comparison(name, len(scores), comparison(entries, "endcap", budget)))
             done(name)
-        turned = rotated.candidates()
+        rotated_candidates = rotated.candidates()
         for name, rotated_task in rotated.TASKS.items():
-            entries = _rotated_entries(*turned, rotated_task)
+            entries = _rotated_entries(*rotated_candidates, rotated_task)
             rows = comparison(entries, "endcap", budget)
             results.append(Comparison(name, rotated.NUM_BOXES, rows))
             done(name)

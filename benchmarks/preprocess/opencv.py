@@ -6,7 +6,7 @@ fastest; it was tried against blobFromImage, LUT, cv2.multiply, addWeighted and 
 NumPy.
 
 The plain code is that of most Python-backend models: imdecode, resize, copyMakeBorder, the channels
-turned round, transposed and divided by 255, each step with an array of its own.
+reversed, transposed and divided by 255, each step with an array of its own.
 """
 
 from __future__ import annotations

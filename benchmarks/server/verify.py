@@ -19,7 +19,7 @@ class VerificationError(Exception):
 
 def tensors(client: Any, ours: str, theirs: str, encoded: bytes) -> str:
     """Compare `images` and `geometry` of two preprocess models; a few words on success."""
-    first, second = _ask(client, ours, encoded), _ask(client, theirs, encoded)
+    first, second = _infer(client, ours, encoded), _infer(client, theirs, encoded)
     steps = np.rint((first.as_numpy("images") - second.as_numpy("images")) * 255)
     worst, differing = int(np.abs(steps).max()), int(np.count_nonzero(steps))
     if worst > MOST_STEPS:
@@ -32,7 +32,7 @@ def tensors(client: Any, ours: str, theirs: str, encoded: bytes) -> str:
 
 def detections(client: Any, ours: str, theirs: str, encoded: bytes) -> str:
     """Compare what two ensembles detect; a few words on success."""
-    first, second = _ask(client, ours, encoded), _ask(client, theirs, encoded)
+    first, second = _infer(client, ours, encoded), _infer(client, theirs, encoded)
     counts = [int(each.as_numpy("num_detections")[0, 0]) for each in (first, second)]
     if counts[0] == 0 or counts[0] != counts[1]:
         raise VerificationError(f"{ours} detects {counts[0]}, {theirs} {counts[1]} objects")
@@ -46,7 +46,7 @@ def detections(client: Any, ours: str, theirs: str, encoded: bytes) -> str:
     return f"same {counts[0]} detections"
 
 
-def _ask(client: Any, model: str, encoded: bytes) -> Any:
+def _infer(client: Any, model: str, encoded: bytes) -> Any:
     image = grpc.InferInput("encoded", [1, 1], "BYTES")
     image.set_data_from_numpy(np.array([[encoded]], np.object_))
     return client.infer(model, [image])

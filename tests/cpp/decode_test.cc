@@ -64,7 +64,7 @@ TEST(ReadHeader, SwapsTheAxesOfRotatedImages) {
   }
 }
 
-TEST(Decode, GivesBackTheGrayPicture) {
+TEST(Decode, ReturnsTheGrayPicture) {
   for (const bool progressive : {false, true}) {
     const JpegOptions options{.quality = 100, .progressive = progressive};
     const PixelBuffer image = DecodeAll(MakeJpeg(50, 71, 1, options), 1);

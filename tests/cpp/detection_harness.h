@@ -16,7 +16,7 @@
 #include "postprocess/cuda/detection_plan.h"
 #include "run_length_memory.h"
 
-// Runs batches by Postprocessor and by the kernels, and compares all that comes out.
+// Runs batches by Postprocessor and by the kernels, and compares all outputs.
 
 namespace endcap::testing {
 

@@ -131,7 +131,7 @@ void RunBegun(nvjpeg::JpegState decode) {
   for (const auto& work : std::exchange(decode->begun, {})) state.run_now(work);
 }
 
-// The real library uploads the file in the order of the stream, so it must stay until then.
+// The real library uploads the file stream-ordered, so it must stay until then.
 void ExpectToStay(const unsigned char* bytes, size_t size, void* stream) {
   state.enqueue(stream, [bytes, copy = std::vector<uint8_t>(bytes, bytes + size)] {
     if (std::memcmp(bytes, copy.data(), copy.size()) != 0) ++state.broken_rules;

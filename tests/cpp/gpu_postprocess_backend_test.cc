@@ -239,7 +239,7 @@ Function* Emulated(const char* name) {
   return reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-// Which outputs are asked for, and in which host memory they end.
+// Which outputs are requested, and in which host memory they end.
 TEST(GpuPostprocessBackend, TheHostWaitsAsOftenForAllOutputsAsForOne) {
   const std::map<std::string, std::string> parameters = {
       {"head", "yolov8_seg"},      {"num_classes", "1"},      {"mask_coefficients", "2"},

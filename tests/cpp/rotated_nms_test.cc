@@ -45,7 +45,7 @@ TEST(RotatedIou, AxisAlignedBoxesAreExact) {
 }
 
 TEST(RotatedIou, RotatedBoxes) {
-  // A unit square and the same turned by 45 degrees share an octagon of 2 (sqrt(2) - 1).
+  // A unit square and the same rotated by 45 degrees share an octagon of 2 (sqrt(2) - 1).
   EXPECT_FLOAT_EQ(Iou({0, 0, 1, 1, 0}, {0, 0, 1, 1, kPi / 4}), std::sqrt(0.5F));
   // A cross of long boxes at 45 degrees shares a square.
   EXPECT_FLOAT_EQ(Iou({7, 5, 10, 1, kPi / 4}, {7, 5, 10, 1, -kPi / 4}), 1.0F / 19.0F);
@@ -53,7 +53,7 @@ TEST(RotatedIou, RotatedBoxes) {
   const float side = std::sqrt(2.0F);
   EXPECT_FLOAT_EQ(Iou({0.5F, 0.5F, 1, 1, 0}, {1.25F, 1.25F, side, 4, kPi / 4}),
                   0.125F / (1.0F + 4.0F * side - 0.125F));
-  // Turned boxes whose axis-aligned bounding boxes overlap, and which do not meet.
+  // Rotated boxes whose axis-aligned bounding boxes overlap, and which do not meet.
   EXPECT_EQ(Iou({0, 0, 10, 1, kPi / 4}, {3, 0, 10, 1, kPi / 4}), 0.0F);
 }
 

@@ -1,4 +1,4 @@
-// Run lengths of masks by the GPU's kernels: the same strings as Postprocessor's.
+// RLE of masks by the GPU's kernels: the same strings as Postprocessor's.
 
 #include <gtest/gtest.h>
 

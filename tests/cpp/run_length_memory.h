@@ -10,7 +10,7 @@
 
 namespace endcap::testing {
 
-// What the kernels write run lengths to, with room for any test's.
+// What the kernels write RLE to, with room for any test's.
 class RunLengthBytes {
  public:
   RunLengthBytes(size_t images, size_t rows)

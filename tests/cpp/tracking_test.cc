@@ -146,7 +146,7 @@ TEST(Tracker, ClassesKeepTracksApart) {
   }
 }
 
-// What comes out of a frame does not depend on the order of its detections.
+// The tracks of a frame do not depend on the order of its detections.
 TEST_P(EachPreset, TheOrderOfDetectionsOnlyNumbersNewTracks) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> place(0.0F, 900.0F);

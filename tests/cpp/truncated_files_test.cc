@@ -40,7 +40,7 @@ std::vector<File> OneScanFiles() {
           {"4:1:1", MakeJpeg(kHeight, kWidth, 3, {.luma_columns = 4, .luma_rows = 1})},
           {"gray", MakeJpeg(kHeight, kWidth, 1)},
           {"CMYK", MakeJpeg(kHeight, kWidth, 4)},
-          {"turned", MakeJpeg(kHeight, kWidth, 3, {.orientation = 6})}};
+          {"rotated", MakeJpeg(kHeight, kWidth, 3, {.orientation = 6})}};
 }
 
 // Without the last `count` bytes, and `padding` behind.
@@ -192,7 +192,7 @@ TEST_P(TruncatedFiles, CheckDecodesFailsWhereDecodingDoes) {
 
 TEST_P(TruncatedFiles, AcceptedOnesKeepTheRowsThatAreThere) {
   for (const auto& [name, file] : OneScanFiles()) {
-    if (name == "turned") continue;
+    if (name == "rotated") continue;
     SCOPED_TRACE(name);
     const PixelBuffer good = DecodeFile(file);
     const auto first_rows = good.pixels.begin() + ptrdiff_t{16} * kWidth * 3;

@@ -1,4 +1,4 @@
-// The preprocess backend where a request asks for no tensor: the same status and geometry, and no
+// The preprocess backend for a request without tensors: the same status and geometry, and no
 // memory for tensors. This program notes the largest operator new.
 
 #include <gtest/gtest.h>

@@ -267,7 +267,7 @@ def test_releases_since_the_oldest_are_taken(version: str) -> None:
     installation.check_release(version)
 
 
-def test_without_dali_a_sentence_says_how_to_get_it() -> None:
+def test_without_dali_an_error_message_says_how_to_get_it() -> None:
     code = """
 import sys
 sys.modules["nvidia.dali"] = None

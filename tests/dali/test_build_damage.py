@@ -87,7 +87,7 @@ def test_a_compiler_that_says_nothing(tmp_path: Path, sources: Path, end: str, h
         build_from(sources, compiler=silent)
 
 
-def test_an_open_quotation_mark_is_a_sentence(
+def test_an_open_quotation_mark_is_an_error_message(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(DaliError, match=r'--compiler is "g\+\+, which is no command'):

@@ -86,7 +86,7 @@ def test_what_dali_has_loaded_is_taken(dali_operators: Path) -> None:
     assert response_of(start_python(code + LOAD, dali_operators)) == str(dali_operators)
 
 
-def test_without_a_build_a_sentence_says_how(
+def test_without_a_build_an_error_message_says_how(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import nvidia.dali

@@ -67,7 +67,7 @@ def test_truncated_files_are_corrupt_unless_accepted() -> None:
 
 
 @pytest.mark.parametrize("bad", [BAD[0], BAD[9], BAD[11], BAD[17]], ids=str)
-def test_on_error_error_ends_with_the_sample_and_its_sentence(bad: bad_jpegs.BadFile) -> None:
+def test_on_error_error_ends_with_the_sample_and_its_error_message(bad: bad_jpegs.BadFile) -> None:
     with pytest.raises(RuntimeError) as raised:
         run_files([GOOD[0], bad.data, GOOD[1]], size=64, on_error="error")
     with pytest.raises(bad.error) as core:

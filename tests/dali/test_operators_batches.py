@@ -85,11 +85,11 @@ def test_dali_s_operators_read_the_tensors() -> None:
         return fn.transpose(images, perm=[1, 2, 0]), fn.slice(images, 0, 16, axis_names="W")
 
     pipeline = build(graph, ["encoded"], 4)
-    turned, cut = feed(pipeline, {"encoded": [as_bytes(f) for f in FILES]})
+    channels_last, cut = feed(pipeline, {"encoded": [as_bytes(f) for f in FILES]})
     wanted = endcap.preprocess(FILES, size=32).images
-    np.testing.assert_array_equal(np.stack(samples_of(turned)), wanted.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(np.stack(samples_of(channels_last)), wanted.transpose(0, 2, 3, 1))
     np.testing.assert_array_equal(np.stack(samples_of(cut)), wanted[..., :16])
-    assert turned.layout() == "HWC"
+    assert channels_last.layout() == "HWC"
 
 
 def test_pipelines_at_the_same_time() -> None:

@@ -23,7 +23,7 @@ def postprocess(inputs: dict[str, list[Any]], head: str = "yolov8", **fields: An
 
 
 @pytest.mark.parametrize("bad", [HEADS[0][:9], HEADS[0][0], NAN], ids=["rows", "rank", "nan"])
-def test_a_bad_head_ends_the_pipeline_with_its_sample_and_sentence(bad: Any) -> None:
+def test_a_bad_head_ends_the_pipeline_with_its_sample_and_error_message(bad: Any) -> None:
     if bad.ndim == 1:
         with pytest.raises(ValueError, match="invalid_argument: image index 0 of 2: head has"):
             postprocess({"head": [bad, bad]})

@@ -13,7 +13,7 @@ from jpegs import encode, encode_sampled, photo, photo_jpeg
 import endcap
 import endcap.dali
 from benchmarks.dali import differences
-from benchmarks.dali.kinds import decoder_turns
+from benchmarks.dali.kinds import decoder_orients
 from benchmarks.dali.pipelines import CPU_PIPELINES
 
 A, B, C = (pipeline.function for pipeline in CPU_PIPELINES[1:])
@@ -43,7 +43,7 @@ def run(function: str | None, files: list[bytes], **parameters: Any) -> list[npt
 
 
 def exif_of_dali() -> str:
-    return "apply" if decoder_turns() else "ignore"
+    return "apply" if decoder_orients() else "ignore"
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,10 @@ def files() -> list[bytes]:
     ]
 
 
-def check_geometry(found: npt.NDArray[Any], wanted: npt.NDArray[Any], *, turned: bool) -> None:
+def check_geometry(found: npt.NDArray[Any], wanted: npt.NDArray[Any], *, oriented: bool) -> None:
     """All but the source index, which in DALI is that of a sample alone."""
     np.testing.assert_array_equal(found[:, :ORIENTATION], wanted[:, :ORIENTATION])
-    orientation = np.ones(len(wanted)) if turned else wanted[:, ORIENTATION]
+    orientation = np.ones(len(wanted)) if oriented else wanted[:, ORIENTATION]
     np.testing.assert_array_equal(found[:, ORIENTATION], orientation)
     assert not found[:, ORIENTATION + 1].any()
 
@@ -92,7 +92,7 @@ def test_what_endcap_does_is_equal(
     wanted = endcap.preprocess(files, **parameters, **exif)
     images, geometry, status = run(function, files, **parameters)
     np.testing.assert_array_equal(images, wanted.images)
-    check_geometry(geometry, wanted.geometry, turned=function == B)
+    check_geometry(geometry, wanted.geometry, oriented=function == B)
     assert not status.any()
     assert status.shape == (len(files), 1)
 
@@ -101,7 +101,7 @@ def steps(function: str | None, files: list[bytes], **parameters: Any) -> npt.ND
     """Differences from endcap.preprocess, in 8-bit steps."""
     wanted = endcap.preprocess(files, exif=exif_of_dali(), **parameters)
     images, geometry, status = run(function, files, **parameters)
-    check_geometry(geometry, wanted.geometry, turned=True)
+    check_geometry(geometry, wanted.geometry, oriented=True)
     assert not status.any()
     found: npt.NDArray[np.float32] = np.abs(images - wanted.images) * np.float32(255)
     return found

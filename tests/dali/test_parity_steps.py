@@ -47,7 +47,7 @@ def test_decoding_is_the_same_on_the_cpu() -> None:
 def test_pictures_are_turned_where_the_decoder_knows_exif(orientation: int) -> None:
     picture = photo(43, 65)
     file = encode(picture, orientation=orientation)
-    wanted = endcap.decode(file if kinds.decoder_turns() else encode(picture))
+    wanted = endcap.decode(file if kinds.decoder_orients() else encode(picture))
     np.testing.assert_array_equal(kinds.decode(file), wanted)
 
 

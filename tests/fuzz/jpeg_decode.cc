@@ -113,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   int64_t decode_ns = 0;
   const PixelBuffer stored = DecodeOriented(image, *header, options, 1, decode_ns);
   const PixelBuffer rotated = DecodeOriented(image, *header, options, orientation, decode_ns);
-  // Turned back: 6 and 8 are each other's inverse, the others their own.
+  // Rotated back: 6 and 8 are each other's inverse, the others their own.
   const int back = orientation == 6 ? 8 : orientation == 8 ? 6 : orientation;
   Outcome again;
   AddPixels(ApplyOrientation(rotated, back), again);

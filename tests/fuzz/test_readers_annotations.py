@@ -121,7 +121,7 @@ SIZES = st.tuples(st.integers(0, 40), st.integers(0, 40))
 
 @fuzzed
 @given(st.binary(max_size=60) | st.text(max_size=40), SIZES)
-def test_run_lengths_of_anything(rle: bytes | str, size: tuple[int, int]) -> None:
+def test_an_rle_of_anything(rle: bytes | str, size: tuple[int, int]) -> None:
     with only_own_errors():
         mask = decode_rle(rle, size)
         assert mask.shape == size
@@ -129,7 +129,7 @@ def test_run_lengths_of_anything(rle: bytes | str, size: tuple[int, int]) -> Non
 
 @fuzzed
 @given(st.data(), st.integers(1, 12), st.integers(1, 12))
-def test_damaged_run_lengths(data: st.DataObject, height: int, width: int) -> None:
+def test_a_damaged_rle(data: st.DataObject, height: int, width: int) -> None:
     bits = data.draw(st.lists(st.booleans(), min_size=height * width, max_size=height * width))
     whole = encode_rle(np.array(bits).reshape(height, width))
     with only_own_errors():

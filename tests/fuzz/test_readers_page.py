@@ -12,7 +12,7 @@ import pytest
 from echo_model import write_model
 from hypothesis import example, given
 from mutations import damaged, fuzzed
-from page_calls import ask
+from page_calls import send_request
 from responding_model import CONFIG, MODEL
 
 from endcap.client import DetectionClient
@@ -64,7 +64,7 @@ def test_requests_of_any_form(url: str, request_bytes: bytes) -> None:
         response = received(connection)
     status_line = response.partition(b"\r\n")[0]
     assert re.fullmatch(rb"HTTP/[0-9.]+ [1-4][0-9]{2} .*|", status_line), response
-    assert ask(url, "GET", "/labels").status == 200
+    assert send_request(url, "GET", "/labels").status == 200
 
 
 def received(connection: socket.socket) -> bytes:

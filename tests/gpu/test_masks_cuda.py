@@ -46,7 +46,7 @@ def test_masks(resolution: str, dtype: type[np.floating[Any]]) -> None:
 
 
 @pytest.mark.parametrize("resolution", ["input", "source"])
-def test_masks_of_bits_and_of_run_lengths_are_the_same(resolution: str) -> None:
+def test_masks_of_bits_and_of_rle_are_the_same(resolution: str) -> None:
     """Without a geometry the source image is the model's input."""
     fields = fields_of("input", packed_masks=True, device="cuda")
     packed = endcap.Postprocessor(**fields).enqueue(images())
@@ -56,7 +56,7 @@ def test_masks_of_bits_and_of_run_lengths_are_the_same(resolution: str) -> None:
     np.testing.assert_array_equal(runs[1].masks, packed[1].masks)
 
 
-def test_more_run_lengths_than_an_engine_has_seen() -> None:
+def test_more_rle_than_an_engine_has_seen() -> None:
     """Its memory grows, and is enough for what came before."""
     fields = fields_of("source", prototype_size="608,640", score_threshold=0.01)
     postprocessor = endcap.Postprocessor(**fields, device="cuda")
@@ -88,7 +88,7 @@ def test_a_bad_image_among_others() -> None:
     np.testing.assert_array_equal(enqueued[2].masks, good[2].masks)
 
 
-def test_images_that_failed_before_have_no_run_lengths() -> None:
+def test_images_that_failed_before_have_no_rle() -> None:
     status = np.array([0, 3, 0], np.int32)
     postprocessor = endcap.Postprocessor(**fields_of("source"), device="cuda")
     detections = postprocessor(images(), GEOMETRIES, status)
@@ -107,7 +107,7 @@ def test_a_source_image_of_half_a_pixel() -> None:
             postprocessor(images(), geometry)
 
 
-def test_enqueue_makes_no_run_lengths() -> None:
+def test_enqueue_makes_no_rle() -> None:
     enqueued = endcap.Postprocessor(**fields_of("source"), device="cuda").enqueue(
         images(), GEOMETRIES
     )

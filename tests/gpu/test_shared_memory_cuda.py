@@ -1,4 +1,4 @@
-"""Regions of a GPU's memory: what goes in, what comes out, and for how long."""
+"""Regions of a GPU's memory: what is written, what is read, and for how long."""
 
 from __future__ import annotations
 

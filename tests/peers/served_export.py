@@ -30,11 +30,13 @@ def main(model: str, picture: str, result: str, *options: str) -> None:
         with TritonServer(repository, settings) as server:
             address = server.grpc_url.removeprefix("grpc://")
             with grpc_client.InferenceServerClient(address) as client:
-                kept = _ask(client, network, Path(picture).read_bytes())
+                kept = _send_request(client, network, Path(picture).read_bytes())
     np.savez(result, **kept)
 
 
-def _ask(client: grpc_client.InferenceServerClient, network: str, encoded: bytes) -> dict[str, Any]:
+def _send_request(
+    client: grpc_client.InferenceServerClient, network: str, encoded: bytes
+) -> dict[str, Any]:
     file = grpc_client.InferInput("encoded", [1, 1], "BYTES")
     file.set_data_from_numpy(np.array([[encoded]], np.object_))
     made = _arrays(client.infer("preprocess", [file]))

@@ -19,7 +19,7 @@ from tolerances import (
     PEER_MASK_IOU,
     PEER_NETWORK_SCORE,
     PEER_SCORE,
-    TURNED_ANGLE,
+    ROTATED_ANGLE,
 )
 from ultralytics import YOLO
 from ultralytics.utils import nms, ops
@@ -114,7 +114,7 @@ def test_rotated_boxes(folder: Path, yaml: str) -> None:
     assert_detections(response, torch.cat([corners, rows[:, 4:6]], dim=1), at_least=20)
     angles = response["detection_angles"][0, : len(rows)]
     assert np.ptp(angles) > 0.5
-    np.testing.assert_allclose(angles, rows[:, 6].numpy(), rtol=0, atol=TURNED_ANGLE)
+    np.testing.assert_allclose(angles, rows[:, 6].numpy(), rtol=0, atol=ROTATED_ANGLE)
 
 
 # Both ways to suppression inside the network: behind its head, and a branch that needs none.
@@ -176,7 +176,7 @@ def test_rotated_boxes_with_suppression_inside(
     corners = ops.xywh2xyxy(rows[:, :4])
     assert_detections(response, torch.cat([corners, rows[:, 5:7]], dim=1), at_least=20)
     angles = response["detection_angles"][0, : len(rows)]
-    np.testing.assert_allclose(angles, rows[:, 4].numpy(), rtol=0, atol=TURNED_ANGLE)
+    np.testing.assert_allclose(angles, rows[:, 4].numpy(), rtol=0, atol=ROTATED_ANGLE)
 
 
 @pytest.mark.parametrize("yaml", ["yolov10n.yaml", "yolo26n.yaml"])

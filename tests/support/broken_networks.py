@@ -83,8 +83,8 @@ def with_varying_rows(path: Path) -> Path:
     nodes = [
         helper.make_node("Greater", ["images", "half"], ["bright"]),
         helper.make_node("NonZero", ["bright"], ["places"]),
-        helper.make_node("Transpose", ["places"], ["turned"], perm=[1, 0]),
-        helper.make_node("Unsqueeze", ["turned", "first"], ["batched"]),
+        helper.make_node("Transpose", ["places"], ["transposed"], perm=[1, 0]),
+        helper.make_node("Unsqueeze", ["transposed", "first"], ["batched"]),
         helper.make_node("Cast", ["batched"], ["rows"], to=TensorProto.FLOAT),
     ]
     graph = helper.make_graph(nodes, "network", [image], [rows], [half, first])

@@ -39,7 +39,7 @@ class Output:
     declared: int | None = None
 
     def evaluate(self, feature: float) -> Floats:
-        """What comes out for an image of that feature, in float32."""
+        """The outputs for an image of that feature, in float32."""
         values = self.base + np.float32(feature) * np.asarray(self.change, np.float32)
         if self.softmax:
             powers = np.exp(values - values.max())

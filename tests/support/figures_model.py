@@ -34,14 +34,14 @@ max_batch_size: 1
 instance_group [ { kind: KIND_CPU } ]
 """
 # By the first byte: A angles of another shape; R a mask whose run lengths are none. What a request
-# asks for is what it gets, and detection_masks, megabytes that no client reads, is an error.
+# requests is what it gets, and detection_masks, megabytes that no client reads, is an error.
 MODEL = f"""
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-def respond(encoded, asked):
-    if "detection_masks" in asked:
-        return pb_utils.InferenceResponse([], pb_utils.TritonError("detection_masks is asked for"))
+def respond(encoded, requested):
+    if "detection_masks" in requested:
+        return pb_utils.InferenceResponse([], pb_utils.TritonError("detection_masks is requested"))
     kind = encoded[:1]
     rle = b"~no run lengths" if kind == b"R" else RLE
     tensors = {{
@@ -56,7 +56,7 @@ def respond(encoded, asked):
         "detection_rle": np.array([[rle, b""]], np.object_),
         "status": np.zeros((1, 1), np.int32)}}
     return pb_utils.InferenceResponse(
-        [pb_utils.Tensor(name, tensors[name]) for name in tensors if name in asked])
+        [pb_utils.Tensor(name, tensors[name]) for name in tensors if name in requested])
 
 class TritonPythonModel:
     def execute(self, requests):

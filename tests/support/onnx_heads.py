@@ -1,4 +1,4 @@
-"""Networks for tests: heads that are constants, and what a tensor's numbers come to."""
+"""Networks for tests: heads that are constants, and the sum of a tensor's numbers."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Response(NamedTuple):
         return json.loads(self.body)
 
 
-def ask(
+def send_request(
     url: str,
     method: str,
     path: str,
@@ -38,4 +38,4 @@ def ask(
 
 
 def detect(url: str, body: bytes | Iterator[bytes], **headers: str) -> Response:
-    return ask(url, "POST", "/detect?name=photo.jpg", body, {**JPEG, **headers})
+    return send_request(url, "POST", "/detect?name=photo.jpg", body, {**JPEG, **headers})

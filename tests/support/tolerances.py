@@ -67,7 +67,7 @@ ANCHOR_BOX_RTOL = 5e-7
 ROUND_TRIP_PIXELS = 2e-3
 
 # A direction, in radians, as a float32 angle up to 7 (ulp 4.8e-7) and went back.
-TURNED_ANGLE = 2e-6
+ROTATED_ANGLE = 2e-6
 
 # Decoding fast against exact, mean absolute difference in 8-bit steps: DCT scaling is another
 # (better) low-pass than bilinear resizing without antialias, so only the picture is the same.

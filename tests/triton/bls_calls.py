@@ -10,7 +10,7 @@ from calls import Arrays, grpc_inputs, infer, strings
 from tritonclient.utils import InferenceServerException
 
 
-def ask(client: Any, files: list[bytes], model: str = "cascade", **options: Any) -> Arrays:
+def send_request(client: Any, files: list[bytes], model: str = "cascade", **options: Any) -> Arrays:
     return infer(client, model, {"encoded": strings(files)}, **options)
 
 
@@ -29,7 +29,7 @@ def at_once(client: Any, files: list[bytes], model: str) -> list[Arrays | Infere
 
     def one(file: bytes) -> Arrays | InferenceServerException:
         try:
-            return ask(client, [file], model)
+            return send_request(client, [file], model)
         except InferenceServerException as error:
             return error
 

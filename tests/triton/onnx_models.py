@@ -91,7 +91,7 @@ def adding(number: float, dims: Dims = ("batch", 4), dtype: str = "float32") -> 
 
 
 def identity(dtypes: Sequence[str], dims: Dims) -> onnx.ModelProto:
-    """Each input, `float32` and so on, comes out as `float32_out`."""
+    """Each input, `float32` and so on, is returned as `float32_out`."""
     return network(
         [helper.make_node("Identity", [dtype], [f"{dtype}_out"]) for dtype in dtypes],
         [value(dtype, dims, dtype) for dtype in dtypes],

@@ -65,7 +65,7 @@ SHARED_MEMORY_MB = 256
 PYTHON_MODELS = ("pre_python", "network")
 TASKS = 32
 FAULTY = 0.05
-ANSWER_WITHIN_S = 60
+RESPONSE_WITHIN_S = 60
 SAMPLED_EVERY_S = 0.25
 LINES_SHOWN = 40
 # Up to which part of the requests stubs are killed.
@@ -305,7 +305,7 @@ class Soak:
                 request.model,
                 grpc_inputs(request.inputs),
                 outputs=wanted or None,
-                client_timeout=ANSWER_WITHIN_S,
+                client_timeout=RESPONSE_WITHIN_S,
             )
         except InferenceServerException as error:
             self._check_error(request, started, str(error))

@@ -81,7 +81,7 @@ def write_model(
     return folder
 
 
-def ask(client: grpc_client.InferenceServerClient, model: str, x: float) -> float:
+def send_request(client: grpc_client.InferenceServerClient, model: str, x: float) -> float:
     return float(infer(client, model, {"x": np.array([x], np.float32)})["y"][0])
 
 

@@ -83,7 +83,7 @@ def test_another_tensor_than_the_recorded_one_is_found_out(
         address = running.http.removeprefix("http://")
         other = ROOT / "model_repository" / "detect" / "samples" / "shapes_640x427.jpg"
         with (
-            open_transport(transport, address, other.read_bytes(), 1) as ask,
+            open_transport(transport, address, other.read_bytes(), 1) as send_request,
             pytest.raises(Exception, match="the tensor is not the one whose head was recorded"),
         ):
-            ask()
+            send_request()

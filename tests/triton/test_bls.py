@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import raw_http
 import tritonclient.grpc as grpc_client
-from bls_calls import ask, assert_same, at_once, joined, send
+from bls_calls import assert_same, at_once, joined, send, send_request
 from bls_models import ROWS, told
 from calls import infer, strings
 from cascade_by_hand import by_hand
@@ -49,7 +49,7 @@ def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]
 def test_response_equals_the_steps_by_hand(client, count):
     file = told(PHOTO, count=count)
     expected = by_hand(client, file)
-    assert_same(ask(client, [file]), expected)
+    assert_same(send_request(client, [file]), expected)
     classified = expected["class_ids"] >= 0
     # Every fourth class has no route, and the last ten rows no score above the threshold.
     assert classified.sum() == min(count, 30) - min(count, 30) // 4
@@ -57,7 +57,7 @@ def test_response_equals_the_steps_by_hand(client, count):
 
 def test_several_images_of_a_request(client):
     files = [told(PHOTO, count=3), told(OTHER, count=0), told(OTHER, count=20)]
-    assert_same(ask(client, files), joined([by_hand(client, file) for file in files]))
+    assert_same(send_request(client, files), joined([by_hand(client, file) for file in files]))
 
 
 def test_model_without_batch_dimension(client):
@@ -73,15 +73,17 @@ def test_model_without_batch_dimension(client):
 def test_response_has_the_requested_outputs_only(client, wanted):
     file = told(PHOTO, count=4)
     expected = by_hand(client, file)
-    assert_same(ask(client, [file], outputs=wanted), {name: expected[name] for name in wanted})
+    assert_same(
+        send_request(client, [file], outputs=wanted), {name: expected[name] for name in wanted}
+    )
 
 
 def test_no_region_is_cropped_for_a_request_without_classes(client, server):
     before = server.requests("rois")
-    ask(client, [told(PHOTO, count=4)], outputs=["detection_scores"])
-    ask(client, [told(PHOTO, count=0)])
+    send_request(client, [told(PHOTO, count=4)], outputs=["detection_scores"])
+    send_request(client, [told(PHOTO, count=0)])
     assert server.requests("rois") == before
-    ask(client, [told(PHOTO, count=4), told(PHOTO, count=20)])
+    send_request(client, [told(PHOTO, count=4), told(PHOTO, count=20)])
     assert server.requests("rois") == before + 2  # an image is decoded once, for all its regions
 
 
@@ -104,7 +106,7 @@ def test_eight_clients_at_once(client, server, model):
         with grpc_client.InferenceServerClient(server.grpc) as own:
             start.wait()
             for _ in range(6):
-                assert_same(ask(own, [files[index]], model), expected[index])
+                assert_same(send_request(own, [files[index]], model), expected[index])
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(run, range(8)))
@@ -139,14 +141,14 @@ def test_a_bad_image_fails_alone_with_its_class(client):
 
 
 def test_a_region_that_cannot_be_cropped_is_not_classified(client):
-    response = ask(client, [told(b"no picture", count=5)])
+    response = send_request(client, [told(b"no picture", count=5)])
     assert response["num_detections"].item() == 5
     assert (response["class_ids"] == -1).all()
 
 
 def test_missing_detection_model(client, server):
     with pytest.raises(InferenceServerException) as error:
-        ask(client, [told(PHOTO)], "orphan")
+        send_request(client, [told(PHOTO)], "orphan")
     assert error.value.message().startswith("model 'nowhere': Request for unknown model")
     assert error.value.status() == "StatusCode.NOT_FOUND"
     assert server.log_lines("model 'orphan' version 1 calls model 'nowhere', which is not ready")
@@ -170,7 +172,7 @@ def test_detector_with_response_cache(client, server):
     expected = by_hand(client, file)
     before = rested(hits)
     for _ in range(4):
-        assert_same(ask(client, [file], "cached"), expected)
+        assert_same(send_request(client, [file], "cached"), expected)
     assert rested(hits) == before + 3
 
 
@@ -182,7 +184,7 @@ def test_a_cancelled_request_cancels_its_calls(client, server):
     call.cancel()
     wait_for(lambda: server.log_lines("found: given-up is cancelled"), timeout_s=5)
     wait_for(lambda: server.metric("endcap_bls_failed_total", **labels) == before + 1)
-    assert_same(ask(client, [told(PHOTO, count=2)]), by_hand(client, told(PHOTO, count=2)))
+    assert_same(send_request(client, [told(PHOTO, count=2)]), by_hand(client, told(PHOTO, count=2)))
 
 
 def test_a_shared_call_continues_for_the_other_requests(client, server):
@@ -214,7 +216,7 @@ def test_unloading_during_a_request(client, server):
     assert responses[0].as_numpy("num_detections").item() == 30
     wait_for(lambda: server.index()["cascade"]["state"] == "UNAVAILABLE")
     client.load_model("cascade")
-    assert_same(ask(client, [told(PHOTO, count=2)]), by_hand(client, told(PHOTO, count=2)))
+    assert_same(send_request(client, [told(PHOTO, count=2)]), by_hand(client, told(PHOTO, count=2)))
 
 
 def test_composing_model_that_is_loaded_again(client):
@@ -223,9 +225,9 @@ def test_composing_model_that_is_loaded_again(client):
     client.unload_model("kinds")
     wait_for(lambda: not client.is_model_ready("kinds"))
     with pytest.raises(InferenceServerException, match="model 'kinds': "):
-        ask(client, [file])
+        send_request(client, [file])
     client.load_model("kinds")
-    assert_same(ask(client, [file]), expected)
+    assert_same(send_request(client, [file]), expected)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +254,8 @@ def test_an_invalid_parameter_fails_the_load(client, name, value, says):
         client.load_model("narrow", config=json.dumps(config))
     assert says in error.value.message()
     assert_same(
-        ask(client, [told(PHOTO, count=2)], "narrow"), by_hand(client, told(PHOTO, count=2))
+        send_request(client, [told(PHOTO, count=2)], "narrow"),
+        by_hand(client, told(PHOTO, count=2)),
     )
 
 
@@ -264,7 +267,7 @@ def test_metrics(client, server):
         ]
 
     before = values()
-    ask(client, [told(PHOTO, count=8), told(PHOTO, count=1)])
+    send_request(client, [told(PHOTO, count=8), told(PHOTO, count=1)])
     images, crops, calls = np.subtract(values(), before)
     assert (images, crops) == (2, 7)
     # Detection; two images' regions; three crops one by one, and four together.
@@ -274,8 +277,8 @@ def test_metrics(client, server):
 def test_memory_does_not_grow(client, server):
     files = [told(PHOTO, count=30), told(OTHER, count=2)]
     for _ in range(100):
-        ask(client, files, "strict")
+        send_request(client, files, "strict")
     before = server.resident_bytes()
     for _ in range(500):
-        ask(client, files, "strict")
+        send_request(client, files, "strict")
     assert server.resident_bytes() - before < 4 * 2**20

@@ -39,7 +39,7 @@ def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]
         yield connection
 
 
-def ask(client: Any, model: str, files: list[bytes], **options: Any) -> Arrays:
+def send_request(client: Any, model: str, files: list[bytes], **options: Any) -> Arrays:
     return infer(client, model, {"encoded": strings(files)}, client_timeout=8, **options)
 
 
@@ -48,16 +48,18 @@ def ask(client: Any, model: str, files: list[bytes], **options: Any) -> Arrays:
 def test_images_with_different_numbers_of_rows(client, counts, output):
     files = [told(PHOTO, count=count) for count in counts]
     with pytest.raises(InferenceServerException, match=r"model 'uneven': gave output .* of diff"):
-        ask(client, "on_uneven", files, outputs=[output])
-    assert ask(client, "on_uneven", files[:1], outputs=[output])[output].shape[1] == counts[0]
+        send_request(client, "on_uneven", files, outputs=[output])
+    assert (
+        send_request(client, "on_uneven", files[:1], outputs=[output])[output].shape[1] == counts[0]
+    )
 
 
 def test_an_ensemble_that_fails_while_another_step_runs(client):
-    """The server does not give its request back."""
+    """The server does not release its request."""
     file = told(PHOTO, fail="INVALID_ARG", wait_s=0.6)
     for _ in range(4):  # more than `max_in_flight`
         with pytest.raises(InferenceServerException, match=r"model 'torn': .*not today"):
-            ask(client, "on_torn", [file], outputs=["detection_boxes", "status"])
+            send_request(client, "on_torn", [file], outputs=["detection_boxes", "status"])
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_codes_that_apply_to_the_composing_model_only(client, server, code, stat
     labels = {"model": "on_uneven", "reason": "internal"}
     before = server.metric("endcap_bls_failed_total", **labels)
     with pytest.raises(InferenceServerException, match="model 'uneven': not today") as error:
-        ask(client, "on_uneven", [told(PHOTO, fail=code)])
+        send_request(client, "on_uneven", [told(PHOTO, fail=code)])
     assert error.value.status() == f"StatusCode.{status}"
     assert server.metric("endcap_bls_failed_total", **labels) == before + 1
 
@@ -77,7 +79,9 @@ def test_composing_model_that_is_reloaded_with_more_outputs(client, repository):
 
     def labels() -> list[bytes]:
         outputs = ["class_ids", "class_labels"]
-        return list(ask(client, "on_uneven", [file], outputs=outputs)["class_labels"].ravel())
+        return list(
+            send_request(client, "on_uneven", [file], outputs=outputs)["class_labels"].ravel()
+        )
 
     assert labels() == [b"", b""]
     shutil.rmtree(repository / "kinds")

@@ -85,13 +85,13 @@ def test_rings_go_to_their_own_classifier(cascades, cascade_server, model):
     draw.ellipse((200, 120, 440, 360), outline=RED, width=45)
     files = [jpegs.encode(np.asarray(ring), quality=95)]
     classifiers = ("classify", "classify_rings")
-    asked = [cascade_server.requests(each) for each in classifiers]
+    requests_before = [cascade_server.requests(each) for each in classifiers]
     response = infer(cascades, model, {"encoded": strings(files)})
     assert response["num_detections"].tolist() == [[1]]
     assert response["detection_classes"][0, 0] == 5
     assert response["class_labels"][0, 0] == b"red"  # its middle is blue
     now = [cascade_server.requests(each) for each in classifiers]
-    assert now == [asked[0], asked[1] + 1]
+    assert now == [requests_before[0], requests_before[1] + 1]
 
 
 @pytest.mark.parametrize("model", [*CASCADES, "detect_bls"])
@@ -99,7 +99,7 @@ def test_eight_clients_at_once(cascades, cascade_server, model):
     files = [shapes(count) for count in (0, 1, 5, 30)] + [p.read_bytes() for p in SAMPLES[:4]]
     expected = [by_hand(cascades, [file]) for file in files]
 
-    def ask(index: int) -> None:
+    def send_request(index: int) -> None:
         with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
             for turn in range(2):
                 own = (index + turn) % len(files)
@@ -108,7 +108,7 @@ def test_eight_clients_at_once(cascades, cascade_server, model):
                 assert_same(response, wanted)
 
     with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(ask, index) for index in range(8)]:
+        for done in [pool.submit(send_request, index) for index in range(8)]:
             done.result()
 
 
@@ -161,21 +161,21 @@ def test_detect_bls_is_detect(cascades):
 @pytest.mark.parametrize("wanted", [["class_labels"], ["num_detections", "detection_indices"]])
 def test_response_has_the_requested_outputs_only(cascades, cascade_server, model, wanted):
     files = [shapes(5)]
-    asked = cascade_server.requests("classify")
+    requests_before = cascade_server.requests("classify")
     response = infer(cascades, model, {"encoded": strings(files)}, outputs=wanted)
     assert sorted(response) == sorted(wanted)
     expected = by_hand(cascades, files)
     assert_same(response, {name: expected[name] for name in wanted})
-    # by_hand has asked once; a cascade that is not to give classes need not ask at all.
-    assert cascade_server.requests("classify") - asked <= 2
+    # by_hand has sent one request; a cascade that is not to give classes need not send any.
+    assert cascade_server.requests("classify") - requests_before <= 2
 
 
 @pytest.mark.parametrize("model", CASCADES)
 def test_without_classifiers_it_only_detects(cascades, cascade_server, model):
     files = [shapes(5)]
-    asked = cascade_server.requests("preprocess_rois")
+    requests_before = cascade_server.requests("preprocess_rois")
     response = infer(cascades, f"{model}_detecting", {"encoded": strings(files)})
-    assert cascade_server.requests("preprocess_rois") == asked
+    assert cascade_server.requests("preprocess_rois") == requests_before
     expected = by_hand(cascades, files)
     expected["class_ids"][:], expected["class_scores"][:], expected["class_labels"][:] = -1, 0, b""
     assert_same(response, expected)

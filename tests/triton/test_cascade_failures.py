@@ -182,7 +182,10 @@ def test_a_batch_of_pictures_in_one_request(cascades, model):
 
 def test_a_cancelled_request_makes_no_further_calls(cascade_server, model):
     encoded = strings([picture([row(20, OK)], slow=True)])
-    asked, slow = cascade_server.requests("preprocess_rois"), slow_pictures(cascade_server)
+    requests_before, slow = (
+        cascade_server.requests("preprocess_rois"),
+        slow_pictures(cascade_server),
+    )
     with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
         call = client.async_infer(
             model,
@@ -193,7 +196,7 @@ def test_a_cancelled_request_makes_no_further_calls(cascade_server, model):
         wait_for(lambda: slow_pictures(cascade_server) > slow)
         call.cancel()
     wait_for(lambda: given_up(cascade_server, model))
-    assert cascade_server.requests("preprocess_rois") == asked
+    assert cascade_server.requests("preprocess_rois") == requests_before
 
 
 def slow_pictures(server: RunningServer) -> int:
@@ -206,7 +209,10 @@ def given_up(server: RunningServer, model: str) -> list[str]:
 
 
 def test_a_cancelled_stream(cascade_server):
-    asked, slow = cascade_server.requests("preprocess_rois"), slow_pictures(cascade_server)
+    requests_before, slow = (
+        cascade_server.requests("preprocess_rois"),
+        slow_pictures(cascade_server),
+    )
     with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
         client.start_stream(callback=lambda result, error: None)
         file = picture([row(20, OK)] * 9, slow=True)
@@ -217,7 +223,7 @@ def test_a_cancelled_stream(cascade_server):
         wait_for(lambda: slow_pictures(cascade_server) > slow)
         client.stop_stream(cancel_requests=True)
     wait_for(lambda: given_up(cascade_server, SCRIPTED_STREAM))
-    assert cascade_server.requests("preprocess_rois") == asked
+    assert cascade_server.requests("preprocess_rois") == requests_before
 
 
 def test_a_stream_keeps_what_it_sent_before_a_classifier_failed(cascade_server):
@@ -232,10 +238,10 @@ def test_a_stream_keeps_what_it_sent_before_a_classifier_failed(cascade_server):
 def test_a_stream_asks_for_a_batch_when_its_first_row_is_due(cascade_server):
     rows = [row(9 * i, OK) for i in range(2 * BATCH_SIZE)]
     rows.insert(BATCH_SIZE, row(5, FAILING))
-    asked = cascade_server.requests("shades")
+    requests_before = cascade_server.requests("shades")
     *sent, _ = stream(cascade_server, SCRIPTED_STREAM, picture(rows, level=BRIGHT))
     assert len(sent) == BATCH_SIZE
-    assert cascade_server.requests("shades") == asked + 1
+    assert cascade_server.requests("shades") == requests_before + 1
 
 
 @pytest.mark.parametrize("cascade", [*CASCADES, STREAM])

@@ -44,7 +44,7 @@ def finished(watch: Watch) -> Interval:
     return interval
 
 
-def test_what_was_asked_is_what_is_shown(client, server: RunningServer):
+def test_what_was_requested_is_what_is_shown(client, server: RunningServer):
     watch = Watch(server.grpc, metrics(server), ["pre_blank"])
     before = request_count(client, "pre_blank")
     watch.update()

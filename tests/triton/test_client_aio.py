@@ -69,9 +69,9 @@ def test_tasks_share_a_client(detecting_server: RunningServer, memory: Any) -> N
     async def run() -> None:
         options: Any = {"shared_memory": memory, "region_bytes": 50_000}
         async with AsyncDetectionClient(detecting_server.grpc, batch=2, **options) as client:
-            asked = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
-            responses = [client.detect(map(file_of, own)) for own in asked]
-            assert [sizes(each) for each in await asyncio.gather(*responses)] == asked
+            requested = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
+            responses = [client.detect(map(file_of, own)) for own in requested]
+            assert [sizes(each) for each in await asyncio.gather(*responses)] == requested
 
     asyncio.run(run())
 

@@ -1,4 +1,4 @@
-"""Connections to a real server: what is asked, and what comes back."""
+"""Connections to a real server: requests and their responses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def server(client_server: RunningServer) -> RunningServer:
 
 @KINDS
 @PROTOCOLS
-def test_a_server_is_asked_for_what_it_has(server: RunningServer, protocol: str, kind: str) -> None:
+def test_a_server_reports_what_it_has(server: RunningServer, protocol: str, kind: str) -> None:
     assert request(server, protocol, kind, "is_live") is True
     assert request(server, protocol, kind, "is_ready", "classes") is True
     assert request(server, protocol, kind, "is_ready", "no such model") is False

@@ -27,7 +27,7 @@ def server(client_server: RunningServer) -> RunningServer:
 
 @KINDS
 @PROTOCOLS
-def test_what_answers_may_be_no_such_service(
+def test_what_responds_may_be_no_such_service(
     server: RunningServer, protocol: str, kind: str
 ) -> None:
     other = server.http if protocol == "grpc" else server.grpc
@@ -58,7 +58,7 @@ def full_queue(server: RunningServer, folder: Path) -> Iterator[Path]:
 
 @KINDS
 @PROTOCOLS
-def test_a_busy_server_is_asked_again(
+def test_a_busy_server_gets_the_request_again(
     server: RunningServer, protocol: str, kind: str, tmp_path: Path
 ) -> None:
     with full_queue(server, tmp_path) as end:

@@ -102,7 +102,7 @@ def test_responses_come_in_the_order_of_requests(server: RunningServer, kind: st
 
 
 @KINDS
-def test_a_decoupled_model_answers_often_and_says_which_is_last(
+def test_a_decoupled_model_responds_often_and_says_which_is_last(
     decoupled_server: RunningServer, kind: str
 ) -> None:
     async def test(stream: AnyStream) -> None:

@@ -44,9 +44,9 @@ def test_threads_share_a_client(detecting_server: RunningServer, protocol: str) 
     url = url_of(detecting_server, protocol)
     options: Any = {"shared_memory": "system", "region_bytes": 100_000}
     with DetectionClient(url, batch=2, **options) as client, ThreadPoolExecutor(8) as threads:
-        asked = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
-        responses = threads.map(lambda own: sizes(client.detect(map(file_of, own))), asked)
-        assert list(responses) == asked
+        requested = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
+        responses = threads.map(lambda own: sizes(client.detect(map(file_of, own))), requested)
+        assert list(responses) == requested
 
 
 def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:

@@ -229,14 +229,14 @@ def test_nobody_waits_behind_another_for_longer_than_wanted(pools: Pools) -> Non
         with pytest.raises(RequestError, match="no response"):
             infer(pool, IMAGE, "slow", timeout_s=0.05)
     got: list[Any] = []
-    patient = threading.Thread(target=lambda: got.append(infer(pool, OTHER)))
-    patient.start()
+    waiting = threading.Thread(target=lambda: got.append(infer(pool, OTHER)))
+    waiting.start()
     time.sleep(0.1)
     begin = time.monotonic()
     with pytest.raises(RequestError, match=r"still works|in time"), pool.acquire(timeout_s=0.05):
         pass
     assert time.monotonic() - begin < 0.3
-    patient.join()
+    waiting.join()
     np.testing.assert_array_equal(got[0], expected(OTHER))
 
 

@@ -31,7 +31,7 @@ from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 
 # A request may meet the server while it starts; it is sent again until it responds.
-PATIENT = ConnectionOptions(timeout_s=30, retries=50)
+MANY_RETRIES = ConnectionOptions(timeout_s=30, retries=50)
 LIMITS: dict[str, Any] = {"regions": 3, "region_bytes": REGION_BYTES}
 
 
@@ -47,7 +47,7 @@ def test_pools_register_again_with_a_server_that_was_restarted(tmp_path: Path) -
         first = stack.enter_context(contextlib.ExitStack())
         server = first.enter_context(run_server(tmp_path, *OPTIONS))
         addresses = {name: parse_address(getattr(server, name), name) for name in ("grpc", "http")}
-        connections = [stack.enter_context(Connection(a, PATIENT)) for a in addresses.values()]
+        connections = [stack.enter_context(Connection(a, MANY_RETRIES)) for a in addresses.values()]
         pools = [stack.enter_context(SharedMemoryPool(c, **LIMITS)) for c in connections]
         names = [pool.names for pool in pools]
 
@@ -94,7 +94,9 @@ def test_tasks_in_flight_come_through_a_restart(tmp_path: Path) -> None:
             until = asyncio.Event()
             for protocol in ("grpc", "http"):
                 address = parse_address(getattr(server, protocol), protocol)
-                connection = await closing.enter_async_context(AsyncConnection(address, PATIENT))
+                connection = await closing.enter_async_context(
+                    AsyncConnection(address, MANY_RETRIES)
+                )
                 pool = await AsyncSharedMemoryPool.create(connection, **LIMITS)
                 closing.push_async_callback(pool.close)
                 for image in (IMAGE, OTHER) * 3:

@@ -1,4 +1,4 @@
-"""A classifier and detectors of other families on a real server: asked, and compared."""
+"""A classifier and detectors of other families on a real server, compared."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_served_classifier_is_asked(server: TritonServer, colours: Path) -> None:
+def test_a_served_classifier_responds(server: TritonServer, colours: Path) -> None:
     result = infer(server, colours, "--model", "classify", "--json")
     assert result.exit_code == 0, result.output
     for row in json.loads(result.stdout):
@@ -143,7 +143,7 @@ def test_heads_whose_tensors_have_names_of_their_own(
     assert min(each["matched"] for each in found) > 5
 
 
-def test_a_repository_of_another_task_is_one_sentence(
+def test_a_repository_of_another_task_is_one_error_message(
     server: TritonServer, colours: Path, tmp_path: Path
 ) -> None:
     repository = tmp_path / "models"

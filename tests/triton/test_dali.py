@@ -186,7 +186,7 @@ def test_several_clients_at_a_time(client: grpc_client.InferenceServerClient) ->
         assert all(pool.map(same, range(16)))
 
 
-def test_what_init_writes_answers_as_with_the_compiled_end(
+def test_what_init_writes_responds_as_with_the_compiled_end(
     client: grpc_client.InferenceServerClient, dali_server: RunningServer
 ) -> None:
     tensors = {"encoded": strings(FILES)}
@@ -254,7 +254,7 @@ def refusing_server(
         ("regions", ["input 'rois'", "preprocess_rois"]),
     ],
 )
-def test_a_load_fails_with_a_sentence(
+def test_a_load_fails_with_an_error_message(
     refusing_server: RunningServer, name: str, texts: list[str]
 ) -> None:
     index = refusing_server.index()

@@ -46,7 +46,7 @@ def serve(python: Path, repository: Path, *options: str) -> tuple[str, str, int]
         return "".join(lines), process.stderr.read(), process.wait(60)
 
 
-def test_optional_models_are_left_out_with_a_sentence(python: Path, repository: Path) -> None:
+def test_optional_models_are_left_out_with_an_error_message(python: Path, repository: Path) -> None:
     printed, said, code = serve(python, repository)
     assert code == 0
     models = printed.splitlines()[-1].split(maxsplit=1)[1]
@@ -56,14 +56,16 @@ def test_optional_models_are_left_out_with_a_sentence(python: Path, repository: 
     assert said.count("\n") == 1
 
 
-def test_a_model_that_is_named_fails_with_the_sentence(python: Path, repository: Path) -> None:
+def test_a_model_that_is_named_fails_with_the_error_message(python: Path, repository: Path) -> None:
     _, said, code = serve(python, repository, "--model", "preprocess_dali")
     assert code == 2
     assert INSTALL in said
     assert said.count("\n") == 1
 
 
-def test_a_model_that_is_not_optional_fails_with_the_sentence(python: Path, tmp_path: Path) -> None:
+def test_a_model_that_is_not_optional_fails_with_the_error_message(
+    python: Path, tmp_path: Path
+) -> None:
     write_preprocess(tmp_path, "pre", variant="dali")
     _, said, code = serve(python, tmp_path)
     assert code == 2

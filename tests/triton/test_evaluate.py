@@ -232,7 +232,7 @@ def test_figures_are_shown_although_the_detections_cannot_be_saved(
     )
 
 
-def test_classes_that_do_not_match_are_one_sentence(
+def test_classes_that_do_not_match_are_one_error_message(
     data: Data, server: TritonServer, tmp_path: Path
 ) -> None:
     content = json.loads(data.annotations.read_text())

@@ -161,7 +161,7 @@ def test_detect(served: RunningServer, expected: dict[str, list[Detection]], bro
 
 
 @pytest.mark.parametrize("name", ["detect.py", "detect_asyncio.py"])
-def test_no_server_is_a_sentence(name: str) -> None:
+def test_no_server_is_an_error_message(name: str) -> None:
     done = python(name, "--url", "grpc://127.0.0.1:1", *FILES)
     assert done.returncode == 1
     assert done.stderr.startswith(f"{name}: no Triton server responds at grpc://127.0.0.1:1")
@@ -203,7 +203,7 @@ def test_a_stream_of_frames(served: RunningServer, expected: dict[str, list[Dete
     ("arguments", "reason"),
     [(["--sequence", "0"], "from 1 to"), (["--url", "http://{http}"], "streams over gRPC only")],
 )
-def test_a_stream_that_cannot_be_is_a_sentence(
+def test_a_stream_that_cannot_be_is_an_error_message(
     served: RunningServer, arguments: list[str], reason: str
 ) -> None:
     given = [each.format(http=served.http) for each in arguments]

@@ -109,7 +109,7 @@ def test_regions_are_the_cpu_s(gpu_client) -> None:
         np.testing.assert_array_equal(array, expected[name], name)
 
 
-def test_run_lengths_of_masks_are_the_cpu_s(gpu_client) -> None:
+def test_the_rle_of_masks_is_the_cpu_s(gpu_client) -> None:
     made = sample_heads.seg_outputs(1, anchors=70, num_classes=2, size=(40, 80))
     tensors = {name: array[None] for name, array in made.items()} | {"geometry": GEOMETRY}
     expected = infer(gpu_client, "seg_cpu", tensors)

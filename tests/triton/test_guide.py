@@ -1,6 +1,6 @@
 """docs/triton.md as a reader follows it: its files in a real server, its clients against it.
 
-The clients of docs/clients.md ask the same server.
+The clients of docs/clients.md use the same server.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def test_a_model_without_batches(client: Any) -> None:
     assert_same(CASES["seg"], batched, heads)
 
 
-def test_only_what_is_asked_for_is_answered(client: Any) -> None:
+def test_only_what_is_requested_is_returned(client: Any) -> None:
     heads = CASES["seg_input"].heads()
     tensors = {**heads, "geometry": GEOMETRY}
     whole = infer(client, "seg_input", tensors)

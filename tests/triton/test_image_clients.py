@@ -1,6 +1,6 @@
 """The requests of NVIDIA's image_client, grpc_image_client and ensemble_image_client.
 
-Their programs are not here: what each asks of the server, in its order, is written anew with
+Their programs are not here: what each requests of the server, in its order, is written anew with
 tritonclient, for the models that the shipped repository has for them.
 """
 
@@ -203,7 +203,7 @@ def test_grpc_image_client(image_server: RunningServer, expected: Ranking, way: 
 
 
 def test_ensemble_image_client(protocol: Protocol, expected: Ranking) -> None:
-    """It sends files, and asks class_count of every output that the metadata name."""
+    """It sends files, and requests class_count of every output that the metadata name."""
     with protocol.connect() as client:
         metadata = client.get_model_metadata("classify_image")
         (declared,), (output,) = get(metadata, "inputs"), get(metadata, "outputs")

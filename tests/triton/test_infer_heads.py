@@ -177,7 +177,7 @@ def test_boxes_are_those_of_the_reference(
     assert_alike(found)
 
 
-def test_turned_boxes_have_no_reference(
+def test_rotated_boxes_have_no_reference(
     server: TritonServer, repository: Path, photo: Path
 ) -> None:
     result = infer(server, photo, "--model", "obb", "--compare", repository)

@@ -14,7 +14,7 @@ from commands import endcap
 from init_cases import PICTURES, write_together
 from init_head_cases import CASES, INPUT, OBB, PLAIN, kept_rotated, to_source
 from running_server import RunningServer, run_server
-from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE, TURNED_ANGLE
+from tolerances import ROTATED_ANGLE, SERVED_BOX_PIXELS, SERVED_SCORE
 
 from reference import masks
 
@@ -104,7 +104,7 @@ def test_rotated_boxes_equal_the_reference(responses: dict[str, Arrays]) -> None
         given = np.hstack([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]])
         np.testing.assert_allclose(given, expected[:, :4], rtol=0, atol=SERVED_BOX_PIXELS)
         off = response["detection_angles"][row, rows] - expected[:, 4]
-        assert np.abs((off + math.pi) % (2 * math.pi) - math.pi).max() < TURNED_ANGLE
+        assert np.abs((off + math.pi) % (2 * math.pi) - math.pi).max() < ROTATED_ANGLE
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -112,7 +112,7 @@ def test_their_steps_are_warm(served: RunningServer, name: str) -> None:
     assert served.config(f"{name}_postprocess")["model_warmup"]
 
 
-def test_one_image_is_answered_as_in_a_batch(
+def test_one_image_gets_the_response_as_in_a_batch(
     served: RunningServer, responses: dict[str, Arrays]
 ) -> None:
     with grpc_client.InferenceServerClient(served.grpc) as client:

@@ -29,7 +29,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[s
 
 
 @pytest.mark.parametrize("name", sorted(BAD))
-def test_load_fails_with_a_sentence(index, name):
+def test_load_fails_with_an_error_message(index, name):
     model = index[name]
     assert model["state"] == "UNAVAILABLE"
     assert model["reason"].startswith("Invalid argument: ")

@@ -90,7 +90,7 @@ def two_outputs() -> onnx.ModelProto:
 
 
 def misdeclared() -> onnx.ModelProto:
-    """Takes rows of any length, and declares 4 for what comes out."""
+    """Takes rows of any length, and declares 4 for its output."""
     made = adding(1, ["batch", "columns"])
     made.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4
     return made
@@ -316,7 +316,7 @@ def test_an_output_whose_declared_shape_is_that_of_another_input(client) -> None
         assert np.array_equal(infer(client, "misdeclared", {"x": x})["y"], x + 1)
 
 
-def test_only_the_outputs_that_are_asked_for(client) -> None:
+def test_only_the_outputs_that_are_requested(client) -> None:
     x = floats(2, 5)
     assert list(infer(client, "two_outputs", {"x": x}, outputs=["product"])) == ["product"]
     both = infer(client, "two_outputs", {"x": x}, outputs=["product", "sum"])
@@ -476,7 +476,7 @@ def test_a_run_alone_has_all_threads_and_runs_together_have_one_each(client, ser
 
 
 def test_many_clients_at_the_same_time(client, server) -> None:
-    def ask(seed: int) -> bool:
+    def send_request(seed: int) -> bool:
         x = floats(1 + seed % 3, 2 + seed % 5, 64, seed=seed)
         response = infer(client, "quick", {"x": x})["y"]
         return response.tobytes() == local.run(None, {"x": x})[0].tobytes()
@@ -485,21 +485,21 @@ def test_many_clients_at_the_same_time(client, server) -> None:
     options.intra_op_num_threads = 1
     local = onnxruntime.InferenceSession(multiplying(64, 4).SerializeToString(), options)
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        assert all(pool.map(ask, range(400)))
+        assert all(pool.map(send_request, range(400)))
 
 
 @KEEPS_FREED_MEMORY
 def test_memory_stays_flat_over_many_requests(client, server) -> None:
     x = floats(2, 8, 64)
 
-    def ask(count: int) -> None:
+    def send_request(count: int) -> None:
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for _ in pool.map(lambda _: infer(client, "quick", {"x": x}), range(count)):
                 pass
 
-    ask(1000)
+    send_request(1000)
     before = server.resident_bytes()
-    ask(4000)
+    send_request(4000)
     assert server.resident_bytes() < before + (4 << 20)
 
 
@@ -516,7 +516,7 @@ class TestCancellation:
             request_id=request_id,
         )
 
-    def test_cancelled_requests_are_not_answered(self, client, server) -> None:
+    def test_cancelled_requests_get_no_response(self, client, server) -> None:
         def pending() -> float:
             return server.metric("nv_inference_pending_request_count", model=self.MODEL)
 

@@ -94,7 +94,7 @@ def test_the_best_of_an_output_by_tritons_classification(protocol, expected):
 
 
 def test_a_tensor_that_the_client_made_is_classified(protocol):
-    """A client that scales and normalises the picture itself, and asks for labels and scores."""
+    """A client that scales and normalises the picture itself, and requests labels and scores."""
     with protocol.connect() as client:
         metadata = client.get_model_metadata("classify")
         inputs = metadata["inputs"] if isinstance(metadata, dict) else metadata.inputs
@@ -163,14 +163,14 @@ def test_asyncio(cascade_server, expected, module):
     own = "grpc" if module is grpc_aio else "http"
     protocol = protocols_of(cascade_server)[own]
 
-    async def ask() -> list[Any]:
+    async def send_request() -> list[Any]:
         async with module.InferenceServerClient(protocol.url) as client:
             assert await client.is_server_live()
             assert await client.is_model_ready("detect")
-            asked = [client.infer("detect", [protocol.encoded(file)]) for file in PICTURES]
-            return await asyncio.gather(*asked)
+            requests = [client.infer("detect", [protocol.encoded(file)]) for file in PICTURES]
+            return await asyncio.gather(*requests)
 
-    for index, result in enumerate(asyncio.run(ask())):
+    for index, result in enumerate(asyncio.run(send_request())):
         assert_detections(arrays(result), expected[index : index + 1])
 
 
@@ -221,12 +221,12 @@ def test_a_stream_of_asyncio_with_a_sequence_of_a_text(ordinary, expected):
                 "sequence_end": index == len(PICTURES) - 1,
             }
 
-    async def ask() -> list[tuple[Any, Any]]:
+    async def send_request() -> list[tuple[Any, Any]]:
         async with grpc_aio.InferenceServerClient(ordinary.url) as client:
             responses = client.stream_infer(requests())
             return [response async for response in responses]
 
-    responses = asyncio.run(ask())
+    responses = asyncio.run(send_request())
     assert sorted(int(result.get_response().id) for result, _ in responses) == [0, 1, 2]
     for result, error in responses:
         assert error is None

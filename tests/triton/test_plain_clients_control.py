@@ -1,4 +1,4 @@
-"""NVIDIA's examples of what is asked beside inference, and of how it is asked: plain tritonclient.
+"""NVIDIA's examples of requests beside inference, and of their form: plain tritonclient.
 
 Health, metadata, configurations, statistics, loading and unloading; compression, keepalive,
 headers; and the HTTP protocol by urllib alone.

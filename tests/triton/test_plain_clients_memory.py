@@ -97,7 +97,7 @@ def test_files_and_detections_in_shared_memory(protocol: Protocol) -> None:
 
 
 def test_step_by_step_with_the_tensors_left_in_shared_memory(protocol: Protocol) -> None:
-    """preprocess -> detector -> postprocess, asked one after the other; no tensor is sent."""
+    """preprocess -> detector -> postprocess, one request after the other; no tensor is sent."""
     images_bytes, head_bytes = 3 * 640 * 640 * 4, 10 * 8400 * 4
     module = protocol.module
     with protocol.connect() as client, region(client, images_bytes + head_bytes) as between:

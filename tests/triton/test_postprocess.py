@@ -87,7 +87,7 @@ def test_no_detections_is_a_response(client):
 
 
 @pytest.mark.parametrize("wanted", sorted(NAMES))
-def test_only_the_output_that_was_asked_for(client, wanted):
+def test_only_the_output_that_was_requested(client, wanted):
     tensors = {"head": heads(), "geometry": GEOMETRY}
     response = infer(client, "post", tensors, outputs=[wanted])
     assert list(response) == [wanted]

@@ -1,4 +1,4 @@
-"""endcap_preprocess: what comes back is what the Python package computes, however one asks."""
+"""endcap_preprocess: the response has what the Python package computes, whatever the request."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_bytes_input_holds_one_file_a_row(client):
 
 
 @pytest.mark.parametrize("wanted", ["images", "geometry", "status"])
-def test_only_the_outputs_that_were_asked_for(client, wanted):
+def test_only_the_outputs_that_were_requested(client, wanted):
     response = infer(client, "pre", {"encoded": strings(FILES)}, outputs=[wanted])
     assert list(response) == [wanted]
     all_of_them = infer(client, "pre", {"encoded": strings(FILES)})
@@ -134,7 +134,7 @@ def test_other_layout_and_dtype(client):
     assert_same(response, expected)
 
 
-def test_blank_answers_zeros_and_a_status(client):
+def test_blank_returns_zeros_and_a_status(client):
     files = [FILES[0], FILES[1][: len(FILES[1]) // 2], b"", FILES[3]]
     response = infer(client, "pre_blank", {"encoded": strings(files)})
     expected = expected_of(files, on_error="blank")

@@ -129,7 +129,7 @@ def served(user: World, repository: Path, **more: str) -> Iterator[tuple[str, st
     assert process.returncode == 0
 
 
-def ask(address: str) -> dict[str, Any]:
+def send_request(address: str) -> dict[str, Any]:
     """What the model tells; its other output is right, and not empty as by NumPy 2."""
     values = np.arange(5, dtype=np.float32)
     tensor = grpc_client.InferInput("values", [5], "FP32")
@@ -169,13 +169,13 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables())
     assert int(done.stdout.partition(".")[0]) >= 2
     with served(user, repository, ENDCAP_WHEELHOUSE=str(wheelhouse), **settings) as (address, said):
-        told = ask(address)
+        told = send_request(address)
         assert "installing what Python models need" in said
         # While it runs, nothing of it can be removed.
         removed = endcap(user, "server", "remove", **settings)
         assert (removed.returncode, removed.stdout) == (1, "")
         assert removed.stderr.count("it is used by a running server; stop that server") == 2
-        assert told == ask(address)
+        assert told == send_request(address)
     assert told["numpy"].startswith("1.")
     assert told["numpy_file"].startswith(told["prefix"])
     assert not told["prefix"].startswith(str(user.root))
@@ -183,7 +183,7 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
 
     # Again, without wheels and without an index.
     with served(user, repository, **settings) as (address, said):
-        assert ask(address)["numpy"] == told["numpy"]
+        assert send_request(address)["numpy"] == told["numpy"]
         assert "installing" not in said
 
     doctor = endcap(user, "doctor", "--json", "--repository", repository, **settings)

@@ -172,7 +172,7 @@ def mixed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSe
 
 
 @pytest.mark.parametrize("name", REFUSED + REFUSED_POSTPROCESS)
-def test_a_load_fails_with_a_sentence(mixed_server: RunningServer, name: str):
+def test_a_load_fails_with_an_error_message(mixed_server: RunningServer, name: str):
     model = mixed_server.index()[name]
     assert model["state"] == "UNAVAILABLE"
     for text in BAD[name][1]:

@@ -27,7 +27,7 @@ def completed(folder: Path, *, stage: str = "preprocess") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(BAD))
-def test_the_sentence_is_the_compiled_backends(tmp_path: Path, name: str) -> None:
+def test_the_error_message_is_the_compiled_backends(tmp_path: Path, name: str) -> None:
     options, texts = BAD[name]
     stage = "postprocess" if name in BAD_POSTPROCESS else "preprocess"
     write = write_postprocess if stage == "postprocess" else write_preprocess

@@ -71,7 +71,7 @@ def test_a_bad_config_leaves_the_loaded_model_alone(client):
 
 
 @pytest.mark.parametrize("next_configs", [[None], [config(3), config(1), config(2)]])
-def test_requests_under_way_are_answered_while_the_model_changes(client, server, next_configs):
+def test_requests_under_way_get_responses_while_the_model_changes(client, server, next_configs):
     """Unloaded and loaded again (None), or with other numbers of instances in the same model."""
     large = strings([jpegs.photo_jpeg(1200, 1600)])
     client.load_model(MODEL, config=config(1))

@@ -131,7 +131,7 @@ def test_closed_over_http(server: TritonServer, path: str, body: bytes | None) -
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "send_request",
     [
         lambda client, headers: client.get_model_repository_index(headers=headers),
         lambda client, headers: client.unload_model("echo", headers=headers),
@@ -143,12 +143,12 @@ def test_closed_over_http(server: TritonServer, path: str, body: bytes | None) -
     ids=["index", "unload", "trace", "log", "shared memory", "register"],
 )
 def test_closed_over_grpc(
-    server: TritonServer, client: grpc_client.InferenceServerClient, ask: Any
+    server: TritonServer, client: grpc_client.InferenceServerClient, send_request: Any
 ) -> None:
     header = f"triton-grpc-protocol-{CLOSED_GRPC_KEY}".lower()
     for headers in ({}, *({header: value.splitlines()[0]} for _, value in shown_keys(server))):
         with pytest.raises(InferenceServerException, match="restricted"):
-            ask(client, headers)
+            send_request(client, headers)
 
 
 def test_no_raw_request_opens_grpc(server: TritonServer) -> None:

@@ -49,7 +49,7 @@ def test_a_config_of_names_only(client):
 
 
 @pytest.mark.parametrize("wanted", ["images", "geometry", "status"])
-def test_only_the_output_that_was_asked_for(client, wanted):
+def test_only_the_output_that_was_requested(client, wanted):
     response = infer(client, "rois", tensors(FILE, ROIS), outputs=[wanted])
     assert list(response) == [wanted]
     np.testing.assert_array_equal(response[wanted], getattr(expected_of(ROIS), wanted))
@@ -116,7 +116,7 @@ def test_corrupt_images_beside_good_ones(server):
     """Requests of different lengths at the same time, every third with a damaged file."""
     start = threading.Barrier(6)
 
-    def ask(index: int) -> None:
+    def send_request(index: int) -> None:
         rois = ROIS[: index % 4]
         start.wait()
         with grpc_client.InferenceServerClient(server.grpc) as client:
@@ -128,7 +128,7 @@ def test_corrupt_images_beside_good_ones(server):
                     assert_same(infer(client, "rois", tensors(FILE, rois)), expected_of(rois))
 
     with ThreadPoolExecutor(6) as pool:
-        for done in [pool.submit(ask, index) for index in range(6)]:
+        for done in [pool.submit(send_request, index) for index in range(6)]:
             done.result()
 
 
@@ -139,8 +139,8 @@ def test_boxes_of_a_detector_through_an_ensemble(client, web_client, over_http):
         "encoded": strings([FILE], batched=False),
         "head": np.array(rows, np.float32),
     }
-    ask = infer_http if over_http else infer
-    response = ask(web_client if over_http else client, "boxes_to_images", inputs)
+    send_request = infer_http if over_http else infer
+    response = send_request(web_client if over_http else client, "boxes_to_images", inputs)
     assert response["images"].shape == (MAX_DETECTIONS, 3, *SIZE)
     np.testing.assert_array_equal(response["images"][:2], expected_of(ROIS[[0, 2]]).images)
     assert not response["images"][2:].any()

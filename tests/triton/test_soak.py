@@ -19,7 +19,7 @@ DISTURBANCES = [
 ]
 
 
-def test_every_request_is_answered_while_parts_of_the_server_are_killed(tmp_path: Path) -> None:
+def test_every_request_gets_a_response_while_parts_of_the_server_are_killed(tmp_path: Path) -> None:
     probe = subprocess.run(soak.own_shared_memory(["true"]), capture_output=True, check=False)
     if probe.returncode != 0:
         pytest.skip(f"no /dev/shm of one's own here: {probe.stderr.decode().strip()}")

@@ -15,11 +15,11 @@ from stub_models import (
     RAISES_AT_LOAD,
     RUNNING,
     TOUCHY,
-    ask,
     installed,
     make_environment,
     make_prefix_of,
     pack_broken_off,
+    send_request,
     version_without_libpython,
     write_model,
 )
@@ -91,7 +91,7 @@ def stub_client(stub_server: RunningServer) -> Iterator[grpc_client.InferenceSer
 
 @pytest.mark.parametrize("model", ["plain", "in_environment"])
 def test_a_model_that_fits_is_served(stub_client, models, model):
-    assert ask(stub_client, model, 2.5) == 2.5
+    assert send_request(stub_client, model, 2.5) == 2.5
     assert check(models / model).problem is None
     assert not (models / model / "endcap-stub.log").exists()
 
@@ -123,17 +123,17 @@ def test_what_initialize_raises_is_the_reason(stub_server):
 
 def test_one_request_fails_alone(stub_client):
     with pytest.raises(InferenceServerException, match="-3 is negative"):
-        ask(stub_client, "touchy", -3)
-    assert ask(stub_client, "touchy", 4) == 4
+        send_request(stub_client, "touchy", -3)
+    assert send_request(stub_client, "touchy", 4) == 4
 
 
 def test_a_model_whose_process_dies_comes_back_with_unload_and_load(stub_client):
     with pytest.raises(InferenceServerException, match="is not healthy"):
-        ask(stub_client, "touchy", 13)
-    assert ask(stub_client, "plain", 1) == 1
+        send_request(stub_client, "touchy", 13)
+    assert send_request(stub_client, "plain", 1) == 1
     stub_client.unload_model("touchy")
     stub_client.load_model("touchy")
-    assert ask(stub_client, "touchy", 4) == 4
+    assert send_request(stub_client, "touchy", 4) == 4
 
 
 def test_a_refused_model_is_served_once_it_fits(stub_server, stub_client, models):
@@ -146,7 +146,7 @@ def test_a_refused_model_is_served_once_it_fits(stub_server, stub_client, models
     install(model, python_version=RUNNING)
     stub_client.load_model("mended")
     wait_for(lambda: stub_server.index()["mended"]["state"] == "READY")
-    assert ask(stub_client, "mended", 3) == 3
+    assert send_request(stub_client, "mended", 3) == 3
     assert not (model / "endcap-stub.log").exists()
 
 

@@ -45,7 +45,7 @@ def region(client) -> Iterator[Region]:
 
 
 @pytest.mark.parametrize("id_length", range(4))
-def test_http_answers_alike_wherever_the_tensors_lie(client, server: RunningServer, id_length):
+def test_http_responds_alike_wherever_the_tensors_lie(client, server: RunningServer, id_length):
     tensors = [
         RawTensor("head", "FP32", HEAD.shape, HEAD.tobytes()),
         RawTensor("geometry", "FP32", GEOMETRY.shape, GEOMETRY.tobytes()),

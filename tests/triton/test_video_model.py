@@ -447,7 +447,7 @@ def test_the_most_videos_at_a_time(server: RunningServer, site: Site) -> None:
         )
         thread.start()
         try:
-            wait_for(lambda: "/videos/endless.ts" in site.asked)
+            wait_for(lambda: "/videos/endless.ts" in site.requested)
             (refused,) = client.video(CLIP)
             assert refused.status == "unavailable"
             assert "1 videos are being read already" in str(refused.error)
@@ -498,10 +498,10 @@ def test_a_url_gives_the_same_as_the_bytes(server: RunningServer, site: Site) ->
 
 def test_the_shipped_model_opens_no_url(server: RunningServer, site: Site) -> None:
     site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
-    asked = len(site.asked)
+    requests_before = len(site.requested)
     said = failure(server, site.url("/videos/clip.mp4"))
     assert "its parameter allow_urls is empty" in said
-    assert len(site.asked) == asked
+    assert len(site.requested) == requests_before
 
 
 ATTACKS = [
@@ -551,12 +551,12 @@ def test_other_urls_are_refused_without_a_connection(
 ) -> None:
     site.paths["/secret"] = lambda handler: content(handler, body=CLIP)
     site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
-    asked = len(site.asked)
+    requests_before = len(site.requested)
     source = attack.replace("PORT", str(site.port)).encode()
     _, (error,) = stream(server, model, {"source": source})
     assert error.startswith("invalid_argument: ")
     assert "root:" not in error
-    assert len(site.asked) == asked
+    assert len(site.requested) == requests_before
 
 
 @pytest.mark.parametrize(
@@ -576,10 +576,10 @@ def test_other_urls_are_refused_without_a_connection(
 def test_redirects_lead_nowhere_else(server: RunningServer, site: Site, location: str) -> None:
     site.paths["/secret"] = lambda handler: content(handler, body=CLIP)
     site.paths["/videos/start"] = redirect(location.replace("PORT", str(site.port)))
-    asked = len(site.asked)
+    requests_before = len(site.requested)
     said = failure(server, site.url("/videos/start"), "video_urls")
     assert said.startswith("invalid_argument: ")
-    assert site.asked[asked:] == ["/videos/start"]
+    assert site.requested[requests_before:] == ["/videos/start"]
 
 
 def playlists(port: int) -> dict[str, bytes]:
@@ -627,11 +627,11 @@ def test_playlists_are_not_followed(
     playlist = playlists(site.port)[name]
     site.paths["/secret"] = lambda handler: content(handler, body=CLIP)
     site.paths["/videos/list.m3u8"] = lambda handler: content(handler, body=playlist)
-    asked = len(site.asked)
+    requests_before = len(site.requested)
     video: Any = playlist if given == "bytes" else site.url("/videos/list.m3u8")
     said = failure(server, video, "video_urls")
     assert "root:" not in said
-    assert "/secret" not in site.asked[asked:]
+    assert "/secret" not in site.requested[requests_before:]
 
 
 def test_an_rtsp_redirect_is_not_followed(server: RunningServer, rtsp_port: int) -> None:

@@ -65,12 +65,12 @@ def measure_masks(gpu: Gpu, records: Records, sizes: Sizes) -> None:
         gpu, records, work, lambda: packing.enqueue(tensors), by="endcap, bits", notes="bits"
     )
     with records.part(f"{work}: RLE"):
-        _measure_run_lengths(gpu, records, work, fields, arrays, tensors, packing)
+        _measure_rle(gpu, records, work, fields, arrays, tensors, packing)
     with records.part(f"{work} by torch", optional=(UnavailableError,)):
         _measure_torch(gpu, records, work, tensors, expected, times)
 
 
-def _measure_run_lengths(
+def _measure_rle(
     gpu: Gpu,
     records: Records,
     work: str,

@@ -225,7 +225,7 @@ def _wait_until_live(process: subprocess.Popen[bytes], port: int, log: Path) -> 
 def request_bytes(
     model: str, file: bytes, outputs: Sequence[str], *, with_head: bool = False
 ) -> bytes:
-    """Return a whole HTTP request that sends one file and asks for some of the outputs."""
+    """Return a whole HTTP request that sends one file and requests some of the outputs."""
     element = struct.pack("<I", len(file)) + file
     tensors = [("encoded", "BYTES", [1, 1], element)]
     if with_head:

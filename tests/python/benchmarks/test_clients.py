@@ -43,12 +43,12 @@ class Asked:
         self.now += 1
         self.most = max(self.most, self.now)
 
-    def ask(self) -> Response:
+    def send(self) -> Response:
         self._begins()
         time.sleep(self.takes_s)
         return self._respond()
 
-    async def ask_later(self) -> Response:
+    async def send_later(self) -> Response:
         self._begins()
         await asyncio.sleep(self.takes_s)
         return self._respond()
@@ -56,11 +56,11 @@ class Asked:
 
 def point_of(asked: Asked, window: Window, *, by_tasks: bool) -> Point:
     if not by_tasks:
-        return with_threads(contextlib.nullcontext(asked.ask), window)
+        return with_threads(contextlib.nullcontext(asked.send), window)
 
     @contextlib.asynccontextmanager
     async def opened() -> AsyncIterator[Any]:
-        yield asked.ask_later
+        yield asked.send_later
 
     return asyncio.run(with_tasks(opened(), window))
 

@@ -59,11 +59,11 @@ def test_geometry_and_status_must_be_equal() -> None:
     moved[0, 2] += 1
     with pytest.raises(NotVerifiedError, match="geometry differs by 1"):
         verify(ALL_DALI, (images, moved, status), wanted)
-    turned = geometry.copy()
-    turned[:, 6] = 6
-    assert verify(ALL_DALI, (images, turned, status), wanted) == "equal, bit for bit"
+    rotated = geometry.copy()
+    rotated[:, 6] = 6
+    assert verify(ALL_DALI, (images, rotated, status), wanted) == "equal, bit for bit"
     with pytest.raises(NotVerifiedError, match="geometry differs by 5"):
-        verify(ALL_OURS, (images, turned, status), wanted)
+        verify(ALL_OURS, (images, rotated, status), wanted)
     with pytest.raises(NotVerifiedError, match=r"status is \[1, 0\]"):
         verify(ALL_DALI, (images, geometry, np.array([1, 0], np.int32)), wanted)
 

@@ -62,7 +62,7 @@ def test_nothing_detected_verifies_nothing() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_the_recorded_head_is_answered_for_any_image(batch: int) -> None:
+def test_the_recorded_head_is_returned_for_any_image(batch: int) -> None:
     random = np.random.default_rng(2)
     head = random.uniform(0, 640, (1, 10, 50)).astype(np.float32)
     session = onnxruntime.InferenceSession(repository.model(head).SerializeToString())

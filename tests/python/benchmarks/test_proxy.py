@@ -33,7 +33,7 @@ def doubling_server() -> Iterator[str]:
         thread.join()
 
 
-def ask_through(proxy: CountingProxy, message: bytes) -> bytes:
+def send_through(proxy: CountingProxy, message: bytes) -> bytes:
     host, _, port = proxy.address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as client:
         client.sendall(message)
@@ -45,10 +45,10 @@ def ask_through(proxy: CountingProxy, message: bytes) -> bytes:
 def test_the_proxy_passes_on_and_counts_both_ways(doubling_server: str) -> None:
     message = os.urandom(300_000)
     with CountingProxy(doubling_server) as proxy:
-        assert ask_through(proxy, message) == message * 2
+        assert send_through(proxy, message) == message * 2
         assert proxy.take() == (300_000, 600_000)
         assert proxy.take() == (0, 0)
-        ask_through(proxy, b"abc")
+        send_through(proxy, b"abc")
         assert (proxy.take(), proxy.connections) == ((3, 6), 2)
 
 
@@ -60,7 +60,7 @@ def test_a_closed_proxy_cuts_what_is_open(doubling_server: str) -> None:
     with client, contextlib.suppress(ConnectionResetError):
         assert client.recv(10) in (b"", b"abcabc")  # and no timeout
     with pytest.raises(OSError, match="refused"):
-        ask_through(proxy, b"abc")
+        send_through(proxy, b"abc")
 
 
 def test_a_proxy_that_is_closed_while_it_opens_a_connection_ends(

@@ -67,7 +67,7 @@ def test_json_has_what_the_model_gives() -> None:
     assert row["mask"] == {"size": [6, 9], "counts": MASKS[1].decode()}
 
 
-def test_run_lengths_may_come_as_text() -> None:
+def test_an_rle_may_come_as_text() -> None:
     text = np.array([[*(mask.decode() for mask in MASKS), "", ""]], np.object_)
     assert read_rows(EVERY | {"detection_rle": text}, None) == read_rows(EVERY, None)
 
@@ -147,8 +147,8 @@ def test_corners_of_an_upright_box() -> None:
 
 
 def test_a_quarter_turn_is_clockwise() -> None:
-    turned = Detection((0.0, 0.0, 10.0, 4.0), 0.5, 0, None, 0, angle=math.pi / 2)
-    np.testing.assert_allclose(turned.corners(), [(7, -3), (7, 7), (3, 7), (3, -3)], atol=1e-12)
+    rotated = Detection((0.0, 0.0, 10.0, 4.0), 0.5, 0, None, 0, angle=math.pi / 2)
+    np.testing.assert_allclose(rotated.corners(), [(7, -3), (7, 7), (3, 7), (3, -3)], atol=1e-12)
 
 
 @pytest.mark.parametrize("angle", [-7.0, -0.3, 0.0, 1.0, 6.5])

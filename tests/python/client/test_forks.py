@@ -18,7 +18,7 @@ from endcap.client.options import ConnectionOptions
 
 address = parse_address(sys.argv[2])
 
-def ask(connection):
+def send_request(connection):
     try:
         said = connection.metadata("m")
         if isinstance(connection, AsyncConnection):
@@ -30,11 +30,11 @@ def ask(connection):
 connection = (AsyncConnection if sys.argv[1] == "async" else Connection)(
     address, ConnectionOptions(retries=0)
 )
-ask(connection)
+send_request(connection)
 child = os.fork()
 if child:
     os.waitpid(child, 0)
-print("parent" if child else "child", ask(connection), flush=True)
+print("parent" if child else "child", send_request(connection), flush=True)
 os._exit(0)
 """
 

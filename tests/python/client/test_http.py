@@ -36,10 +36,12 @@ KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
 def infer(
     server: RawServer, kind: str, call: Call = PLAIN, timeout_s: float | None = None, **options: Any
 ) -> Any:
-    return ask(server, kind, lambda each: each.infer(call, timeout_s=timeout_s), **options)
+    return send_request(server, kind, lambda each: each.infer(call, timeout_s=timeout_s), **options)
 
 
-def ask(server: RawServer, kind: str, operation: Callable[[Any], Any], **options: Any) -> Any:
+def send_request(
+    server: RawServer, kind: str, operation: Callable[[Any], Any], **options: Any
+) -> Any:
     address = parse_address(f"http://{server.address}")
     given = ConnectionOptions(**{"timeout_s": 5, **options})
     if kind == "sync":
@@ -139,7 +141,7 @@ def test_json_that_is_nested_without_end_is_an_error(
     nested = b'{"outputs":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     with raw_server(always(whole(nested, status=status))) as server:
         with pytest.raises(RequestError) as caught:
-            ask(server, kind, operation)
+            send_request(server, kind, operation)
         assert len(str(caught.value)) < 500
 
 
@@ -204,7 +206,7 @@ def test_only_the_first_requests_wait_for_a_lost_server(kind: str) -> None:
                 counts.append(server.requests)
 
         operation = infer_async if kind == "async" else infer_sync
-        ask(server, kind, operation, retries=1)
+        send_request(server, kind, operation, retries=1)
     assert counts == [2, 3, 4]
 
 
@@ -239,7 +241,7 @@ def test_a_request_whose_response_has_begun_is_not_sent_again(
 @KINDS
 def test_an_empty_body_has_its_length(kind: str) -> None:
     with raw_server(always(whole(b""))) as server:
-        ask(server, kind, lambda each: each.unregister_shared("system", "region"))
+        send_request(server, kind, lambda each: each.unregister_shared("system", "region"))
         assert b"content-length: 0" in server.heads[0].lower()
 
 

@@ -51,10 +51,10 @@ def test_rows_are_those_of_the_csv() -> None:
 
 
 def test_rows_of_turned_boxes_and_cascades_have_more() -> None:
-    turned = Detection(RING.box, 0.5, 1, None, 0, angle=0.25)
+    rotated = Detection(RING.box, 0.5, 1, None, 0, angle=0.25)
     classified = Detection(RING.box, 0.5, 1, None, 0, classification=ClassScore(2, 0.9, "red"))
-    (turned_row,) = ImageResult("a", "ok", ImageDetections.from_list([turned])).to_rows()
-    assert turned_row["angle"] == 0.25
+    (rotated_row,) = ImageResult("a", "ok", ImageDetections.from_list([rotated])).to_rows()
+    assert rotated_row["angle"] == 0.25
     (row,) = ImageResult("a", "ok", ImageDetections.from_list([classified])).to_rows()
     names = ("classification_id", "classification_label", "classification_score")
     assert [row[name] for name in names] == [2, "red", 0.9]

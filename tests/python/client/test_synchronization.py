@@ -98,12 +98,12 @@ def test_permits_are_first_come_first_served() -> None:
         permits = AsyncSemaphore(1)
         served = []
 
-        async def ask(number: int) -> None:
+        async def send_request(number: int) -> None:
             assert await permits.acquire(5)
             served.append(number)
 
         assert await permits.acquire()
-        asking = [asyncio.create_task(ask(number)) for number in range(3)]
+        asking = [asyncio.create_task(send_request(number)) for number in range(3)]
         await asyncio.sleep(0)
         for _ in asking:
             permits.release()
@@ -407,7 +407,7 @@ def test_tasks_are_cancelled_once_and_waited_for() -> None:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
             cancels.append(1)
-            await asyncio.sleep(0.05)  # gives back what it holds
+            await asyncio.sleep(0.05)  # releases what it holds
             cancels.append(2)
             raise
 

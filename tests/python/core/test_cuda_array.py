@@ -1,4 +1,4 @@
-"""CudaArray: what it tells, how it comes to the host, and how other libraries take it over."""
+"""CudaArray: what it tells, how it is downloaded, and how other libraries take it over."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_boxes_and_scores_of_other_types(dtype: Any) -> None:
     np.testing.assert_array_equal(kept.to_numpy(), endcap.nms(boxes, scores, 0.5))
 
 
-def test_boxes_of_the_host_go_up() -> None:
+def test_boxes_of_the_host_are_uploaded() -> None:
     kept = endcap.nms(BOXES.tolist(), SCORES, 0.5, device="cuda")
     np.testing.assert_array_equal(kept.to_numpy(), endcap.nms(BOXES, SCORES, 0.5))
     assert endcap.nms(BOXES, SCORES, 0.5, device="cuda:0", stream=2).stream == 2

@@ -59,7 +59,7 @@ def test_rows_of_pixels_may_lie_apart() -> None:
     assert_same(result, endcap.preprocess(PIXELS[:, :20], size=SIZE))
 
 
-def test_a_file_on_the_gpu_comes_to_the_host() -> None:
+def test_a_file_on_the_gpu_is_downloaded() -> None:
     file = np.frombuffer(FILES[0], np.uint8)
     assert_same(
         endcap.preprocess(on_gpu(file), size=SIZE, device="cuda"),

@@ -93,9 +93,9 @@ def test_exif_orientation(orientation: int, progressive: bool, byte_order: str) 
     data = jpegs.with_exif(plain, jpegs.exif_segment(orientation, byte_order=byte_order))
     stored = endcap.decode(data, exif="ignore")
     np.testing.assert_array_equal(stored, endcap.decode(plain))
-    turned = endcap.decode(data)
-    np.testing.assert_array_equal(turned, oriented(stored, orientation))
-    np.testing.assert_array_equal(turned, opencv_rgb(data))
+    rotated = endcap.decode(data)
+    np.testing.assert_array_equal(rotated, oriented(stored, orientation))
+    np.testing.assert_array_equal(rotated, opencv_rgb(data))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -222,7 +222,7 @@ def test_bmp_masks() -> None:
     np.testing.assert_array_equal(decode(data), rgba[..., 2::-1])
 
 
-def test_bmp_run_lengths() -> None:
+def test_bmp_rle() -> None:
     palette = np.pad(BMP_PALETTE[:, ::-1], ((0, 0), (0, 1))).tobytes()
     # Bottom row: a run of 3 and literals of 5; above it a gap of 2 and one of the second colour.
     rle8 = bytes([3, 7, 0, 5, 1, 2, 3, 4, 5, 0, 0, 0, 0, 2, 2, 0, 1, 9, 0, 1])

@@ -19,7 +19,7 @@ forced_implementation = on_each_implementation("box_decode", "nms")
 GEOMETRY = letterbox(427, 641, 640, 640, upscale=True, pad_align="center").geometry(427, 641)
 
 
-def turned(xywhr: np.ndarray) -> np.ndarray:
+def rotated(xywhr: np.ndarray) -> np.ndarray:
     """float64 [N, 4, 2], the corners of the boxes."""
     cx, cy, w, h, angle = xywhr.astype(np.float64).T
     across = np.stack([np.cos(angle), np.sin(angle)], 1) * w[:, None] / 2
@@ -60,7 +60,7 @@ def test_kept_are_those_of_nms_rotated(method: str, class_agnostic: bool, dtype:
     np.testing.assert_array_equal(rows.class_ids, found.class_ids[kept])
     assert rows.angles is not None
     np.testing.assert_array_equal(rows.angles, boxes[kept, 4])
-    corners = turned(boxes[kept])
+    corners = rotated(boxes[kept])
     np.testing.assert_allclose(rows.corners(), corners, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS)
 
 
@@ -69,7 +69,7 @@ def test_in_source_pixels_of_a_letterbox() -> None:
     geometry = np.float32([0.5, 0.5, 20, 40, 600, 400, 1, 0])
     rows = endcap.Postprocessor("yolov8_obb", num_classes=2)(head, geometry)[0]
     raw = boxes_of(head, rows.indices)
-    corners = (turned(raw) - [20, 40]) / 0.5
+    corners = (rotated(raw) - [20, 40]) / 0.5
     assert rows.angles is not None
     np.testing.assert_array_equal(rows.angles, raw[:, 4])
     np.testing.assert_allclose(rows.corners(), corners, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS)
@@ -80,7 +80,7 @@ def test_scales_that_differ_keep_the_sides_lengths_and_the_first_ones_direction(
     head = obb_head(3, anchors=100, num_classes=2)
     geometry = np.float32([0.5, 2.0, 0, 0, 600, 400, 1, 0])
     rows = endcap.Postprocessor("yolov8_obb", num_classes=2)(head, geometry)[0]
-    corners = turned(boxes_of(head, rows.indices)) / [0.5, 2.0]
+    corners = rotated(boxes_of(head, rows.indices)) / [0.5, 2.0]
     actual = rows.corners().astype(np.float64)
     sides = [corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]]
     lengths = [np.linalg.norm(side, axis=1) for side in sides]
@@ -94,7 +94,7 @@ def test_scales_that_differ_keep_the_sides_lengths_and_the_first_ones_direction(
     direction = np.arctan2(sides[0][:, 1], sides[0][:, 0])
     assert rows.angles is not None
     off = (rows.angles - direction + math.pi) % (2 * math.pi) - math.pi
-    assert np.abs(off).max() < tolerances.TURNED_ANGLE
+    assert np.abs(off).max() < tolerances.ROTATED_ANGLE
     # The turn stays that of the network, so that angles do not jump from one frame to the next.
     assert np.abs(rows.angles - head[-1, rows.indices]).max() < math.pi / 2 + 1e-5
     np.testing.assert_allclose(
@@ -107,7 +107,7 @@ def test_a_letterboxes_scales_are_equal_but_for_rounding() -> None:
     rows = endcap.Postprocessor("yolov8_obb", num_classes=2)(head, GEOMETRY)[0]
     scale_x, scale_y, pad_x, pad_y = GEOMETRY[:4].astype(np.float64)
     assert 0 < abs(scale_x - scale_y) < 0.002
-    corners = (turned(boxes_of(head, rows.indices)) - [pad_x, pad_y]) / [scale_x, scale_y]
+    corners = (rotated(boxes_of(head, rows.indices)) - [pad_x, pad_y]) / [scale_x, scale_y]
     assert np.abs(rows.corners() - corners).max() < 640 * 0.002
 
 

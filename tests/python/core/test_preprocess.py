@@ -234,9 +234,9 @@ def test_unquantized_bilinear_with_antialias(source: tuple[int, int]) -> None:
 def test_orientation_is_applied_before_placing(fit: str, orientation: int) -> None:
     data = jpegs.encode(jpegs.photo(40, 64), orientation=orientation)
     options = {"size": (24, 32), "fit": fit, "resize_shorter": 40, "dtype": "uint8"}
-    turned = oriented(endcap.decode(data, exif="ignore"), orientation)
+    rotated = oriented(endcap.decode(data, exif="ignore"), orientation)
     applied = endcap.preprocess(data, **options)
-    expected = endcap.preprocess(turned, **options)
+    expected = endcap.preprocess(rotated, **options)
     np.testing.assert_array_equal(applied.images, expected.images)
     np.testing.assert_array_equal(applied.geometry[0, :6], expected.geometry[0, :6])
     assert applied.geometry[0, 6] == orientation

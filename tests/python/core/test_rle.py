@@ -85,7 +85,7 @@ def test_masks_that_are_none(mask: np.ndarray) -> None:
         (b"1111J", "run length 4 is -5"),
     ],
 )
-def test_strings_that_are_no_run_lengths(rle: bytes, message: str) -> None:
+def test_bytes_that_are_no_rle(rle: bytes, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         decode_rle(rle, (3, 4))
 

@@ -254,11 +254,11 @@ def test_threads_wait_for_each_other() -> None:
 
 
 def test_rotated_boxes_are_refused() -> None:
-    turned = endcap.ImageDetections.from_list(
+    rotated = endcap.ImageDetections.from_list(
         [endcap.Detection((10, 20, 60, 140), 0.9, 0, angle=0.3)]
     )
     with pytest.raises(endcap.UnsupportedError, match="angles=None"):
-        endcap.Tracker()(turned)
+        endcap.Tracker()(rotated)
 
 
 def test_a_tracker_tells_what_it_is() -> None:

@@ -22,7 +22,7 @@ CUT = WHOLE[:-4]
 
 @pytest.mark.parametrize("program", OURS, ids=lambda path: str(path.name))
 @pytest.mark.parametrize("url", ["nonsense:xx", "127.0.0.1:1"])
-def test_a_wrong_address_is_a_sentence(program: Path, url: str) -> None:
+def test_a_wrong_address_is_an_error_message(program: Path, url: str) -> None:
     files = [] if program.name == "detect_stream.py" else [__file__]
     done = subprocess.run(
         [sys.executable, str(program), "--url", url, *files],

@@ -1,4 +1,4 @@
-"""Masks, turned boxes and keypoints on real pixels."""
+"""Masks, rotated boxes and keypoints on real pixels."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_mask_of_a_small_picture_is_enlarged_with_it() -> None:
 
 
 def test_a_mask_of_another_size_is_left_out() -> None:
-    """As is one of the turned picture's."""
+    """As is one of the rotated picture's."""
     for shape in ((160, 160), (WIDTH, HEIGHT)):
         picture = draw_detections(canvas(), [found(mask=coco(np.ones(shape, bool)))])
         assert picture.tobytes() == draw_detections(canvas(), [found()]).tobytes()
@@ -117,7 +117,7 @@ def test_an_empty_mask_tints_nothing() -> None:
     assert picture.tobytes() == draw_detections(canvas(), [found()]).tobytes()
 
 
-def test_run_lengths_that_are_none_are_refused() -> None:
+def test_an_rle_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidArgumentError):
         draw_detections(canvas(), [found(mask={"size": [HEIGHT, WIDTH], "counts": "~"})])
 
@@ -136,7 +136,7 @@ def test_one_large_mask_is_in_memory_at_a_time() -> None:
     assert width * height / 2 < peak < count / 3 * width * height
 
 
-# --- turned boxes ---------------------------------------------------------------------------------
+# --- rotated boxes --------------------------------------------------------------------------------
 
 
 def test_a_quarter_turn_is_the_box_of_swapped_sides() -> None:

@@ -183,11 +183,11 @@ def test_every_kind_of_image_is_drawn_on(photo: Path) -> None:
 
 
 def test_the_orientation_of_a_file_is_applied_unless_boxes_ignore_it(photo: Path) -> None:
-    turned = jpegs.with_exif(photo.read_bytes(), jpegs.exif_segment(6))
-    width, height = Image.open(io.BytesIO(turned)).size
-    assert detections(1).draw(turned).size == (height, width)
-    assert detections(1).draw(turned, upright=False).size == (width, height)
-    photo.write_bytes(turned)
+    rotated = jpegs.with_exif(photo.read_bytes(), jpegs.exif_segment(6))
+    width, height = Image.open(io.BytesIO(rotated)).size
+    assert detections(1).draw(rotated).size == (height, width)
+    assert detections(1).draw(rotated, upright=False).size == (width, height)
+    photo.write_bytes(rotated)
     assert ImageResult(str(photo), "ok").draw().size == (height, width)
     assert ImageResult(str(photo), "ok", upright=False).draw().size == (width, height)
 

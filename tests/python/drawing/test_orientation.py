@@ -24,7 +24,7 @@ XMP = (
 )
 
 
-def turned(data: bytes) -> Image.Image:
+def rotated(data: bytes) -> Image.Image:
     with open_picture(io.BytesIO(data)) as image:
         return oriented(image)
 
@@ -39,7 +39,7 @@ def test_pictures_are_turned_as_the_core_turns_them(orientation: int, byte_order
     segment = jpegs.exif_segment(orientation, byte_order=byte_order)
     data = jpegs.with_exif(PLAIN, segment)
     expected = endcap.decode(data)
-    assert np.array_equal(np.asarray(turned(data)), expected)
+    assert np.array_equal(np.asarray(rotated(data)), expected)
     assert oriented_size(io.BytesIO(data)) == expected.shape[1::-1]
 
 
@@ -48,7 +48,7 @@ def test_an_orientation_in_xmp_alone_counts_for_nothing() -> None:
     with Image.open(io.BytesIO(data)) as image:
         assert image.getexif()[jpegs.ORIENTATION_TAG] == 6, "Pillow's rule"
     assert oriented_size(io.BytesIO(data)) == (WIDTH, HEIGHT)
-    assert np.array_equal(np.asarray(turned(data)), endcap.decode(data))
+    assert np.array_equal(np.asarray(rotated(data)), endcap.decode(data))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_orientation_in_xmp_alone_counts_for_nothing() -> None:
 )
 def test_a_damaged_block_is_read_as_the_core_reads_it(payload: bytes) -> None:
     data = jpegs.with_exif(PLAIN, payload)
-    assert np.array_equal(np.asarray(turned(data)), endcap.decode(data))
+    assert np.array_equal(np.asarray(rotated(data)), endcap.decode(data))
 
 
 def test_the_copy_says_nothing_of_an_orientation() -> None:
@@ -98,4 +98,4 @@ def test_any_block_is_read_as_the_core_reads_it(
     data = jpegs.with_exif(PLAIN, b"Exif\0\0" + block[: len(block) - cut])
     swapped = orientation_of_the_core(data) >= 5
     assert oriented_size(io.BytesIO(data)) == ((HEIGHT, WIDTH) if swapped else (WIDTH, HEIGHT))
-    assert np.array_equal(np.asarray(turned(data)), endcap.decode(data))
+    assert np.array_equal(np.asarray(rotated(data)), endcap.decode(data))

@@ -105,6 +105,6 @@ def test_a_missing_tool_names_the_extra() -> None:
         import_tool("no_such_tool")
 
 
-def test_the_text_of_a_tool_becomes_part_of_a_sentence() -> None:
+def test_the_text_of_a_tool_becomes_part_of_an_error_message() -> None:
     text = "cannot link python\nCaused by: no space left.\n\nCaused by: no space left\n"
     assert in_one_line(text) == "cannot link python, no space left"

@@ -120,7 +120,7 @@ def test_commands(model, real):
     assert "is another file than the one that was installed; run" in changed.stdout
 
 
-def test_a_command_fails_in_one_sentence(model):
+def test_a_command_fails_with_one_error_message(model):
     assert_error_message(endcap("stub", "install", model, "--python", "3.5"), "no stub for Python")
     nowhere = endcap("stub", "check", model, "--tritonserver", "/nowhere")
     assert_error_message(nowhere, "--tritonserver /nowhere is not a program")

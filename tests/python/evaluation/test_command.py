@@ -47,7 +47,7 @@ def data(tmp_path: Path) -> tuple[Path, Path]:
         (["--url", "127.0.0.1:9"], "no Triton server responds"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
+def test_what_cannot_be_done_is_one_error_message(
     data: tuple[Path, Path], options: list[str], said: str
 ) -> None:
     result = evaluate(*data, *options)

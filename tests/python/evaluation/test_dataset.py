@@ -160,7 +160,7 @@ def test_results_come_back_as_they_were_saved(tmp_path: Path) -> None:
     assert sorted(saved, key=key) == sorted(rows, key=key)
 
 
-def test_results_of_images_beyond_the_limit_are_passed_over(tmp_path: Path) -> None:
+def test_results_of_images_beyond_the_limit_are_skipped(tmp_path: Path) -> None:
     path = write(tmp_path, coco(2, [annotation(1, 3, BOX)]))
     truth = load_dataset(tmp_path, path, limit=1)
     read = load_predictions(write_results(tmp_path, [result(), result(image_id=2)]), truth)

@@ -83,7 +83,7 @@ def test_a_comment_may_be_in_any_encoding(tmp_path: Path) -> None:
         ('backend: "python"', r"no model of .* backend endcap_postprocess.* a \(python\)"),
     ],
 )
-def test_what_cannot_be_edited_is_one_sentence(tmp_path: Path, config: str, said: str) -> None:
+def test_what_cannot_be_edited_is_one_error_message(tmp_path: Path, config: str, said: str) -> None:
     write(tmp_path, "a", config)
     with (
         pytest.raises(ServerError, match=said) as caught,
@@ -93,7 +93,7 @@ def test_what_cannot_be_edited_is_one_sentence(tmp_path: Path, config: str, said
     assert "\n" not in str(caught.value)
 
 
-def test_no_repository_is_one_sentence(tmp_path: Path) -> None:
+def test_no_repository_is_one_error_message(tmp_path: Path) -> None:
     with (
         pytest.raises(ServerError, match="is not a folder"),
         repository_with(tmp_path / "no", backend="python", parameters={}),

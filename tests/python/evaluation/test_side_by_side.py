@@ -37,7 +37,7 @@ def moved(pixels: float) -> Box:
     return (pixels, 0.0, 10.0 + pixels, 10.0)
 
 
-def test_equal_answers_match_without_a_difference() -> None:
+def test_equal_responses_match_without_a_difference() -> None:
     found = [one(), one(moved(50), 0.75, 1)]
     compared = match_detections(found, found)
     assert (compared.served, compared.reference, compared.matched) == (2, 2, 2)

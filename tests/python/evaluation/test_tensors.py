@@ -31,7 +31,7 @@ PHOTOS = {
     "wide": jpegs.photo_jpeg(301, 500),
     "high": jpegs.photo_jpeg(517, 333, seed=1),
     "small": jpegs.photo_jpeg(97, 131, seed=2),
-    "turned": jpegs.encode(jpegs.photo(210, 420, seed=5), orientation=6),
+    "rotated": jpegs.encode(jpegs.photo(210, 420, seed=5), orientation=6),
     "gray": jpegs.encode(jpegs.photo(210, 420, channels=1), progressive=True),
 }
 

@@ -64,7 +64,7 @@ def test_what_could_not_be_cut_out_is_left_out():
         (cut([0]), r"it gave images \[1, 1, 2\] for 2 regions"),
     ],
 )
-def test_an_answer_that_is_no_crops(outputs, said):
+def test_a_response_that_is_no_crops(outputs, said):
     with pytest.raises(InvalidArgumentError, match=said):
         sort_crops(regions([0, 1], ["a", "a"]), outputs, request=0)
 
@@ -107,7 +107,7 @@ def test_tensors_of_different_shapes_do_not_meet():
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (4,)])
-def test_answers_go_to_their_rows(shape):
+def test_responses_go_to_their_rows(shape):
     responses = BestClassRows(shape)
     outputs = {
         "class_ids": np.array([[3, 1], [9, 2]], np.int32),

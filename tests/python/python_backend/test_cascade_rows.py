@@ -83,7 +83,7 @@ def test_no_detections(images):
     assert choose_regions(found, settings("*=rois+a")) == []
 
 
-def test_an_answer_without_batch():
+def test_a_response_without_batch():
     tensors = {name: values[0] for name, values in response([(0.9, 2)]).items()}
     found = read_detections(tensors)
     assert found.shape == (ROWS,)

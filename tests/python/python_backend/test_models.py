@@ -41,7 +41,7 @@ def test_what_nobody_meant_is_internal_and_says_its_type() -> None:
     assert code_name(KeyError()) == "INTERNAL"
 
 
-def test_an_inner_models_failure_is_passed_on_with_its_name() -> None:
+def test_a_composing_models_failure_is_passed_on_with_its_name() -> None:
     error = ModelCallError("classify", "corrupt_image: the data is not a JPEG", 3)
     assert describe(error) == "model 'classify': corrupt_image: the data is not a JPEG"
     assert error.code == 3

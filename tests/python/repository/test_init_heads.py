@@ -190,9 +190,9 @@ def test_a_head_with_a_row_for_each_anchor_is_transposed(tmp_path: Path) -> None
 def test_pairs_with_columns_are_transposed(boxes_too: bool, tmp_path: Path) -> None:
     """As PP-YOLOE has its scores, without NMS."""
     network = families.decoded()
-    turned = odd.transposed(network).outputs
-    outputs = {"boxes": (turned if boxes_too else network.outputs)["boxes"]}
-    outputs["scores"] = turned["scores"]
+    transposed_outputs = odd.transposed(network).outputs
+    outputs = {"boxes": (transposed_outputs if boxes_too else network.outputs)["boxes"]}
+    outputs["scores"] = transposed_outputs["scores"]
     plan = plan_of(Network(outputs), tmp_path, preset="rtdetr")
     assert_head(plan, "ssd", {"anchors": "none", "num_classes": "3", "background": "none"})
     session = onnxruntime.InferenceSession(plan.network.file)

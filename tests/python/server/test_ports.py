@@ -14,7 +14,7 @@ from endcap.server.settings import PortReservation
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 
 
-def test_a_port_in_use_is_a_sentence(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_message(tmp_path: Path) -> None:
     echo_repository = write_echo_model(tmp_path / "models")
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))

@@ -142,7 +142,7 @@ def test_a_picture_ends_the_camera(opened: Visit, client: DetectionClient) -> No
     assert opened.sent[-1] == SHOWN.read_bytes()
 
 
-def test_a_server_that_goes_ends_the_camera_with_a_sentence(
+def test_a_server_that_goes_ends_the_camera_with_an_error_message(
     client: DetectionClient, film: Path
 ) -> None:
     with run_camera(film) as browser, contextlib.ExitStack() as serving:

@@ -25,17 +25,17 @@ from endcap.drawing.draw import class_color
 pytest_plugins = ["page_fixtures"]
 
 WIDE = next(path for path in SAMPLE_FILES if "1920x1080" in path.name)
-TURNED = next(path for path in SAMPLE_FILES if "exif6" in path.name)
+ROTATED = next(path for path in SAMPLE_FILES if "exif6" in path.name)
 
 
 @pytest.mark.parametrize("pixel_ratio", [1, 2])
-@pytest.mark.parametrize("path", [WIDE, TURNED], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [WIDE, ROTATED], ids=lambda path: path.stem)
 def test_boxes_are_sharp_and_where_they_belong(
     browser: Browser, url: str, client: DetectionClient, path: Path, pixel_ratio: int
 ) -> None:
     result = result_of(client, path)
     with Image.open(path) as picture:
-        upright_width = picture.height if path == TURNED else picture.width
+        upright_width = picture.height if path == ROTATED else picture.width
     view = {"width": 1280, "height": 800}
     with visit(browser, url, viewport=view, device_scale_factor=pixel_ratio) as opened:
         choose_and_wait(opened, path)
@@ -68,7 +68,7 @@ def test_the_slider_filters_table_boxes_and_json(
         assert page.inner_text("#summary") == f"{len(kept)} of {len(scores)} objects shown"
         assert page.inner_text("#threshold-value") == f"{least:.2f}"
         assert drawn(opened, result) == [each in kept for each in result.detections]
-        assert len(opened.sent) == 1, "the server is not asked again"
+        assert len(opened.sent) == 1, "no other request is sent"
 
         page.click("#copy")
         expect(page.locator("#done")).to_have_text("Copied")
@@ -106,7 +106,7 @@ def test_a_row_and_its_box_are_highlighted_together(opened: Visit, client: Detec
     assert "marked" in (page.locator("#rows tr").first.get_attribute("class") or "")
 
 
-@pytest.mark.parametrize("path", [WIDE, TURNED], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [WIDE, ROTATED], ids=lambda path: path.stem)
 def test_the_saved_picture_has_its_full_size_and_the_boxes(
     opened: Visit, client: DetectionClient, path: Path
 ) -> None:
@@ -116,7 +116,7 @@ def test_the_saved_picture_has_its_full_size_and_the_boxes(
     assert download.value.suggested_filename == f"{path.stem}_detections.jpg"
     best = result_of(client, path).detections[0]
     with Image.open(path) as source, Image.open(download.value.path()) as saved:
-        size = source.size[::-1] if path == TURNED else source.size
+        size = source.size[::-1] if path == ROTATED else source.size
         assert (saved.format, saved.size) == ("JPEG", size)
         left, middle = round(best.box[0]), round((best.box[1] + best.box[3]) / 2)
         pixel = saved.getpixel((left + 1, middle))
@@ -158,7 +158,7 @@ def test_labels_stay_inside_and_give_way_to_each_other(opened: Visit) -> None:
 
 
 # A box of 120 x 20 around 100, 100, and where it is drawn: upright, and after a quarter turn.
-TURNED_BOXES = """async () => {
+ROTATED_BOXES = """async () => {
     const { drawDetections } = await import("./draw.js");
     const drawn = (angle) => {
         const canvas = new OffscreenCanvas(200, 200);
@@ -176,11 +176,11 @@ TURNED_BOXES = """async () => {
 }"""
 
 
-def test_turned_boxes_are_drawn_turned(opened: Visit) -> None:
-    upright, turned = opened.page.evaluate(TURNED_BOXES)
+def test_rotated_boxes_are_drawn_rotated(opened: Visit) -> None:
+    upright, rotated = opened.page.evaluate(ROTATED_BOXES)
     nowhere = dict.fromkeys(("left", "right", "top", "bottom", "label"), False)
     assert upright == nowhere | {"left": True, "right": True}
-    assert turned == nowhere | {"top": True, "bottom": True, "label": True}
+    assert rotated == nowhere | {"top": True, "bottom": True, "label": True}
 
 
 def test_a_name_of_a_class_is_text(browser: Browser, client: DetectionClient) -> None:

@@ -16,7 +16,7 @@ import bad_jpegs
 import jpegs
 import pytest
 from echo_model import write_model
-from page_calls import ask, detect
+from page_calls import detect, send_request
 from pages import SAMPLE_FILES, result_of, run_client, serve_page
 from PIL import Image
 from responding_model import CONFIG, MODEL
@@ -26,7 +26,7 @@ from endcap.drawing.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.tools.web.application import MAX_BODY_BYTES, BodyLimits
 
-TURNED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
+ROTATED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def url(client: DetectionClient) -> Iterator[str]:
 
 
 def test_detect_returns_the_result_of_the_client(url: str, client: DetectionClient) -> None:
-    response = detect(url, TURNED.read_bytes())
-    expected = result_of(client, TURNED)
+    response = detect(url, ROTATED.read_bytes())
+    expected = result_of(client, ROTATED)
     row = response.json
     assert response.status == 200
     assert row.pop("latency_ms") > 0
@@ -94,7 +94,7 @@ def test_a_server_that_hangs_is_504_and_one_that_is_gone_503(tmp_path: Path) -> 
 
 
 def test_labels_come_with_their_colors(url: str, client: DetectionClient) -> None:
-    about = ask(url, "GET", "/labels").json
+    about = send_request(url, "GET", "/labels").json
     assert about["model"] == "detect"
     assert about["server"] == str(client.address)
     assert about["max_bytes"] == MAX_BODY_BYTES
@@ -107,14 +107,16 @@ def test_labels_come_with_their_colors(url: str, client: DetectionClient) -> Non
 
 def test_samples_are_the_files(client: DetectionClient, tmp_path: Path) -> None:
     odd = tmp_path / 'a "b" ä?#%.jpg'
-    odd.write_bytes(TURNED.read_bytes())
+    odd.write_bytes(ROTATED.read_bytes())
     gone = tmp_path / "gone.jpg"
-    with serve_page(client, samples=[TURNED, TURNED, odd, gone]) as server:
-        names = ask(server.url, "GET", "/samples").json
-        assert names == [TURNED.name, f"{TURNED.stem}_2.jpg", odd.name, "gone.jpg"]
-        responses = [ask(server.url, "GET", f"/samples/{urllib.parse.quote(n)}") for n in names]
+    with serve_page(client, samples=[ROTATED, ROTATED, odd, gone]) as server:
+        names = send_request(server.url, "GET", "/samples").json
+        assert names == [ROTATED.name, f"{ROTATED.stem}_2.jpg", odd.name, "gone.jpg"]
+        responses = [
+            send_request(server.url, "GET", f"/samples/{urllib.parse.quote(n)}") for n in names
+        ]
     assert [response.status for response in responses] == [200, 200, 200, 404]
-    assert {response.body for response in responses[:3]} == {TURNED.read_bytes()}
+    assert {response.body for response in responses[:3]} == {ROTATED.read_bytes()}
     assert responses[0].headers["Content-Type"] == "image/jpeg"
     assert responses[3].json["error"] == (
         "the sample gone.jpg cannot be read: No such file or directory"
@@ -129,7 +131,7 @@ def test_a_sample_that_leads_to_no_image_is_not_served(
     link.symlink_to(tmp_path / "id_rsa")
     Image.new("RGB", (4, 4)).save(drawing)
     with serve_page(client, samples=[link, drawing]) as server:
-        responses = [ask(server.url, "GET", f"/samples/{p.name}") for p in (link, drawing)]
+        responses = [send_request(server.url, "GET", f"/samples/{p.name}") for p in (link, drawing)]
     assert responses[0].status == 404
     assert responses[0].json["error"] == "the sample cat.jpg cannot be read: it is no image"
     assert responses[1].headers["Content-Type"] == "image/png"
@@ -144,8 +146,8 @@ def test_a_sample_that_is_replaced_leads_nowhere_else(
     samples = [tmp_path / f"{name}.jpg" for name in ("link", "pipe", "folder", "large", "linked")]
     for sample in samples[:-1]:
         sample.write_bytes(b"picture")
-    samples[-1].symlink_to(TURNED)
-    limits = BodyLimits(max_bytes=TURNED.stat().st_size)
+    samples[-1].symlink_to(ROTATED)
+    limits = BodyLimits(max_bytes=ROTATED.stat().st_size)
     with serve_page(client, samples=samples, limits=limits) as server:
         for sample in samples[:3]:
             sample.unlink()
@@ -153,22 +155,24 @@ def test_a_sample_that_is_replaced_leads_nowhere_else(
         os.mkfifo(samples[1])
         samples[2].mkdir()
         samples[3].write_bytes(bytes(limits.max_bytes + 1))
-        responses = [ask(server.url, "GET", f"/samples/{sample.name}") for sample in samples]
+        responses = [
+            send_request(server.url, "GET", f"/samples/{sample.name}") for sample in samples
+        ]
     assert [response.status for response in responses] == [404, 404, 404, 404, 200]
     assert "no regular file" in responses[1].json["error"]
     assert f"more than {limits.max_bytes} bytes" in responses[3].json["error"]
-    assert responses[4].body == TURNED.read_bytes()
+    assert responses[4].body == ROTATED.read_bytes()
 
 
 @pytest.mark.parametrize("path", ["/no.js", "/samples/no.jpg", "/samples/..%2fapp.js", "/..%2fx"])
 def test_nothing_else_is_served(url: str, path: str) -> None:
-    response = ask(url, "GET", path)
+    response = send_request(url, "GET", path)
     assert response.status == 404
     assert "the page is at /" in response.json["error"]
 
 
 def test_a_wrong_method_gets_the_right_one(url: str) -> None:
-    response = ask(url, "PUT", "/detect")
+    response = send_request(url, "PUT", "/detect")
     assert response.status == 405
     assert response.headers["Allow"] == "POST"
     assert response.json["error"] == "/detect does not take PUT; use POST"
@@ -207,13 +211,15 @@ def test_the_limit_is_exact_and_holds_for_a_body_of_unknown_length(
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_what_another_site_could_send_unasked_is_415(url: str, content_type: str) -> None:
-    response = ask(url, "POST", "/detect", TURNED.read_bytes(), {"Content-Type": content_type})
+    response = send_request(
+        url, "POST", "/detect", ROTATED.read_bytes(), {"Content-Type": content_type}
+    )
     assert response.status == 415
     assert "send the file with image/jpeg or application/octet-stream" in response.json["error"]
 
 
 def test_a_body_without_a_content_type_is_415(url: str) -> None:
-    response = ask(url, "POST", "/detect", b"")
+    response = send_request(url, "POST", "/detect", b"")
     assert response.status == 415
 
 
@@ -221,7 +227,7 @@ def test_a_body_without_a_content_type_is_415(url: str) -> None:
     "host", ["localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:1", "[::1]:8080"]
 )
 def test_names_of_this_machine_are_served(url: str, host: str) -> None:
-    assert ask(url, "GET", "/", headers={"Host": host}).status == 200
+    assert send_request(url, "GET", "/", headers={"Host": host}).status == 200
 
 
 @pytest.mark.parametrize(
@@ -245,7 +251,7 @@ def test_names_of_this_machine_are_served(url: str, host: str) -> None:
 )
 @pytest.mark.parametrize("path", ["/", "/labels", "/samples", "/app.js", "/nothing"])
 def test_other_names_are_403(url: str, host: str, path: str) -> None:
-    response = ask(url, "GET", path, headers={"Host": host})
+    response = send_request(url, "GET", path, headers={"Host": host})
     assert response.status == 403
     assert "open the page at 127.0.0.1 or ::1 or localhost" in response.json["error"]
 
@@ -254,7 +260,7 @@ def test_a_host_that_was_given_is_served_and_of_every_address_only_numbers(
     client: DetectionClient,
 ) -> None:
     def status(server_url: str, host: str) -> int:
-        return ask(server_url, "GET", "/", headers={"Host": host}).status
+        return send_request(server_url, "GET", "/", headers={"Host": host}).status
 
     with serve_page(client, host="Box.lan") as server:
         assert status(server.url, "box.lan:8080") == 200
@@ -281,10 +287,10 @@ def test_a_host_that_was_given_is_served_and_of_every_address_only_numbers(
 )
 def test_scripts_of_other_sites_are_403(url: str, origin: str) -> None:
     own = urllib.parse.urlsplit(url).netloc
-    response = detect(url, TURNED.read_bytes(), Origin=origin.replace("OWN", own))
+    response = detect(url, ROTATED.read_bytes(), Origin=origin.replace("OWN", own))
     assert response.status == 403
     assert "use this server's own page" in response.json["error"]
-    assert detect(url, TURNED.read_bytes(), Origin=f"http://{own}").status == 200
+    assert detect(url, ROTATED.read_bytes(), Origin=f"http://{own}").status == 200
 
 
 @pytest.mark.parametrize("name", ["Host", "Origin"])
@@ -303,13 +309,13 @@ def test_a_second_host_or_origin_counts_as_well(url: str, name: str) -> None:
 
 def test_every_response_has_the_security_headers(url: str) -> None:
     responses = [
-        ask(url, "GET", "/"),
-        ask(url, "GET", "/app.js"),
-        ask(url, "GET", "/nothing"),
-        ask(url, "OPTIONS", "/detect", headers={"Origin": url.rstrip("/")}),
-        ask(url, "GET", "/", headers={"Host": "example.org"}),
+        send_request(url, "GET", "/"),
+        send_request(url, "GET", "/app.js"),
+        send_request(url, "GET", "/nothing"),
+        send_request(url, "OPTIONS", "/detect", headers={"Origin": url.rstrip("/")}),
+        send_request(url, "GET", "/", headers={"Host": "example.org"}),
         detect(url, b"no picture"),
-        detect(url, TURNED.read_bytes()),
+        detect(url, ROTATED.read_bytes()),
     ]
     assert [each.status for each in responses] == [200, 200, 404, 405, 403, 422, 200]
     for each in responses:

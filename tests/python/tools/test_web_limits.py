@@ -20,7 +20,7 @@ from pathlib import Path
 import jpegs
 import pytest
 from echo_model import write_model
-from page_calls import JPEG, ask, detect
+from page_calls import JPEG, detect, send_request
 from responding_model import CONFIG, MODEL
 
 from endcap.client import DetectionClient
@@ -68,7 +68,7 @@ def half_upload(url: str, *, extra: str = "") -> Iterator[socket.socket]:
         yield connection
 
 
-def answer_on(connection: socket.socket) -> tuple[http.client.HTTPResponse, bytes]:
+def response_on(connection: socket.socket) -> tuple[http.client.HTTPResponse, bytes]:
     response = http.client.HTTPResponse(connection)
     response.begin()
     return response, response.read()
@@ -97,7 +97,7 @@ def ready_to_read(connection: socket.socket) -> bool:
 
 def test_a_body_that_does_not_come_is_408(page: PageServer) -> None:
     with half_upload(page.url) as connection:
-        response, body = answer_on(connection)
+        response, body = response_on(connection)
     assert response.status == 408
     assert b"has not arrived within 3 seconds" in body
     assert response.headers["Connection"] == "close"
@@ -108,9 +108,9 @@ def test_many_half_uploads_are_refused_and_end(page: PageServer) -> None:
     start = time.monotonic()
     with contextlib.ExitStack() as opened:
         connections = [opened.enter_context(half_upload(page.url)) for _ in range(100)]
-        assert ask(page.url, "GET", "/labels").status == 200
+        assert send_request(page.url, "GET", "/labels").status == 200
         with ThreadPoolExecutor(len(connections)) as pool:
-            responses = [response for response, _ in pool.map(answer_on, connections)]
+            responses = [response for response, _ in pool.map(response_on, connections)]
     assert time.monotonic() - start < 30
     assert sorted({response.status for response in responses}) == [408, 503]
     assert sum(response.status == 408 for response in responses) <= 2 * LIMITS.most
@@ -122,17 +122,19 @@ def test_many_half_uploads_are_refused_and_end(page: PageServer) -> None:
 def test_compressed_bodies_are_not_unpacked(page: PageServer) -> None:
     """What grows a thousandfold is an image that nobody can read."""
     body = zlib.compress(bytes(200 * MIB))
-    response = ask(page.url, "POST", "/detect", body, {**JPEG, "Content-Encoding": "deflate"})
+    response = send_request(
+        page.url, "POST", "/detect", body, {**JPEG, "Content-Encoding": "deflate"}
+    )
     assert response.status == 200  # and not 413: it is as small as it was sent
 
 
-def test_what_is_no_http_is_answered_and_not_logged(
+def test_what_is_no_http_gets_a_response_and_not_logged(
     page: PageServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     address = urllib.parse.urlsplit(page.url)
     with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
         connection.sendall(b"POST /\xff\x00\x1b[2J HTTP/1.1\r\nHost: x\r\n\r\n")
-        response, _ = answer_on(connection)
+        response, _ = response_on(connection)
     assert response.status == 400
     assert caplog.records == []
 
@@ -155,7 +157,7 @@ def test_an_image_that_failed_is_not_kept(client: DetectionClient) -> None:
     assert kept == []
 
 
-def test_memory_is_given_back_while_connections_stay_open(tmp_path: Path) -> None:
+def test_memory_is_freed_while_connections_stay_open(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "endcap", "demo", "--web", "--port", "0"]
     process = subprocess.Popen(
         [*command, "--output", str(tmp_path)],

@@ -28,7 +28,7 @@ from endcap.tools.web.application import BodyLimits
 pytest_plugins = ["page_fixtures"]
 
 WIDE = next(path for path in SAMPLE_FILES if "1920x1080" in path.name)
-TURNED = next(path for path in SAMPLE_FILES if "exif6" in path.name)
+ROTATED = next(path for path in SAMPLE_FILES if "exif6" in path.name)
 
 
 # --- loading --------------------------------------------------------------------------------------
@@ -89,12 +89,12 @@ def test_a_dropped_file_and_a_pasted_one(opened: Visit, client: DetectionClient)
         content = base64.b64encode(path.read_bytes()).decode()
         return opened.page.evaluate_handle(TRANSFER, [content, path.name])
 
-    opened.page.dispatch_event("#stage", "dragenter", {"dataTransfer": transfer(TURNED)})
+    opened.page.dispatch_event("#stage", "dragenter", {"dataTransfer": transfer(ROTATED)})
     assert opened.page.get_attribute("#stage", "data-drop") == ""
-    opened.page.dispatch_event("#stage", "drop", {"dataTransfer": transfer(TURNED)})
+    opened.page.dispatch_event("#stage", "drop", {"dataTransfer": transfer(ROTATED)})
     opened.wait_for_result()
     assert opened.page.get_attribute("#stage", "data-drop") is None
-    assert opened.rows() == rows_of(result_of(client, TURNED))
+    assert opened.rows() == rows_of(result_of(client, ROTATED))
 
     with opened.page.expect_response("**/detect?*"):
         opened.page.evaluate(
@@ -103,7 +103,7 @@ def test_a_dropped_file_and_a_pasted_one(opened: Visit, client: DetectionClient)
         )
     opened.wait_for_result()
     assert opened.rows() == rows_of(result_of(client, WIDE))
-    assert opened.sent == [TURNED.read_bytes(), WIDE.read_bytes()]
+    assert opened.sent == [ROTATED.read_bytes(), WIDE.read_bytes()]
 
 
 def test_a_sample_is_a_click_away(opened: Visit, client: DetectionClient) -> None:
@@ -139,10 +139,10 @@ def test_a_new_picture_ends_the_request_of_the_last(opened: Visit, client: Detec
     opened.page.set_input_files("#file", WIDE)
     opened.page.wait_for_selector("#stage[data-busy][data-state=picture]")
     with opened.page.expect_event("requestfailed") as failed:
-        choose_and_wait(opened, TURNED)
+        choose_and_wait(opened, ROTATED)
     assert failed.value.url.endswith(WIDE.name)
     assert failed.value.failure == "net::ERR_ABORTED"
-    assert opened.rows() == rows_of(result_of(client, TURNED))
+    assert opened.rows() == rows_of(result_of(client, ROTATED))
     assert opened.page.get_attribute("#stage", "data-busy") is None
 
 

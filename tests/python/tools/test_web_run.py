@@ -20,7 +20,7 @@ import jpegs
 import pytest
 from aiohttp import web
 from echo_model import write_model
-from page_calls import JPEG, ask, detect
+from page_calls import JPEG, detect, send_request
 from pages import SAMPLE_FILES, run_client
 from responding_model import CONFIG, MODEL
 
@@ -30,7 +30,7 @@ from endcap.errors import Status
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.tools.web.page_server import PageServer
 
-TURNED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
+ROTATED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_run_serves_until_a_signal(client: DetectionClient, number: signal.Signa
                 if path:
                     browser.request("GET", path)
                     assert browser.getresponse().read()
-            assert detect(url, TURNED.read_bytes()).status == 200
+            assert detect(url, ROTATED.read_bytes()).status == 200
             process.send_signal(number)
             _, problems = process.communicate(timeout=30)
     finally:
@@ -84,7 +84,7 @@ def test_run_serves_until_a_signal(client: DetectionClient, number: signal.Signa
     assert told == []
     assert process.returncode == 7
     with pytest.raises(ConnectionRefusedError):
-        ask(url, "GET", "/")
+        send_request(url, "GET", "/")
 
 
 def test_run_ends_while_triton_hangs(tmp_path: Path) -> None:
@@ -105,7 +105,9 @@ def test_run_ends_while_triton_hangs(tmp_path: Path) -> None:
             browser = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
             with contextlib.closing(browser):
                 browser.request("POST", "/detect", jpegs.photo_jpeg(8, 8), JPEG)
-                assert ask(url, "GET", "/labels").status == 200, "the image before it is under way"
+                assert send_request(url, "GET", "/labels").status == 200, (
+                    "the image before it is under way"
+                )
                 process.send_signal(signal.SIGINT)
                 # Half of the time that a request may take.
                 _, problems = process.communicate(timeout=15)
@@ -146,16 +148,16 @@ def test_run_leaves_a_keyboard_interrupt_to_its_caller(client: DetectionClient) 
 
     def interrupt(url: str) -> None:
         urls.append(url)
-        assert ask(url, "GET", "/").status == 200
+        assert send_request(url, "GET", "/").status == 200
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         endcap.tools.web.run(str(client.address), port=0, ready=interrupt)
     with pytest.raises(ConnectionRefusedError):
-        ask(urls[0], "GET", "/")
+        send_request(urls[0], "GET", "/")
 
 
-def test_a_port_that_is_taken_is_one_sentence(client: DetectionClient) -> None:
+def test_a_port_that_is_taken_is_one_error_message(client: DetectionClient) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(endcap.tools.web.PageError) as caught:
@@ -176,7 +178,7 @@ def test_a_port_that_is_taken_is_one_sentence(client: DetectionClient) -> None:
     ],
     ids=["port", "address", "name"],
 )
-def test_where_it_cannot_listen_is_one_sentence(
+def test_where_it_cannot_listen_is_one_error_message(
     client: DetectionClient, options: dict[str, Any], part: str
 ) -> None:
     with pytest.raises(endcap.tools.web.PageError, match=part):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_calls import JPEG, Response, ask
+from page_calls import JPEG, Response, send_request
 from pages import SAMPLE_FILES, Visit, choose, result_of, rows_of, serve_page, visit
 from playwright.sync_api import Browser, Route, expect
 from videos import encode, jpeg_of, moving_frames
@@ -47,14 +47,16 @@ def page_url(
 
 
 def begin(url: str) -> str:
-    response = ask(url, "POST", "/sequences", b"")
+    response = send_request(url, "POST", "/sequences", b"")
     assert response.status == 201
     sequence: str = response.json["sequence"]
     return sequence
 
 
 def send(url: str, sequence: str, frame: bytes, **headers: str) -> Response:
-    return ask(url, "POST", f"/sequences/{sequence}?name=frame", frame, {**JPEG, **headers})
+    return send_request(
+        url, "POST", f"/sequences/{sequence}?name=frame", frame, {**JPEG, **headers}
+    )
 
 
 def tracked(client: DetectionClient, frames: list[bytes]) -> list[ImageResult]:
@@ -73,7 +75,7 @@ def test_what_tracks_is_the_served_model_or_the_library(
     assert tracking.model == "detect_track"
     for served, name in ((tracking, "detect_track"), (None, "endcap.Tracker")):
         with serve_page(client, tracking=served) as server:
-            assert ask(server.url, "POST", "/sequences", b"").json["tracker"] == name
+            assert send_request(server.url, "POST", "/sequences", b"").json["tracker"] == name
     with DetectionClient(str(client.address), model="cascade") as other:
         assert open_tracking(other, 4) is None
 
@@ -135,22 +137,24 @@ def test_a_sequence_that_the_server_has_dropped_begins_anew(
 def test_an_ended_sequence_takes_no_frames(page_url: str) -> None:
     sequence = begin(page_url)
     assert send(page_url, sequence, JPEGS[0]).status == 200
-    assert ask(page_url, "DELETE", f"/sequences/{sequence}").status == 204
+    assert send_request(page_url, "DELETE", f"/sequences/{sequence}").status == 204
     refused = send(page_url, sequence, JPEGS[1])
     assert refused.status == 404
     assert "begin another one" in refused.json["error"]
-    assert ask(page_url, "DELETE", f"/sequences/{sequence}").status == 204, "twice is no error"
+    assert send_request(page_url, "DELETE", f"/sequences/{sequence}").status == 204, (
+        "twice is no error"
+    )
 
 
 def test_sequences_are_bounded_and_idle_ones_make_room(client: DetectionClient) -> None:
     limits = SequenceLimits(most=2, idle_s=1.0)
     with serve_page(client, sequence_limits=limits) as server:
         first, second = begin(server.url), begin(server.url)
-        refused = ask(server.url, "POST", "/sequences", b"")
+        refused = send_request(server.url, "POST", "/sequences", b"")
         assert refused.status == 503
         assert refused.headers["Retry-After"]
         assert "2 videos, cameras and series of pictures" in refused.json["error"]
-        ask(server.url, "DELETE", f"/sequences/{first}")
+        send_request(server.url, "DELETE", f"/sequences/{first}")
         third = begin(server.url)
         time.sleep(1.1)
         assert send(server.url, second, JPEGS[0]).status == 404
@@ -183,8 +187,11 @@ def test_scripts_of_other_sites_begin_end_and_track_nothing(
     page_url: str, path: str, method: str
 ) -> None:
     headers = {**JPEG, "Origin": "http://example.org"}
-    assert ask(page_url, method, path, JPEGS[0], headers).status == 403
-    assert ask(page_url, method, path, JPEGS[0], {**JPEG, "Host": "example.org"}).status == 403
+    assert send_request(page_url, method, path, JPEGS[0], headers).status == 403
+    assert (
+        send_request(page_url, method, path, JPEGS[0], {**JPEG, "Host": "example.org"}).status
+        == 403
+    )
 
 
 def test_frames_have_the_limits_of_images(page_url: str) -> None:

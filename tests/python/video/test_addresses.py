@@ -15,14 +15,14 @@ PUBLIC = "93.184.216.34"
 
 
 class Names:
-    """A name server that gives the next of its responses to each question."""
+    """A name server that gives the next of its responses to each query."""
 
     def __init__(self, *responses: Sequence[str]) -> None:
         self.responses = list(responses)
-        self.asked: list[tuple[str, int]] = []
+        self.queried: list[tuple[str, int]] = []
 
     def __call__(self, host: str, port: int) -> Sequence[str]:
-        self.asked.append((host, port))
+        self.queried.append((host, port))
         return self.responses.pop(0)
 
 
@@ -35,7 +35,7 @@ def test_without_patterns_no_url_is_allowed_and_no_name_looked_up() -> None:
     with pytest.raises(InvalidArgumentError, match="its parameter allow_urls is empty; send the"):
         checked.addresses(parse_url("http://example.org/x"))
     assert isinstance(checked.resolve, Names)
-    assert checked.resolve.asked == []
+    assert checked.resolve.queried == []
 
 
 def test_a_url_that_no_pattern_fits_is_not_looked_up() -> None:
@@ -43,14 +43,14 @@ def test_a_url_that_no_pattern_fits_is_not_looked_up() -> None:
     with pytest.raises(InvalidArgumentError, match="no pattern of the parameter allow_urls fits"):
         checked.addresses(parse_url("http://example.org/other"))
     assert isinstance(checked.resolve, Names)
-    assert checked.resolve.asked == []
+    assert checked.resolve.queried == []
 
 
-def test_public_addresses_are_given_after_one_question() -> None:
+def test_public_addresses_are_given_after_one_query() -> None:
     names = Names([PUBLIC, "2606:4700::1111"], ["127.0.0.1"])
     checked = UrlRules(parse_patterns("http://*:8000/*"), resolve=names)
     assert checked.addresses(parse_url("http://example.org:8000/x")) == [PUBLIC, "2606:4700::1111"]
-    assert names.asked == [("example.org", 8000)]
+    assert names.queried == [("example.org", 8000)]
 
 
 SPECIAL = [

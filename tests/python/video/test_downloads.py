@@ -28,7 +28,7 @@ def test_a_file_is_read_and_sought(site: Site) -> None:
     site.paths["/file"] = content
     with contextlib.closing(site.open("/file?a=b")) as file:
         file.request()
-        assert site.asked == ["/file?a=b"]
+        assert site.requested == ["/file?a=b"]
         assert file.seekable()
         assert file.seek(0, io.SEEK_END) == len(CONTENT)
         assert file.read(10) == b""
@@ -88,7 +88,7 @@ def test_redirects_are_followed_where_they_are_allowed(site: Site) -> None:
     with contextlib.closing(site.open()) as file:
         file.request()
         assert file.read() == CONTENT
-    assert site.asked == ["/file", "/other"]
+    assert site.requested == ["/file", "/other"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_redirects_to_elsewhere_are_refused_without_a_request(
     file = site.open("/videos/start", rules=rules)
     with contextlib.closing(file), pytest.raises(InvalidArgumentError, match=part):
         file.request()
-    assert site.asked == ["/videos/start"]
+    assert site.requested == ["/videos/start"]
 
 
 def test_redirects_without_an_end_are_given_up(site: Site) -> None:
@@ -125,16 +125,16 @@ def test_redirects_without_an_end_are_given_up(site: Site) -> None:
     file = site.open()
     with contextlib.closing(file), pytest.raises(InvalidArgumentError, match="without an end"):
         file.request()
-    assert len(site.asked) == 6
+    assert len(site.requested) == 6
 
 
 def test_a_name_is_not_looked_up_again(site: Site) -> None:
     """DNS rebinding: the second response of the name server would lead elsewhere."""
     responses = [["127.0.0.1"], ["127.0.0.2"]]
-    asked: list[str] = []
+    queried: list[str] = []
 
     def resolve(host: str, port: int) -> Sequence[str]:
-        asked.append(host)
+        queried.append(host)
         return responses.pop(0)
 
     site.paths["/file"] = content
@@ -143,7 +143,7 @@ def test_a_name_is_not_looked_up_again(site: Site) -> None:
     with contextlib.closing(DownloadedFile(url, rules, max_bytes=1 << 24, timeout_s=5)) as file:
         file.request()
         assert file.read() == CONTENT
-    assert asked == ["localhost"]
+    assert queried == ["localhost"]
     assert site.heads[0]["Host"] == f"localhost:{site.port}"
 
 
@@ -154,7 +154,7 @@ def test_a_name_that_leads_to_loopback_gets_no_connection(site: Site) -> None:
     file = DownloadedFile(url, rules, max_bytes=1 << 24, timeout_s=5)
     with contextlib.closing(file), pytest.raises(InvalidArgumentError, match="is not public"):
         file.request()
-    assert site.asked == []
+    assert site.requested == []
 
 
 @pytest.mark.parametrize("status", [404, 403, 500, 204, 206])
@@ -165,7 +165,10 @@ def test_other_statuses_are_errors(site: Site, status: int) -> None:
 
     site.paths["/file"] = respond
     file = site.open()
-    with contextlib.closing(file), pytest.raises(InvalidArgumentError, match=f"answered {status}"):
+    with (
+        contextlib.closing(file),
+        pytest.raises(InvalidArgumentError, match=f"responded with {status}"),
+    ):
         file.request()
 
 

@@ -185,7 +185,7 @@ def test_rotation_is_applied(rotation: int, mirrored: bool, pix_fmt: str) -> Non
     data = encode(scene(2, 98, 62), pix_fmt=pix_fmt, rotation=rotation, mirrored=mirrored)
     for frame, reference in zip(read(data), decoded(data), strict=True):
         upright = reference.to_ndarray(format="rgb24")
-        # The file mirrors what it has turned.
+        # The file mirrors what it has rotated.
         shown = np.rot90(upright, -rotation // 90)
         shown = shown[:, ::-1] if mirrored else shown
         assert frame.to_rgb().shape == shown.shape
@@ -196,7 +196,7 @@ def test_rotation_is_applied(rotation: int, mirrored: bool, pix_fmt: str) -> Non
             assert frame.rotation == rotation
 
 
-def test_halved_columns_become_halved_rows_when_turned() -> None:
+def test_halved_columns_become_halved_rows_when_rotated() -> None:
     (frame, *_) = read(encode(scene(2, 98, 61), pix_fmt="yuv422p", rotation=90))
     assert isinstance(frame.image, YuvImage)
     assert [plane.shape for plane in frame.image.planes] == [(98, 61), (49, 61), (49, 61)]

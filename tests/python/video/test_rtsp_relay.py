@@ -118,11 +118,11 @@ def test_a_connection_is_relayed_both_ways() -> None:
 
 
 def test_it_connects_again_for_the_next_connection_after_another_check() -> None:
-    asked: list[str] = []
+    queried: list[str] = []
 
     def resolve(host: str, port: int) -> list[str]:
-        asked.append(host)
-        return ["127.0.0.1"] if len(asked) < 3 else ["169.254.169.254"]
+        queried.append(host)
+        return ["127.0.0.1"] if len(queried) < 3 else ["169.254.169.254"]
 
     with rtsp_server(OK) as (port, _), contextlib.closing(relay_to(port, resolve)) as relay:
         for _ in range(2):
@@ -131,7 +131,7 @@ def test_it_connects_again_for_the_next_connection_after_another_check() -> None
                 assert _read(client, len(OK)) == OK
         with connected(relay) as client:
             assert client.recv(100) == b""
-        assert asked == ["localhost"] * 3
+        assert queried == ["localhost"] * 3
         assert relay.error is not None
         assert "is not public" in relay.error
 
