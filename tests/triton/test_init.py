@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 from calls import infer, strings
 from commands import endcap
+from doc_pages import ROOT, blocks
 from init_cases import (
     CASES,
     PICTURES,
@@ -28,6 +30,7 @@ from init_cases import (
 from running_server import RunningServer, run_server
 from tolerances import SERVED_SCORE
 
+from endcap.client import DetectionClient
 from reference import detections, heads
 
 
@@ -147,24 +150,58 @@ def test_every_step_was_warmed_up(served: RunningServer) -> None:
 def test_the_calls_of_the_readme_run(
     served: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both calls of the README, with other ports."""
+    """All calls of the README, with other ports."""
     model = CASES["v8"].network.write(tmp_path / "v8.onnx")
     assert endcap("init", model, "-o", tmp_path / "models", "--name", "v8").returncode == 0
     readme = (tmp_path / "models" / "README.md").read_text()
     readme = readme.replace("127.0.0.1:8000", served.http).replace("127.0.0.1:8001", served.grpc)
     monkeypatch.chdir(tmp_path)
     Path("photo.jpg").write_bytes(PICTURES[0])
-    code = re.search(r"```python\n(.*?)```", readme, re.S)
+    codes = re.findall(r"```python\n(.*?)```", readme, re.S)
     curl = re.search(r"    (curl .*?response\.bin)", readme, re.S)
-    assert code
+    assert len(codes) == 2
     assert curl
-    printed = subprocess.run(
-        [sys.executable, "-c", code[1]], capture_output=True, text=True, check=True
-    ).stdout
     expected = expected_rows(CASES["v8"], PICTURES[0])
-    assert f"{expected.scores[0]:.3f}" in printed
+    for code in codes:
+        printed = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        assert f"{expected.scores[0]:.3f}" in printed
     subprocess.run(["bash", "-c", curl[1]], check=True)
     assert b"detection_boxes" in Path("response.bin").read_bytes()
+
+
+def test_the_calls_of_a_classifiers_readme_print_names(
+    served: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES["logits"]
+    model = case.network.write(tmp_path / "logits.onnx")
+    options = [*case.options, "--labels", write_labels(tmp_path), "--name", "logits"]
+    assert endcap("init", model, "-o", tmp_path / "models", *options).returncode == 0
+    readme = (tmp_path / "models" / "README.md").read_text().replace("127.0.0.1:8001", served.grpc)
+    monkeypatch.chdir(tmp_path)
+    Path("photo.jpg").write_bytes(PICTURES[0])
+    codes = re.findall(r"```python\n(.*?)```", readme, re.S)
+    assert len(codes) == 2
+    for code in codes:
+        printed = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        assert any(
+            name in printed for name in ("goldfish", "shark", "ray", "cock", "hen", "ostrich")
+        )
+
+
+def test_the_classifier_of_the_page_of_clients(
+    served: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("photo.jpg").write_bytes(PICTURES[0])
+    (block,) = (each for each in blocks(ROOT / "docs" / "clients.md") if each.language == "py")
+    text = block.text.replace("127.0.0.1:8001", served.grpc).replace('"classify"', '"logits"')
+    names: dict[str, Any] = {"DetectionClient": DetectionClient}
+    exec(text, names)
+    assert [each.label for each in names["result"].classes if each.label]
 
 
 def test_init_serve_and_the_first_response_of_the_sample_detector_take_less_than_20_s(
