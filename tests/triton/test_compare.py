@@ -83,7 +83,7 @@ def test_a_network_may_be_given(shipped: TritonServer, tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY, repository, ignore=shutil.ignore_patterns("model.onnx"))
     result = infer(shipped, SAMPLES[0], "--compare", repository)
     assert result.exit_code == 2
-    assert "detector/1 has no model.onnx" in result.stderr
+    assert "detector has no ONNX file" in result.stderr
     assert "give it with --network FILE.onnx" in result.stderr
     network = REPOSITORY / "detector" / "1" / "model.onnx"
     options = ["--compare", repository, "--network", network, "--json"]

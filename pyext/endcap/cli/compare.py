@@ -14,10 +14,12 @@ from rich.text import Text
 from endcap.cli.export import json_lines
 from endcap.cli.report import Form, failure_line, image_heading, one_line, write_table
 from endcap.client import ImageResult, Task
+from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.reference import Reference
-from endcap.evaluation.served_config import find_network, read_ensemble, read_settings
+from endcap.evaluation.served_config import read_settings
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
 from endcap.terminal.console import count
+from endcap.triton.ensemble import find_network, read_ensemble
 
 Comparisons = Mapping[str, Comparison]  # by image; those that the server failed have none
 
@@ -50,7 +52,13 @@ class ReferenceComparison:
     def __init__(self, repository: Path, model: str, network: Path | None) -> None:
         settings = read_settings(repository, model)
         served = find_network(read_ensemble(repository, model))
-        self._reference = Reference(network or served.find_file(), settings, outputs=served.outputs)
+        file = network or served.find_file()
+        if file is None:
+            raise EvaluationError(
+                f"{served.step.folder} has no ONNX file, and the comparison runs the network as "
+                "one; give it with --network FILE.onnx"
+            )
+        self._reference = Reference(file, settings, outputs=served.outputs)
         self.comparisons: dict[str, Comparison] = {}
 
     def check_task(self, task: Task) -> None:

@@ -29,15 +29,10 @@ from endcap.evaluation.errors import import_package
 from endcap.evaluation.onnx_network import has_several_outputs
 from endcap.evaluation.reference import Reference, predict_reference
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
-from endcap.evaluation.served_config import (
-    POSTPROCESS_BACKEND,
-    find_network,
-    read_ensemble,
-    read_settings,
-    with_preset,
-)
+from endcap.evaluation.served_config import read_settings, with_preset
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.models import repository_with
+from endcap.triton.ensemble import POSTPROCESS_BACKEND, find_network, read_ensemble
 
 # At a low score threshold an image has hundreds of detections; as arrays they take little memory,
 # as objects of the client they take much.

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from endcap.errors import UnsupportedError
-from endcap.evaluation.errors import EvaluationError
-from endcap.evaluation.served_config import find_network, read_ensemble
+from endcap.triton.ensemble import find_network, read_ensemble
 from endcap.triton.errors import ServerError
 
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
@@ -61,15 +60,14 @@ def test_the_configuration_may_name_the_file(repository: Path) -> None:
     edit(repository, "detector", "max_batch_size: 16",
          'max_batch_size: 16\ndefault_model_filename: "yolo.onnx"')  # fmt: skip
     network = find_network(read_ensemble(repository, "detect"))
-    assert network.find_file().name == "yolo.onnx"
+    assert network.find_file() == repository / "detector" / "1" / "yolo.onnx"
 
 
 @pytest.mark.parametrize("versions", [("1",), ()])
-def test_an_engine_is_told(repository: Path, versions: tuple[str, ...]) -> None:
+def test_an_engine_is_no_onnx_file(repository: Path, versions: tuple[str, ...]) -> None:
     if not versions:
         (repository / "detector" / "1").rmdir()
-    with pytest.raises(EvaluationError, match=r"has no model\.onnx, .* with --network FILE\.onnx"):
-        find_network(read_ensemble(repository, "detect")).find_file()
+    assert find_network(read_ensemble(repository, "detect")).find_file() is None
 
 
 @pytest.mark.parametrize(
@@ -96,6 +94,4 @@ def test_a_model_that_is_not_there_is_told(repository: Path) -> None:
     with pytest.raises(ServerError, match=r"classify/config\.pbtxt cannot be read"):
         read_ensemble(repository, "classify")
     shutil.rmtree(repository / "detector")
-    network = find_network(read_ensemble(repository, "detect"))
-    with pytest.raises(EvaluationError, match=r"has no model\.onnx"):
-        network.find_file()
+    assert find_network(read_ensemble(repository, "detect")).find_file() is None
