@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from endcap.cli import (
+    batch,
     dali,
     demo,
     doctor,
@@ -42,6 +43,7 @@ app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
 app.command("load", epilog=load.EXAMPLES)(load.load)
 app.command("top", epilog=top.EXAMPLES)(top.top)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("batch", epilog=batch.EXAMPLES)(batch.batch)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(server.app)

@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import endcap
+from endcap._coco import FIRST_COCO_ID, Size, coco_annotation, coco_image
 from endcap.client import Detection, ImageResult
 from endcap.detections import ROW_COLUMNS
-from endcap.drawing.draw import mask_fits
 from endcap.drawing.orientation import oriented_size
 
-Size = tuple[int, int]  # width, height of an image in pixels, in the orientation of its boxes
-
 CSV_COLUMNS = ("image", "status", *ROW_COLUMNS)
-# pycocotools takes an annotation of id 0 for none, and the ids of COCO's own classes start at 1.
-_FIRST_COCO_ID = 1
 
 
 def as_json(results: Sequence[ImageResult]) -> str:
@@ -79,7 +75,7 @@ def as_coco(
         for path, each in zip(paths, results, strict=True)
     ]
     images = [
-        _coco_image(each, size, n)
+        coco_image(each.image, each.status, size, n)
         for (n, each), size in zip(_numbered(results), sizes, strict=True)
     ]
     parts = {
@@ -92,17 +88,7 @@ def as_coco(
 
 
 def _numbered(results: Sequence[ImageResult]) -> enumerate[ImageResult]:
-    return enumerate(results, start=_FIRST_COCO_ID)
-
-
-def _coco_image(result: ImageResult, size: Size, number: int) -> dict[str, Any]:
-    return {
-        "id": number,
-        "file_name": result.image,
-        "width": size[0],
-        "height": size[1],
-        "status": result.status,
-    }
+    return enumerate(results, start=FIRST_COCO_ID)
 
 
 def _coco_categories(
@@ -112,7 +98,7 @@ def _coco_categories(
     for detection in (each for result in results for each in result.detections):
         names.setdefault(detection.class_id, detection.label or f"class {detection.class_id}")
     return [
-        {"id": class_id + _FIRST_COCO_ID, "name": name, "supercategory": ""}
+        {"id": class_id + FIRST_COCO_ID, "name": name, "supercategory": ""}
         for class_id, name in sorted(names.items())
     ]
 
@@ -126,36 +112,9 @@ def _coco_annotations(
         for detection in result.detections
     ]
     return [
-        _coco_annotation(detection, image, number, sizes[image - _FIRST_COCO_ID])
-        for number, (image, detection) in enumerate(numbered, start=_FIRST_COCO_ID)
+        coco_annotation(detection, image, number, sizes[image - FIRST_COCO_ID])
+        for number, (image, detection) in enumerate(numbered, start=FIRST_COCO_ID)
     ]
-
-
-def _coco_annotation(detection: Detection, image: int, number: int, size: Size) -> dict[str, Any]:
-    x1, y1, x2, y2 = detection.box
-    xs, ys = zip(*detection.corners(), strict=True)
-    return {
-        "id": number,
-        "image_id": image,
-        "category_id": detection.class_id + _FIRST_COCO_ID,
-        "bbox": [min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)],
-        "area": (x2 - x1) * (y2 - y1),
-        "iscrowd": 0,
-        "score": detection.score,
-        **_coco_extras(detection, size),
-    }
-
-
-def _coco_extras(detection: Detection, size: Size) -> dict[str, Any]:
-    extras: dict[str, Any] = {}
-    if detection.mask is not None and mask_fits(detection.mask, size):
-        extras["segmentation"] = detection.mask
-    elif detection.angle is not None:
-        extras["segmentation"] = [[side for corner in detection.corners() for side in corner]]
-    if detection.keypoints is not None:
-        extras["keypoints"] = [value for point in detection.keypoints for value in point]
-        extras["num_keypoints"] = len(detection.keypoints)
-    return extras
 
 
 def json_lines(rows: Sequence[dict[str, Any]]) -> str:

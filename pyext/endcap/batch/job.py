@@ -1,0 +1,198 @@
+"""What a run is about to do, kept beside its results, so that it can be continued."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import endcap
+from endcap.batch.errors import BatchError
+from endcap.batch.inputs import Listing, Shard
+from endcap.batch.packages import import_package
+from endcap.batch.pipeline import PipelineSpec
+from endcap.batch.results import finished_parts
+from endcap.batch.storage import Storage
+from endcap.errors import InvalidArgumentError
+
+# A folder that readers of Parquet files leave out, by its first letter.
+_FOLDER = "_endcap"
+_MODEL = "model"
+_ATTEMPTS = "attempts"
+# Ray does a shard again whose process or machine was lost. That ends where a shard ends its process.
+_MOST_ATTEMPTS = 5
+_JOB, _SHARDS = "job.json", "shards.parquet"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A data set in shards, and where their results go.
+
+    Attributes:
+        output: The folder of results.
+        shards: All of them.
+        finished: Those that are done, by their place.
+        is_continued: Whether an earlier run began it.
+    """
+
+    output: Storage
+    shards: tuple[Shard, ...]
+    finished: frozenset[int]
+    is_continued: bool
+
+    @property
+    def waiting(self) -> list[int]:
+        """The shards that are not done, by their place."""
+        return [number for number in range(len(self.shards)) if number not in self.finished]
+
+    @property
+    def count(self) -> int | None:
+        """The number of images, None where archives do not tell it."""
+        if any(shard.kind == "tar" for shard in self.shards):
+            return None
+        return sum(shard.count for shard in self.shards)
+
+
+def save_model(output: Storage, spec: PipelineSpec) -> None:
+    """Keep what detects beside the results, where all machines can read it."""
+    spec.save(output, output.child(_FOLDER, _MODEL))
+
+
+def load_model(output: Storage) -> PipelineSpec:
+    """Return what `save_model` has kept."""
+    return PipelineSpec.load(output, output.child(_FOLDER, _MODEL))
+
+
+@contextlib.contextmanager
+def counted_attempt(output: Storage, number: int, shard: Shard) -> Iterator[None]:
+    """Count the attempts at a shard whose process was lost; of one that ended none is left.
+
+    Raises:
+        BatchError: Before the block: there were too many.
+    """
+    folder, name = output.child(_FOLDER, _ATTEMPTS), f"{number:06}-"
+    output.make_folder(folder)
+    before = [info.path for info in output.files(folder) if info.base_name.startswith(name)]
+    if len(before) >= _MOST_ATTEMPTS:
+        last = f" to {shard.paths[-1]}" if len(shard.paths) > 1 else ""
+        raise BatchError(
+            f"the process of part {number} was lost {len(before)} times; an image that ends it "
+            f"may be one of {shard.paths[0]}{last}, or memory is too small: give fewer --workers; "
+            f"remove {output.url(folder)} to try it again"
+        )
+    marker = f"{folder}/{name}{secrets.token_hex(8)}"
+    with output.whole_file(marker):
+        pass
+    yield
+    for path in (*before, marker):
+        output.filesystem.delete_file(path)
+
+
+def identity_of(detector: PipelineSpec | str, inputs: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a run must have in common with the one that it continues.
+
+    Args:
+        detector: What detects; a text is the name of a served model.
+        inputs: The data set, as given.
+    """
+    if isinstance(detector, str):
+        model: Mapping[str, Any] = {"served model": detector}
+    else:
+        model = {
+            "preprocess": dict(detector.preprocess),
+            "postprocess": dict(detector.postprocess),
+            "network": {
+                name: hashlib.sha256(content).hexdigest()
+                for name, content in sorted(detector.files.items())
+            },
+        }
+    return {"inputs": list(inputs), "model": model}
+
+
+def open_job(location: str, identity: Mapping[str, Any], list_inputs: Callable[[], Listing]) -> Job:
+    """Return the job of an output folder: the one that was begun there, or a new one.
+
+    Args:
+        location: The folder of results; made where there is none.
+        identity: Of `identity_of`.
+        list_inputs: Called for a new job: returns the `Listing` of its data set.
+
+    Raises:
+        InvalidArgumentError: The folder holds other files, or the job of another data set or model.
+        BatchError: It cannot be read or written.
+    """
+    output = Storage(location)
+    path = output.child(_FOLDER, _JOB)
+    try:
+        if output.exists(path):
+            kept = json.loads(output.read(path))
+            _check_same(kept, identity, output)
+            finished = finished_parts(output)
+            return Job(output, _read_shards(output), frozenset(finished), is_continued=True)
+        if output.exists(output.path) and output.files(output.path):
+            raise InvalidArgumentError(
+                f"{output.url(output.path)} holds files that no run of `endcap batch` has made; "
+                "give --output a new folder"
+            )
+        listing: Listing = list_inputs()
+        output.make_folder(output.child(_FOLDER))
+        _write_shards(output, listing)
+        text = json.dumps({"endcap": endcap.__version__, **identity}, indent=1)
+        with output.whole_file(path) as file:
+            file.write(text.encode())
+    except (OSError, ValueError, KeyError) as error:
+        if isinstance(error, InvalidArgumentError):
+            raise
+        raise BatchError(f"{output.url(output.path)} cannot be used: {error}") from error
+    return Job(output, tuple(listing.shards), frozenset(), is_continued=False)
+
+
+def _check_same(kept: Mapping[str, Any], identity: Mapping[str, Any], output: Storage) -> None:
+    other = [name for name, value in identity.items() if kept.get(name) != value]
+    if other:
+        raise InvalidArgumentError(
+            f"{output.url(output.path)} holds results of other {' and of another '.join(other)}; "
+            "give --output a new folder, or what the first run was given"
+        )
+
+
+def _write_shards(output: Storage, listing: Listing) -> None:
+    parquet = import_package("pyarrow.parquet")
+    with output.whole_file(output.child(_FOLDER, _SHARDS)) as file:
+        parquet.write_table(shards_table(listing.shards), file)
+
+
+def _read_shards(output: Storage) -> tuple[Shard, ...]:
+    parquet = import_package("pyarrow.parquet")
+    content = output.read(output.child(_FOLDER, _SHARDS))
+    rows = parquet.read_table(io.BytesIO(content)).to_pylist()
+    return tuple(shard_of(row) for row in rows)
+
+
+def shards_table(shards: Sequence[Shard]) -> Any:
+    """Return shards as a pyarrow.Table, a row for each."""
+    pa = import_package("pyarrow")
+    schema = pa.schema(
+        [
+            ("kind", pa.string()),
+            ("location", pa.string()),
+            ("paths", pa.list_(pa.string())),
+            ("groups", pa.list_(pa.int32())),
+            ("column", pa.string()),
+            ("count", pa.int64()),
+        ]
+    )
+    return pa.Table.from_pylist([asdict(shard) for shard in shards], schema=schema)
+
+
+def shard_of(row: Mapping[str, Any]) -> Shard:
+    """Return a shard of a row of a table."""
+    return Shard(
+        row["kind"], row["location"], tuple(row["paths"]), tuple(row["groups"]), row["column"],
+        row["count"],
+    )  # fmt: skip

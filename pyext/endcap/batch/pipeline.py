@@ -1,0 +1,360 @@
+"""The steps of an ensemble in one process: preprocess, ONNX Runtime, postprocess."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap import _core
+from endcap._system.scratch import scratch_folder
+from endcap.batch.errors import BatchError
+from endcap.batch.packages import import_package
+from endcap.batch.rows import ImageRow
+from endcap.batch.storage import Storage
+from endcap.cuda_array import on_host
+from endcap.detections import ClassScore, ImageDetections
+from endcap.errors import EndcapError, Status, UnsupportedError
+from endcap.postprocess import Postprocessor
+from endcap.preprocess import Preprocessor
+from endcap.results import ImageResult, Task, status_name
+from endcap.triton.ensemble import (
+    POSTPROCESS_BACKEND,
+    PREPROCESS_BACKEND,
+    ServedEnsemble,
+    find_network,
+    read_ensemble,
+    stage_parameters,
+)
+from endcap.triton.labels import Labels, parse_labels
+from endcap.triton.parameters import parse_count
+
+Predictions: TypeAlias = ImageDetections | list[ClassScore]
+
+_ELEMENTS: dict[str, type[np.number[Any]]] = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
+}
+_SPEC_NAME = "pipeline.json"
+_ONLY_FATAL = 4  # of the severities of ONNX Runtime; its errors come as exceptions, too
+
+
+@dataclass(frozen=True)
+class PipelineSpec:
+    """All that a pipeline needs, as values that travel to other machines.
+
+    Attributes:
+        preprocess: The parameters of the first step.
+        postprocess: Those of the last step.
+        files: The network's file, and those with its weights that lie beside it, by name.
+        network: Which of them is the network.
+        heads: The network's names of its outputs, by those of postprocess' inputs.
+        labels: Class names by id.
+    """
+
+    preprocess: Mapping[str, Any]
+    postprocess: Mapping[str, Any]
+    files: Mapping[str, bytes] = field(repr=False)
+    network: str
+    heads: Mapping[str, str]
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def from_repository(cls, repository: str | Path, model: str = "detect") -> PipelineSpec:
+        """Read an ensemble of a model repository, as `endcap init` writes it.
+
+        Raises:
+            ServerError: A configuration cannot be read.
+            UnsupportedError: An ensemble of other steps, or a network that is no ONNX file.
+        """
+        ensemble = read_ensemble(Path(repository), model)
+        network = find_network(ensemble)
+        file = network.find_file()
+        if file is None:
+            raise UnsupportedError(
+                f"{network.step.folder} has no ONNX file, and only such a network runs without a "
+                "server; serve the repository, and give the server's address"
+            )
+        beside = (path for path in file.parent.iterdir() if path.is_file())
+        kept = {path.name: path.read_bytes() for path in beside if path.suffix not in (".py", "")}
+        return cls(
+            preprocess=stage_parameters(ensemble, PREPROCESS_BACKEND),
+            postprocess=stage_parameters(ensemble, POSTPROCESS_BACKEND),
+            files=kept,
+            network=file.name,
+            heads=network.outputs,
+            labels=_read_labels(ensemble),
+        )
+
+    def save(self, storage: Storage, folder: str) -> None:
+        """Write the spec to a folder, which `load` reads on other machines."""
+        values = {
+            "preprocess": dict(self.preprocess),
+            "postprocess": dict(self.postprocess),
+            "network": self.network,
+            "heads": dict(self.heads),
+            "labels": list(self.labels),
+            "files": sorted(self.files),
+        }
+        storage.make_folder(folder)
+        for name, content in self.files.items():
+            with storage.whole_file(f"{folder}/{name}") as file:
+                file.write(content)
+        with storage.whole_file(f"{folder}/{_SPEC_NAME}") as file:
+            file.write(json.dumps(values, indent=1).encode())
+
+    @classmethod
+    def load(cls, storage: Storage, folder: str) -> PipelineSpec:
+        """Read a spec that `save` has written.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        values = json.loads(storage.read(f"{folder}/{_SPEC_NAME}"))
+        files = {name: storage.read(f"{folder}/{name}") for name in values["files"]}
+        labels = tuple(values["labels"])
+        return cls(
+            values["preprocess"],
+            values["postprocess"],
+            files,
+            values["network"],
+            values["heads"],
+            labels,
+        )
+
+    @property
+    def task(self) -> Task:
+        """What the network does."""
+        is_classifier = self.postprocess.get("head") == "classification"
+        return Task.classification if is_classifier else Task.detection
+
+
+class Pipeline:
+    """An ensemble's steps, ready to run.
+
+    Args:
+        spec: What it is made of.
+        device: Of preprocess, network and postprocess: ``cpu``, ``cuda`` or ``cuda:N``.
+        threads: Of the core and of ONNX Runtime; all CPUs by default.
+
+    Raises:
+        BatchError: ONNX Runtime is missing, or cannot load the network.
+        EndcapError: A parameter that cannot be, or a device that cannot be used.
+    """
+
+    def __init__(
+        self, spec: PipelineSpec, *, device: str = "cpu", threads: int | None = None
+    ) -> None:
+        images: Any = {**spec.preprocess, "on_error": "blank"}
+        heads: Any = dict(spec.postprocess)
+        self._preprocess = Preprocessor(**images, device=device, threads=threads)
+        self._strict = Preprocessor(**{**images, "on_error": "error"}, threads=1)
+        self._postprocess = Postprocessor(**heads, threads=threads)
+        self._session = _open(spec, device, threads)
+        self._spec = spec
+        (image, *others) = self._session.get_inputs()
+        if others or image.type not in _ELEMENTS:
+            raise BatchError(
+                f"network {spec.network} has other inputs than one tensor of images; serve it, "
+                "and give the server's address"
+            )
+        core = _core.Postprocessor([*spec.postprocess.items()], 1)
+        self._head_dimensions = {name: len(shape) for name, _, shape in core.inputs}
+        self._image, self._element = image.name, _ELEMENTS[image.type]
+        first = image.shape[0] if image.shape else None
+        self._network_batch = first if isinstance(first, int) and first > 0 else None
+        self._upright = self._preprocess.parameters["exif"] == "apply"
+
+    @property
+    def task(self) -> Task:
+        """What the network does."""
+        return self._spec.task
+
+    @property
+    def max_bytes(self) -> int:
+        """The most bytes of an image's file."""
+        return int(self._preprocess.parameters["max_bytes"])
+
+    def __call__(self, images: Sequence[tuple[str, bytes]]) -> list[ImageRow]:
+        """Return a row for each image, given as its name and the bytes of its file.
+
+        Raises:
+            BatchError: The network cannot be run.
+        """
+        if not images:
+            return []
+        start = time.perf_counter()
+        inputs = self._preprocess([encoded for _, encoded in images])
+        tensors = on_host(inputs.images)
+        after_preprocess = time.perf_counter()
+        heads = self._run(tensors.astype(self._element, copy=False))
+        after_network = time.perf_counter()
+        results = self._finish(heads, inputs.geometry, inputs.status)
+        after_postprocess = time.perf_counter()
+        count = len(images)
+        seconds = {
+            "preprocess": (after_preprocess - start) / count,
+            "network": (after_network - after_preprocess) / count,
+            "postprocess": (after_postprocess - after_network) / count,
+        }
+        rows = []
+        for (name, encoded), status, geometry, predictions in zip(
+            images, inputs.status.tolist(), inputs.geometry.tolist(), results, strict=True
+        ):
+            width, height = int(geometry[4]), int(geometry[5])
+            if status != Status.OK:
+                result = self._failure(name, status, self._why(encoded))
+            elif isinstance(predictions, EndcapError):
+                result = self._failure(name, predictions.status, str(predictions))
+            else:
+                result = self._result(name, predictions)
+            rows.append(ImageRow(result, width, height, seconds))
+        return rows
+
+    def _run(self, tensors: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+        """Run the network, in the batches that it takes."""
+        size = self._network_batch or len(tensors)
+        names = list(self._spec.heads.values())
+        parts = []
+        for start in range(0, len(tensors), size):
+            part = tensors[start : start + size]
+            missing = size - len(part)
+            if missing:
+                part = np.concatenate([part, np.zeros((missing, *part.shape[1:]), part.dtype)])
+            try:
+                outputs = self._session.run(names, {self._image: part})
+            except Exception as error:  # ONNX Runtime's errors have no common type
+                reason = " ".join(str(error).split())
+                raise BatchError(
+                    f"network {self._spec.network} cannot be run on a batch of "
+                    f"{list(part.shape)}: {reason}"
+                ) from error
+            parts.append(
+                [
+                    _batched(output, self._head_dimensions[head])[: size - missing]
+                    for head, output in zip(self._spec.heads, outputs, strict=True)
+                ]
+            )
+        return {
+            head: columns[0] if len(columns) == 1 else np.concatenate(columns)
+            for head, columns in zip(self._spec.heads, zip(*parts, strict=True), strict=True)
+        }
+
+    def _finish(
+        self,
+        heads: Mapping[str, npt.NDArray[Any]],
+        geometry: npt.NDArray[np.float32],
+        status: npt.NDArray[np.int32],
+    ) -> list[Predictions | EndcapError]:
+        """Return each image's detections or classes, or the error of its head."""
+        try:
+            return list(self._postprocess(heads, geometry, status))
+        except EndcapError:  # one head is bad, and the others must not suffer from it
+            return [
+                self._finish_one(
+                    {name: head[row : row + 1] for name, head in heads.items()},
+                    geometry[row : row + 1],
+                    status[row : row + 1],
+                )
+                for row in range(len(status))
+            ]
+
+    def _finish_one(
+        self, heads: Any, geometry: npt.NDArray[Any], status: npt.NDArray[Any]
+    ) -> Predictions | EndcapError:
+        try:
+            return self._postprocess(heads, geometry, status)[0]
+        except EndcapError as error:
+            return error
+
+    def _why(self, encoded: bytes) -> str:
+        """Return why an image was refused."""
+        try:
+            self._strict(encoded)
+        except EndcapError as error:
+            return str(error)
+        return "it could not be processed"
+
+    def _failure(self, name: str, status: int, error: str) -> ImageResult:
+        return ImageResult(
+            name, status_name(status), error=error, task=self.task, upright=self._upright
+        )
+
+    def _result(self, name: str, predictions: Predictions) -> ImageResult:
+        label = self._label if self._spec.labels else None
+        if isinstance(predictions, ImageDetections):
+            if label is not None:
+                names = [label(class_id) for class_id in predictions.class_ids.tolist()]
+                predictions = dataclasses.replace(predictions, labels=names)
+            return ImageResult(name, "ok", predictions, upright=self._upright)
+        if label is not None:
+            predictions = [
+                dataclasses.replace(each, label=label(each.class_id)) for each in predictions
+            ]
+        return ImageResult(name, "ok", classes=predictions, task=self.task, upright=self._upright)
+
+    def _label(self, class_id: int) -> str | None:
+        labels = self._spec.labels
+        return labels[class_id] if 0 <= class_id < len(labels) else None
+
+
+def _open(spec: PipelineSpec, device: str, threads: int | None) -> Any:
+    """Return a session of ONNX Runtime."""
+    onnxruntime = import_package("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or 0
+    options.log_severity_level = _ONLY_FATAL
+    kind, _, number = device.partition(":")
+    providers: list[Any] = ["CPUExecutionProvider"]
+    if kind == "cuda":
+        providers.insert(0, ("CUDAExecutionProvider", {"device_id": int(number or 0)}))
+        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+            raise BatchError(
+                "the installed ONNX Runtime has no CUDA provider; install onnxruntime-gpu in the "
+                "place of onnxruntime, or leave out the device"
+            )
+    try:
+        with scratch_folder("network") as folder:  # weights may lie in files beside the network
+            for name, content in spec.files.items():
+                (folder / name).write_bytes(content)
+            path = str(folder / spec.network)
+            return onnxruntime.InferenceSession(path, options, providers=providers)
+    except Exception as error:  # ONNX Runtime's errors have no common type
+        reason = " ".join(str(error).split())
+        raise BatchError(f"network {spec.network} cannot be loaded: {reason}") from error
+
+
+def _batched(output: Any, dimensions: int) -> npt.NDArray[Any]:
+    """Return an output with a batch dimension, which a network for one image may lack.
+
+    Whole numbers of 64 bits become such of 32; half precision stays.
+    """
+    array = np.asarray(output)
+    if array.ndim == dimensions:
+        array = array[np.newaxis]
+    return array.astype(np.int32) if array.dtype == np.int64 else array
+
+
+def _read_labels(ensemble: ServedEnsemble) -> tuple[str, ...]:
+    """Return the class names by id: the ensemble's own, or a classifier's file of them."""
+    if ensemble.labels_text:
+        return tuple(parse_labels(ensemble.labels_text))
+    (step,) = ensemble.steps_in(POSTPROCESS_BACKEND)
+    given = {name: value.string_value for name, value in step.config.parameters.items()}
+    if "labels_file" not in given:
+        return ()
+    labels = Labels.read(
+        step.folder / given["labels_file"],
+        parse_count("num_classes", given.get("num_classes", "")),
+        given.get("labels_separator"),
+    )
+    return tuple(name.decode(errors="replace") for name in labels.names)

@@ -1,0 +1,119 @@
+"""File systems by location: local paths, s3://, gs:// and what else pyarrow knows."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from endcap._system.written_file import whole_file
+from endcap.batch.packages import import_package
+from endcap.errors import InvalidArgumentError
+
+_MOST_BYTES_IN_MEMORY = 64 << 20
+_BYTES_AT_A_TIME = 1 << 20
+
+
+class Storage:
+    """The file system of a location, and the path that the location is there.
+
+    Credentials come from where the file systems look for them: the environment and configuration
+    files. ``s3://bucket/photos?endpoint_override=HOST:PORT&scheme=http`` names another server.
+
+    Args:
+        location: A path or a URL.
+
+    Raises:
+        InvalidArgumentError: A location of a kind that is not known, or with a password in it.
+    """
+
+    def __init__(self, location: str) -> None:
+        fs = import_package("pyarrow.fs")
+        self.location = location
+        self.scheme = location.partition("://")[0] if "://" in location else ""
+        if self.scheme and "@" in urlsplit(location).netloc:
+            raise InvalidArgumentError(
+                f"a {self.scheme}:// location holds a name or a password, which results and "
+                "logs would show; give them by the environment, such as AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY, or by a configuration file"
+            )
+        try:
+            if self.scheme:
+                self.filesystem, self.path = fs.FileSystem.from_uri(location)
+            else:
+                self.filesystem = fs.LocalFileSystem()
+                self.path = str(Path(location).absolute())
+        except (ValueError, OSError) as error:
+            raise InvalidArgumentError(f"{location} cannot be used: {error}") from error
+        self.is_local = self.filesystem.type_name == "local"
+
+    def url(self, path: str) -> str:
+        """Return the location of a path of this file system, without options."""
+        return path if self.is_local else f"{self.scheme}://{path}"
+
+    def child(self, *names: str) -> str:
+        """Return a path below the location's."""
+        return "/".join([self.path.rstrip("/"), *names])
+
+    def info(self, path: str) -> Any:
+        """Return the pyarrow.fs.FileInfo of a file.
+
+        Raises:
+            InvalidArgumentError: There is none.
+            OSError: The file system cannot be reached.
+        """
+        info = self.filesystem.get_file_info(path)
+        if info.type == import_package("pyarrow.fs").FileType.NotFound:
+            raise InvalidArgumentError(f"{self.url(path)} does not exist")
+        return info
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file or folder."""
+        kind = self.filesystem.get_file_info(path).type
+        return bool(kind != import_package("pyarrow.fs").FileType.NotFound)
+
+    def is_folder(self, path: str) -> bool:
+        """Return whether a path is a folder."""
+        kind = self.filesystem.get_file_info(path).type
+        return bool(kind == import_package("pyarrow.fs").FileType.Directory)
+
+    def files(self, folder: str) -> list[Any]:
+        """Return the pyarrow.fs.FileInfo of all files below a folder, sorted by path."""
+        fs = import_package("pyarrow.fs")
+        found = self.filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+        return sorted(
+            (info for info in found if info.type == fs.FileType.File), key=lambda info: info.path
+        )
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, and those above it, where there is none."""
+        self.filesystem.create_dir(path, recursive=True)
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        with self.filesystem.open_input_file(path) as file:
+            content: bytes = file.read()
+        return content
+
+    @contextlib.contextmanager
+    def whole_file(self, path: str) -> Iterator[Any]:
+        """Yield a stream whose bytes are in a file when the block ends without an exception.
+
+        They are kept here until then: a process that is killed leaves nothing, and closing the
+        upload to an object store, which finishes it, comes last.
+        """
+        with tempfile.SpooledTemporaryFile(_MOST_BYTES_IN_MEMORY) as kept:
+            yield kept
+            kept.seek(0)
+            with self._open_whole(path) as stream:
+                shutil.copyfileobj(kept, stream, _BYTES_AT_A_TIME)
+
+    def _open_whole(self, path: str) -> Any:
+        """Return a block with a stream whose bytes become a file in place of that before."""
+        if self.is_local:
+            return whole_file(Path(path), follow_links=False)
+        return self.filesystem.open_output_stream(path)

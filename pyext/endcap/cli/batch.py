@@ -1,0 +1,283 @@
+"""endcap batch: a data set of images to files of results, on Ray."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from endcap._system.scratch import scratch_folder
+from endcap.batch import BatchPlan, BatchReport, PipelineSpec, ServedModel, run_batch
+from endcap.batch import Progress as Done
+from endcap.batch.job import Job
+from endcap.cli.files import find_repository
+from endcap.cli.options import SERVER_PANEL, Verbose
+from endcap.errors import InvalidArgumentError
+from endcap.repository.options import InitOptions
+from endcap.repository.plan import make_plan
+from endcap.repository.writing import write_repository
+from endcap.terminal.console import PlainConsole, count
+from endcap.terminal.failure import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
+
+EXAMPLES = """
+**Examples**
+
+- `endcap batch photos/ --model yolo11n.onnx --output results/`
+
+- `endcap batch 'photos/**/*.jpg' --repository models --output results/ --coco`
+
+- `endcap batch images.parquet --column image --url 127.0.0.1:8001 --output results/`
+
+- `endcap batch s3://bucket/photos --repository models --output s3://bucket/results
+  --address ray-head:6379`
+
+**Exit code**: 0 when all images have results, 1 when some failed (their rows say why), 2 when the
+run could not be done; the same command continues it.
+"""
+
+_RAY = "Ray"
+_MODEL = "Model"
+_LINES_EVERY_S = 30.0
+
+
+def batch(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders (with all below), glob patterns, image files, Parquet files and tar "
+            "archives; paths, or URLs such as s3://bucket/folder.",
+            metavar="INPUT...",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder of the results, a path or URL. One that holds a part of them is "
+            "completed.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="An ONNX file, for which `endcap init` finds the settings; with --repository or "
+            "--url the ensemble's name. Default: detect.",
+            metavar="MODEL.onnx|NAME",
+            show_default=False,
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    repository: Annotated[
+        Path | None,
+        typer.Option(
+            help="Model repository, whose ensemble runs without a server, on ONNX Runtime.",
+            show_default=False,
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="HOST:PORT of a running server that does the work; may be repeated.",
+            show_default=False,
+            rich_help_panel=SERVER_PANEL,
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of Parquet files with the bytes or the paths of images. Default: found "
+            "by its name.",
+            show_default=False,
+        ),
+    ] = None,
+    coco: Annotated[
+        bool, typer.Option("--coco", help="Write detections.json in COCO's format, too.")
+    ] = False,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Images in a batch of the network.")
+    ] = BatchPlan.batch,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes at work. Default: as many as the cluster has room for.",
+            show_default=False,
+            rich_help_panel=_RAY,
+        ),
+    ] = None,
+    cpus: Annotated[
+        float, typer.Option(min=0.1, help="CPUs of each process.", rich_help_panel=_RAY)
+    ] = BatchPlan.cpus,
+    gpus: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="GPUs of each process; above 0 all stages run there.",
+            rich_help_panel=_RAY,
+        ),
+    ] = BatchPlan.gpus,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT of a Ray cluster, or auto on one of its machines. Default: one for "
+            "this run, on this machine.",
+            show_default=False,
+            rich_help_panel=_RAY,
+        ),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Process a data set of images: a row of a Parquet file for each.
+
+    The steps of an ensemble run in processes of Ray, on one machine or a cluster, or running
+    servers do the work. A bad image is a row with a status and a message. A run that was ended
+    goes on where it was by the same command; finished files are not made again.
+    """
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+        plan = BatchPlan(
+            inputs=tuple(inputs),
+            detector=_detector(model, repository, tuple(url or ())),
+            output=output,
+            column=column,
+            batch=batch_size,
+            workers=workers,
+            cpus=cpus,
+            gpus=gpus,
+            coco=coco,
+            address=address,
+        )
+        with _Display() as display:
+            report = run_batch(plan, on_job=display.begin, on_progress=display.show)
+    if json_output:
+        print(json.dumps(_as_json(report), indent=1))
+    else:
+        _print_summary(report)
+    if report.failed:
+        raise typer.Exit(SOME_IMAGE_FAILED)
+
+
+def _detector(
+    model: str | None, repository: Path | None, urls: tuple[str, ...]
+) -> PipelineSpec | ServedModel:
+    """Return what the options name."""
+    is_file = model is not None and model.lower().endswith(".onnx")
+    if sum((is_file, repository is not None, bool(urls))) != 1:
+        raise InvalidArgumentError(
+            "give one of --model MODEL.onnx, --repository FOLDER and --url HOST:PORT"
+        )
+    if urls:
+        return ServedModel(urls, model or "detect")
+    if repository is not None:
+        return PipelineSpec.from_repository(repository, model or "detect")
+    with scratch_folder("init") as scratch:
+        with PlainConsole(stderr=True).status("Trying the network"):
+            plan = make_plan(Path(str(model)), InitOptions(), scratch)
+        write_repository(plan, scratch / "models", shipped=find_repository())
+        for row in plan.summary():
+            say(f"endcap: {row.name} {row.value} ({row.reason})")
+        return PipelineSpec.from_repository(scratch / "models", plan.names.ensemble)
+
+
+class _Display:
+    """Progress on standard error: a bar on a terminal, else a line from time to time."""
+
+    def __init__(self) -> None:
+        self._console = PlainConsole(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._start = self._last = time.monotonic()
+        self._done_before = 0
+
+    def __enter__(self) -> _Display:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._bar.stop()
+
+    def begin(self, job: Job) -> None:
+        """Say what there is to do."""
+        images = "images" if job.count is None else count(job.count, "image")
+        say(f"endcap: {images} in {count(len(job.shards), 'part')}")
+        if job.is_continued:
+            say(f"endcap: {count(len(job.finished), 'part')} done before, which stay as they are")
+        self._task = self._bar.add_task("starting Ray", total=job.count, rate="")
+        self._start = self._last = time.monotonic()
+
+    def show(self, progress: Done) -> None:
+        """Show how far the run is."""
+        now = time.monotonic()
+        if not self._done_before:  # the first files are done: from here on the rate counts
+            self._done_before, self._start = progress.done, now
+        seconds = max(now - self._start, 1e-9)
+        rate = (progress.done - self._done_before) / seconds
+        failed = sum(number for name, number in progress.statuses.items() if name != "ok")
+        text = f"{rate:.1f}/s" if rate else ""
+        described = f"images, {failed} failed" if failed else "images"
+        self._bar.update(self._task, completed=progress.done, rate=text, description=described)
+        if self._console.is_terminal or now - self._last < _LINES_EVERY_S:
+            return
+        self._last = now
+        total = "" if progress.total is None else f" of {progress.total}"
+        left = ""
+        if progress.total and rate:
+            minutes = (progress.total - progress.done) / rate / 60
+            left = f", about {minutes:.0f} min left"
+        say(f"endcap: {progress.done}{total} images, {failed} failed, {text}{left}")
+
+
+def _print_summary(report: BatchReport) -> None:
+    total = report.statuses.total()
+    named = ", ".join(f"{number} {status}" for status, number in report.statuses.most_common())
+    rate = f", {report.images / report.seconds:.1f}/s" if report.images and report.seconds else ""
+    print(f"{count(total, 'image')}: {named or 'none'}")
+    print(f"{report.output}: a Parquet file for each part, a row for each image")
+    if report.coco is not None:
+        print(f"{report.coco}: the detections in COCO's format")
+    print(f"{count(report.images, 'image')} now, in {report.seconds:.1f} s{rate}")
+    if report.skipped:
+        skipped = ", ".join(f"{number} {suffix}" for suffix, number in report.skipped.most_common())
+        say(f"endcap: {count(report.skipped.total(), 'file')} skipped: {skipped}")
+
+
+def _as_json(report: BatchReport) -> dict[str, Any]:
+    return {
+        "output": report.output,
+        "coco": report.coco,
+        "images": report.statuses.total(),
+        "statuses": dict(report.statuses),
+        "processed": report.images,
+        "seconds": report.seconds,
+        "skipped": dict(report.skipped),
+    }

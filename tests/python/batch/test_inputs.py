@@ -1,0 +1,261 @@
+"""Which images a data set has, how it is divided, and what reading it gives."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from endcap.batch.errors import BatchError
+from endcap.batch.inputs import EncodedImage, Shard, list_images, read_shard
+from endcap.batch.job import shard_of, shards_table
+from endcap.errors import InvalidArgumentError
+
+
+def make(folder: Path, *names: str) -> list[Path]:
+    """Files whose content is their name."""
+    paths = [folder / name for name in names]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(path.name.encode())
+    return paths
+
+
+def read_all(*locations: object, **options: object) -> list[EncodedImage]:
+    column = options.pop("column", None)
+    listing = list_images([str(each) for each in locations], column=column)
+    return [
+        image
+        for shard in listing.shards
+        for image in read_shard(shard, max_bytes=options.get("max_bytes"))
+    ]
+
+
+def contents(images: list[EncodedImage]) -> list[bytes | None]:
+    return [image.data for image in images]
+
+
+def test_a_folder_has_all_below_it_in_order(tmp_path: Path) -> None:
+    make(tmp_path, "b.jpg", "a/z.PNG", "a/y.jpeg", "notes.txt", "a/list.csv", ".hidden.jpg")
+    listing = list_images([str(tmp_path)])
+    assert listing.count == 3
+    assert listing.skipped == {".txt": 1, ".csv": 1, ".jpg": 1}
+    images = read_all(tmp_path)
+    assert [Path(image.path).name for image in images] == ["y.jpeg", "z.PNG", "b.jpg"]
+    assert contents(images) == [b"y.jpeg", b"z.PNG", b"b.jpg"]
+
+
+def test_patterns(tmp_path: Path) -> None:
+    make(tmp_path, "a.jpg", "ab.jpg", "sub/a.jpg", "sub/deep/a.png")
+    assert contents(read_all(tmp_path / "a*.jpg")) == [b"a.jpg", b"ab.jpg"]
+    assert contents(read_all(tmp_path / "*" / "a.*")) == [b"a.jpg"]
+    assert len(read_all(tmp_path / "**" / "*.*")) == 4
+
+
+def test_an_image_counts_once(tmp_path: Path) -> None:
+    make(tmp_path, "a.jpg", "b.jpg")
+    assert contents(read_all(tmp_path / "b.jpg", tmp_path)) == [b"b.jpg", b"a.jpg"]
+
+
+def test_shards_hold_whole_batches(tmp_path: Path) -> None:
+    make(tmp_path, *(f"{number:03}.jpg" for number in range(40)))
+    shards = list_images([str(tmp_path)]).shards
+    assert [shard.count for shard in shards] == [16, 16, 8]
+    assert [Path(shard.paths[0]).name for shard in shards] == ["000.jpg", "016.jpg", "032.jpg"]
+
+
+def test_shards_travel_as_a_table(tmp_path: Path) -> None:
+    shards = [
+        Shard("files", "/a", ("/a/1.jpg", "/a/2.jpg"), count=2),
+        Shard("parquet", "s3://b/c", ("b/c",), (0, 3), "image", 7),
+        Shard("tar", "/t.tar", ("/t.tar",)),
+    ]
+    assert [shard_of(row) for row in shards_table(shards).to_pylist()] == shards
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("missing", "does not exist"), ("notes.txt", r"is no image, \.parquet or \.tar"),
+     ("*.bmp", "there are no images in .* image files are known by their suffixes")],
+)  # fmt: skip
+def test_what_cannot_be_read_is_told(tmp_path: Path, name: str, message: str) -> None:
+    make(tmp_path, "notes.txt")
+    with pytest.raises(InvalidArgumentError, match=message):
+        list_images([str(tmp_path / name)])
+
+
+def test_an_unknown_file_system_is_told() -> None:
+    with pytest.raises(InvalidArgumentError, match="ftp://host/a cannot be used"):
+        list_images(["ftp://host/a"])
+
+
+def test_a_password_in_a_location_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="AWS_SECRET_ACCESS_KEY"):
+        list_images(["s3://key:secret@bucket/photos"])
+
+
+def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "large.jpg").write_bytes(bytes(101))
+    (tmp_path / "small.jpg").write_bytes(bytes(100))
+    large, small = read_all(tmp_path, max_bytes=100)
+    assert (large.data, large.error) == (None, "the file has 101 bytes; max_bytes is 100")
+    assert small.data == bytes(100)
+
+
+def test_a_file_that_is_gone_is_an_image_with_an_error(tmp_path: Path) -> None:
+    make(tmp_path, "a.jpg", "b.jpg")
+    (shard,) = list_images([str(tmp_path)]).shards
+    (tmp_path / "a.jpg").unlink()
+    first, second = read_shard(shard)
+    assert first.data is None
+    assert first.path.endswith("a.jpg")
+    assert "cannot be read" in str(first.error)
+    assert second.data == b"b.jpg"
+
+
+def test_files_are_read_in_order_and_not_all_at_once(tmp_path: Path) -> None:
+    paths = make(tmp_path, *(f"{number:04}.jpg" for number in range(200)))
+    shards = [Shard("files", str(tmp_path), tuple(map(str, paths)), count=200)]
+    images = read_shard(shards[0])
+    assert next(images).data == b"0000.jpg"
+    for path in paths[100:]:  # far behind what is read ahead
+        path.unlink()
+    rest = list(images)
+    assert contents(rest[:99]) == [path.name.encode() for path in paths[1:100]]
+    assert all(image.data is None for image in rest[99:])
+
+
+# Parquet files.
+
+
+def write_parquet(path: Path, rows: list[dict[str, object]], rows_of_a_group: int = 2) -> Path:
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=rows_of_a_group)
+    return path
+
+
+def test_a_column_of_bytes(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"id": n, "image": b"%d" % n} for n in range(5)]
+    path = write_parquet(tmp_path / "a.parquet", rows)
+    listing = list_images([str(path)])
+    assert (listing.count, [shard.groups for shard in listing.shards]) == (5, [(0, 1, 2)])
+    images = read_all(path)
+    assert [image.path for image in images] == [f"{path}#{row}" for row in range(5)]
+    assert contents(images) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_rows_of_later_groups_keep_their_numbers(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"image": b"%d" % n} for n in range(5)]
+    path = write_parquet(tmp_path / "a.parquet", rows)
+    images = list(read_shard(Shard("parquet", str(path), (str(path),), (1, 2), "image", 3)))
+    assert [(image.path, image.data) for image in images] == [
+        (f"{path}#{row}", b"%d" % row) for row in (2, 3, 4)
+    ]
+
+
+def test_structs_as_the_library_datasets_writes_them(tmp_path: Path) -> None:
+    make(tmp_path, "there.jpg")
+    rows: list[dict[str, object]] = [
+        {"image": {"bytes": b"inside", "path": "a.jpg"}},
+        {"image": {"bytes": None, "path": "there.jpg"}},
+        {"image": {"bytes": None, "path": None}},
+        {"image": None},
+    ]
+    images = read_all(write_parquet(tmp_path / "a.parquet", rows))
+    assert contents(images) == [b"inside", b"there.jpg", None, None]
+    assert images[2].error == images[3].error == "there are no bytes"
+
+
+def test_a_column_of_paths(tmp_path: Path) -> None:
+    make(tmp_path, "b.jpg", "sub/c.jpg")
+    rows: list[dict[str, object]] = [
+        {"file": "b.jpg"},
+        {"file": str(tmp_path / "sub" / "c.jpg")},
+        {"file": f"file://{tmp_path}/b.jpg"},
+        {"file": "missing.jpg"},
+        {"file": "ftp://host/d.jpg"},
+    ]
+    images = read_all(write_parquet(tmp_path / "a.parquet", rows))
+    assert contents(images) == [b"b.jpg", b"c.jpg", b"b.jpg", None, None]
+    assert "missing.jpg" in images[3].path
+    assert "ftp://host/d.jpg cannot be used" in str(images[4].error)
+
+
+def test_large_cells_are_refused(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "a.parquet", [{"image": bytes(11)}, {"image": bytes(10)}])
+    first, second = read_all(path, max_bytes=10)
+    assert (first.error, second.data) == ("the file has 11 bytes; max_bytes is 10", bytes(10))
+
+
+def test_the_column_may_be_named(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "a.parquet", [{"mine": b"x", "image": b"y"}])
+    assert contents(read_all(path, column="mine")) == [b"x"]
+    with pytest.raises(InvalidArgumentError, match=r"has the columns mine, image; .* --column"):
+        list_images([str(path)], column="other")
+
+
+def test_a_damaged_parquet_file(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(BatchError, match=r"a\.parquet cannot be read"):
+        list_images([str(tmp_path)])
+
+
+def test_a_parquet_file_that_is_damaged_later_gives_an_error_row(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "a.parquet", [{"image": bytes(range(256))}] * 4)
+    (shard,) = list_images([str(path)]).shards
+    content = bytearray(path.read_bytes())
+    content[4:40] = bytes(36)  # the header of the first page
+    path.write_bytes(content)
+    images = list(read_shard(shard))
+    assert [image.data for image in images] == [None]
+    assert "cannot be read further" in str(images[0].error)
+
+
+# Tar archives.
+
+
+def write_tar(path: Path, members: dict[str, bytes], mode: str = "w") -> Path:
+    with tarfile.open(path, mode) as tar:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize(("name", "mode"), [("a.tar", "w"), ("a.tar.gz", "w:gz")])
+def test_a_web_dataset(tmp_path: Path, name: str, mode: str) -> None:
+    members = {"0/a.jpg": b"one", "0/a.json": b"{}", "0/b.png": b"two", "0/b.cls": b"7"}
+    path = write_tar(tmp_path / name, members, mode)
+    listing = list_images([str(path)])
+    assert listing.count is None
+    images = read_all(path)
+    assert [(image.path, image.data) for image in images] == [
+        (f"{path}/0/a.jpg", b"one"), (f"{path}/0/b.png", b"two"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "mode"), [("a.tar", "w"), ("a.tar.gz", "w:gz")])
+def test_a_truncated_archive_gives_what_it_has_and_an_error(
+    tmp_path: Path, name: str, mode: str
+) -> None:
+    members = {f"{n}.jpg": bytes([n]) * 5000 for n in range(8)}
+    if mode == "w:gz":  # what cannot be compressed
+        members = {name: bytes(range(256)) * 20 for name in members}
+    path = write_tar(tmp_path / name, members, mode)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    *good, last = read_all(path)
+    assert 0 <= len(good) < 8
+    assert all(len(image.data or b"") >= 5000 for image in good)
+    assert (last.path, last.data) == (str(path), None)
+    assert "cannot be read further" in str(last.error)
+
+
+def test_a_large_member_is_not_read(tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "a.tar", {"a.jpg": bytes(11), "b.jpg": bytes(10)})
+    first, second = read_all(path, max_bytes=10)
+    assert (first.error, second.data) == ("the file has 11 bytes; max_bytes is 10", bytes(10))

@@ -1,0 +1,192 @@
+"""Runs over data sets on real Ray clusters: whole, interrupted, and with processes killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from data_sets import write_data_set
+
+from endcap.batch.results import part_name
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[2] / "model_repository"
+
+
+def rows_of(output: Path) -> list[dict[str, Any]]:
+    return [
+        row
+        for path in sorted(output.glob("part-*.parquet"))
+        for row in pq.read_table(path).to_pylist()
+    ]
+
+
+def endcap_batch(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "endcap", "batch", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=200, check=False, **options
+    )
+
+
+def run_on_cluster(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(HERE / "cluster_run.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+
+
+def assert_each_once(output: Path, count: int, damaged: int) -> None:
+    rows = rows_of(output)
+    assert len(rows) == len({row["path"] for row in rows}) == count
+    expected = Counter(ok=count - damaged, corrupt_image=damaged)
+    assert Counter(row["status"] for row in rows) == +expected
+
+
+def test_on_this_machine(tmp_path: Path) -> None:
+    photos, output = tmp_path / "photos", tmp_path / "results"
+    write_data_set(photos, 40, damaged=2)
+    (photos / "notes.txt").write_text("no image")
+    result = endcap_batch(
+        photos, "--repository", REPOSITORY, "--output", output, "--coco", "--json"
+    )
+    assert result.returncode == 1, result.stderr  # two images failed
+    summary = json.loads(result.stdout)
+    assert summary["statuses"] == {"ok": 38, "corrupt_image": 2}
+    assert summary["skipped"] == {".txt": 1}
+    assert "40 images in 3 parts" in result.stderr
+    assert_each_once(output, 40, 2)
+    for row in rows_of(output):
+        if row["status"] == "ok":
+            assert row["width"] > row["height"] > 0
+            assert len(row["boxes"]) == len(row["scores"]) == len(row["class_ids"])
+            assert set(row["labels"] or []) <= {"circle", "square", "triangle", "star", "cross",
+                                                "ring"}  # fmt: skip
+            assert row["seconds"]["network"] > 0
+        else:
+            assert row["boxes"] is None
+            assert row["error"]
+    coco = json.loads((output / "detections.json").read_text())
+    assert len(coco["images"]) == 40
+    assert len(coco["annotations"]) == sum(len(row["boxes"] or ()) for row in rows_of(output))
+    assert list(output.glob(".endcap*")) == []
+
+    # The same command has nothing to do, and starts no cluster.
+    before = {path.name: path.stat().st_mtime_ns for path in output.glob("part-*")}
+    again = endcap_batch(photos, "--repository", REPOSITORY, "--output", output, "--json")
+    assert json.loads(again.stdout)["processed"] == 0
+    assert {path.name: path.stat().st_mtime_ns for path in output.glob("part-*")} == before
+
+    # A lost file is made again, and nothing else.
+    (output / part_name(1)).unlink()
+    again = endcap_batch(photos, "--repository", REPOSITORY, "--output", output, "--json")
+    assert json.loads(again.stdout)["processed"] == 16, again.stderr
+    assert_each_once(output, 40, 2)
+
+    # Another model, or another data set, is another run.
+    other = endcap_batch(photos / "00001.jpg", "--repository", REPOSITORY, "--output", output)
+    assert other.returncode == 2
+    assert "holds results of other inputs; give --output a new folder" in other.stderr
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+    photos, output = tmp_path / "photos", tmp_path / "results"
+    write_data_set(photos, 320)
+    command = [sys.executable, "-m", "endcap", "batch", str(photos), "--repository",
+               str(REPOSITORY), "--output", str(output), "--workers", "1"]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 150
+        while not list(output.glob("part-*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    done = {path.name: path.stat().st_mtime_ns for path in output.glob("part-*")}
+    assert 0 < len(done) < 20
+    result = endcap_batch(photos, "--repository", REPOSITORY, "--output", output, "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["processed"] == 320 - 16 * len(done)
+    now = {path.name: path.stat().st_mtime_ns for path in output.glob("part-*")}
+    assert now.items() >= done.items()
+    assert_each_once(output, 320, 0)
+
+
+def test_an_actor_and_a_node_are_killed(tmp_path: Path) -> None:
+    photos, output = tmp_path / "photos", tmp_path / "results"
+    write_data_set(photos, 240, damaged=3)
+    result = run_on_cluster(
+        photos, output, "--repository", REPOSITORY, "--kill-actor-at", 0.2, "--kill-node-at", 0.5
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    report = json.loads(result.stdout.splitlines()[-1])
+    assert report["killed"] == ["actor", "node"]
+    assert report["statuses"] == {"ok": 237, "corrupt_image": 3}
+    assert_each_once(output, 240, 3)
+    assert list((output / "_endcap" / "attempts").iterdir()) == []
+
+
+STRANGER = """
+import os, subprocess, sys
+from endcap.batch import BatchPlan, ServedModel
+from endcap.batch.run import _ray
+
+def connect(environment):
+    program = f"import ray; ray.init(address='{address}', log_to_driver=False)"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          timeout=100, env=environment)
+
+with _ray(BatchPlan((), ServedModel(()), "")) as ray:
+    address = ray.get_runtime_context().gcs_address
+    known = dict(os.environ)
+    unknown = {name: value for name, value in known.items() if not name.startswith("RAY_AUTH")}
+    refused, taken = connect(unknown), connect(known)
+assert taken.returncode == 0, taken.stderr
+assert refused.returncode != 0
+assert "token" in refused.stderr.lower(), refused.stderr
+assert not any(name.startswith("RAY_AUTH") for name in os.environ)
+print("refused")
+"""
+
+
+def test_the_cluster_of_a_run_takes_no_strangers() -> None:
+    """Ray listens on all interfaces: without the token nobody may start a program there."""
+    result = subprocess.run(
+        [sys.executable, "-c", STRANGER], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert result.stdout == "refused\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--repository", REPOSITORY, "--url", "127.0.0.1:1"], "give one of --model MODEL.onnx"),
+        ([], "give one of --model MODEL.onnx, --repository FOLDER and --url HOST:PORT"),
+        (["--repository", REPOSITORY, "--address", "127.0.0.1:1"],
+         "no Ray cluster at 127.0.0.1:1"),
+        (["--url", "127.0.0.1:1"], "no Triton server responds"),
+        (["--repository", REPOSITORY, "--model", "preprocess"], "is not made of one step in"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_told(tmp_path: Path, arguments: list[object], message: str) -> None:
+    write_data_set(tmp_path / "photos", 1)
+    result = endcap_batch(tmp_path / "photos", "--output", tmp_path / "out", *arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_an_output_folder_of_others_is_left_alone(tmp_path: Path) -> None:
+    photos, output = tmp_path / "photos", tmp_path / "results"
+    write_data_set(photos, 1)
+    output.mkdir()
+    (output / "part-000000.parquet").write_text("mine")
+    result = endcap_batch(photos, "--repository", REPOSITORY, "--output", output)
+    assert result.returncode == 2
+    assert "holds files that no run of `endcap batch` has made" in result.stderr
+    assert (output / "part-000000.parquet").read_text() == "mine"
+    assert [path.name for path in output.iterdir()] == ["part-000000.parquet"]

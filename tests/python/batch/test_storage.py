@@ -1,0 +1,109 @@
+"""Data sets and results in an object store: a real S3 server on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from data_sets import write_data_set
+from moto.server import ThreadedMotoServer
+
+from endcap.batch.inputs import list_images, read_shard
+from endcap.batch.storage import Storage
+
+REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server with the bucket `data`; the options of its locations."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    options = f"?scheme=http&endpoint_override={host}:{port}&allow_bucket_creation=true"
+    storage = Storage(f"s3://data{options}")
+    storage.filesystem.create_dir("data")
+    yield options
+    server.stop()
+
+
+def upload(folder: Path, options: str) -> None:
+    storage = Storage(f"s3://data/photos{options}")
+    for path in sorted(folder.iterdir()):
+        with storage.whole_file(storage.child(path.name)) as file:
+            file.write(path.read_bytes())
+
+
+def test_images_of_a_bucket(tmp_path: Path, s3: str) -> None:
+    write_data_set(tmp_path / "photos", 5)
+    upload(tmp_path / "photos", s3)
+    listing = list_images([f"s3://data/photos{s3}"])
+    images = [image for shard in listing.shards for image in read_shard(shard)]
+    assert [image.path for image in images] == [f"s3://data/photos/{n:05}.jpg" for n in range(5)]
+    assert [image.data for image in images] == [
+        (tmp_path / "photos" / f"{n:05}.jpg").read_bytes() for n in range(5)
+    ]
+
+
+def test_nothing_is_uploaded_of_a_file_that_fails(s3: str) -> None:
+    storage = Storage(f"s3://data/out{s3}")
+    path = storage.child("part.parquet")
+
+    def write_half() -> None:
+        with storage.whole_file(path) as file:
+            file.write(b"half")
+            raise ValueError("in the middle")
+
+    with pytest.raises(ValueError, match="in the middle"):
+        write_half()
+    assert not storage.exists(path)
+
+
+def test_paths_of_a_parquet_file_in_a_bucket(tmp_path: Path, s3: str) -> None:
+    write_data_set(tmp_path / "photos", 2)
+    upload(tmp_path / "photos", s3)
+    storage = Storage(f"s3://data/list.parquet{s3}")
+    paths = ["photos/00000.jpg", "s3://data/photos/00001.jpg", "photos/none.jpg"]
+    with storage.whole_file(storage.path) as file:
+        pq.write_table(pa.table({"path": paths}), file)
+    listing = list_images([f"s3://data/list.parquet{s3}"])
+    first, second, none = [image for shard in listing.shards for image in read_shard(shard)]
+    assert first.data == (tmp_path / "photos" / "00000.jpg").read_bytes()
+    assert second.data == (tmp_path / "photos" / "00001.jpg").read_bytes()
+    assert (none.data, none.path) == (None, "s3://data/photos/none.jpg")
+
+
+def test_a_run_from_bucket_to_bucket(tmp_path: Path, s3: str) -> None:
+    write_data_set(tmp_path / "photos", 20, damaged=1)
+    upload(tmp_path / "photos", s3)
+    command = [
+        sys.executable, "-m", "endcap", "batch", f"s3://data/photos{s3}", "--repository",
+        str(REPOSITORY), "--output", f"s3://data/results{s3}", "--coco", "--json",
+    ]  # fmt: skip
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=200, check=False, env={**os.environ}
+    )
+    assert result.returncode == 1, result.stderr  # an image failed
+    summary = json.loads(result.stdout)
+    assert summary["statuses"] == {"ok": 19, "corrupt_image": 1}
+    assert summary["coco"] == "s3://data/results/detections.json"
+    storage = Storage(f"s3://data/results{s3}")
+    tables = [
+        pq.read_table(info.path, filesystem=storage.filesystem)
+        for info in storage.files(storage.path)
+        if info.base_name.startswith("part-")
+    ]
+    paths = [path for table in tables for path in table["path"].to_pylist()]
+    assert sorted(paths) == [f"s3://data/photos/{n:05}.jpg" for n in range(20)]
+    again = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert json.loads(again.stdout)["processed"] == 0, again.stderr

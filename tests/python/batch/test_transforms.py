@@ -1,0 +1,120 @@
+"""`Detect` and `Preprocess` for Ray Data: called as it calls them, and by it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from data_sets import write_data_set
+from jpegs import encode, photo
+
+import endcap
+from endcap.batch import Detect, PipelineSpec, Preprocess
+from endcap.errors import InvalidArgumentError
+from endcap.results import Task
+
+REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
+SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_640x427.jpg"
+
+
+def batch_of(*images: bytes | None, errors: list[str | None] | None = None) -> pa.Table:
+    columns = {
+        "path": [f"{number}.jpg" for number in range(len(images))],
+        "bytes": pa.array(images, pa.binary()),
+        "read_error": pa.array(errors or [None] * len(images), pa.string()),
+        "label": list(range(len(images))),
+    }
+    return pa.table(columns)
+
+
+@pytest.fixture(scope="module")
+def detect() -> Detect:
+    return Detect(REPOSITORY)
+
+
+def test_detections(detect: Detect) -> None:
+    assert detect.task is Task.detection
+    table = detect(batch_of(SAMPLE.read_bytes(), b"no image", None, errors=[None, None, "gone"]))
+    good, corrupt, unreadable = table.to_pylist()
+    assert (good["path"], good["status"], good["label"]) == ("0.jpg", "ok", 0)
+    assert (good["width"], good["height"]) == (640, 427)
+    assert len(good["boxes"]) == len(good["scores"]) > 0
+    assert (corrupt["status"], corrupt["boxes"]) == ("corrupt_image", None)
+    assert (unreadable["status"], unreadable["error"]) == ("unreadable", "gone")
+    assert "bytes" not in table.column_names
+
+
+def test_paths_are_not_needed(detect: Detect) -> None:
+    table = detect(pa.table({"bytes": [SAMPLE.read_bytes()]}))
+    assert table["path"].to_pylist() == ["image 0"]
+    assert table["status"].to_pylist() == ["ok"]
+
+
+def test_a_spec_travels(detect: Detect) -> None:
+    batch = batch_of(SAMPLE.read_bytes())
+    ours = Detect(PipelineSpec.from_repository(REPOSITORY))(batch)
+    assert ours["boxes"].to_pylist() == detect(batch)["boxes"].to_pylist()
+
+
+def test_what_cannot_be_used_is_told(detect: Detect) -> None:
+    with pytest.raises(InvalidArgumentError, match='give map_batches batch_format="pyarrow"'):
+        detect({"bytes": [b""]})
+    with pytest.raises(InvalidArgumentError, match="has the columns image, and bytes"):
+        detect(pa.table({"image": [b""]}))
+    with pytest.raises(InvalidArgumentError, match="either a repository or the url"):
+        Detect()
+    with pytest.raises(InvalidArgumentError, match="either a repository or the url"):
+        Detect(REPOSITORY, url="127.0.0.1:8001")
+
+
+def test_tensors() -> None:
+    images = [encode(photo(120, 160, seed=seed), quality=90) for seed in range(2)]
+    columns = Preprocess("torchvision", size=64)(batch_of(*images, None))
+    expected = endcap.Preprocessor("torchvision", size=64)(images)
+    np.testing.assert_array_equal(columns["images"][:2], expected.images)
+    np.testing.assert_array_equal(columns["geometry"][:2], expected.geometry)
+    assert columns["status"].tolist() == [0, 0, int(endcap.Status.CORRUPT_IMAGE)]
+    assert columns["label"].tolist() == [0, 1, 2]
+    assert set(columns) == {"path", "label", "images", "geometry", "status"}
+
+
+PROGRAM = """
+import sys
+import ray
+from endcap.batch import Detect, Preprocess, read_encoded
+
+folder, repository = sys.argv[1:]
+ray.init(address="local", num_cpus=2, object_store_memory=80 << 20, include_dashboard=False,
+         log_to_driver=False)
+images = read_encoded(folder)
+detected = images.map_batches(
+    Detect, fn_constructor_kwargs={"repository": repository}, batch_size=8,
+    batch_format="pyarrow", concurrency=1)
+rows = detected.take_all()
+assert len(rows) == len({row["path"] for row in rows}) == 60, len(rows)
+assert sum(row["status"] == "ok" for row in rows) == 57
+assert sum(row["status"] == "corrupt_image" for row in rows) == 3
+tensors = read_encoded(folder).map_batches(
+    Preprocess, fn_constructor_kwargs={"preset": "torchvision"}, batch_size=8,
+    batch_format="pyarrow", concurrency=1)
+shapes, good = set(), 0
+for batch in tensors.iter_batches(batch_size=4):
+    shapes.add(batch["images"].shape[1:])
+    good += int((batch["status"] == 0).sum())
+assert shapes == {(3, 224, 224)}, shapes
+assert good == 57
+print("all right")
+"""
+
+
+def test_on_ray_with_little_memory(tmp_path: Path) -> None:
+    """The object store has 80 MiB, about the least that Ray takes."""
+    write_data_set(tmp_path / "photos", 60, damaged=3)
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "photos"), str(REPOSITORY)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert "all right" in result.stdout
