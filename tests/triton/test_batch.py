@@ -1,0 +1,125 @@
+"""`endcap batch` and the page about data sets, beside a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from doc_pages import blocks
+from running_server import FREE_PORTS
+from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+
+from endcap.client import DetectionClient
+from endcap.server import ServerSettings, TritonServer
+
+REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
+SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[TritonServer]:
+    with TritonServer(REPOSITORY, ServerSettings(ports=FREE_PORTS)) as running:
+        yield running
+
+
+def endcap_batch(*arguments: object) -> dict[str, Any]:
+    command = [sys.executable, "-m", "endcap", "batch", *map(str, arguments), "--json"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert result.returncode in (0, 1), result.stderr
+    summary: dict[str, Any] = json.loads(result.stdout)
+    return summary
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The samples, and an image of each kind that a server refuses."""
+    folder = tmp_path_factory.mktemp("photos")
+    for path in SAMPLES:
+        shutil.copy(path, folder)
+    content = SAMPLES[0].read_bytes()
+    (folder / "cut.jpg").write_bytes(content[: len(content) // 2])
+    (folder / "empty.jpg").write_bytes(b"")
+    (folder / "text.jpg").write_bytes(b"no image")
+    (folder / "animation.gif").write_bytes(b"GIF89a" + bytes(20))
+    return folder
+
+
+def rows_of(output: Path) -> dict[str, dict[str, Any]]:
+    return {Path(row["path"]).name: row for row in pq.read_table(output).to_pylist()}
+
+
+def test_results_without_a_server_are_those_of_the_server(
+    shipped: TritonServer, photos: Path, tmp_path: Path
+) -> None:
+    local = endcap_batch(photos, "--repository", REPOSITORY, "-o", tmp_path / "local")
+    served = endcap_batch(photos, "--url", shipped.grpc_url, "-o", tmp_path / "served")
+    assert local["statuses"] == served["statuses"]
+    assert local["images"] == len(SAMPLES) + 4
+    with DetectionClient(shipped.grpc_url) as client:
+        expected = {Path(each.image).name: each for each in client.detect(sorted(photos.iterdir()))}
+    for rows in (rows_of(tmp_path / "local"), rows_of(tmp_path / "served")):
+        assert rows.keys() == expected.keys()
+        for name, row in rows.items():
+            result = expected[name]
+            assert row["status"] == result.status, name
+            if not result.ok:
+                assert row["error"]
+                continue
+            assert row["class_ids"] == result.detections.class_ids.tolist(), name
+            assert row["labels"] == result.detections.labels, name
+            np.testing.assert_allclose(
+                np.reshape(row["boxes"], (-1, 4)), result.detections.boxes, atol=SERVED_BOX_PIXELS
+            )
+            np.testing.assert_allclose(row["scores"], result.detections.scores, atol=SERVED_SCORE)
+    local_rows = rows_of(tmp_path / "local")
+    for name, row in rows_of(tmp_path / "served").items():
+        if row["status"] == "ok":
+            sizes = [(each["width"], each["height"]) for each in (row, local_rows[name])]
+            assert sizes[0] == sizes[1]
+
+
+def test_the_page(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first command and its Python, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    for path in SAMPLES:
+        shutil.copy(path, tmp_path / "photos")
+    (tmp_path / "models").symlink_to(REPOSITORY)
+    page = blocks(REPOSITORY.parent / "docs" / "data_sets.md")
+    first = next(block for block in page if block.language == "sh").text.splitlines()[0]
+    assert first == "endcap batch photos/ --repository models --output results"
+    command = [sys.executable, "-m", *first.split()]
+    subprocess.run(command, capture_output=True, timeout=280, check=True)
+    program = "\n".join(
+        [
+            "import sys",
+            f"sys.path[:0] = {[str(Path(__file__).resolve().parents[1] / 'support')]!r}",
+            "from doc_pages import blocks, run_python",
+            "from pathlib import Path",
+            "import ray",
+            "ray.init(address='local', num_cpus=2, include_dashboard=False, log_to_driver=False,",
+            "         object_store_memory=100 << 20)",
+            "names, compared = {}, 0",
+            f"for block in blocks(Path({str(page[0].page)!r})):",
+            "    if block.language == 'python':",
+            "        compared += run_python(block, names)",
+            "assert compared == 6, compared",
+            "print('all right')",
+        ]
+    )
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=280, check=False,
+        env=environment,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert "all right" in result.stdout
