@@ -1,8 +1,9 @@
 """Peers, each loaded once and verified on every image before it may be timed.
 
 Two bars. A peer with the same arithmetic must give the same 8-bit steps: none off by more than
-MOST_STEPS, and EQUAL_SHARE of them equal; code paths of one library differ that much among CPUs. A
-peer that resizes or decodes by another definition must show the same picture, by a PSNR of its own.
+MOST_STEPS, and EQUAL_SHARE of them equal; implementations in one library differ that much among
+CPUs. A peer that resizes or decodes by another definition must show the same picture, by a PSNR of
+its own.
 """
 
 from __future__ import annotations

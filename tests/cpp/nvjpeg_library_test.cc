@@ -70,7 +70,7 @@ TEST_F(RealNvjpeg, HasEveryFunctionThatIsUsed) {
 
 bool HasDriver() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr; }
 
-TEST_F(RealNvjpeg, AnswersWithAnErrorWhereThereIsNoDriver) {
+TEST_F(RealNvjpeg, ReturnsAnErrorWhereThereIsNoDriver) {
   if (HasDriver()) GTEST_SKIP() << "this machine has a driver";
   nvjpeg::Handle handle = nullptr;
   EXPECT_NE(library_.api.CreateEx(nvjpeg::kBackendHardware, nullptr, nullptr, 0, &handle),

@@ -44,7 +44,7 @@ def test_decoding_is_the_same_on_the_cpu() -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_pictures_are_turned_where_the_decoder_knows_exif(orientation: int) -> None:
+def test_pictures_are_oriented_where_the_decoder_knows_exif(orientation: int) -> None:
     picture = photo(43, 65)
     file = encode(picture, orientation=orientation)
     wanted = endcap.decode(file if kinds.decoder_orients() else encode(picture))

@@ -70,7 +70,7 @@ def test_requests_of_any_form(url: str, request_bytes: bytes) -> None:
 def received(connection: socket.socket) -> bytes:
     """All that comes until the server closes; a reset ends it, too."""
     parts = []
-    with contextlib.suppress(ConnectionError):  # after what was answered before the body came
+    with contextlib.suppress(ConnectionError):  # after a response that did not wait for the body
         while part := connection.recv(65536):
             parts.append(part)
     return b"".join(parts)

@@ -101,7 +101,7 @@ class RunningServer:
         return dict(response["model_stats"][0])
 
     def requests(self, model: str) -> int:
-        """How many requests the model has answered well, its own and those of other models."""
+        """How many requests the model has served well, its own and those of other models."""
         return rested(lambda: int(self.statistics(model)["inference_stats"]["success"]["count"]))
 
     def executions(self, model: str) -> int:

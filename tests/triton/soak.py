@@ -1,8 +1,8 @@
 """Soak test of the real server: many requests, some of them faulty, while parts of it are killed.
 
-`make soak` runs it. Every request must be answered: good ones with the bytes that the library gives
-for the same input, faulty ones with the error of their kind. The server's processes must not grow
-in the second half of the run. Stubs are killed before that: with each that dies over requests
+`make soak` runs it. Every request must get a response: good ones with the bytes that the library
+gives for the same input, faulty ones with the error of their kind. The server's processes must not
+grow in the second half of the run. Stubs are killed before that: with each that dies over requests
 Triton loses 0.7 MiB, also where all of its models are Triton's own. Clients give requests up over
 HTTP only: over gRPC that ends the server of release 24.10 now and then (docs/security.md).
 """
@@ -217,7 +217,7 @@ def _faulty_requests(file: bytes) -> list[Request]:
 class Tally:
     """What came of the requests."""
 
-    answered: Counter[str] = field(default_factory=Counter)
+    responded: Counter[str] = field(default_factory=Counter)
     disturbed: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     memory: list[tuple[int, dict[str, int]]] = field(default_factory=list)
@@ -319,23 +319,23 @@ class Soak:
         await to_server.drain()
         await asyncio.sleep(timeout_s)
         to_server.close()
-        self.tally.answered[request.kind] += 1
+        self.tally.responded[request.kind] += 1
 
     def _check_result(self, request: Request, arrays: Arrays) -> None:
         if request.errors:
-            self.tally.wrong.append(f"{request.kind} on {request.model}: answered without an error")
+            self.tally.wrong.append(f"{request.kind} on {request.model}: response without an error")
             return
         for name, expected in request.expected.items():
             if arrays[name].dtype != expected.dtype or arrays[name].tobytes() != expected.tobytes():
                 self.tally.wrong.append(f"{request.kind} on {request.model}: another {name}")
                 return
-        self.tally.answered[request.kind] += 1
+        self.tally.responded[request.kind] += 1
 
     def _check_error(self, request: Request, started: float, message: str) -> None:
         if any(text in message for text in request.errors):
-            self.tally.answered[request.kind] += 1
+            self.tally.responded[request.kind] += 1
         elif self._may_refuse(request.model, started):
-            self.tally.answered["refused for want of its process or of memory"] += 1
+            self.tally.responded["refused for want of its process or of memory"] += 1
         else:
             self.tally.wrong.append(f"{request.kind} on {request.model}: {message}")
 
@@ -480,7 +480,7 @@ def summarize(tally: Tally, requests: int) -> dict[str, Any]:
         growth[name] = {"half_way": int(half), "at_the_end": int(end)}
     return {
         "requests": requests,
-        "answered": dict(sorted(tally.answered.items())),
+        "responded": dict(sorted(tally.responded.items())),
         "disturbances": dict(sorted(tally.disturbed.items())),
         "wrong": tally.wrong[:100],
         "wrong_count": len(tally.wrong),

@@ -35,7 +35,7 @@ def test_32_requests_in_flight_with_one_corrupt(client, server: RunningServer, f
 
     inferences, executions = rested(counts)
     responses = all_in_flight(client, "pre", [{"encoded": strings([file])} for file in files])
-    # The server's Python backend counts requests that were answered with an error as well.
+    # The server's Python backend counts requests with an error as their response as well.
     counted = IN_FLIGHT if variant == "python" else IN_FLIGHT - 1
     wait_for(lambda: counts()[0] - inferences == counted)
     if variant == "python":

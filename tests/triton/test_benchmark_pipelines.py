@@ -29,13 +29,13 @@ def test_pipelines_are_verified_and_measured_or_say_why_not() -> None:
     visited: list[str] = []
     plan = replace(PLAN, comparisons=(Comparison("detect", pipelines),))
     (comparison,) = run.run(plan, without_packages, visited.append)
-    *answered, missing, service = comparison["pipelines"]
+    *measured, missing, service = comparison["pipelines"]
 
     assert len(visited) == plan.visits == 6
     assert comparison["detections"] > 3
-    for pipeline in answered[1:]:
+    for pipeline in measured[1:]:
         assert pipeline["note"] == f"equal, {comparison['detections']} detections"
-    for pipeline in answered:
+    for pipeline in measured:
         in_python = pipeline["name"] == "Python network"
         assert pipeline["outcome"] == "measured", pipeline["note"]
         assert [point["concurrency"] for point in pipeline["points"]] == [1, 2]

@@ -34,12 +34,12 @@ def test_results_are_in_the_order_of_the_images(
     async def run() -> None:
         url = url_of(detecting_server, protocol)
         options: Any = {"shared_memory": memory, "region_bytes": 100_000}
-        answered: list[ImageResult] = []
+        reported: list[ImageResult] = []
         async with AsyncDetectionClient(url, batch=batch, **options) as client:
             assert (client.labels, client.task.value) == (["circle", "square"], "detection")
-            results = await client.detect(files(29), on_result=answered.append)
+            results = await client.detect(files(29), on_result=reported.append)
             assert sizes(results) == list(range(1, 30))
-            assert sorted(map(id, answered)) == sorted(map(id, results))
+            assert sorted(map(id, reported)) == sorted(map(id, results))
             assert sizes(await client.detect(map(file_of, range(1, 30)))) == list(range(1, 30))
             assert sizes([await client.detect_one(file_of(77))]) == [77]
 

@@ -25,11 +25,11 @@ def test_results_are_in_the_order_of_the_images(
     detecting_server: RunningServer, protocol: str, memory: Any, batch: int
 ) -> None:
     url = url_of(detecting_server, protocol)
-    answered: list[ImageResult] = []
+    reported: list[ImageResult] = []
     with DetectionClient(url, batch=batch, shared_memory=memory, region_bytes=100_000) as client:
-        results = client.detect(map(file_of, range(1, 30)), on_result=answered.append)
+        results = client.detect(map(file_of, range(1, 30)), on_result=reported.append)
     assert sizes(results) == list(range(1, 30))
-    assert sorted(map(id, answered)) == sorted(map(id, results))
+    assert sorted(map(id, reported)) == sorted(map(id, results))
     assert len({result.request_id for result in results}) == -(-29 // batch)
     first = results[0]
     assert (first.detections[0].label, first.detections[1].label) == ("square", None)

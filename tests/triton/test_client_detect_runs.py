@@ -34,7 +34,7 @@ def test_a_generator_is_taken_no_further_than_needed(detecting_server: RunningSe
     with DetectionClient(detecting_server.grpc, concurrency=3, batch=2) as client:
         results = client.detect(images(), on_result=look)
     assert sizes(results) == taken == list(range(1, 101))
-    # In flight, and those of answered requests that are being reported.
+    # In flight, and those of requests with a response that is being reported.
     assert max(ahead) <= 2 * 3 * 2
 
 

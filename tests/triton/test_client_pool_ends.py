@@ -72,10 +72,10 @@ def test_the_end_of_an_event_loop_leaves_nothing(
 
 
 IN_A_REQUEST = {
-    "sync": SYNC + "tell('sending')\ninfer(pool, IMAGE, 'slow')\ntell('answered')",
+    "sync": SYNC + "tell('sending')\ninfer(pool, IMAGE, 'slow')\ntell('received')",
     "async": ASYNC
     + "async def use(pool):\n    async with pool:\n        tell('sending')\n"
-    + "        await infer(pool, IMAGE, 'slow')\n        tell('answered')\n"
+    + "        await infer(pool, IMAGE, 'slow')\n        tell('received')\n"
     + "asyncio.run(main())",
 }
 
@@ -92,7 +92,7 @@ def test_sigterm_in_a_request_leaves_nothing(
         program.signal(signal.SIGTERM)
         program.signal(signal.SIGTERM)  # as from a supervisor and its process group
         status, rest = program.end()
-        assert (status, "answered" in rest) == (143, False), rest
+        assert (status, "received" in rest) == (143, False), rest
         assert not left(program, connection)
 
 
@@ -142,7 +142,7 @@ def test_what_a_killed_program_leaves_goes_with_the_next_pool(
 
         with SharedMemoryPool(connection, region_bytes=REGION_BYTES):
             assert not program.names & files()
-    # The server had not answered yet: what it still used is swept by a later pool.
+    # The server had not responded yet: what it still used is swept by a later pool.
     time.sleep(SLOW_S)
     with SharedMemoryPool(connection, region_bytes=REGION_BYTES):
         assert not left(program, connection)

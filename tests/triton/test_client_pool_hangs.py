@@ -137,11 +137,11 @@ def test_who_registers_again_keeps_to_the_requests_time(
         SharedMemoryPool(connection, regions=1, region_bytes=REGION_BYTES) as pool,
     ):
         connection.unregister_shared("system", pool.names[0])
-        answered = connection.infer
+        real_infer = connection.infer
 
         def then_hang(*arguments: Any, **options: Any) -> Any:
             try:
-                return answered(*arguments, **options)
+                return real_infer(*arguments, **options)
             finally:
                 proxy.stall()
 

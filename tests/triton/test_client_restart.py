@@ -29,23 +29,23 @@ class Runs:
 
     def __init__(self, server: RunningServer, threads: ThreadPoolExecutor) -> None:
         self.is_finished = False
-        self.answered: list[list[ImageResult]] = []
+        self.reported: list[list[ImageResult]] = []
         self.futures: list[Future[Results]] = []
         for url in (f"grpc://{server.grpc}", f"http://{server.http}"):
             for options in ({}, SHARED):
-                self.answered.append([])
-                run = (url, options, self.answered[-1])
+                self.reported.append([])
+                run = (url, options, self.reported[-1])
                 self.futures.append(threads.submit(self._detect, *run))
-            self.answered.append([])
-            run = (url, SHARED, self.answered[-1])
+            self.reported.append([])
+            run = (url, SHARED, self.reported[-1])
             self.futures.append(threads.submit(asyncio.run, self._detect_async(*run)))
 
     def wait_for_more(self, images: int) -> None:
         """Waits until each client has so many more responses."""
-        before = [len(each) for each in self.answered]
+        before = [len(each) for each in self.reported]
         wait_for(
             lambda: all(
-                len(now) > then + images for now, then in zip(self.answered, before, strict=True)
+                len(now) > then + images for now, then in zip(self.reported, before, strict=True)
             )
         )
 
@@ -54,13 +54,13 @@ class Runs:
             yield b"\xff" * 20
             time.sleep(0.05)
 
-    def _detect(self, url: str, options: Any, answered: list[ImageResult]) -> Results:
+    def _detect(self, url: str, options: Any, reported: list[ImageResult]) -> Results:
         with DetectionClient(url, **options) as client:
-            return client.detect(self._images(), on_result=answered.append)
+            return client.detect(self._images(), on_result=reported.append)
 
-    async def _detect_async(self, url: str, options: Any, answered: list[ImageResult]) -> Results:
+    async def _detect_async(self, url: str, options: Any, reported: list[ImageResult]) -> Results:
         async with AsyncDetectionClient(url, **options) as client:
-            return await client.detect(self._images(), on_result=answered.append)
+            return await client.detect(self._images(), on_result=reported.append)
 
 
 def test_a_folder_of_images_outlasts_a_restart(tmp_path: Path) -> None:

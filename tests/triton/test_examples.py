@@ -90,9 +90,9 @@ def test_curl(served: RunningServer, expected: dict[str, Any], broken: str) -> N
     assert done.returncode == 1
     assert "corrupt_image: the data is not an image" in done.stderr
     assert "nosuch.jpg cannot be read" in done.stderr
-    answered = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [each["image"] for each in answered] == FILES
-    for each in answered:
+    reported = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["image"] for each in reported] == FILES
+    for each in reported:
         sent = [
             (tuple(np.float32(row["box"]).tolist()), float(np.float32(row["score"])))
             for row in each["detections"]
@@ -172,11 +172,11 @@ def test_asyncio(served: RunningServer, expected: dict[str, list[Detection]], br
     done = python("detect_asyncio.py", "--url", f"http://{served.http}", *FILES, broken)
     assert done.returncode == 1
     assert "corrupt_image: the data is not an image" in done.stderr
-    answered = dict(re.findall(r"^(\S+)  [\d.]+ ms  (.*)$", done.stdout, re.MULTILINE))
+    reported = dict(re.findall(r"^(\S+)  [\d.]+ ms  (.*)$", done.stdout, re.MULTILINE))
     counts = {
         file: Counter(each.label for each in detections) for file, detections in expected.items()
     }
-    assert answered == {
+    assert reported == {
         file: ", ".join(f"{count} {label}" for label, count in sorted(counted.items()))
         for file, counted in counts.items()
     }

@@ -90,8 +90,8 @@ def ranked_output(protocol: Protocol) -> Any:
 def test_the_declarations_that_image_client_requires(protocol: Protocol) -> None:
     with protocol.connect() as client:
         metadata = client.get_model_metadata("image_classifier", "")
-        answer = client.get_model_config("image_classifier", "")
-    config = answer if isinstance(answer, dict) else answer.config
+        response = client.get_model_config("image_classifier", "")
+    config = response if isinstance(response, dict) else response.config
     (declared,), (output,) = get(metadata, "inputs"), get(metadata, "outputs")
     assert (get(declared, "name"), get(declared, "datatype")) == ("images", "FP32")
     assert [int(side) for side in get(declared, "shape")] == [-1, 3, 224, 224]

@@ -67,7 +67,7 @@ def ended(server: TritonServer) -> str:
 
 
 def test_brackets_that_are_nested_too_deeply(server: TritonServer) -> None:
-    """When a later release answers with an error, REQUEST_CAUSES and the pages can lose it."""
+    """When a later release responds with an error, REQUEST_CAUSES and the pages can lose it."""
     connection = http.client.HTTPConnection("127.0.0.1", server.ports.http, timeout=30)
     # The connection may break while the body is sent, or after.
     with contextlib.suppress(http.client.HTTPException, ConnectionError):

@@ -36,7 +36,7 @@ def test_every_request_gets_a_response_while_parts_of_the_server_are_killed(tmp_
     )
     figures = json.loads(output.read_text())
     assert figures["wrong"] == []
-    assert sum(figures["answered"].values()) == requests
+    assert sum(figures["responded"].values()) == requests
     assert sorted(figures["disturbances"]) == DISTURBANCES
     kinds = {"bad image", "bad tensor", "batch", "ensemble", "expired deadline", "head", "image"}
-    assert kinds | {"python", "rois"} <= set(figures["answered"])
+    assert kinds | {"python", "rois"} <= set(figures["responded"])

@@ -16,7 +16,7 @@ from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
 RTDETR_DECODER = "RTDETRDecoder"  # `head` in the metadata of Ultralytics' RT-DETR
 
 # A location by which ONNX Runtime takes weights from its own memory: not for files.
-_IN_MEMORY = "_ORT_MEM_ADDR_"
+_MEMORY_LOCATION = "_ORT_MEM_ADDR_"
 _MOST_CLASS_ID_DIGITS = 10
 
 
@@ -235,7 +235,7 @@ def _external_files(path: Path, model: Any) -> Iterator[tuple[str, Path]]:
             )
         (location,) = locations
         file = path.parent / location
-        if _IN_MEMORY in location:
+        if _MEMORY_LOCATION in location:
             raise RepositoryError(
                 f"{path} keeps the weights {tensor.name} in {location}, which is an address in "
                 "memory and no file; export it with the weights inside or beside it"

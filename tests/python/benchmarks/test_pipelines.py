@@ -67,8 +67,8 @@ def test_the_recorded_head_is_returned_for_any_image(batch: int) -> None:
     head = random.uniform(0, 640, (1, 10, 50)).astype(np.float32)
     session = onnxruntime.InferenceSession(repository.model(head).SerializeToString())
     images = random.uniform(0, 1, (batch, 3, 640, 640)).astype(np.float32)
-    (answered,) = session.run(["head"], {"images": images})
-    np.testing.assert_array_equal(answered, np.repeat(head, batch, axis=0))
+    (returned,) = session.run(["head"], {"images": images})
+    np.testing.assert_array_equal(returned, np.repeat(head, batch, axis=0))
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """Five images: two with detections, one without any, one corrupt, one turned by its EXIF."""
+    """Five images: two with detections, one without any, one corrupt, one rotated by its EXIF."""
     folder = write_pictures(tmp_path / "pictures")
     (folder / 'c, "the" corrupt one.jpg').write_bytes(b"C")
     (folder / "e.jpg").write_bytes(b"E")
     exif = Image.Exif()
     exif[0x0112] = 6
-    Image.new("RGB", (200, 100)).save(folder / "turned.jpg", exif=exif)
+    Image.new("RGB", (200, 100)).save(folder / "rotated.jpg", exif=exif)
     return folder
 
 
@@ -64,7 +64,7 @@ def test_csv_has_a_row_per_detection_and_loses_no_image(url: str, pictures: Path
         *([str(pictures / "b.jpg"), "ok", *row] for row in FOUND),
         [str(pictures / 'c, "the" corrupt one.jpg'), "corrupt_image", *nothing],
         [str(pictures / "e.jpg"), "ok", *nothing],
-        *([str(pictures / "turned.jpg"), "ok", *row] for row in FOUND),
+        *([str(pictures / "rotated.jpg"), "ok", *row] for row in FOUND),
     ]
 
 
@@ -89,7 +89,7 @@ def test_coco_loads_in_pycocotools(url: str, pictures: Path, tmp_path: Path) -> 
     data = quietly(file)
     assert {each["file_name"]: each["status"] for each in data.loadImgs(data.getImgIds())} == {
         str(pictures / name): "ok" if name[0] != "c" else "corrupt_image"
-        for name in ("a.JPEG", "b.jpg", 'c, "the" corrupt one.jpg', "e.jpg", "turned.jpg")
+        for name in ("a.JPEG", "b.jpg", 'c, "the" corrupt one.jpg', "e.jpg", "rotated.jpg")
     }
     sizes = [(each["width"], each["height"]) for each in data.loadImgs(data.getImgIds())]
     assert sizes == [(96, 80), (640, 480), (0, 0), (0, 0), (100, 200)]

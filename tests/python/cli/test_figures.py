@@ -131,13 +131,13 @@ def test_an_invalid_response_fails_its_image_alone(urls: dict[str, str], picture
     assert "detection_angles (1, 3); [1,2] is expected" in result.stderr
 
 
-def test_coco_cannot_measure_turned_boxes(urls: dict[str, str], pictures: Path) -> None:
+def test_coco_cannot_measure_rotated_boxes(urls: dict[str, str], pictures: Path) -> None:
     file = coco_files.write(pictures, coco_files.coco(1, [OBJECT]))
     result = endcap("evaluate", pictures, file, "--url", urls["grpc"], "--model", "figures")
     assert_error_message(result, "this model's are rotated by detection_angles")
 
 
-def test_run_lengths_that_are_none_make_one_picture_missing(pictures: Path, tmp_path: Path) -> None:
+def test_an_rle_that_is_none_makes_one_picture_missing(pictures: Path, tmp_path: Path) -> None:
     folder = PictureFolder(tmp_path / "drawn", [pictures / "b.jpg"])
     found = Detection(figures_model.BOX, 0.5, 0, None, 0, mask={"size": [480, 640], "counts": "~"})
     folder.add(ImageResult(str(pictures / "b.jpg"), "ok", ImageDetections.from_list([found])), None)

@@ -56,7 +56,7 @@ def send_request(
 
 
 def breaking_once(begun: bytes) -> Callable[[socket.socket, int], None]:
-    """Breaks the first request's connection after `begun`, answers others."""
+    """Breaks the first request's connection after `begun`, responds to others."""
 
     def response(wire: socket.socket, number: int) -> None:
         if number > 1:

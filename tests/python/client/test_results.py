@@ -50,7 +50,7 @@ def test_rows_are_those_of_the_csv() -> None:
     assert as_csv(results).splitlines() == lines
 
 
-def test_rows_of_turned_boxes_and_cascades_have_more() -> None:
+def test_rows_of_rotated_boxes_and_cascades_have_more() -> None:
     rotated = Detection(RING.box, 0.5, 1, None, 0, angle=0.25)
     classified = Detection(RING.box, 0.5, 1, None, 0, classification=ClassScore(2, 0.9, "red"))
     (rotated_row,) = ImageResult("a", "ok", ImageDetections.from_list([rotated])).to_rows()

@@ -214,7 +214,7 @@ last = Last()
 
 
 @pytest.mark.parametrize(
-    ("error", "answered"),
+    ("error", "has_response"),
     [
         (None, True),
         (RequestError("invalid_argument", "no"), True),
@@ -227,7 +227,7 @@ last = Last()
     ],
 )
 def test_only_a_response_ends_the_use_by_the_server(
-    lease: Lease, error: BaseException | None, answered: bool
+    lease: Lease, error: BaseException | None, has_response: bool
 ) -> None:
     if error is None:
         with lease.sending():
@@ -235,4 +235,4 @@ def test_only_a_response_ends_the_use_by_the_server(
     else:
         with pytest.raises(type(error)), lease.sending():
             raise error
-    assert lease.has_all_responses == answered
+    assert lease.has_all_responses == has_response

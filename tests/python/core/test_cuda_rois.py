@@ -44,7 +44,7 @@ def test_every_recipe(recipe: str) -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_turned_files(orientation: int) -> None:
+def test_files_with_an_orientation(orientation: int) -> None:
     file = jpegs.encode(PIXELS, orientation=orientation, subsampling="4:2:0")
     rois = [[20.0, 30, 90, 70], [100, 110, 160, 170], [0, 0, 3, 3]]
     for exif in ("apply", "ignore"):

@@ -161,7 +161,7 @@ def test_an_angle_turns_clockwise() -> None:
     assert not mirrored
 
 
-def test_the_label_of_a_turned_box_stands_at_its_topmost_corner() -> None:
+def test_the_label_of_a_rotated_box_stands_at_its_topmost_corner() -> None:
     detection = found(box=(140.0, 170.0, 340.0, 190.0), angle=-math.pi / 4)
     x, y = min(detection.corners(), key=lambda corner: corner[1])
     drawn = np.asarray(draw_detections(canvas(), [detection]))
@@ -170,7 +170,7 @@ def test_the_label_of_a_turned_box_stands_at_its_topmost_corner() -> None:
 
 
 @pytest.mark.parametrize("far", [1e3, 1e9, 1e30])
-def test_a_turned_box_may_lie_far_beyond_the_picture(far: float) -> None:
+def test_a_rotated_box_may_lie_far_beyond_the_picture(far: float) -> None:
     picture = draw_detections(canvas(), [found(box=(-far, -far, far, far), angle=0.1)])
     assert picture.size == (WIDTH, HEIGHT)
     assert changed(picture).any(), "the label"

@@ -35,7 +35,7 @@ def orientation_of_the_core(data: bytes) -> int:
 
 @pytest.mark.parametrize("byte_order", "<>")
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_pictures_are_turned_as_the_core_turns_them(orientation: int, byte_order: str) -> None:
+def test_pictures_are_oriented_as_by_the_core(orientation: int, byte_order: str) -> None:
     segment = jpegs.exif_segment(orientation, byte_order=byte_order)
     data = jpegs.with_exif(PLAIN, segment)
     expected = endcap.decode(data)
