@@ -76,6 +76,11 @@ SYMPTOMS = [
         "`docker run -p 8000-8002:8000-8002`",
     ),
     (
+        "`this looks like the HTTP port`",
+        "The address has no scheme and so is taken for gRPC, whose default port is 8001.",
+        "`--url http://HOST:8000`, or the gRPC port",
+    ),
+    (
         "`is no loopback address, and ... known vulnerabilities`",
         "The server's release has [known vulnerabilities](advisories.md), and `--host` would open "
         "it to other machines.",

@@ -172,7 +172,10 @@ OPTIONS: Refusals = {
     "classifier without a recipe": (
         network(families.classifier()),
         ["--head", "classification"],
-        ["--preset", "torchvision, inception or vgg"],
+        [
+            "--preset",
+            "torchvision for any of torchvision's (inception is TensorFlow's, vgg Caffe's)",
+        ],
     ),
     "detector without a recipe": (
         network(families.efficient_nms()),

@@ -19,7 +19,13 @@ from endcap.cli.compare import (
     write_comparison,
 )
 from endcap.cli.files import model_files, refuse_to_overwrite
-from endcap.cli.images import VIDEO_SUFFIXES, ImageInputs, describe_no_images, image_inputs
+from endcap.cli.images import (
+    IMAGE_SUFFIXES,
+    VIDEO_SUFFIXES,
+    ImageInputs,
+    describe_no_images,
+    image_inputs,
+)
 from endcap.cli.infer_video import VideoOptions, infer_videos, refuse_image_options
 from endcap.cli.options import (
     DEFAULT_URL,
@@ -217,8 +223,8 @@ def infer(
     draw: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for pictures or videos with the results drawn on them; an MP4 file for "
-            "one video.",
+            help="Folder for pictures or videos with the results drawn on them, also of one image; "
+            "an MP4 file for one video.",
             show_default=False,
             rich_help_panel=OUTPUT_PANEL,
         ),
@@ -436,9 +442,15 @@ def _check_images(draw: Path | None, rate: float | None, every: int, *, track: b
     if every != 1 or (rate is not None and not track):
         name = "--every" if every != 1 else "--rate"
         raise InvalidArgumentError(f"{name} is of videos, and there are images; leave it out")
-    if draw is not None and draw.suffix.lower() in VIDEO_SUFFIXES and not draw.is_dir():
+    if draw is None or draw.is_dir():
+        return
+    if draw.suffix.lower() in VIDEO_SUFFIXES:
         raise InvalidArgumentError(
             f"--draw {draw} is the name of a video, and there are images; give a folder"
+        )
+    if draw.suffix.lower() in IMAGE_SUFFIXES:
+        raise InvalidArgumentError(
+            f"--draw {draw} is the name of a picture; give a folder, also for one image"
         )
 
 

@@ -10,7 +10,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from endcap.client import ClientArguments
+from endcap.client import ClientArguments, ClientError, Connection
+from endcap.client._sync.served_model import models_with_images
+from endcap.client.address import parse_address
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.advisories import find_advisories, summarise
 from endcap.server.release import ServerRelease
@@ -180,14 +182,26 @@ def _announce(server: TritonServer) -> None:
 
 
 def _next_commands(models: list[str], server: TritonServer) -> str:
-    """Return commands for a second shell; "" where no model has the name that `init` chooses."""
-    model = next((name for name in ("detect", "classify") if name in models), None)
+    """Return commands for a second shell; "" where no model takes images.
+
+    The model is that of a name that `init` chooses, else the first one.
+    """
+    with_images = _models_with_images(server)
+    model = next((name for name in ("detect", "classify", *models) if name in with_images), None)
     if model is None:
         return ""
     named = "" if model == ClientArguments.model else f" --model {model}"
     usual = server.grpc_url == f"grpc://{ClientArguments.url}"
     at = "" if usual else f" --url {server.grpc_url.removeprefix('grpc://')}"
     return f"endcap infer photo.jpg{named}{at}; endcap top{at}"
+
+
+def _models_with_images(server: TritonServer) -> list[str]:
+    try:
+        with Connection(parse_address(server.grpc_url)) as connection:
+            return models_with_images(connection)
+    except ClientError:  # without the package
+        return []
 
 
 def _known_vulnerabilities(server: ServerRelease) -> str:

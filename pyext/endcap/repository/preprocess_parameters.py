@@ -17,7 +17,8 @@ from endcap.triton.tensor_contract import preprocess_contract
 
 # The presets to choose from, by head family.
 _CANDIDATES = {
-    "classification": "torchvision, inception or vgg",
+    "classification": "torchvision for any of torchvision's (inception is TensorFlow's, vgg "
+    "Caffe's)",
     "rtdetr": "rtdetr",
     "ssd": "ssd",
 }

@@ -193,7 +193,12 @@ def test_invalid_images_are_errors(tmp_path: Path, pictures: Path) -> None:
     assert_error_message(endcap("demo", "--images", empty), "holds no image")
     assert_error_message(endcap("infer", photo, "-o", empty), "is a folder")
     assert_error_message(endcap("infer", photo, "-o", tmp_path / "no" / "x"), "No such file")
-    assert_error_message(endcap("infer", photo, "--draw", photo), "cannot be created: File exists")
+    (tmp_path / "file").touch()
+    in_the_way = endcap("infer", photo, "--draw", tmp_path / "file")
+    assert_error_message(in_the_way, "cannot be created: File exists")
+    for name in ("x.jpg", "x.PNG"):
+        result = endcap("infer", photo, "--draw", tmp_path / name)
+        assert_error_message(result, f"{name} is the name of a picture; give a folder")
 
 
 def test_a_defect_of_endcap_has_an_error_message(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import pytest
 import tritonclient.grpc
 from doctor_world import copied_server, wheel_server
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
+from responding_model import CONFIG, MODEL
 
 from endcap.client.address import parse_address
 from endcap.server.launch import is_ready
@@ -62,11 +63,20 @@ def server_of(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "named"), [("detect", ""), ("classify", " --model classify"), ("echo", None)]
+    ("names", "named"),
+    [
+        (["detect", "cars"], ""),
+        (["classify", "cars"], " --model classify"),
+        (["people", "cars"], " --model cars"),
+        ([], None),
+    ],
 )
-def test_serve_names_commands_for_its_ports(tmp_path: Path, name: str, named: str | None) -> None:
+def test_serve_names_commands_for_its_ports(
+    tmp_path: Path, names: list[str], named: str | None
+) -> None:
     repository = write_echo_model(tmp_path / "models")
-    (repository / "echo").rename(repository / name)  # a model has its folder's name
+    for name in names:
+        write_model(repository, name, CONFIG, MODEL)
     with start_serve(repository) as process:
         shown = read_until_ready(process)
         process.send_signal(signal.SIGTERM)

@@ -21,6 +21,7 @@ from PIL import Image
 
 import endcap
 from endcap.cli.app import app
+from endcap.evaluation.reference_settings import HeadName
 
 # Made by a script of scripts/, which says so in its first lines.
 MADE_PAGES = {
@@ -213,3 +214,10 @@ def test_the_index_copies_the_shipped_repository(tmp_path: Path) -> None:
     subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "model_repository" / "detect" / "config.pbtxt").is_file()
     assert list((tmp_path / "model_repository" / "detect" / "samples").glob("*.jpg"))
+
+
+def test_the_page_of_evaluate_lists_the_heads_that_the_reference_reads() -> None:
+    text = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
+    listed = re.search(r"and the heads (.*?);", text, re.S)
+    assert listed is not None
+    assert re.findall(r"`(\w+)`", listed[1]) == [head.value for head in HeadName]

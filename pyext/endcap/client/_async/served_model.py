@@ -94,7 +94,7 @@ async def find_model(connection: AsyncConnection, default: str) -> str:
             return default
     except RequestError as error:
         raise await _no_server(connection, error) from error
-    names = await _models_with_images(connection)
+    names = await models_with_images(connection)
     return names[0] if len(names) == 1 else default
 
 
@@ -130,7 +130,7 @@ async def _is_http_port(address: Address, timeout_s: float) -> bool:
 
 async def _advice(connection: AsyncConnection) -> str:
     """Return which model to name instead."""
-    names = await _models_with_images(connection)
+    names = await models_with_images(connection)
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
     if names:
@@ -138,7 +138,8 @@ async def _advice(connection: AsyncConnection) -> str:
     return "name an ensemble that takes images with --model (`model=` in Python)"
 
 
-async def _models_with_images(connection: AsyncConnection) -> list[str]:
+async def models_with_images(connection: AsyncConnection) -> list[str]:
+    """Return the ready models that a client can send images to; none where no server responds."""
     names = []
     try:
         for model in await connection.ready_models():

@@ -96,7 +96,7 @@ def find_model(connection: Connection, default: str) -> str:
             return default
     except RequestError as error:
         raise _no_server(connection, error) from error
-    names = _models_with_images(connection)
+    names = models_with_images(connection)
     return names[0] if len(names) == 1 else default
 
 
@@ -132,7 +132,7 @@ def _is_http_port(address: Address, timeout_s: float) -> bool:
 
 def _advice(connection: Connection) -> str:
     """Return which model to name instead."""
-    names = _models_with_images(connection)
+    names = models_with_images(connection)
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
     if names:
@@ -140,7 +140,8 @@ def _advice(connection: Connection) -> str:
     return "name an ensemble that takes images with --model (`model=` in Python)"
 
 
-def _models_with_images(connection: Connection) -> list[str]:
+def models_with_images(connection: Connection) -> list[str]:
+    """Return the ready models that a client can send images to; none where no server responds."""
     names = []
     try:
         for model in connection.ready_models():

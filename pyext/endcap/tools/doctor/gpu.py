@@ -97,7 +97,7 @@ CUDA_LIBRARY = Topic(
         "absent": Problem(
             when="This installation has none.",
             severity=Severity.NOTE,
-            remedy="nothing, where there is no GPU; else install endcap from a wheel, or build it "
+            remedy="nothing, where there is no GPU; else install a wheel with GPU code, or build it "
             "where CUDA 13 is",
         ),
         "uncovered": Problem(
