@@ -97,8 +97,8 @@ CUDA_LIBRARY = Topic(
         "absent": Problem(
             when="This installation has none.",
             severity=Severity.NOTE,
-            remedy="nothing, where there is no GPU; else install a wheel with GPU code, or build it "
-            "where CUDA 13 is",
+            remedy="nothing, where there is no GPU; else install a wheel with GPU code, or build "
+            "it where CUDA 13 is",
         ),
         "uncovered": Problem(
             when="It has no code for one of the GPUs.",
