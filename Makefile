@@ -75,7 +75,7 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-fuzz test-wheel test-peers evaluate bench \
-        bench-formats bench-tracking bench-video bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz \
+        bench-formats bench-tracking bench-video bench-data-sets bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz \
         fuzz-coverage soak format docs wheel wheels compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
@@ -90,6 +90,7 @@ help:
 	@echo "make bench-formats  PNG and WebP files beside OpenCV and Pillow"
 	@echo "make bench-tracking  ByteTrack beside ultralytics"
 	@echo "make bench-video  clips to tracks beside OpenCV and ultralytics, on two cores"
+	@echo "make bench-data-sets  data sets on Ray, beside its own reading of images"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make bench-pipelines  the pipelines of docs/pipelines.md, and its tables"
 	@echo "make bench-clients  the transports of docs/clients.md, and its tables"
@@ -177,10 +178,12 @@ sanitize-server: build $(VENV)/.test
 
 REQUESTS ?= 200000
 FRAMES ?= 100000
+IMAGES ?= 10000
 MINUTES ?= 10
 soak: build $(VENV)/.test
 	$(BIN)/python tests/triton/soak.py --requests $(REQUESTS) --output build/soak.json
 	$(BIN)/python tests/triton/track_soak.py --frames $(FRAMES) --output build/track_soak.json
+	$(BIN)/python tests/python/batch/cluster_soak.py --images $(IMAGES) --output build/cluster_soak.json
 	$(BIN)/python tests/python/video/rtsp_soak.py --minutes $(MINUTES) --output build/rtsp_soak.json
 
 test-triton: build $(VENV)/.test
@@ -227,6 +230,10 @@ bench-pipelines: $(BENCH)/.endcap build
 bench-clients: $(BENCH)/.endcap build
 	$(BENCH_BIN)/python -m benchmarks clients --server-python $(BIN)/python $(BENCH_OPTIONS)
 	$(BENCH_BIN)/python scripts/clients_page.py
+
+bench-data-sets: $(BENCH)/.endcap
+	-$(MAKE) --no-print-directory $(BENCH)/.peers
+	$(BENCH_BIN)/python -m benchmarks.data_sets $(BENCH_OPTIONS)
 
 bench-network: build
 	$(BIN)/python -m benchmarks.network $(BENCH_OPTIONS)

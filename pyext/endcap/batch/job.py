@@ -24,7 +24,7 @@ from endcap.errors import InvalidArgumentError
 _FOLDER = "_endcap"
 _MODEL = "model"
 _ATTEMPTS = "attempts"
-# Ray does a shard again whose process or machine was lost. That ends where a shard ends its process.
+# Ray does a shard again whose process or machine was lost, which a shard that ends it never stops.
 _MOST_ATTEMPTS = 5
 _JOB, _SHARDS = "job.json", "shards.parquet"
 
@@ -70,7 +70,7 @@ def load_model(output: Storage) -> PipelineSpec:
 
 @contextlib.contextmanager
 def counted_attempt(output: Storage, number: int, shard: Shard) -> Iterator[None]:
-    """Count the attempts at a shard whose process was lost; of one that ended none is left.
+    """Count the attempts of a run at a shard that end with the process; of others none is left.
 
     Raises:
         BatchError: Before the block: there were too many.
@@ -82,15 +82,26 @@ def counted_attempt(output: Storage, number: int, shard: Shard) -> Iterator[None
         last = f" to {shard.paths[-1]}" if len(shard.paths) > 1 else ""
         raise BatchError(
             f"the process of part {number} was lost {len(before)} times; an image that ends it "
-            f"may be one of {shard.paths[0]}{last}, or memory is too small: give fewer --workers; "
-            f"remove {output.url(folder)} to try it again"
+            f"may be one of {shard.paths[0]}{last}, or memory is too small: give fewer --workers"
         )
     marker = f"{folder}/{name}{secrets.token_hex(8)}"
     with output.whole_file(marker):
         pass
-    yield
+    try:
+        yield
+    except Exception:
+        output.filesystem.delete_file(marker)
+        raise
     for path in (*before, marker):
         output.filesystem.delete_file(path)
+
+
+def forget_attempts(output: Storage) -> None:
+    """Let a new run count its attempts from the start."""
+    folder = output.child(_FOLDER, _ATTEMPTS)
+    if output.exists(folder):
+        for info in output.files(folder):
+            output.filesystem.delete_file(info.path)
 
 
 def identity_of(detector: PipelineSpec | str, inputs: tuple[str, ...]) -> dict[str, Any]:

@@ -41,9 +41,10 @@ def write_part(
                 writer = writer or parquet.ParquetWriter(file, table.schema)
                 writer.write_table(table)
                 waiting = []
-        table = to_table(waiting, task)
-        writer = writer or parquet.ParquetWriter(file, table.schema)
-        writer.write_table(table)
+        if waiting or writer is None:
+            table = to_table(waiting, task)
+            writer = writer or parquet.ParquetWriter(file, table.schema)
+            writer.write_table(table)
         writer.close()
     return statuses
 

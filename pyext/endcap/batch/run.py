@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
-import os
-import secrets
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from endcap.batch.cluster import connected
 from endcap.batch.detectors import Detector, LocalDetector, ServedDetector
 from endcap.batch.errors import BatchError
 from endcap.batch.inputs import EncodedImage, Listing, list_images, read_shard
 from endcap.batch.job import (
     Job,
     counted_attempt,
+    forget_attempts,
     identity_of,
     load_model,
     open_job,
@@ -35,10 +32,6 @@ from endcap.batch.storage import Storage
 from endcap.batch.transforms import unreadable
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.results import Task
-
-_OBJECT_STORE_BYTES = 128 << 20  # of a local cluster: shards are lists of paths, and so are results
-_CONNECT_S = 10.0
-_QUIET = ("ray", "ray.data")
 
 
 @dataclass(frozen=True)
@@ -163,7 +156,8 @@ def run_batch(
     before = report.statuses.total()
     start = time.monotonic()
     if job.waiting:
-        with _ray(plan) as ray:
+        forget_attempts(job.output)
+        with connected(plan.address) as ray:
             for statuses in _process(ray, plan, job):
                 report.statuses.update(statuses)
                 done = report.statuses.total()
@@ -315,69 +309,3 @@ def _places(ray: Any, plan: BatchPlan) -> int:
     if plan.gpus:
         return max(1, int(resources.get("GPU", 0) / plan.gpus))
     return max(1, int(resources.get("CPU", 1) / plan.cpus)) if plan.cpus else 1
-
-
-@contextlib.contextmanager
-def _ray(plan: BatchPlan) -> Iterator[Any]:
-    """Yield the module ray, connected to a cluster: the caller's, the plan's or one of its own.
-
-    One of its own ends with the block. Ray listens on all of the machine's interfaces, so that one
-    asks for a token, which only its own processes know.
-    """
-    with contextlib.ExitStack() as stack:
-        if plan.address is None and "RAY_AUTH_MODE" not in os.environ:
-            stack.enter_context(
-                _environment(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
-            )
-        ray = import_package("ray")
-        data = import_package("ray.data")
-        for name in _QUIET:
-            logging.getLogger(name).setLevel(logging.ERROR)
-        if not ray.is_initialized():
-            with _environment(RAY_USAGE_STATS_ENABLED="0"):
-                _start(ray, plan)
-            stack.callback(ray.shutdown)
-        context = data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
-        yield ray
-
-
-def _start(ray: Any, plan: BatchPlan) -> None:
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-    try:
-        if plan.address is not None:
-            _check_reachable(plan.address)
-            ray.init(address=plan.address, **quiet)
-        else:
-            ray.init(
-                address="local",  # never a cluster of somebody else on this machine
-                include_dashboard=False,
-                object_store_memory=_OBJECT_STORE_BYTES,
-                **quiet,
-            )
-    except (OSError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
-        where = "on this machine" if plan.address is None else f"at {plan.address}"
-        raise BatchError(
-            f"no Ray cluster {where}: {' '.join(str(error).split())}; its address is given as "
-            "HOST:PORT, or auto on one of its machines"
-        ) from error
-
-
-def _check_reachable(address: str) -> None:
-    """Raise OSError where nothing listens at HOST:PORT; Ray would look for it for minutes."""
-    host, _, port = address.rpartition("//")[2].rpartition(":")
-    if port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
-
-
-@contextlib.contextmanager
-def _environment(**variables: str) -> Iterator[None]:
-    """Set variables that are not set, for the block."""
-    added = {name: value for name, value in variables.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
