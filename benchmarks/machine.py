@@ -20,6 +20,7 @@ _PACKAGES = (
     "numpy",
     "opencv-python-headless",
     "Pillow",
+    "ray",
     "torch",
     "torchvision",
     "ultralytics",
