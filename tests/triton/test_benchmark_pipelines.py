@@ -22,8 +22,8 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pipelines_are_verified_and_measured_or_say_why_not() -> None:
     absent = replace(BY_NAME["Python models"], models=("nobody_has_it",))
-    measured = ("ensemble", "one process", "Python network", "client side")
-    pipelines = (*map(BY_NAME.__getitem__, measured), absent, BY_NAME["FastAPI service"])
+    names = ("ensemble", "one process", "Python network", "client side")
+    pipelines = (*map(BY_NAME.__getitem__, names), absent, BY_NAME["FastAPI service"])
     # A Python outside any environment, so that the packages of the service are not there.
     without_packages = Path(sys.executable).resolve()
     visited: list[str] = []
@@ -48,7 +48,7 @@ def test_pipelines_are_verified_and_measured_or_say_why_not() -> None:
     assert missing["note"] == "there is no model nobody_has_it in model_repository"
     assert service["note"].startswith("the FastAPI service ended: ModuleNotFoundError")
     assert [pipeline["outcome"] for pipeline in (missing, service)] == ["not measured"] * 2
-    assert [row[0] for row in tables.loads(comparison).rows] == [*measured]
+    assert [row[0] for row in tables.loads(comparison).rows] == [*names]
 
 
 def test_the_cascade_by_its_steps_and_by_streams() -> None:
