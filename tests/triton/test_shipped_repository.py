@@ -124,7 +124,7 @@ def test_the_default_pipeline_runs_without_python() -> None:
     assert len(result.detections) > 0
 
 
-def test_the_python_models_answer_as_the_compiled_ones(served: Served) -> None:
+def test_the_python_models_respond_as_the_compiled_ones(served: Served) -> None:
     encoded = np.array([[path.read_bytes()] for path in SAMPLES], np.object_)
     tensor = grpc_client.InferInput("encoded", list(encoded.shape), "BYTES")
     tensor.set_data_from_numpy(encoded)
@@ -177,7 +177,7 @@ def test_most_objects_of_the_samples_are_found_where_they_are(served: Served) ->
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_infer_names_the_bad_image_and_answers_the_others(
+def test_infer_names_the_bad_image_and_detects_in_the_others(
     served: Served, protocol: str, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.jpg"
@@ -217,7 +217,7 @@ def test_lossless_files_of_the_same_pixels_give_the_same_detections(
         ("http", "http", "nosuch", "has no model 'nosuch' that is ready"),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence(
+def test_what_cannot_be_requested_is_one_error_message(
     served: Served, protocol: str, service: str, model: str, said: str
 ) -> None:
     url = f"{protocol}://{served.urls[service].removesuffix('/metrics')}"
