@@ -21,7 +21,7 @@ NETWORK = find_repository() / "detector" / "1" / "model.onnx"
             "--set conf: neither preprocess nor postprocess has such",
         ),
         ("--set", "conf=0.3", "; did you mean 'score_threshold'? They have size, "),
-        ("--set", "imgsz=640", "; did you mean 'size'? They have size, "),
+        ("--set", "imgsz=640", "; did you mean --size? They have size, "),
         ("--set", "nothing=1", "has such a parameter. They have size, "),
         ("--set", "size", "give NAME=VALUE"),
         ("--head", "yolo11", "this version reads; did you mean 'yolov8'? Give one of yolov5, "),
