@@ -63,7 +63,7 @@ def batch(
         typer.Argument(
             help="Folders (with all below), glob patterns, image files, Parquet files and tar "
             "archives; paths, or URLs such as s3://bucket/folder.",
-            metavar="INPUT...",
+            metavar="INPUT",
             show_default=False,
         ),
     ],
@@ -98,7 +98,8 @@ def batch(
     url: Annotated[
         list[str] | None,
         typer.Option(
-            help="HOST:PORT of a running server that does the work; may be repeated.",
+            help="A running server that does the work; may be repeated.",
+            metavar="HOST:PORT",
             show_default=False,
             rich_help_panel=SERVER_PANEL,
         ),

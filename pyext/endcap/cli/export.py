@@ -11,7 +11,7 @@ from typing import Any
 
 import endcap
 from endcap._coco import FIRST_COCO_ID, Size, coco_annotation, coco_image
-from endcap.client import Detection, ImageResult
+from endcap.client import ImageResult
 from endcap.detections import ROW_COLUMNS
 from endcap.drawing.orientation import oriented_size
 

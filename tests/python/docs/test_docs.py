@@ -40,6 +40,7 @@ PAGES_RUN_ELSEWHERE = (
     "migration.md",
     "dali.md",
     "dali_triton.md",
+    "data_sets.md",
     "tracking.md",
     "tutorial.md",
     "video.md",
