@@ -231,9 +231,9 @@ bench-clients: $(BENCH)/.endcap build
 	$(BENCH_BIN)/python -m benchmarks clients --server-python $(BIN)/python $(BENCH_OPTIONS)
 	$(BENCH_BIN)/python scripts/clients_page.py
 
-bench-data-sets: $(BENCH)/.endcap
+bench-data-sets: $(BENCH)/.endcap build
 	-$(MAKE) --no-print-directory $(BENCH)/.peers
-	$(BENCH_BIN)/python -m benchmarks.data_sets $(BENCH_OPTIONS)
+	$(BENCH_BIN)/python -m benchmarks.data_sets --server-python $(BIN)/python $(BENCH_OPTIONS)
 
 bench-network: build
 	$(BIN)/python -m benchmarks.network $(BENCH_OPTIONS)
@@ -361,7 +361,7 @@ $(VENV)/.built: $(BUILD)/.configured $(VENV)/.extras $(SOURCES)
 
 $(VENV)/.test: $(VENV)/.deps
 	$(BIN)/pip install --quiet --group test --group test-dali-python
-	$(BIN)/pip install --quiet --no-deps --group test-dali
+	$(BIN)/pip install --quiet --no-deps --group test-dali --group test-kserve
 	PLAYWRIGHT=$(BIN)/playwright scripts/system_packages.sh test
 	touch $@
 

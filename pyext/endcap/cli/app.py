@@ -9,6 +9,7 @@ import typer
 
 from endcap.cli import (
     batch,
+    bundle,
     dali,
     demo,
     doctor,
@@ -44,6 +45,7 @@ app.command("load", epilog=load.EXAMPLES)(load.load)
 app.command("top", epilog=top.EXAMPLES)(top.top)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("batch", epilog=batch.EXAMPLES)(batch.batch)
+app.command("bundle", epilog=bundle.EXAMPLES)(bundle.bundle)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(server.app)
