@@ -1,0 +1,236 @@
+"""What `endcap bundle` writes, on a real server and a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_server import Prometheus, run_prometheus
+from running_server import FREE_PORTS, get, wait_for
+
+from endcap._system.scratch import scratch_folder
+from endcap.client import DetectionClient
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.server.backends import compose_backend_directory, find_onnxruntime
+from endcap.server.locate import locate_or_install_server
+from endcap.server.plan import server_environment
+from endcap.server.settings import PortReservation
+from endcap.tools.bundle import BundleOptions, BundlePlan, make_plan, write_bundle
+
+REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
+SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
+OPTIONS = BundleOptions(models=("detect",), accept_known_vulnerabilities=True)
+# A rate needs two; several show that the rules go on recording.
+_SCRAPES = 8
+# Metrics that a server without a GPU does not have.
+_OF_GPU = re.compile(r"\bnv_gpu_\w+")
+_COMPARISON = re.compile(r"(.+) (?:>|==) [\d.]+", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def plan() -> BundlePlan:
+    return make_plan(REPOSITORY, OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def bundle(plan: BundlePlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle") / "deploy"
+    write_bundle(plan, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[TritonServer]:
+    settings = ServerSettings(ports=FREE_PORTS, models=("detect",))
+    with TritonServer(REPOSITORY, settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def prometheus(
+    server: TritonServer, bundle: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    """Prometheus beside a server that has had some seconds of load, with a bad image in ten."""
+    ended = threading.Event()
+    target = f"127.0.0.1:{server.ports.metrics}"
+    with run_prometheus(bundle, target, tmp_path_factory.mktemp("prometheus")) as running:
+        load = threading.Thread(target=_send_images, args=(server.grpc_url, ended))
+        load.start()
+        try:
+            recorded = 'count_over_time(endcap_queue_seconds_per_request{job=""}[1m])'
+            wait_for(lambda: max(running.values(recorded), default=0) >= _SCRAPES, timeout_s=60)
+            yield running
+        finally:
+            ended.set()
+            load.join()
+
+
+def test_the_server_is_up(prometheus: Prometheus) -> None:
+    assert prometheus.values('up{job="endcap"}') == [1]
+
+
+def test_every_rule_gives_data(prometheus: Prometheus) -> None:
+    rules = prometheus.rules()
+    assert len(rules) > 30
+    without_data = set()
+    for rule in rules:
+        assert rule["health"] == "ok", rule
+        expression = rule["query"]
+        if rule["type"] == "alerting":
+            compared = _COMPARISON.fullmatch(expression)
+            assert compared is not None, f"{rule['name']} compares with no number"
+            expression = compared[1]
+        if not prometheus.values(expression):
+            assert _OF_GPU.search(expression), f"{rule['name']}: no data for {expression}"
+            without_data.add(rule["name"])
+    assert without_data == {"EndcapGpuMemoryFull", "EndcapGpuSaturated"}
+
+
+def test_recorded_values_are_those_of_the_load(prometheus: Prometheus) -> None:
+    models = ("detect", "detector", "postprocess", "preprocess")
+    for model in models:
+        (rate,) = prometheus.values(f'endcap:requests:rate1m{{model="{model}"}}')
+        assert rate > 0
+    (corrupt,) = prometheus.values(
+        'endcap:failed_images:rate1m{stage="preprocess",reason="corrupt_image"}'
+    )
+    (images,) = prometheus.values('endcap:images:rate1m{stage="preprocess"}')
+    assert 0 < corrupt < images
+    (ratio,) = prometheus.values('endcap:rejected_image_ratio:rate5m{reason="corrupt_image"}')
+    assert ratio == pytest.approx(0.1, abs=0.08)
+    (decode,) = prometheus.values("endcap:decode_seconds_per_image:rate1m")
+    assert 0 < decode < 1
+    (found,) = prometheus.values("endcap:detections_per_image:rate1m")
+    assert 1 < found < 20
+    (longest,) = prometheus.values("endcap_queue_seconds_per_request")
+    queues = prometheus.values("endcap:queue_seconds_per_request:rate1m")
+    assert len(queues) == len(models)
+    assert 0 < longest < 1
+    assert max(queues) == pytest.approx(longest, rel=0.5)
+
+
+def test_every_panel_gives_data(prometheus: Prometheus, bundle: Path) -> None:
+    path = bundle / "monitoring" / "grafana" / "dashboards" / "endcap.json"
+    panels = json.loads(path.read_text())["panels"]
+    without_data = set()
+    for panel in panels:
+        for target in panel.get("targets", []):
+            expression = re.sub(r"\$(instance|model)\b", ".*", target["expr"])
+            assert "$" not in expression
+            if not prometheus.values(expression):
+                assert _OF_GPU.search(expression), f"{panel['title']}: no data for {expression}"
+                without_data.add(panel["title"])
+    assert without_data == {"GPU", "GPU memory", "GPU power"}
+
+
+def test_the_variables_of_the_dashboard_have_values(prometheus: Prometheus) -> None:
+    metric = "nv_inference_request_success"
+    models = prometheus.get("label/model/values", **{"match[]": metric})
+    assert set(models) == {"detect", "detector", "postprocess", "preprocess"}
+    assert len(prometheus.get("label/instance/values", **{"match[]": metric})) == 1
+
+
+def test_the_memory_of_a_pod_is_enough(
+    prometheus: Prometheus, server: TritonServer, plan: BundlePlan
+) -> None:
+    """After the load above; what a container counts is less than the peak of resident memory."""
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
+    assert int(peak) // 1024 < plan.needs.memory_mib
+
+
+def test_the_cpu_image_runs_this_command(plan: BundlePlan) -> None:
+    cpu, _ = plan.variants
+    command = plan.command(cpu, str(REPOSITORY))
+    ports = PortReservation("127.0.0.1", FREE_PORTS).ports
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            *command,
+            f"--http-port={ports.http}",
+            f"--grpc-port={ports.grpc}",
+            f"--metrics-port={ports.metrics}",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        _wait_until_ready(process, ports)
+        _assert_detects(f"127.0.0.1:{ports.grpc}")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+
+
+def test_the_gpu_image_runs_this_command(plan: BundlePlan) -> None:
+    """On this machine's server, which is older, with its folders in place of the container's."""
+    _, gpu = plan.variants
+    installation = locate_or_install_server()
+    ports = PortReservation("127.0.0.1", FREE_PORTS).ports
+    command = plan.command(gpu, str(REPOSITORY), ports)
+    library = find_onnxruntime(installation)
+    named = [index for index, each in enumerate(command) if "onnxruntime_library=" in each]
+    assert len(named) == 1
+    command[named[0]] = f"--backend-config=endcap_onnx,onnxruntime_library={library}"
+    with scratch_folder("test-server") as scratch:
+        backends = scratch / "backends"
+        backends.mkdir()
+        compose_backend_directory(backends, installation)
+        process = subprocess.Popen(
+            [str(installation.executable), *command[1:], f"--backend-directory={backends}"],
+            env=server_environment(installation, scratch),
+            cwd=scratch,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            _wait_until_ready(process, ports)
+            _assert_detects(f"127.0.0.1:{ports.grpc}")
+            with pytest.raises(OSError, match="403"):
+                get(f"http://127.0.0.1:{ports.http}/v2/repository/index", b"{}")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            started = time.monotonic()
+            output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert time.monotonic() - started < 30, "nothing is in flight"
+
+
+def _wait_until_ready(process: subprocess.Popen[str], ports: ServerPorts) -> None:
+    def is_ready() -> bool:
+        assert process.poll() is None, process.communicate()[0]
+        try:
+            get(f"http://127.0.0.1:{ports.http}/v2/health/ready")
+        except OSError:
+            return False
+        return True
+
+    wait_for(is_ready, timeout_s=120)
+
+
+def _assert_detects(address: str) -> None:
+    with DetectionClient(address) as client:
+        (result,) = client.detect([SAMPLES[0]])
+    assert result.status == "ok"
+    assert result.detections
+
+
+def _send_images(url: str, ended: threading.Event) -> None:
+    images: list[Any] = [*[path.read_bytes() for path in SAMPLES[:9]], b"no image"]
+    assert len(images) == 10
+    with DetectionClient(url.removeprefix("grpc://"), concurrency=4) as client:
+        while not ended.is_set():
+            client.detect(images)
