@@ -15,7 +15,6 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -82,6 +81,12 @@ class Torchvision:
         return {"images": np.stack([self._transform(each).numpy() for each in decoded])}
 
 
+def _actors() -> Any:
+    import ray.data
+
+    return ray.data.ActorPoolStrategy(min_size=1, max_size=CPUS)
+
+
 def _ours(folder: Path) -> Any:
     from endcap.batch import Preprocess, read_encoded
 
@@ -90,7 +95,7 @@ def _ours(folder: Path) -> Any:
         fn_constructor_kwargs={"preset": "torchvision"},
         batch_size=32,
         batch_format="pyarrow",
-        concurrency=(1, CPUS),
+        compute=_actors(),
     )
 
 
@@ -98,7 +103,7 @@ def _read_images(folder: Path) -> Any:
     import ray.data
 
     return ray.data.read_images(str(folder), mode="RGB").map_batches(
-        Torchvision, batch_size=32, concurrency=(1, CPUS)
+        Torchvision, batch_size=32, compute=_actors()
     )
 
 
@@ -106,7 +111,7 @@ def _read_bytes(folder: Path) -> Any:
     import ray.data
 
     return ray.data.read_binary_files(str(folder)).map_batches(
-        Torchvision, batch_size=32, concurrency=(1, CPUS)
+        Torchvision, batch_size=32, compute=_actors()
     )
 
 
@@ -187,13 +192,13 @@ def run_on_nodes(folder: Path, output: Path, nodes: int) -> float:
     return (after - before) / (end - start)
 
 
-def measure_nodes(folder: Path, rounds: int) -> dict[str, Any]:
+def measure_nodes(folder: Path, rounds: int, python: Path) -> dict[str, Any]:
     """Return images a second on one node and on two, in turns, each in a process of its own."""
     speeds: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(rounds):
         for nodes in speeds:
             with tempfile.TemporaryDirectory() as output:
-                command = [sys.executable, "-m", "benchmarks.data_sets", "--nodes", str(nodes),
+                command = [str(python), "-m", "benchmarks.data_sets", "--nodes", str(nodes),
                            "--folder", str(folder), "--output", f"{output}/results"]  # fmt: skip
                 run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
             speeds[nodes].append(float(run.stdout.split()[-1]))
@@ -209,6 +214,8 @@ def main() -> None:
     )
     parser.add_argument("--images", type=int, default=1500, help="of each way (1500)")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--server-python", type=Path, default=ROOT / ".venv" / "bin" / "python",
+                        help="of the environment that `make build` makes")  # fmt: skip
     parser.add_argument("--nodes", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--output", type=Path, help="of the JSON file")
@@ -223,7 +230,7 @@ def main() -> None:
         tensors = measure_tensors(folder, arguments.images, arguments.rounds)
         few = folder.parent / "for_nodes"
         write_photographs(few, max(320, arguments.images // 2))
-        nodes = measure_nodes(few, arguments.rounds)
+        nodes = measure_nodes(few, arguments.rounds, arguments.server_python)
     document = {
         "machine": machine.describe(),
         "images": arguments.images,

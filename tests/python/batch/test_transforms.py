@@ -84,23 +84,24 @@ def test_tensors() -> None:
 
 PROGRAM = """
 import sys
-import ray
+import ray.data
 from endcap.batch import Detect, Preprocess, read_encoded
 
 folder, repository = sys.argv[1:]
 ray.init(address="local", num_cpus=2, object_store_memory=80 << 20, include_dashboard=False,
          log_to_driver=False)
+pool = ray.data.ActorPoolStrategy(size=1)
 images = read_encoded(folder)
 detected = images.map_batches(
     Detect, fn_constructor_kwargs={"repository": repository}, batch_size=8,
-    batch_format="pyarrow", concurrency=1)
+    batch_format="pyarrow", compute=pool)
 rows = detected.take_all()
 assert len(rows) == len({row["path"] for row in rows}) == 60, len(rows)
 assert sum(row["status"] == "ok" for row in rows) == 57
 assert sum(row["status"] == "corrupt_image" for row in rows) == 3
 tensors = read_encoded(folder).map_batches(
     Preprocess, fn_constructor_kwargs={"preset": "torchvision"}, batch_size=8,
-    batch_format="pyarrow", concurrency=1)
+    batch_format="pyarrow", compute=pool)
 shapes, good = set(), 0
 for batch in tensors.iter_batches(batch_size=4):
     shapes.add(batch["images"].shape[1:])
