@@ -214,6 +214,7 @@ def main() -> None:
     )
     parser.add_argument("--images", type=int, default=1500, help="of each way (1500)")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--part", choices=["tensors", "nodes"], help="measure one only")
     parser.add_argument("--server-python", type=Path, default=ROOT / ".venv" / "bin" / "python",
                         help="of the environment that `make build` makes")  # fmt: skip
     parser.add_argument("--nodes", type=int, help=argparse.SUPPRESS)
@@ -224,24 +225,24 @@ def main() -> None:
     if arguments.nodes:
         print(run_on_nodes(arguments.folder, arguments.output, arguments.nodes))
         return
-    folder = BUILD / "bench-data-sets" / "photographs"
-    write_photographs(folder, arguments.images)
-    with cpus(min(CPUS, cpu_count())):
-        tensors = measure_tensors(folder, arguments.images, arguments.rounds)
-        few = folder.parent / "for_nodes"
-        write_photographs(few, max(320, arguments.images // 2))
-        nodes = measure_nodes(few, arguments.rounds, arguments.server_python)
-    document = {
-        "machine": machine.describe(),
-        "images": arguments.images,
-        "tensors": tensors,
-        "nodes": nodes,
-    }
+    folder = BUILD / "bench-data-sets"
     path = arguments.output or RESULTS / "data_sets.json"
+    document = json.loads(path.read_text()) if arguments.part and path.is_file() else {}
+    about = {"machine": machine.describe(), "images": arguments.images}
+    with cpus(min(CPUS, cpu_count())):
+        if arguments.part in (None, "tensors"):
+            write_photographs(folder / "photographs", arguments.images)
+            rows = measure_tensors(folder / "photographs", arguments.images, arguments.rounds)
+            document["tensors"] = {**about, "ways": rows}
+        if arguments.part in (None, "nodes"):
+            about["images"] = max(320, arguments.images // 2)
+            write_photographs(folder / "for_nodes", about["images"])
+            speeds = measure_nodes(folder / "for_nodes", arguments.rounds, arguments.server_python)
+            document["nodes"] = {**about, **speeds}
     path.write_text(json.dumps(document, indent=1) + "\n")
-    for name, row in tensors.items():
+    for name, row in document["tensors"]["ways"].items():
         print(f"{row['images_per_second']:8.1f} images/s  {row['ratio']:5.2f}x  {name}")
-    print(f"one node to two: {nodes['ratio']:.2f}x")
+    print(f"one node to two: {document['nodes']['ratio']:.2f}x")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +27,7 @@ _MODEL = "model"
 _ATTEMPTS = "attempts"
 # Ray does a shard again whose process or machine was lost, which a shard that ends it never stops.
 _MOST_ATTEMPTS = 5
+_ATTEMPT_NAME = re.compile(r"[0-9]{6,}-[0-9a-f]{16}")
 _JOB, _SHARDS = "job.json", "shards.parquet"
 
 
@@ -101,7 +103,8 @@ def forget_attempts(output: Storage) -> None:
     folder = output.child(_FOLDER, _ATTEMPTS)
     if output.exists(folder):
         for info in output.files(folder):
-            output.filesystem.delete_file(info.path)
+            if _ATTEMPT_NAME.fullmatch(info.base_name):
+                output.filesystem.delete_file(info.path)
 
 
 def identity_of(detector: PipelineSpec | str, inputs: tuple[str, ...]) -> dict[str, Any]:
