@@ -106,3 +106,20 @@ def test_panels_name_the_chosen_source_and_say_what_they_show() -> None:
         assert panel["description"]
         for target in panel["targets"]:
             assert "$instance" in target["expr"]
+
+
+def test_the_page_lists_every_series_and_every_alert() -> None:
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    groups = yaml.safe_load((TEMPLATES / "rules.yaml").read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    series, alerts = page.split("## Alerts")
+    listed = {name for row in re.findall(r"^\| (`.*?) \|", series, re.M) for name in _names(row)}
+    assert listed == {rule["record"] for rule in rules if "record" in rule}
+    rows = re.findall(r"^\| (`.*) \| .* \| (\w+) \|$", alerts, re.M)
+    assert {name: severity for row, severity in rows for name in _names(row)} == {
+        rule["alert"]: rule["labels"]["severity"] for rule in rules if "alert" in rule
+    }
+
+
+def _names(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
