@@ -75,7 +75,7 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-fuzz test-wheel test-peers evaluate bench \
-        bench-formats bench-tracking bench-video bench-data-sets bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz \
+        bench-formats bench-tracking bench-video bench-data-sets bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz image-check \
         fuzz-coverage soak format docs wheel wheels compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
@@ -115,6 +115,7 @@ help:
 	@echo "make gpu-kit      what that needs, for a machine with a GPU, GPU_PYTHON=python3.12, and no network"
 	@echo "make test-wheel   the wheel in an empty environment, beside NumPy 2 and OpenCV: the demo, the tests;"
 	@echo "                  NEIGHBOURS=all also beside ultralytics and supervision"
+	@echo "make image-check  as root: the image for CPUs of endcap bundle, of Debian's packages, and its server"
 	@echo "make clean        remove what was built"
 
 build: $(VENV)/.built
@@ -308,6 +309,11 @@ gpu-check: gpu-kit
 NEIGHBOURS ?= few
 test-wheel: wheel
 	$(WHEEL)/venv/bin/python scripts/test_wheel.py --neighbours $(if $(filter 1,$(NEIGHBOURS)),all,$(NEIGHBOURS))
+
+# The image takes the wheel for Debian 12's Python.
+image-check: $(VENV)/.test
+	$(MAKE) --no-print-directory wheel PYTHON=python3.11
+	$(BIN)/python scripts/image_check.py --wheel "$$(ls -t dist/endcap-*-cp311-*.whl | head -n 1)"
 
 clean:
 	rm -rf build dist demo-output $(VENV)
