@@ -33,7 +33,7 @@ OPTIONS = BundleOptions(models=("detect",), accept_known_vulnerabilities=True)
 _SCRAPES = 8
 # Metrics that a server without a GPU does not have.
 _OF_GPU = re.compile(r"\bnv_gpu_\w+")
-_COMPARISON = re.compile(r"(.+) (?:>|==) [\d.]+", re.DOTALL)
+_COMPARISON = re.compile(r"(.+) (?:>|<|==) [\d.]+", re.DOTALL)
 
 
 @pytest.fixture(scope="module")

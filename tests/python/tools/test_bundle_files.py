@@ -236,3 +236,13 @@ def test_image_references(text: str, parts: tuple[str, str, str]) -> None:
 def test_no_image_references(text: str) -> None:
     with pytest.raises(BundleError, match="--gpu-image"):
         ImageReference.parse(text, "--gpu-image")
+
+
+def test_the_page_lists_what_is_written(tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "deploy", CPU_TOO, "--source", "image")
+    page = (REPOSITORY.parent / "docs" / "kubernetes.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", page.split("## Images")[0], re.M)
+    listed = {name for row in rows for name in re.findall(r"`([^.`][^`]*|\.env)`", row)}
+    assert [name for name in listed if not (folder / name).exists()] == []
+    names = {name.strip("/").split("/")[0] for name in listed}
+    assert {path.name for path in folder.iterdir()} == names | {"README.md", ".dockerignore"}
