@@ -1,18 +1,21 @@
-"""Builds the CPU image of `endcap bundle` as a folder, runs it, and sends the demo's requests.
+"""Builds the images of `endcap bundle` as folders, runs them, and sends the demo's requests.
 
 python scripts/image_check.py --wheel dist/endcap-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl
 
 For machines without a container runtime. The instructions of Dockerfile.cpu are carried out in a
-root file system that mmdebstrap makes of Debian's packages, in place of the image debian:12-slim.
-The server runs there as the image's user, without capabilities, on a read-only root. Needs root, a
-network for Debian's and Python's packages, and Debian's packages mmdebstrap and util-linux. Ports
-8000 to 8002 have to be free.
+root file system that mmdebstrap makes of Debian's packages, in place of the image debian:12-slim;
+those of Dockerfile.gpu in one with the packaged server and ONNX Runtime where NVIDIA's image has
+its own, so that they are tried, and not NVIDIA's image or a GPU. The servers run there as the
+images' user, without capabilities, on a read-only root. Needs root, a network for Debian's and
+Python's packages, and Debian's packages mmdebstrap and util-linux. Ports 8000 to 8002 have to be
+free.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import re
@@ -23,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +37,7 @@ from endcap.tools.bundle.plan import GRACE_PERIOD_S, PRE_STOP_S
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = ROOT / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
+TRITON = "nvcr.io/nvidia/tritonserver"
 DISTRIBUTION = "bookworm"  # Debian 12
 DIGEST = "sha256:" + 64 * "0"  # of no image: mmdebstrap's folder stands for it
 HTTP_PORT, GRPC_PORT = 8000, 8001
@@ -101,10 +105,20 @@ def substitute(text: str, values: Mapping[str, str]) -> str:
 
 
 class Builder:
-    """Carries out a Dockerfile without a container runtime."""
+    """Carries out a Dockerfile without a container runtime.
 
-    def __init__(self, context: Path, folder: Path) -> None:
-        self.context, self.folder = context, folder
+    Args:
+        context: Folder that COPY takes files from.
+        folder: A new folder, for the root file systems.
+        bases: Makes the root file system of an image, in a folder that does not exist, and returns
+            its environment.
+    """
+
+    def __init__(
+        self, context: Path, folder: Path, bases: Mapping[str, Callable[[Path], dict[str, str]]]
+    ) -> None:
+        self.context, self.folder, self.bases = context, folder, bases
+        folder.mkdir()
         self.stages: dict[str, Stage] = {}
         self.arguments: dict[str, str] = {}
 
@@ -130,16 +144,11 @@ class Builder:
         root = self.folder / f"stage-{len(self.stages)}"
         if image in self.stages:
             base = self.stages[image]
-            run(["cp", "--archive", "--reflink=auto", str(base.root), str(root)])
+            copy_folder(base.root, root)
             stage = Stage(root, dict(base.environment))
         else:
             print(f"image_check: a root file system in place of {image}", flush=True)
-            root.mkdir()
-            archive = self.folder / "base.tar"
-            if not archive.exists():
-                run(["mmdebstrap", "--quiet", "--variant=minbase", DISTRIBUTION, str(archive)])
-            run(["tar", "--extract", "--file", str(archive), "--directory", str(root)])
-            stage = Stage(root, {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/bin"})
+            stage = Stage(root, self.bases[image.partition(":")[0]](root))
         self.stages[name or str(len(self.stages))] = stage
         return stage
 
@@ -186,10 +195,41 @@ class Builder:
         options = re.match(r"--from=(\S+) ", rest)
         source_root = self.stages[options[1]].root if options else self.context
         source, target = rest[options.end() if options else 0 :].split()
-        from_folder = source_root / source.strip("/")
-        to_folder = stage.root / target.strip("/")
-        to_folder.parent.mkdir(parents=True, exist_ok=True)
-        run(["cp", "--archive", "--no-preserve=ownership", f"{from_folder}/.", str(to_folder)])
+        origin = source_root / source.strip("/")
+        place = stage.root / target.strip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # Of a folder COPY takes the content.
+        taken = f"{origin}/." if origin.is_dir() else str(origin)
+        run(["cp", "--archive", "--no-preserve=ownership", taken, str(place)])
+
+
+def make_debian(root: Path) -> dict[str, str]:
+    """Make a root file system of Debian's essential packages."""
+    run(["mmdebstrap", "--quiet", "--variant=minbase", DISTRIBUTION, str(root)])
+    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/bin"}
+
+
+def make_triton(cpu: Stage, root: Path) -> dict[str, str]:
+    """Make a root file system with the packaged server where NVIDIA's image has its own.
+
+    It has no endcap, and ONNX Runtime where NVIDIA's backend has its library.
+    """
+    copy_folder(cpu.root, root)
+    (root / "opt" / "tritonserver").symlink_to("server/pytriton/tritonserver")
+    (library,) = root.glob("opt/endcap/lib/python3*/site-packages/onnxruntime/capi/lib*.so.1.*")
+    backend = root / "opt" / "server" / "pytriton" / "tritonserver" / "backends" / "onnxruntime"
+    backend.mkdir()
+    shutil.copy(library, backend / "libonnxruntime.so")
+    shutil.rmtree(root / "opt" / "endcap")
+    return {
+        "PATH": "/opt/tritonserver/bin:/usr/bin:/bin",
+        "LD_LIBRARY_PATH": "/opt/server/nvidia_pytriton.libs",
+    }
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder as it is to a path that does not exist."""
+    run(["cp", "--archive", "--reflink=auto", str(source), str(target)])
 
 
 def run(command: list[str]) -> None:
@@ -227,12 +267,12 @@ def running(stage: Stage, shared_memory_mib: int) -> Iterator[subprocess.Popen[b
             process.wait()
 
 
-def check(stage: Stage, shared_memory_mib: int) -> None:
+def check(stage: Stage, model: str, shared_memory_mib: int) -> None:
     """Raise CheckError where the server does not work or has rights that it needs not."""
     with running(stage, shared_memory_mib) as process:
         _wait_until_healthy(stage, process)
         _check_rights(process.pid)
-        with DetectionClient(f"127.0.0.1:{GRPC_PORT}") as client:
+        with DetectionClient(f"127.0.0.1:{GRPC_PORT}", model=model) as client:
             results = client.detect(SAMPLES)
         found = sum(len(result.detections) for result in results)
         if not all(result.status == "ok" and result.detections for result in results):
@@ -265,7 +305,7 @@ def _wait_until_healthy(stage: Stage, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + READY_WITHIN_S
     while process.poll() is None and time.monotonic() < deadline:
         if _inside(process.pid, stage, stage.health_check) == 0:
-            for folder in ("/", "/opt/endcap", "/models", "/etc"):
+            for folder in ("/", "/opt", "/models", "/etc"):
                 if _inside(process.pid, stage, ["touch", f"{folder}/written"]) == 0:
                     raise CheckError(f"{folder} can be written to")
             return
@@ -298,6 +338,34 @@ def _size_mib(path: Path) -> float:
     return int(done.stdout.split()[0]) / 2**20
 
 
+def check_images(folder: Path, wheel: Path, model: str) -> None:
+    """Write the files, build both images in `folder`, and check them.
+
+    Raises:
+        CheckError: An image cannot be built, or does not do what it is for.
+    """
+    bundle = folder / "bundle"
+    options = BundleOptions(models=(model,), accept_known_vulnerabilities=True, wheel=wheel)
+    plan = make_plan(REPOSITORY, options)
+    write_bundle(plan, bundle)
+    builder = Builder(bundle, folder / "cpu", {"debian": make_debian})
+    cpu = builder.build((bundle / "Dockerfile.cpu").read_text(), {"DEBIAN_DIGEST": DIGEST})
+    sizes = {
+        "Debian and Python": builder.stages["base"].root,
+        "the server": cpu.root / "opt" / "server",
+        "endcap and its packages": cpu.root / "opt" / "endcap",
+    }
+    parts = ", ".join(f"{name} {_size_mib(path):.0f}" for name, path in sizes.items())
+    print(f"image_check: the CPU image has {_size_mib(cpu.root):.0f} MiB on disk: {parts}")
+    check(cpu, model, plan.needs.shared_memory_mib)
+    if plan.needs.python_models:
+        print("image_check: Dockerfile.gpu is not tried: its Python models need NVIDIA's image")
+        return
+    builder = Builder(bundle, folder / "gpu", {TRITON: functools.partial(make_triton, cpu)})
+    gpu = builder.build((bundle / "Dockerfile.gpu").read_text(), {"TRITON_DIGEST": DIGEST})
+    check(gpu, model, plan.needs.shared_memory_mib)
+
+
 def why_not() -> str | None:
     """Return why the check cannot run on this machine, None where it can."""
     if os.geteuid() != 0:
@@ -317,6 +385,7 @@ def main() -> int:
     """Build and check the image; the exit code is 1 where it fails, 2 where it cannot run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wheel", type=Path, required=True, help="for Python 3.11")
+    parser.add_argument("--model", default="detect", help="of the shipped repository")
     parser.add_argument("--folder", type=Path, help="keep the root file systems there")
     options = parser.parse_args()
     reason = why_not()
@@ -330,25 +399,8 @@ def main() -> int:
             folder = options.folder.resolve()
             folder.mkdir(parents=True)
         os.chmod(folder, 0o755)
-        plan = make_plan(
-            REPOSITORY,
-            BundleOptions(
-                models=("detect",), accept_known_vulnerabilities=True, wheel=options.wheel
-            ),
-        )
-        write_bundle(plan, folder / "bundle")
-        builder = Builder(folder / "bundle", folder)
-        text = (folder / "bundle" / "Dockerfile.cpu").read_text()
         try:
-            stage = builder.build(text, {"DEBIAN_DIGEST": DIGEST})
-            base = _size_mib(builder.stages["base"].root)
-            whole = _size_mib(stage.root)
-            print(
-                f"image_check: {whole:.0f} MiB on disk, not compressed; {base:.0f} of them Debian "
-                f"and Python, {_size_mib(stage.root / 'opt/server'):.0f} the server, "
-                f"{_size_mib(stage.root / 'opt/endcap'):.0f} endcap and its packages"
-            )
-            check(stage, plan.needs.shared_memory_mib)
+            check_images(folder, options.wheel, options.model)
         except CheckError as error:
             print(f"image_check: {error}", file=sys.stderr)
             return 1
