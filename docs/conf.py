@@ -36,7 +36,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         "py:.*",
-        r"(numpy|np|npt|collections|contextlib|os|pathlib|types|typing|enum|fractions|PIL)\..*",
+        r"(numpy|np|npt|collections|contextlib|os|pathlib|types|typing|enum|fractions|PIL|ray)\..*",
     ),
     ("py:.*", r"(NDArray|ArrayLike|Sequence|Callable|Mapping|Iterator|PathLike|Path|Any|Literal)"),
     ("py:.*", r"(optional|default.*|dtype|float32|float64|int32|bool_|TracebackType)"),

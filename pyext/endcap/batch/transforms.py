@@ -12,7 +12,7 @@ from endcap.batch.pipeline import PipelineSpec
 from endcap.batch.rows import PATH, ImageRow, to_table
 from endcap.cuda_array import on_host
 from endcap.errors import InvalidArgumentError
-from endcap.parameters import PreprocessParameters
+from endcap.parameters import PreprocessParameters, list_parameters
 from endcap.preprocess import Preprocessor
 from endcap.results import ImageResult, Task
 
@@ -98,6 +98,7 @@ class Preprocess:
         fields: The parameters by name, as for `endcap.Preprocessor`.
     """
 
+    @list_parameters(PreprocessParameters)
     def __init__(
         self,
         preset: str = "ultralytics",
