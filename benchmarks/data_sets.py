@@ -172,7 +172,7 @@ def run_on_nodes(folder: Path, output: Path, nodes: int) -> float:
     """Return images a second of `endcap batch` on a cluster of nodes with one CPU each."""
     from ray.cluster_utils import Cluster
 
-    from endcap.batch import BatchPlan, PipelineSpec, Progress, run_batch
+    from endcap.batch import BatchPlan, BatchProgress, PipelineSpec, run_batch
 
     options: Any = {"num_cpus": 1, "object_store_memory": 100 << 20}
     cluster = Cluster(initialize_head=True, head_node_args=options)
@@ -182,7 +182,7 @@ def run_on_nodes(folder: Path, output: Path, nodes: int) -> float:
     plan = BatchPlan((str(folder),), spec, str(output), address=cluster.address, workers=nodes)
     done: list[tuple[float, int]] = []
 
-    def on_progress(progress: Progress) -> None:
+    def on_progress(progress: BatchProgress) -> None:
         done.append((time.perf_counter(), progress.done))
 
     run_batch(plan, on_progress=on_progress)

@@ -18,6 +18,9 @@ from endcap._device import Target
 from endcap.errors import InvalidArgumentError
 from endcap.yuv import YuvImage
 
+# Suffixes of files of the formats that the core decodes.
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".gif")
+
 # A bytes-like object or a 1-D uint8 array is an encoded file; [H,W] uint8 is gray pixels and
 # [H,W,3] uint8 is pixels in `pixel_format`. Objects with __dlpack__ or __array__ count as arrays. A
 # YuvImage is pixels in YUV.

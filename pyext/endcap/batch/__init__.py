@@ -19,10 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from endcap.batch.errors import BatchError
-from endcap.batch.packages import import_package
+from endcap.batch.errors import BatchError, import_package
 from endcap.batch.pipeline import PipelineSpec
-from endcap.batch.run import BatchPlan, BatchReport, Progress, ServedModel, run_batch
+from endcap.batch.run import BatchPlan, BatchProgress, BatchReport, ServedModel, run_batch
 from endcap.batch.transforms import Detect, Preprocess
 
 if TYPE_CHECKING:
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchError",
     "BatchPlan",
+    "BatchProgress",
     "BatchReport",
     "Detect",
     "PipelineSpec",
     "Preprocess",
-    "Progress",
     "ServedModel",
     "read_encoded",
     "run_batch",

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from endcap.batch.errors import BatchError
-from endcap.batch.packages import import_package
+from endcap.batch.errors import BatchError, import_package
 
 # Shards are lists of paths, and what actors return is counts: neither needs much.
 _OBJECT_STORE_BYTES = 128 << 20

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
+from endcap.batch.errors import import_package
 from endcap.batch.inputs import BYTES, READ_ERROR, Shard, list_images, read_shard
-from endcap.batch.packages import import_package
 from endcap.batch.rows import PATH
 
 if TYPE_CHECKING:

@@ -19,14 +19,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from endcap.batch.errors import BatchError
-from endcap.batch.packages import import_package
+from endcap._images import IMAGE_SUFFIXES
+from endcap.batch.errors import BatchError, import_package
 from endcap.batch.storage import Storage
 from endcap.errors import InvalidArgumentError
 
 BYTES = "bytes"
 READ_ERROR = "read_error"
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".gif")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 _GLOB = re.compile(r"[*?\[]")

@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import endcap
-from endcap.batch.errors import BatchError
+from endcap.batch.errors import BatchError, import_package
 from endcap.batch.inputs import Listing, Shard
-from endcap.batch.packages import import_package
 from endcap.batch.pipeline import PipelineSpec
 from endcap.batch.results import finished_parts
 from endcap.batch.storage import Storage
@@ -92,10 +91,10 @@ def counted_attempt(output: Storage, number: int, shard: Shard) -> Iterator[None
     try:
         yield
     except Exception:
-        output.filesystem.delete_file(marker)
+        _forget(output, marker)
         raise
     for path in (*before, marker):
-        output.filesystem.delete_file(path)
+        _forget(output, path)
 
 
 def forget_attempts(output: Storage) -> None:
@@ -104,7 +103,13 @@ def forget_attempts(output: Storage) -> None:
     if output.exists(folder):
         for info in output.files(folder):
             if _ATTEMPT_NAME.fullmatch(info.base_name):
-                output.filesystem.delete_file(info.path)
+                _forget(output, info.path)
+
+
+def _forget(output: Storage, marker: str) -> None:
+    """Remove a marker, which another run with the same output may have removed."""
+    with contextlib.suppress(FileNotFoundError):
+        output.filesystem.delete_file(marker)
 
 
 def identity_of(detector: PipelineSpec | str, inputs: tuple[str, ...]) -> dict[str, Any]:
@@ -141,10 +146,13 @@ def open_job(location: str, identity: Mapping[str, Any], list_inputs: Callable[[
         BatchError: It cannot be read or written.
     """
     output = Storage(location)
+    _refuse_output_in_inputs(output, identity["inputs"])
     path = output.child(_FOLDER, _JOB)
     try:
         if output.exists(path):
             kept = json.loads(output.read(path))
+            if not isinstance(kept, dict):
+                raise ValueError(f"{_FOLDER}/{_JOB} is no JSON object")
             _check_same(kept, identity, output)
             finished = finished_parts(output)
             return Job(output, _read_shards(output), frozenset(finished), is_continued=True)
@@ -164,6 +172,19 @@ def open_job(location: str, identity: Mapping[str, Any], list_inputs: Callable[[
             raise
         raise BatchError(f"{output.url(output.path)} cannot be used: {error}") from error
     return Job(output, tuple(listing.shards), frozenset(), is_continued=False)
+
+
+def _refuse_output_in_inputs(output: Storage, inputs: Sequence[str]) -> None:
+    """Raise InvalidArgumentError for a folder of results that a later run would read as images."""
+    for location in inputs:
+        storage = Storage(location)
+        root = storage.path.rstrip("/")
+        is_same = (storage.scheme, storage.is_local) == (output.scheme, output.is_local)
+        if is_same and f"{output.path.rstrip('/')}/".startswith(f"{root}/"):
+            raise InvalidArgumentError(
+                f"{output.url(output.path)} lies in {location}, which is read with all below it; "
+                "give --output a folder elsewhere"
+            )
 
 
 def _check_same(kept: Mapping[str, Any], identity: Mapping[str, Any], output: Storage) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +16,7 @@ import numpy.typing as npt
 
 from endcap import _core
 from endcap._system.scratch import scratch_folder
-from endcap.batch.errors import BatchError
-from endcap.batch.packages import import_package
+from endcap.batch.errors import BatchError, import_package
 from endcap.batch.rows import ImageRow
 from endcap.batch.storage import Storage
 from endcap.cuda_array import on_host
@@ -45,6 +45,7 @@ _ELEMENTS: dict[str, type[np.number[Any]]] = {
     "tensor(int8)": np.int8,
 }
 _SPEC_NAME = "pipeline.json"
+_FILE_NAME = re.compile(r"[^/\0]*[^/\0.][^/\0]*")  # neither . nor .., and no folder
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime; its errors come as exceptions, too
 
 
@@ -118,8 +119,12 @@ class PipelineSpec:
 
         Raises:
             OSError: A file cannot be read.
+            BatchError: Somebody else has written it: a name leads out of the folder.
         """
         values = json.loads(storage.read(f"{folder}/{_SPEC_NAME}"))
+        for name in (values["network"], *values["files"]):
+            if not _FILE_NAME.fullmatch(name):
+                raise BatchError(f"{storage.url(folder)} names {name!r}, which is none in it")
         files = {name: storage.read(f"{folder}/{name}") for name in values["files"]}
         labels = tuple(values["labels"])
         return cls(

@@ -9,7 +9,7 @@ from typing import Any
 
 import endcap
 from endcap._coco import FIRST_COCO_ID, coco_annotation, coco_image
-from endcap.batch.packages import import_package
+from endcap.batch.errors import import_package
 from endcap.batch.rows import ImageRow, to_table
 from endcap.batch.storage import Storage
 from endcap.detections import Detection

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from endcap.batch.packages import import_package
+from endcap.batch.errors import import_package
 from endcap.detections import ImageDetections
 from endcap.results import ImageResult, Task
 

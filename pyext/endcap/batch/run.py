@@ -11,7 +11,7 @@ from typing import Any
 
 from endcap.batch.cluster import connected
 from endcap.batch.detectors import Detector, LocalDetector, ServedDetector
-from endcap.batch.errors import BatchError
+from endcap.batch.errors import BatchError, import_package
 from endcap.batch.inputs import EncodedImage, Listing, list_images, read_shard
 from endcap.batch.job import (
     Job,
@@ -24,7 +24,6 @@ from endcap.batch.job import (
     shard_of,
     shards_table,
 )
-from endcap.batch.packages import import_package
 from endcap.batch.pipeline import PipelineSpec
 from endcap.batch.results import count_statuses, finished_parts, write_coco, write_part
 from endcap.batch.rows import ImageRow
@@ -103,7 +102,7 @@ class BatchReport:
 
 
 @dataclass(frozen=True)
-class Progress:
+class BatchProgress:
     """How far a run is: images that are done, of how many (None: not known), by status."""
 
     done: int
@@ -115,7 +114,7 @@ def run_batch(
     plan: BatchPlan,
     *,
     on_job: Callable[[Job], None] = lambda job: None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_progress: Callable[[BatchProgress], None] = lambda progress: None,
 ) -> BatchReport:
     """Process a data set; continue the run that has begun in the output folder, if any.
 
@@ -161,7 +160,7 @@ def run_batch(
             for statuses in _process(ray, plan, job):
                 report.statuses.update(statuses)
                 done = report.statuses.total()
-                on_progress(Progress(done, job.count, report.statuses))
+                on_progress(BatchProgress(done, job.count, report.statuses))
         _check_finished(job)
     report.images, report.seconds = report.statuses.total() - before, time.monotonic() - start
     if plan.coco:

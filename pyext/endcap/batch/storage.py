@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from endcap._system.written_file import whole_file
-from endcap.batch.packages import import_package
+from endcap.batch.errors import import_package
 from endcap.errors import InvalidArgumentError
 
 _MOST_BYTES_IN_MEMORY = 64 << 20
@@ -82,9 +83,17 @@ class Storage:
         return bool(kind == import_package("pyarrow.fs").FileType.Directory)
 
     def files(self, folder: str) -> list[Any]:
-        """Return the pyarrow.fs.FileInfo of all files below a folder, sorted by path."""
+        """Return the pyarrow.fs.FileInfo of all files below a folder, sorted by path.
+
+        Links to files are followed, and links to folders are not: they may lead in a circle.
+        """
         fs = import_package("pyarrow.fs")
-        found = self.filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+        if self.is_local:
+            walk = os.walk(folder, onerror=_raise)
+            paths = [os.path.join(below, name) for below, _, names in walk for name in names]
+            found = self.filesystem.get_file_info(paths)
+        else:
+            found = self.filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
         return sorted(
             (info for info in found if info.type == fs.FileType.File), key=lambda info: info.path
         )
@@ -117,3 +126,7 @@ class Storage:
         if self.is_local:
             return whole_file(Path(path), follow_links=False)
         return self.filesystem.open_output_stream(path)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error

@@ -18,8 +18,14 @@ from rich.progress import (
 )
 
 from endcap._system.scratch import scratch_folder
-from endcap.batch import BatchPlan, BatchReport, PipelineSpec, ServedModel, run_batch
-from endcap.batch import Progress as Done
+from endcap.batch import (
+    BatchPlan,
+    BatchProgress,
+    BatchReport,
+    PipelineSpec,
+    ServedModel,
+    run_batch,
+)
 from endcap.batch.job import Job
 from endcap.cli.files import find_repository
 from endcap.cli.options import SERVER_PANEL, Verbose
@@ -236,7 +242,7 @@ class _Display:
         self._task = self._bar.add_task("starting Ray", total=job.count, rate="")
         self._start = self._last = time.monotonic()
 
-    def show(self, progress: Done) -> None:
+    def show(self, progress: BatchProgress) -> None:
         """Show how far the run is."""
         now = time.monotonic()
         if not self._done_before:  # the first files are done: from here on the rate counts

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from endcap._images import is_address
+from endcap._images import IMAGE_SUFFIXES, is_address
 from endcap._system.scratch import scratch_folder
 from endcap.cli.downloads import FRAMES_ADVICE, check_address, download, file_name
 from endcap.client.errors import RequestError
@@ -23,8 +23,6 @@ from endcap.terminal.console import count
 from endcap.terminal.failure import say
 from endcap.terminal.progress import progress_bar
 
-# Of the formats that the core decodes. A server decides itself which of them it accepts.
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".gif")
 VIDEO_SUFFIXES = (".avi", ".flv", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".wmv")
 _FORMATS = (
     "JPEG, PNG and WebP are read, and BMP and GIF where the model's parameter `formats` has them"

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from endcap._images import IMAGE_SUFFIXES
 from endcap.cli.compare import (
     ReferenceComparison,
     check_comparison,
@@ -20,7 +21,6 @@ from endcap.cli.compare import (
 )
 from endcap.cli.files import model_files, refuse_to_overwrite
 from endcap.cli.images import (
-    IMAGE_SUFFIXES,
     VIDEO_SUFFIXES,
     ImageInputs,
     describe_no_images,

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._images import is_address
+from endcap._images import IMAGE_SUFFIXES, is_address
 from endcap.cli.downloads import content_type, file_name
-from endcap.cli.images import IMAGE_SUFFIXES, VIDEO_SUFFIXES, expand_images
+from endcap.cli.images import VIDEO_SUFFIXES, expand_images
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.video import VideoReader
 from endcap.video.source import hide_password

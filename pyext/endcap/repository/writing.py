@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
 
-from endcap._system.scratch import descriptor_path, partial_folder, sweep_partial
+from endcap._system.written_folder import check_empty, whole_folder
 from endcap.errors import InvalidArgumentError
 from endcap.repository.options import PreprocessBackend, Runtime
 from endcap.repository.plan import Plan
@@ -27,9 +24,6 @@ _PYTHON_MODELS = {
     "postprocess": {"python": "postprocess_python"},
 }
 _PURPOSE = "init"
-_CONTENT = "content"
-_NO_REPLACE = 1  # RENAME_NOREPLACE of renameat2(2)
-_libc = ctypes.CDLL(None, use_errno=True)
 _MODEL_ON_ONNX_RUNTIME = Path("detector_python") / "1" / "model.py"
 
 
@@ -38,27 +32,12 @@ def check_target(target: Path) -> None:
 
     Partial folders of killed runs are removed from an existing folder before.
     """
-    try:
-        target.stat()
-    except OSError as error:  # other faults are checked below
-        if error.errno == errno.ELOOP:
-            raise InvalidArgumentError(
-                f"{target} is a link that leads to itself; give --output another folder"
-            ) from error
-    if target.exists() and not target.is_dir():
-        raise InvalidArgumentError(f"{target} is a file; give --output a folder that is not there")
-    if target.is_dir():
-        with contextlib.ExitStack() as opened:
-            sweep_partial(_open_folder(target.resolve(), opened), _PURPOSE)
-    if target.is_dir() and any(target.iterdir()):
-        raise InvalidArgumentError(
-            f"folder {target} is not empty, and nothing in it is overwritten; give --output "
-            "another folder, or remove that one (models of several networks, each made with a "
-            "--name of its own, may be copied together)"
-        )
-    parent = target.resolve().parent
-    if not parent.is_dir():
-        raise InvalidArgumentError(f"{parent}, where {target.name} is to be, is no folder; make it")
+    check_empty(
+        target,
+        _PURPOSE,
+        advice="give --output another folder, or remove that one (models of several networks, each "
+        "made with a --name of its own, may be copied together)",
+    )
 
 
 def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
@@ -78,7 +57,7 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     check_target(target)
     copies = _copies(plan)
     _check_space(target, copies)
-    with _whole_folder(target) as folder:
+    with whole_folder(target, _PURPOSE) as folder:
         picture_bytes = (shipped / _WARM_UP_PICTURE).stat().st_size
         texts = render(plan, target.resolve().name, picture_bytes=picture_bytes)
         for path, text in texts.items():
@@ -170,86 +149,3 @@ def _copy(source: Path, target: Path) -> None:
     except OSError as error:
         place = source if error.errno in _SOURCE_ERRORS else target.parent
         raise OSError(error.errno, error.strerror, str(place)) from error
-
-
-@contextlib.contextmanager
-def _whole_folder(target: Path) -> Iterator[Path]:
-    """Yield a folder whose content is in `target` when the block ends well, and nowhere else.
-
-    An existing folder keeps its owner and mounts.
-
-    Raises:
-        InvalidArgumentError: Another process has written into it meanwhile.
-    """
-    place = target.resolve()
-    is_there = place.is_dir()
-    with contextlib.ExitStack() as opened:
-        base = _open_folder(place if is_there else place.parent, opened)
-        try:
-            partial = opened.enter_context(partial_folder(base, _PURPOSE))
-            os.mkdir(_CONTENT, dir_fd=partial)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(place)) from error
-        folder = descriptor_path(partial) / _CONTENT
-        try:
-            yield folder
-        except OSError as error:
-            if not str(error.filename).startswith(str(folder)):
-                raise
-            shown = f"{place}{str(error.filename).removeprefix(str(folder))}"
-            raise OSError(error.errno, error.strerror, shown) from error
-        if is_there:
-            _move_entries(_open_folder(folder, opened), base, place)
-        else:
-            _move((partial, _CONTENT), (base, place.name), place)
-
-
-def _move_entries(source: int, target: int, place: Path) -> None:
-    """Move all entries of a folder into another, or none; `place` is its path for messages."""
-    moved: dict[str, os.stat_result] = {}
-    try:
-        for name in sorted(os.listdir(source)):
-            # Noted before: an interrupt may come right after the move.
-            moved[name] = os.stat(name, dir_fd=source, follow_symlinks=False)
-            _move((source, name), (target, name), place / name)
-    except BaseException:
-        for name, status in moved.items():
-            with contextlib.suppress(FileNotFoundError):  # not moved, or removed by somebody since
-                there = os.stat(name, dir_fd=target, follow_symlinks=False)
-                if os.path.samestat(status, there):
-                    os.rename(name, name, src_dir_fd=target, dst_dir_fd=source)
-        raise
-
-
-def _move(source: tuple[int, str], target: tuple[int, str], place: Path) -> None:
-    """Move an entry and replace nothing; both are a folder's descriptor and a name in it."""
-    (source_folder, old), (target_folder, new) = source, target
-    try:
-        names = os.fsencode(old), os.fsencode(new)
-        if not _libc.renameat2(source_folder, names[0], target_folder, names[1], _NO_REPLACE):
-            return
-        code = ctypes.get_errno()
-        if code not in (errno.EINVAL, errno.ENOSYS):
-            raise OSError(code, os.strerror(code), str(place))
-        # A file system that cannot do it. A folder replaces an empty one, which is made here.
-        if stat.S_ISDIR(os.stat(old, dir_fd=source_folder).st_mode):
-            os.mkdir(new, dir_fd=target_folder)
-            os.rename(old, new, src_dir_fd=source_folder, dst_dir_fd=target_folder)
-        else:
-            os.link(old, new, src_dir_fd=source_folder, dst_dir_fd=target_folder)
-            os.unlink(old, dir_fd=source_folder)
-    except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise InvalidArgumentError(
-                f"{place} has been made by somebody else meanwhile, and nothing is overwritten; "
-                "give --output another folder, or remove that"
-            ) from error
-        raise OSError(error.errno, error.strerror, str(place)) from error
-
-
-def _open_folder(path: Path, opened: contextlib.ExitStack) -> int:
-    """Open a folder, which no link may have replaced, until `opened` is closed."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
-    opened.callback(os.close, descriptor)
-    return descriptor

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from endcap.batch import BatchPlan, PipelineSpec, Progress, ServedModel, run_batch
+from endcap.batch import BatchPlan, BatchProgress, PipelineSpec, ServedModel, run_batch
 
 OBJECT_STORE_BYTES = 80 << 20  # of each node; the least that Ray takes is 75 MiB
 
@@ -57,7 +57,7 @@ class Saboteur:
         self._actor_at, self._node_at = actor_at, node_at
         self.killed: list[str] = []
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: BatchProgress) -> None:
         share = progress.done / (progress.total or 1)
         if self._actor_at is not None and share >= self._actor_at:
             pids = actors_below(os.getpid())
@@ -106,7 +106,7 @@ def main() -> None:
     )
     start, shown = time.monotonic(), [0.0]
 
-    def on_progress(progress: Progress) -> None:
+    def on_progress(progress: BatchProgress) -> None:
         saboteur(progress)
         if arguments.die_at and progress.done >= arguments.die_at * (progress.total or 1):
             print("dying", file=sys.stderr, flush=True)

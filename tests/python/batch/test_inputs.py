@@ -61,6 +61,16 @@ def test_an_image_counts_once(tmp_path: Path) -> None:
     assert contents(read_all(tmp_path / "b.jpg", tmp_path)) == [b"b.jpg", b"a.jpg"]
 
 
+def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
+    """They may lead in a circle, or to somebody else's files."""
+    make(tmp_path, "photos/a.jpg", "elsewhere/b.jpg")
+    (tmp_path / "photos" / "again").symlink_to(tmp_path / "photos")
+    (tmp_path / "photos" / "else").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "photos" / "c.jpg").symlink_to(tmp_path / "elsewhere" / "b.jpg")
+    assert contents(read_all(tmp_path / "photos")) == [b"a.jpg", b"b.jpg"]
+    assert contents(read_all(tmp_path / "photos" / "**" / "*.jpg")) == [b"a.jpg", b"b.jpg"]
+
+
 def test_shards_hold_whole_batches(tmp_path: Path) -> None:
     make(tmp_path, *(f"{number:03}.jpg" for number in range(40)))
     shards = list_images([str(tmp_path)]).shards

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 
@@ -166,6 +167,18 @@ def test_a_spec_is_kept_in_files(spec: PipelineSpec, tmp_path: Path) -> None:
     storage = Storage(str(tmp_path))
     spec.save(storage, str(tmp_path / "model"))
     assert PipelineSpec.load(storage, str(tmp_path / "model")) == spec
+
+
+@pytest.mark.parametrize("name", ["../../outside", "/tmp/outside", "..", "a/b", ""])
+def test_a_spec_of_somebody_else_reaches_no_other_files(
+    spec: PipelineSpec, tmp_path: Path, name: str
+) -> None:
+    storage, folder = Storage(str(tmp_path)), tmp_path / "model"
+    spec.save(storage, str(folder))
+    values = json.loads((folder / "pipeline.json").read_text())
+    (folder / "pipeline.json").write_text(json.dumps({**values, "files": [name]}))
+    with pytest.raises(BatchError, match="which is none in it"):
+        PipelineSpec.load(storage, str(folder))
 
 
 def test_an_engine_needs_a_server(tmp_path: Path) -> None:

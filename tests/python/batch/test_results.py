@@ -14,8 +14,8 @@ from pycocotools import mask as coco_masks
 from pycocotools.coco import COCO
 
 from endcap.batch.errors import BatchError
-from endcap.batch.inputs import Shard
-from endcap.batch.job import counted_attempt, forget_attempts
+from endcap.batch.inputs import Listing, Shard
+from endcap.batch.job import counted_attempt, forget_attempts, open_job
 from endcap.batch.results import (
     count_statuses,
     finished_parts,
@@ -26,6 +26,7 @@ from endcap.batch.results import (
 from endcap.batch.rows import ImageRow
 from endcap.batch.storage import Storage
 from endcap.detections import ClassScore, Detection, ImageDetections
+from endcap.errors import InvalidArgumentError
 from endcap.masks import encode_rle
 from endcap.results import ImageResult, Task
 
@@ -180,3 +181,42 @@ def test_an_attempt_that_fails_does_not_count(output: Storage, tmp_path: Path) -
         with pytest.raises(BatchError, match="gone"), counted_attempt(output, 7, shard):
             raise BatchError("the server is gone")
     assert list((tmp_path / "_endcap" / "attempts").iterdir()) == []
+
+
+def test_two_runs_may_have_one_output(output: Storage, tmp_path: Path) -> None:
+    shard = Shard("files", "/photos", ("/photos/a.jpg",), count=1)
+    with counted_attempt(output, 7, shard):
+        forget_attempts(output)  # another run begins
+        with counted_attempt(output, 7, shard):
+            pass
+    assert list((tmp_path / "_endcap" / "attempts").iterdir()) == []
+
+
+def test_only_markers_are_removed(output: Storage, tmp_path: Path) -> None:
+    folder = tmp_path / "_endcap" / "attempts"
+    folder.mkdir(parents=True)
+    for name in ("000007-0123456789abcdef", "000007-notes", "mine.txt"):
+        (folder / name).write_text("")
+    forget_attempts(output)
+    assert sorted(path.name for path in folder.iterdir()) == ["000007-notes", "mine.txt"]
+
+
+def test_results_are_no_part_of_the_data_set(tmp_path: Path) -> None:
+    identity = {"inputs": [str(tmp_path / "photos")], "model": {}}
+    (tmp_path / "photos").mkdir()
+    for inside in ("photos", "photos/results"):
+        with pytest.raises(InvalidArgumentError, match=r"lies in .* folder elsewhere"):
+            open_job(str(tmp_path / inside), identity, Listing)
+    assert list((tmp_path / "photos").iterdir()) == []
+    assert open_job(str(tmp_path / "photos2"), identity, Listing).waiting == []
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"inputs": 7}', "\x00"])
+def test_a_job_of_somebody_else_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "_endcap").mkdir()
+    (tmp_path / "_endcap" / "job.json").write_text(content)
+    with pytest.raises(
+        (BatchError, InvalidArgumentError), match=r"cannot be used|results of other"
+    ):
+        open_job(str(tmp_path), {"inputs": [], "model": {}}, Listing)
+    assert (tmp_path / "_endcap" / "job.json").read_text() == content

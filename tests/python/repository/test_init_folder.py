@@ -83,7 +83,7 @@ def do_while_writing(monkeypatch: pytest.MonkeyPatch, step: Step) -> None:
 def each_move(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways of a move; the kernel refuses an unknown flag as some file systems a known one."""
     if request.param != "renameat2":
-        monkeypatch.setattr("endcap.repository.writing._NO_REPLACE", 1 << 20)
+        monkeypatch.setattr("endcap._system.written_folder._NO_REPLACE", 1 << 20)
 
 
 @pytest.mark.usefixtures("each_move")

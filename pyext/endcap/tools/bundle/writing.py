@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from endcap._system.written_folder import check_empty, whole_folder
 from endcap.errors import InvalidArgumentError
-from endcap.repository.writing import _whole_folder as whole_folder
-from endcap.repository.writing import check_target
 from endcap.tools.bundle.options import BundleError
 from endcap.tools.bundle.plan import BundlePlan, is_copied
 from endcap.tools.bundle.rendering import render
+
+_PURPOSE = "bundle"
 
 
 def check_output(output: Path, repository: Path) -> None:
@@ -19,12 +20,9 @@ def check_output(output: Path, repository: Path) -> None:
     The output folder must be missing or empty, and must not lie in the repository: Triton takes
     every folder there for a model.
     """
-    if output.is_dir() and any(output.iterdir()):
-        raise InvalidArgumentError(
-            f"folder {output} is not empty, and nothing in it is overwritten; give --output "
-            "another folder, and move over what you want of it"
-        )
-    check_target(output)
+    check_empty(
+        output, _PURPOSE, advice="give --output another folder, and move over what you want of it"
+    )
     if output.resolve().is_relative_to(repository.resolve()):
         raise InvalidArgumentError(
             f"folder {output} lies in the model repository, where Triton takes it for a model; "
@@ -42,7 +40,7 @@ def write_bundle(plan: BundlePlan, output: Path) -> list[str]:
     """
     check_output(output, plan.repository)
     texts = render(plan)
-    with whole_folder(output) as folder:
+    with whole_folder(output, _PURPOSE) as folder:
         for path, text in texts.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
