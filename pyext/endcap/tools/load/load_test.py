@@ -231,7 +231,7 @@ def measure_level(
         senders: At work already.
         timing: Of the warm-up and the window.
         statistics: Of the server, if known.
-        advance: Called every TICK_S.
+        advance: Called for every TICK_S.
 
     Returns:
         The result; a signal cuts the window short. None where the window had not begun.
@@ -265,7 +265,14 @@ def measure_level(
 
 
 def _wait_until(end_s: float, senders: Senders, advance: Callable[[], None]) -> None:
+    """Wait, and call `advance` for each TICK_S that has passed, those of a late wake-up, too."""
+    start_s = time.perf_counter()
+    steps, done = round((end_s - start_s) / TICK_S), 0
     while (left := end_s - time.perf_counter()) > 0:
         time.sleep(min(left, TICK_S))
-        advance()
+        now = time.perf_counter()
+        due = steps if now >= end_s else min(steps, int((now - start_s) / TICK_S))
+        for _ in range(due - done):
+            advance()
+        done = due
         senders.check()
