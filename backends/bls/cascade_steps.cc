@@ -9,6 +9,7 @@
 
 #include "triton_util/response.h"
 #include "triton_util/tensors.h"
+#include "triton_util/trace.h"
 
 namespace endcap::triton {
 namespace {
@@ -24,15 +25,22 @@ size_t GetBatchLimit(const ComposingModel& model) {
 }
 
 // Sets the ids of the requests that the items belong to, so that log lines of the composing model
-// have them, and the longest of their timeouts if all have one. The call keeps the requests.
-void SetIdAndTimeout(ComposingCall& call, const CascadeJob& job, const bls::Range& items,
-                     std::span<const size_t> owners) {
+// have them, the longest of their timeouts if all have one, and the trace of the first that has
+// one. The call keeps the requests.
+void SetOrigin(ComposingCall& call, const CascadeJob& job, const bls::Range& items,
+               std::span<const size_t> owners) {
   std::string ids;
   uint64_t timeout_us = 0;
   bool all_have_timeouts = true;
+  bool traced = false;
   for (const bls::Range& part : bls::SplitByOwner(items, owners)) {
     const CascadeRequest& request = job.requests[owners[part.first]];
     call.Keep(request.shared);
+    TRITONBACKEND_Request* handle = request.pending.request.handle();
+    if (!traced && RequestTrace(handle).active()) {
+      call.SetTraced(handle);
+      traced = true;
+    }
     if (!request.id.empty()) ids.append(ids.empty() ? "" : ",").append(request.id);
     timeout_us = std::max(timeout_us, request.timeout_us);
     all_have_timeouts = all_have_timeouts && request.timeout_us > 0;
@@ -56,7 +64,7 @@ class DetectPlan final : public CallPlan {
   std::shared_ptr<ComposingCall> NewCall(const bls::Range& items) const override {
     const ComposingModel& detector = model();
     auto call = std::make_shared<ComposingCall>(*job_->models, detector);
-    SetIdAndTimeout(*call, *job_, items, owners_);
+    SetOrigin(*call, *job_, items, owners_);
     std::vector<MemoryBlock> blocks;
     for (size_t i = items.first; i < items.first + items.count; ++i) {
       const Bytes element = job_->images[images_[i]].element;
@@ -133,7 +141,7 @@ class RoisPlan final : public CallPlan {
     const CascadeImage& image = job_->images[item.image];
     auto call = std::make_shared<ComposingCall>(*job_->models,
                                                 job_->settings->routes.rois_models()[rois_model_]);
-    SetIdAndTimeout(*call, *job_, items, owners_);
+    SetOrigin(*call, *job_, items, owners_);
     call->Keep(image.detect_call);
     const MemoryBlock file{image.element.data(), image.element.size(), {}};
     const std::array<int64_t, 1> one{1};
@@ -195,7 +203,7 @@ class ClassifyPlan final : public CallPlan {
   std::shared_ptr<ComposingCall> NewCall(const bls::Range& items) const override {
     const ComposingModel& classifier = model();
     auto call = std::make_shared<ComposingCall>(*job_->models, classifier);
-    SetIdAndTimeout(*call, *job_, items, owners_);
+    SetOrigin(*call, *job_, items, owners_);
     std::vector<MemoryBlock> blocks;
     for (size_t i = items.first; i < items.first + items.count; ++i) {
       blocks.push_back(crops_[i].tensor.memory);

@@ -7,6 +7,7 @@
 
 #include "endcap/thread_pool.h"
 #include "triton_util/errors.h"
+#include "triton_util/trace.h"
 
 namespace endcap::triton {
 namespace {
@@ -159,6 +160,7 @@ void OnnxModel::RunEach(const OnnxInstance& instance, std::span<NetworkRequest> 
 }
 
 void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
+  const auto start_ns = static_cast<int64_t>(NowNs());
   SessionPair::Lease lease(*instance.sessions);
   NetworkRun run({*runtime_, *instance.sessions, lease.session(), run_options_.get(),
                   instance.execution_context(), batched(), counters()},
@@ -166,10 +168,13 @@ void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requ
   run.Run();
   // Before the response, after which a client may send its next request.
   lease.End();
+  const auto end_ns = static_cast<int64_t>(NowNs());
   runs_.Add(1);
   if (lease.has_shared_threads()) shared_runs_.Add(1);
   for (size_t i = 0; i < requests.size(); ++i) {
     AttemptRequest(*this, *requests[i].pending, [&] { Complete(run, requests, i); });
+    RequestTrace trace(requests[i].pending->request.handle());
+    trace.AddSpan({"run", start_ns, end_ns - start_ns});
   }
 }
 

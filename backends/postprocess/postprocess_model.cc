@@ -121,6 +121,18 @@ void PostprocessModel::AllocateOutputs(JobType& job, const ExecutionContext& exe
   }
 }
 
+void PostprocessModel::Trace(const PostprocessItem& item, RequestTrace& trace) const noexcept {
+  const bool classifies = IsClassification(params_.head.family);
+  int64_t start_ns = item.start_ns;
+  const auto add = [&](std::string_view name, int64_t duration_ns) {
+    trace.AddSpan({name, start_ns, duration_ns});
+    start_ns += duration_ns;
+  };
+  add(classifies ? "classify" : "box_decode", item.box_decode_ns);
+  add("nms", item.nms_ns);
+  add(GivesRle(params_) ? "masks" : "output", item.output_ns);
+}
+
 void PostprocessModel::Complete(JobType& job, const ExecutionContext& execution_context) {
   for (const PostprocessItem& item : job.items) {
     detections_.Add(item.num_detections);

@@ -23,6 +23,7 @@ class PostprocessModel final
  protected:
   Engine NewEngine(const ExecutionContext& execution_context) override;
   void Prepare(JobType& job, const ExecutionContext& execution_context) override;
+  void Trace(const PostprocessItem& item, RequestTrace& trace) const noexcept override;
   void Complete(JobType& job, const ExecutionContext& execution_context) override;
 
  private:

@@ -164,6 +164,18 @@ void PreprocessModel::Count(std::span<const PreprocessItem> items) {
   decode_seconds_.Add(static_cast<double>(decode_ns) * 1e-9);
 }
 
+// The stages take turns, band by band: the spans have their total times, one after the other.
+void PreprocessModel::Trace(const PreprocessItem& item, RequestTrace& trace) const noexcept {
+  if (item.start_ns == 0) return;
+  if (!item.status.ok()) {
+    const int64_t total_ns = item.decode_ns + item.resize_ns;
+    trace.AddSpan({ErrorCodeName(item.status.code), item.start_ns, total_ns});
+    return;
+  }
+  trace.AddSpan({"decode", item.start_ns, item.decode_ns});
+  trace.AddSpan({"resize", item.start_ns + item.decode_ns, item.resize_ns});
+}
+
 bool PreprocessModel::ToleratesFailedItems() const noexcept {
   return params_.on_error == OnError::kBlank;
 }

@@ -41,6 +41,7 @@ class PreprocessModel final
   int RequestThreadCount(const ExecutionContext& execution_context) const noexcept override;
   void Prepare(JobType& job, const ExecutionContext& execution_context) override;
   void Count(std::span<const PreprocessItem> items) override;
+  void Trace(const PreprocessItem& item, RequestTrace& trace) const noexcept override;
   bool ToleratesFailedItems() const noexcept override;
 
  private:

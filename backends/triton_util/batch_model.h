@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 #include "triton_util/model.h"
 #include "triton_util/request_threads.h"
 #include "triton_util/response.h"
+#include "triton_util/trace.h"
 
 namespace endcap::triton {
 
@@ -119,6 +121,11 @@ class BatchModel : public SynchronousModel {
   virtual void Prepare(JobType& job, const ExecutionContext& execution_context) = 0;
   // Counts the stage's own metrics of one call.
   virtual void Count(std::span<const Item> items) { static_cast<void>(items); }
+  // Adds the stages of an item to the trace of its request.
+  virtual void Trace(const Item& item, RequestTrace& trace) const noexcept {
+    static_cast<void>(item);
+    static_cast<void>(trace);
+  }
   // Whether a failed item is reported by its `status` output instead of an error.
   virtual bool ToleratesFailedItems() const noexcept { return false; }
   // Adds the remaining outputs to a response without an error.
@@ -151,6 +158,7 @@ class BatchModel : public SynchronousModel {
     times.compute_end_ns = NowNs();
     for (JobType& job : jobs) {
       Attempt(*job.pending, [&] { Finish(job, batch_instance.execution_context()); });
+      TraceItems(job);
     }
   }
 
@@ -223,6 +231,18 @@ class BatchModel : public SynchronousModel {
     Complete(job, execution_context);
     job.pending->sink.Send();
   }
+
+  // After the response is sent: the request does not wait for its trace.
+  void TraceItems(const JobType& job) const noexcept {
+    RequestTrace trace(job.pending->request.handle());
+    if (!trace.active()) return;
+    for (const Item& item : job.items.first(std::min(job.items.size(), kMostTracedItems))) {
+      Trace(item, trace);
+    }
+  }
+
+  // The server's work for an activity grows with the number of those before it.
+  static constexpr size_t kMostTracedItems = 16;
 
   EnginePool<RequestThreads> threads_;
 };

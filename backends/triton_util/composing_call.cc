@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "triton_util/trace.h"
+
 namespace endcap::triton {
 namespace {
 
@@ -92,7 +94,10 @@ void ComposingCall::Start(Worker& worker, Worker::Task done) {
   CheckCall(TRITONSERVER_InferenceRequestSetReleaseCallback(request_.get(), OnRelease, this));
   CheckCall(TRITONSERVER_InferenceRequestSetResponseCallback(request_.get(), models_->allocator(),
                                                              &response_memory_, OnResponse, this));
-  CheckCall(TRITONSERVER_ServerInferAsync(models_->server(), request_.get(), nullptr));
+  // The server owns the trace from here on, also if it refuses the request.
+  TRITONSERVER_InferenceTrace* trace =
+      traced_ == nullptr ? nullptr : RequestTrace(traced_).NewChild();
+  CheckCall(TRITONSERVER_ServerInferAsync(models_->server(), request_.get(), trace));
 }
 
 void ComposingCall::Cancel() noexcept {

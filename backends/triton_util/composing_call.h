@@ -46,6 +46,8 @@ class ComposingCall : public std::enable_shared_from_this<ComposingCall> {
   // These throw ComposingModelError if the server returns an error.
   void SetId(const std::string& id);
   void SetTimeout(uint64_t timeout_us);
+  // Traces the call below the trace of `request`, which must be released after it, see Keep.
+  void SetTraced(TRITONBACKEND_Request* request) noexcept { traced_ = request; }
   // Keeps an object until the server has released the request, such as the memory of inputs.
   void Keep(std::shared_ptr<const void> object);
   // The memory stays the caller's, see Keep. Adjacent blocks become one buffer.
@@ -89,6 +91,7 @@ class ComposingCall : public std::enable_shared_from_this<ComposingCall> {
   std::set<std::string, std::less<>> wanted_;
   ResponseMemory response_memory_;
   InferenceRequestHandle request_;
+  TRITONBACKEND_Request* traced_ = nullptr;
   InferenceResponseHandle response_;
   bool has_several_responses_ = false;
   std::vector<std::shared_ptr<const void>> kept_;

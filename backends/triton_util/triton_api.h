@@ -290,6 +290,16 @@ TRITONSERVER_Error* TRITONSERVER_InferenceRequestCancel(TRITONSERVER_InferenceRe
 TRITONSERVER_Error* TRITONBACKEND_InferenceRequestTimeoutMicroseconds(
     TRITONBACKEND_Request* request, uint64_t* timeout_us);
 
+// Traces, which servers older than release 24.08 do not have: such a function is null there.
+#define ENDCAP_IF_PRESENT __attribute__((weak))
+ENDCAP_IF_PRESENT TRITONSERVER_Error* TRITONBACKEND_RequestTrace(
+    TRITONBACKEND_Request* request, TRITONSERVER_InferenceTrace** trace);
+ENDCAP_IF_PRESENT TRITONSERVER_Error* TRITONSERVER_InferenceTraceReportActivity(
+    TRITONSERVER_InferenceTrace* trace, uint64_t time_ns, const char* activity);
+// The new trace belongs to the caller until TRITONSERVER_ServerInferAsync has taken it.
+ENDCAP_IF_PRESENT TRITONSERVER_Error* TRITONSERVER_InferenceTraceSpawnChildTrace(
+    TRITONSERVER_InferenceTrace* trace, TRITONSERVER_InferenceTrace** child);
+
 // Responses of other models. The response owns the error.
 TRITONSERVER_Error* TRITONSERVER_InferenceResponseError(TRITONSERVER_InferenceResponse* response);
 TRITONSERVER_Error* TRITONSERVER_InferenceResponseDelete(TRITONSERVER_InferenceResponse* response);

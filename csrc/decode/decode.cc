@@ -8,6 +8,7 @@
 
 #include "common/fail.h"
 #include "common/select_implementation.h"
+#include "common/steady_clock.h"
 #include "decode/bands.h"
 #include "decode/file_formats.h"
 
@@ -83,7 +84,7 @@ int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const Dec
                     BandSink& sink) {
   using Codes = LibjpegSession::Codes;
   const bool simd = SelectImplementation(Stage::kDecode) == Implementation::kSimd;
-  const auto start = DecodeClock::now();
+  const int64_t start = SteadyNowNs();
   const BandFormat format = DecodedFormat(header, options);
   LibjpegSession session({image.planes[0].data, image.size_bytes}, options.truncated);
   session.ReadHeader(header);
@@ -91,7 +92,7 @@ int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const Dec
   std::optional<ChromaUpsampling> upsampling;
   if (simd && options.channels != 1) upsampling = GetUpsampling(session.info());
   session.Start(upsampling.has_value(), simd ? Codes::kEntropyDecoder : Codes::kLibrary);
-  int64_t decode_ns = NanosecondsSince(start);
+  int64_t decode_ns = SteadyNowNs() - start;
 
   sink.Begin(format);
   const int end_row = std::min(sink.EndRow(), format.height);
@@ -103,7 +104,7 @@ int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const Dec
 
 int64_t OtherFormatToBands(const ImageView& image, const ImageHeader& header,
                            const DecodeOptions& options, BandSink& sink) {
-  const auto start = DecodeClock::now();
+  const int64_t start = SteadyNowNs();
   const std::span file(image.planes[0].data, image.size_bytes);
   const BandFormat format = DecodedFormat(header, options);
   sink.Begin(format);
@@ -129,7 +130,7 @@ int64_t OtherFormatToBands(const ImageView& image, const ImageHeader& header,
     case FileFormat::kJpeg:
       Fail(ErrorCode::kInternal, "a JPEG is decoded elsewhere");
   }
-  return NanosecondsSince(start) - rows.sink_time().count();
+  return SteadyNowNs() - start - rows.sink_ns();
 }
 
 }  // namespace

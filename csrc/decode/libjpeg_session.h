@@ -37,13 +37,6 @@ inline int MinScaledBlockSize(const jpeg_decompress_struct& info) {
 }
 #endif
 
-// The clock of the decoding times that are reported.
-using DecodeClock = std::chrono::steady_clock;
-
-inline int64_t NanosecondsSince(DecodeClock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(DecodeClock::now() - start).count();
-}
-
 // One libjpeg-turbo decompression, from header to last row. Errors of the library become
 // kCorruptImage; so do its warnings of lost image data, which it would conceal by
 // making up pixels. Harmless ones (stray bytes between segments, a missing end marker) pass, and

@@ -2,6 +2,7 @@
 #include <array>
 #include <vector>
 
+#include "common/steady_clock.h"
 #include "common/ycc_rows_simd.h"
 #include "decode/bands.h"
 
@@ -157,7 +158,7 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
   int row = 0;
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
   for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {
-    const auto start = DecodeClock::now();
+    const int64_t start = SteadyNowNs();
     std::array<JSAMPARRAY, 3> slots = planes.Slots(mcu);
     int end = (mcu + 1) * mcu_rows;
     // The first row after an MCU may need chroma of it.
@@ -166,7 +167,7 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
     } else {
       session.SkipPlanes(slots.data(), mcu_rows);
     }
-    decode_ns += NanosecondsSince(start);
+    decode_ns += SteadyNowNs() - start;
     if (context && end < format.height) --end;
     end = std::min(end, end_row);
     for (row = sink.NextRow(row); row < end; row = sink.NextRow(row + 1)) {

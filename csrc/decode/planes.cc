@@ -6,6 +6,7 @@
 #include <span>
 
 #include "common/fail.h"
+#include "common/steady_clock.h"
 #include "decode/jpeg_markers.h"
 #include "decode/libjpeg_session.h"
 
@@ -96,7 +97,7 @@ class McuRow {
 JpegPlaneReader::JpegPlaneReader(const ImageView& file, const ImageHeader& header,
                                  const DecodeOptions& options, int end_row)
     : header_(header), end_row_(end_row) {
-  const auto start = DecodeClock::now();
+  const int64_t start = SteadyNowNs();
   session_ = std::make_unique<LibjpegSession>(std::span(file.planes[0].data, file.size_bytes),
                                               options.truncated);
   session_->ReadHeader(header);
@@ -110,7 +111,7 @@ JpegPlaneReader::JpegPlaneReader(const ImageView& file, const ImageHeader& heade
   } else {
     session_.reset();
   }
-  open_ns_ = NanosecondsSince(start);
+  open_ns_ = SteadyNowNs() - start;
 }
 
 JpegPlaneReader::~JpegPlaneReader() = default;
@@ -120,14 +121,14 @@ JpegPlaneReader& JpegPlaneReader::operator=(JpegPlaneReader&& other) noexcept = 
 int64_t JpegPlaneReader::Decode(uint8_t* block) {
   if (session_ == nullptr) Fail(ErrorCode::kInternal, "this file has no planes left to decode");
   const std::unique_ptr<LibjpegSession> session = std::move(session_);
-  const auto start = DecodeClock::now();
+  const int64_t start = SteadyNowNs();
   session->Start(/*raw=*/true, LibjpegSession::Codes::kEntropyDecoder);
   McuRow mcu_row(session->info(), layout_, block);
   for (int mcu = 0; mcu < mcu_rows_needed_; ++mcu) {
     session->ReadPlanes(mcu_row.At(mcu), ImageRowsPerMcu(session->info()));
   }
   session->CheckEnd(header_, end_row_);
-  return open_ns_ + NanosecondsSince(start);
+  return open_ns_ + SteadyNowNs() - start;
 }
 
 namespace {

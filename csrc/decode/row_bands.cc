@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/color_conversion.h"
+#include "common/steady_clock.h"
 #include "decode/bands.h"
 
 namespace endcap {
@@ -74,14 +75,14 @@ int64_t RowsToBands(LibjpegSession& session, const BandFormat& format, BandSink&
   const int end_row = std::min(sink.EndRow(), format.height);
   BandReader reader(session, format);
   for (int row = 0; row < end_row; row += kBandRows) {
-    const auto start = DecodeClock::now();
+    const int64_t start = SteadyNowNs();
     // Never to the end: the library would then not read the rest of the file.
     if (const int next = sink.NextRow(row); next >= row + kBandRows && next < end_row) {
       session.SkipRows(next - row);
       row = next;
     }
     const RowBand band = reader.Read(row);
-    decode_ns += NanosecondsSince(start);
+    decode_ns += SteadyNowNs() - start;
     sink.Consume(band);
   }
   return decode_ns;

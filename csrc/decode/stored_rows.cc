@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/color_conversion.h"
+#include "common/steady_clock.h"
 
 namespace endcap {
 namespace {
@@ -58,7 +59,7 @@ StoredRows::StoredRows(const BandFormat& format, BandSink& sink)
            kRowSlackBytes) {}
 
 void StoredRows::Put(int row, StoredPixels stored, const uint8_t* pixels) {
-  const auto start = std::chrono::steady_clock::now();
+  const int64_t start = SteadyNowNs();
   switch (stored) {
     case StoredPixels::kGray:
       ConvertRow<StoredPixels::kGray>(pixels, format_.width, format_.channels, row_.data());
@@ -75,7 +76,7 @@ void StoredRows::Put(int row, StoredPixels stored, const uint8_t* pixels) {
   }
   const ptrdiff_t row_bytes = ptrdiff_t{format_.width} * format_.channels;
   sink_.Consume({row_.data(), row_bytes, row, 1});
-  sink_time_ += std::chrono::steady_clock::now() - start;
+  sink_ns_ += SteadyNowNs() - start;
 }
 
 }  // namespace endcap

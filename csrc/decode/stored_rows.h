@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -30,14 +29,14 @@ class StoredRows {
   void Put(int row, StoredPixels stored, const uint8_t* pixels);
 
   // The time spent in conversion and sink.
-  std::chrono::nanoseconds sink_time() const noexcept { return sink_time_; }
+  int64_t sink_ns() const noexcept { return sink_ns_; }
 
  private:
   BandFormat format_;
   BandSink& sink_;
   int end_row_;
   std::vector<uint8_t> row_;
-  std::chrono::nanoseconds sink_time_{0};
+  int64_t sink_ns_ = 0;
 };
 
 }  // namespace endcap

@@ -2,10 +2,12 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "box_decode/families.h"
 #include "common/fail.h"
 #include "common/score_order.h"
+#include "common/steady_clock.h"
 #include "endcap/nms.h"
 #include "endcap/postprocess.h"
 #include "endcap/thread_pool.h"
@@ -15,6 +17,21 @@
 
 namespace endcap {
 namespace {
+
+// The times of stages that follow one another.
+class Stopwatch {
+ public:
+  // start_ns: set to the time of the start.
+  explicit Stopwatch(int64_t& start_ns) : last_ns_(SteadyNowNs()) { start_ns = last_ns_; }
+  // Returns the time since the last call, or the start.
+  int64_t Lap() {
+    const int64_t now = SteadyNowNs();
+    return now - std::exchange(last_ns_, now);
+  }
+
+ private:
+  int64_t last_ns_;
+};
 
 std::optional<Geometry> ReadGeometry(const float* values) {
   if (values == nullptr) return std::nullopt;
@@ -73,25 +90,31 @@ void Detect(const PostprocessParams& params, const PostprocessInput& input,
             const PostprocessOutput& output, ItemScratch& scratch, PostprocessItem& item) {
   const auto geometry = ReadGeometry(input.geometry);
   const Candidates& candidates = scratch.candidates;
+  Stopwatch stopwatch(item.start_ns);
   BoxDecode(params.head, input.head, scratch.candidates);
   if (HasAngles(params.head)) {
     ReadRotatedBoxes(params.head, input.head, candidates.indices, scratch.extras.boxes);
   }
+  item.box_decode_ns = stopwatch.Lap();
   Suppress(params, candidates, scratch.extras, scratch.kept);
+  item.nms_ns = stopwatch.Lap();
   item.truncated = candidates.truncated;
   const Geometry* placed = geometry ? &*geometry : nullptr;
   item.num_detections = WriteDetections(params, candidates, scratch.kept, placed, output);
   const auto rows = std::span(scratch.kept).first(static_cast<size_t>(item.num_detections));
   WriteExtras(params, input, {candidates, rows, placed}, scratch.extras, output);
+  item.output_ns = stopwatch.Lap();
 }
 
 void ClassifyItem(const PostprocessParams& params, const PostprocessInput& input,
-                  const PostprocessOutput& output, ItemScratch& scratch) {
+                  const PostprocessOutput& output, ItemScratch& scratch, PostprocessItem& item) {
   if (input.head.size() != 1) {
     FailArgument("head classification came with ", input.head.size(), " tensors: it needs 1");
   }
+  Stopwatch stopwatch(item.start_ns);
   Classify(params.head, input.head[0], scratch.classes);
   WriteClasses(scratch.classes, output);
+  item.box_decode_ns = stopwatch.Lap();
 }
 
 PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput& input,
@@ -105,7 +128,7 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
     thread_local ItemScratch scratch;
     const TrimAtEnd trim(scratch);
     if (IsClassification(params.head.family)) {
-      ClassifyItem(params, input, output, scratch);
+      ClassifyItem(params, input, output, scratch, item);
     } else {
       Detect(params, input, output, scratch, item);
     }

@@ -1,4 +1,5 @@
 #include "common/fail.h"
+#include "common/steady_clock.h"
 #include "endcap/thread_pool.h"
 #include "preprocess/device.h"
 #include "preprocess/image_to_tensor.h"
@@ -35,6 +36,7 @@ std::vector<Share> MakeShares(std::span<const PreprocessInput> inputs) {
 void RunImage(const PreprocessParams& params, const PreprocessInput& input,
               PreprocessItem& item) noexcept {
   const PreprocessOutput& output = input.outputs[0];
+  item.start_ns = SteadyNowNs();
   try {
     item.decode_ns = ImageToTensor(params, input.image, output);
     if (input.image.format == PixelFormat::kEncoded) item.decoder = JpegDecoder::kCpu;
@@ -43,18 +45,22 @@ void RunImage(const PreprocessParams& params, const PreprocessInput& input,
     WriteBlank(output);
   }
   WriteStatus(output, item.status);
+  item.resize_ns = SteadyNowNs() - item.start_ns - item.decode_ns;
 }
 
 void RunRegions(const PreprocessParams& params, const PreprocessInput& input, Share& share,
                 PreprocessItem& item) noexcept {
   const std::span<ItemStatus> statuses = std::span(item.rois).subspan(share.first, share.count);
+  const int64_t start_ns = SteadyNowNs();
   try {
     int64_t decode_ns = 0;
     const JpegDecoder decoder = RoisToTensors(params, input, share.first, statuses, decode_ns);
     // Only a file, which is one share, has a decoder.
     if (decoder != JpegDecoder::kAuto) {
       item.decoder = decoder;
+      item.start_ns = start_ns;
       item.decode_ns = decode_ns;
+      item.resize_ns = SteadyNowNs() - start_ns - decode_ns;
     }
   } catch (...) {
     share.image_status = MakeStatusFromCurrentException();

@@ -72,6 +72,12 @@ struct PostprocessItem {
   ItemStatus status;
   int num_detections = 0;
   bool truncated = false;  // max_candidates cut the candidates
+  // When the work on it began, by the steady clock, and the time of its stages, which follow one
+  // another. 0 on a GPU, where stages are asynchronous, and for stages that did not run.
+  int64_t start_ns = 0;
+  int64_t box_decode_ns = 0;  // of a classifier: all of the work
+  int64_t nms_ns = 0;
+  int64_t output_ns = 0;  // boxes mapped to the source image, keypoints, masks
 };
 
 class PostprocessDevice;

@@ -125,8 +125,10 @@ struct PreprocessInput {
 // The result of one input.
 struct PreprocessItem {
   ItemStatus status;  // the image's, which is then that of all regions; else the first bad region's
-  std::vector<ItemStatus> rois;              // one for each region; none for a whole image
-  int64_t decode_ns = 0;                     // time spent in the JPEG decoder
+  std::vector<ItemStatus> rois;  // one for each region; none for a whole image
+  int64_t start_ns = 0;          // when the work on it began, by the steady clock; 0: not measured
+  int64_t decode_ns = 0;         // time spent in the JPEG decoder
+  int64_t resize_ns = 0;         // time spent on the rest, where start_ns is measured
   JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none, the image was pixels
 };
 

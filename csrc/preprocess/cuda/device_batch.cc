@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/select_implementation.h"
+#include "common/steady_clock.h"
 #include "preprocess/preprocess_output.h"
 
 namespace endcap {
@@ -149,7 +150,7 @@ void DeviceBatch::Upload(CudaPreprocessContext& context) {
 }
 
 void DeviceBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
-  const auto start = std::chrono::steady_clock::now();
+  const int64_t start = SteadyNowNs();
   std::vector<std::pair<size_t, size_t>> files;  // number in nvjpeg(), number in the batch
   for (size_t k = 0; k < nvjpeg_files_.size(); ++k) {
     const size_t i = nvjpeg_files_[k];
@@ -160,7 +161,7 @@ void DeviceBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
   }
   if (files.empty()) return;
   context.DecodeNvjpeg();
-  const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start;
+  const int64_t spent = SteadyNowNs() - start;
   for (const auto& [k, i] : files) {
     PreprocessItem& item = items_[i];
     item.status = context.nvjpeg().GetStatus(k);
@@ -169,7 +170,7 @@ void DeviceBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
       continue;
     }
     item.decoder = JpegDecoder::kNvjpeg;
-    item.decode_ns = spent.count() / static_cast<int64_t>(files.size());
+    item.decode_ns = spent / static_cast<int64_t>(files.size());
   }
 }
 

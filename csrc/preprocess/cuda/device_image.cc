@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/fail.h"
+#include "common/steady_clock.h"
 #include "decode/planes.h"
 #include "preprocess/image_to_tensor.h"
 #include "preprocess/pixels/image_source.h"
@@ -177,6 +178,7 @@ void DeviceImage::Fill(uint8_t* staged, PreprocessItem& item) {
     RowSink sink(staged, row_stride_bytes_);
     return PixelsToBands(BestImplementation(), image, window_, format_.channels, sink);
   }
+  item.start_ns = SteadyNowNs();
   if (!wants_tensors_) {
     item.decode_ns = CheckFile();
     decoder_ = JpegDecoder::kCpu;

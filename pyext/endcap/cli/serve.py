@@ -34,11 +34,14 @@ EXAMPLES = """
 - `endcap serve model_repository --client-shared-memory`
 
 - `endcap serve model_repository --model detect_dali --config-name dali`
+
+- `endcap serve model_repository --trace-url http://127.0.0.1:4318/v1/traces --trace-every 100`
 """
 
 _LOOK_AFTER_SERVER_EVERY_S = 0.2
 _DEFAULTS = ServerSettings()
 _NETWORK = "Network"
+_TRACES = "Traces"
 
 
 def _port(service: str) -> Any:
@@ -124,6 +127,25 @@ def serve(
             "open.",
         ),
     ] = False,
+    trace_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Send traces there by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces of "
+            "an OpenTelemetry collector or Jaeger: of requests whose client sends a trace context.",
+            metavar="URL",
+            show_default=False,
+            rich_help_panel=_TRACES,
+        ),
+    ] = None,
+    trace_every: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Trace one request in N, too; 0 only those with a trace context.",
+            metavar="N",
+            rich_help_panel=_TRACES,
+        ),
+    ] = _DEFAULTS.trace_every,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show all of the server's log, and tracebacks.")
     ] = False,
@@ -147,6 +169,8 @@ def serve(
         log_file=log_file,
         echo_problems=True,
         client_shared_memory=client_shared_memory,
+        trace_url=trace_url,
+        trace_every=trace_every,
         verbose=verbose,
         ready_timeout_s=ready_timeout,
     )

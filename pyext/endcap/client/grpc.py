@@ -45,6 +45,7 @@ from endcap.client.errors import (
 )
 from endcap.client.options import ConnectionOptions, Tls, check_metadata, ssl_context
 from endcap.client.served_model import ModelMetadata, read_metadata
+from endcap.client.trace_context import trace_headers
 from endcap.errors import InvalidArgumentError
 
 _ROOM_FOR_THE_REST = 1 << 20  # names, shapes, parameters
@@ -330,10 +331,9 @@ class GrpcTransport:
 
     def __init__(self, address: Address, options: ConnectionOptions) -> None:
         self._grpc = importlib.import_module("grpc")
-        setup = _ChannelSetup(address, options)
-        self._channel: Any = setup.open(self._grpc)
+        self._setup = _ChannelSetup(address, options)
+        self._channel: Any = self._setup.open(self._grpc)
         self._stub = _service_stub(self._channel)
-        self._per_call = setup.per_call
         self._process = os.getpid()
         self._closed = False
 
@@ -342,7 +342,7 @@ class GrpcTransport:
         check_process(self._process)
         method = getattr(self._stub, request.method)
         try:
-            return method(request.message, timeout=timeout_s, **self._per_call)
+            return method(request.message, timeout=timeout_s, **self._setup.call_arguments())
         except self._grpc.RpcError as error:
             raise (closed() if self._closed else _rpc_error(error)) from error
         except ValueError as error:
@@ -355,7 +355,7 @@ class GrpcTransport:
         check_process(self._process)
         if self._closed:
             raise closed()
-        return self._stub.ModelStreamInfer(messages, **self._per_call)
+        return self._stub.ModelStreamInfer(messages, **self._setup.call_arguments())
 
     def stream_error(self, error: BaseException) -> RequestError:
         """Return the RequestError for an error of a stream's call."""
@@ -388,7 +388,7 @@ class AsyncGrpcTransport:
         """
         method = getattr(self._opened(), request.method)
         try:
-            call = method(request.message, timeout=timeout_s, **self._setup.per_call)
+            call = method(request.message, timeout=timeout_s, **self._setup.call_arguments())
             await _until_done(call)
             # gRPC would raise CancelledError, as if this task had been cancelled.
             if call.cancelled():
@@ -403,7 +403,7 @@ class AsyncGrpcTransport:
 
     def stream(self, messages: AsyncIterable[bytes]) -> Any:
         """Return the call of a stream: an asynchronous iterator of responses that has cancel()."""
-        return self._opened().ModelStreamInfer(messages, **self._setup.per_call)
+        return self._opened().ModelStreamInfer(messages, **self._setup.call_arguments())
 
     def stream_error(self, error: BaseException) -> RequestError:
         """Return the RequestError for an error of a stream's call."""
@@ -450,10 +450,14 @@ class _ChannelSetup:
         self._credentials = _credentials(options.tls or Tls()) if address.secure else None
         self._arguments = _channel_arguments(options)
         compression = {None: "NoCompression", "gzip": "Gzip", "deflate": "Deflate"}
-        self.per_call: dict[str, Any] = {
-            "metadata": tuple((name.lower(), value) for name, value in options.headers.items()),
-            "compression": getattr(grpc.Compression, compression[options.compression]),
-        }
+        self._compression = getattr(grpc.Compression, compression[options.compression])
+        self._headers = {name.lower(): value for name, value in options.headers.items()}
+
+    def call_arguments(self) -> dict[str, Any]:
+        """Return the arguments of a call that is about to be made."""
+        trace = {name.lower(): value for name, value in trace_headers(self._headers).items()}
+        metadata = tuple({**trace, **self._headers}.items())
+        return {"metadata": metadata, "compression": self._compression}
 
     def open(self, module: Any) -> Any:
         """Return a channel of `module`: grpc or grpc.aio."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import queue
 import socket
@@ -53,8 +54,9 @@ async def async_run_blocking(function: Callable[..., T], *arguments: object) -> 
     A thread cannot be cancelled, and must have finished before its caller cleans up: a task that is
     cancelled meanwhile, once or more often, ends when the function has ended.
     """
+    call = functools.partial(contextvars.copy_context().run, function, *arguments)
     # Not a task: the end of asyncio.run would cancel it while the thread continues.
-    work = asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *arguments))
+    work = asyncio.get_running_loop().run_in_executor(None, call)
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:
@@ -232,6 +234,15 @@ class Queue(Generic[T]):
         return iter(self._items.get, last)
 
 
+def new_thread(name: str, function: Callable[..., None], *arguments: Any) -> threading.Thread:
+    """Return a daemon thread that has the context variables of this one, as a task of asyncio has.
+
+    So a request that a thread sends belongs to the caller's OpenTelemetry span.
+    """
+    run = contextvars.copy_context().run
+    return threading.Thread(target=run, args=(function, *arguments), name=name, daemon=True)
+
+
 class AsyncTask:
     """A coroutine that runs concurrently, in the current event loop."""
 
@@ -248,7 +259,7 @@ class Task:
     """A function that runs concurrently, in a daemon thread."""
 
     def __init__(self, name: str, function: Callable[..., None], *arguments: Any):
-        self._thread = threading.Thread(target=function, args=arguments, name=name, daemon=True)
+        self._thread = new_thread(name, function, *arguments)
         self._thread.start()
 
     def join(self) -> None:
@@ -319,7 +330,7 @@ class ItemReader(Generic[T]):
         self._put = put
         self._wanted = threading.Semaphore(0)
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="endcap images", daemon=True)
+        self._thread = new_thread("endcap images", self._run)
         self._thread.start()
 
     def request_next(self) -> None:
@@ -437,7 +448,7 @@ class _Workers(Generic[T, R]):
                 self._turn.release()
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name="endcap client", daemon=True)
+        thread = new_thread("endcap client", self._run)
         self._threads.append(thread)
         thread.start()
 

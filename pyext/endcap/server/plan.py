@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from endcap._system.stages import Progress, no_progress
 from endcap.server import private_server, python_stub
@@ -30,12 +31,14 @@ from endcap.server.models import (
 from endcap.server.private_server import private_server_folder
 from endcap.server.release import ServerRelease, read_release
 from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
+from endcap.triton.errors import ServerError
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import ModelFolder, check_config_name, read_repository
 
 # Seconds of a stop for unloading the models: Triton waits for requests in flight that much shorter.
 _UNLOADING_S = 5
 _VERTEX_AI = "AIP_"
+_OTLP_PATH = "/v1/traces"  # of a collector, by OTLP's specification
 _SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
@@ -120,6 +123,7 @@ def plan_launch(
         "--exit-on-error=true",
         f"--exit-timeout-secs={max(1, int(settings.stop_timeout_s) - _UNLOADING_S)}",
         *restriction_options(release, settings),
+        *trace_options(settings),
         *(["--log-verbose=1"] if settings.verbose else []),
     ]
     return LaunchPlan(
@@ -242,6 +246,31 @@ def _listen_options(host: str, ports: ServerPorts) -> list[str]:
         f"--grpc-port={ports.grpc}",
         f"--metrics-address={host}",
         f"--metrics-port={ports.metrics}",
+    ]
+
+
+def trace_options(settings: ServerSettings) -> list[str]:
+    """Return the options of Triton for `trace_url` and `trace_every`.
+
+    Raises:
+        ServerError: The URL cannot be one of a collector.
+    """
+    if settings.trace_url is None:
+        return []
+    url = urlsplit(settings.trace_url)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ServerError(
+            f"trace URL '{settings.trace_url}' is no address of a collector; give one of OTLP over "
+            "HTTP, such as http://127.0.0.1:4318/v1/traces"
+        )
+    if url.path in ("", "/"):
+        url = url._replace(path=_OTLP_PATH)
+    return [
+        "--trace-config=mode=opentelemetry",
+        "--trace-config=level=TIMESTAMPS",
+        f"--trace-config=rate={settings.trace_every}",
+        "--trace-config=count=-1",
+        f"--trace-config=opentelemetry,url={url.geturl()}",
     ]
 
 

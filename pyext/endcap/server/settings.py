@@ -52,6 +52,11 @@ class ServerSettings:
             writing and stays the caller's to close.
         echo_problems: Copies warnings and errors to standard error once the server is ready.
         client_shared_memory: Clients may register shared memory, which is refused otherwise.
+        trace_url: Where the server sends traces by OTLP over HTTP, as http://HOST:4318/v1/traces;
+            None sends none. Servers know it from release 24.01 on, and the spans of endcap's stages
+            from 24.07 on.
+        trace_every: One request in so many is traced; 0 traces only those whose client sends a
+            trace context, which are always traced.
         verbose: The server prints every request, and all its output goes to standard error (to
             `log_file` where one is given).
         ready_timeout_s: Seconds that a start may take.
@@ -69,6 +74,8 @@ class ServerSettings:
     log_file: str | os.PathLike[str] | IO[bytes] | None = None
     echo_problems: bool = False
     client_shared_memory: bool = False
+    trace_url: str | None = None
+    trace_every: int = 0
     verbose: bool = False
     ready_timeout_s: float = 120.0
     stop_timeout_s: float = 30.0

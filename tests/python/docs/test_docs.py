@@ -41,6 +41,7 @@ PAGES_RUN_ELSEWHERE = (
     "dali.md",
     "dali_triton.md",
     "data_sets.md",
+    "monitoring.md",
     "tracking.md",
     "tutorial.md",
     "video.md",

@@ -25,6 +25,7 @@ from endcap.client.errors import (
 from endcap.client.http import HttpRequest, HttpResponse
 from endcap.client.options import ConnectionOptions, Tls, ssl_context
 from endcap.client.synchronization import ASYNC_WRITE_BYTES, async_interrupt, shut_down
+from endcap.client.trace_context import trace_headers
 
 _DISCONNECTED = "Server disconnected"  # httpcore's message of an incomplete head, empty or not
 
@@ -41,8 +42,8 @@ class AsyncHttpTransport:
     ) -> None:
         host, _, port = address.authority.rpartition(":")
         self._origin = ("https" if address.secure else "http", host.strip("[]"), int(port))
-        given = {name.lower() for name in options.headers}
-        self._headers = {} if "host" in given else {"Host": address.authority}
+        self._given = {name.lower() for name in options.headers}
+        self._headers = {} if "host" in self._given else {"Host": address.authority}
         self._headers.update(options.headers)
         self._backend = _Backend()
         self._pool = httpcore.AsyncConnectionPool(
@@ -99,7 +100,8 @@ class AsyncHttpTransport:
                 raise (closed() if self._closed else response_truncated()) from error
 
     def _header_fields(self, request: HttpRequest) -> list[tuple[bytes, bytes]]:
-        fields: dict[str, str] = {**self._headers, **request.headers}
+        trace = trace_headers(self._given)
+        fields: dict[str, str] = {**trace, **self._headers, **request.headers}
         return [(name.encode("ascii"), value.encode("ascii")) for name, value in fields.items()]
 
     async def _body(self, response: httpcore.Response, fields: dict[str, str]) -> bytes:

@@ -27,6 +27,7 @@ from endcap.client.errors import (
 from endcap.client.http import HttpRequest, HttpResponse
 from endcap.client.options import ConnectionOptions, Tls, ssl_context
 from endcap.client.synchronization import WRITE_BYTES, interrupt, shut_down
+from endcap.client.trace_context import trace_headers
 
 _DISCONNECTED = "Server disconnected"  # httpcore's message of an incomplete head, empty or not
 
@@ -43,8 +44,8 @@ class HttpTransport:
     ) -> None:
         host, _, port = address.authority.rpartition(":")
         self._origin = ("https" if address.secure else "http", host.strip("[]"), int(port))
-        given = {name.lower() for name in options.headers}
-        self._headers = {} if "host" in given else {"Host": address.authority}
+        self._given = {name.lower() for name in options.headers}
+        self._headers = {} if "host" in self._given else {"Host": address.authority}
         self._headers.update(options.headers)
         self._backend = _Backend()
         self._pool = httpcore.ConnectionPool(
@@ -101,7 +102,8 @@ class HttpTransport:
                 raise (closed() if self._closed else response_truncated()) from error
 
     def _header_fields(self, request: HttpRequest) -> list[tuple[bytes, bytes]]:
-        fields: dict[str, str] = {**self._headers, **request.headers}
+        trace = trace_headers(self._given)
+        fields: dict[str, str] = {**trace, **self._headers, **request.headers}
         return [(name.encode("ascii"), value.encode("ascii")) for name, value in fields.items()]
 
     def _body(self, response: httpcore.Response, fields: dict[str, str]) -> bytes:
