@@ -75,7 +75,7 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-fuzz test-wheel test-peers evaluate bench \
-        bench-formats bench-tracking bench-video bench-data-sets bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz image-check \
+        bench-formats bench-tracking bench-video bench-data-sets bench-traces bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz image-check \
         fuzz-coverage soak format docs wheel wheels compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
@@ -91,6 +91,7 @@ help:
 	@echo "make bench-tracking  ByteTrack beside ultralytics"
 	@echo "make bench-video  clips to tracks beside OpenCV and ultralytics, on two cores"
 	@echo "make bench-data-sets  data sets on Ray, beside its own reading of images"
+	@echo "make bench-traces what traces cost a server"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make bench-pipelines  the pipelines of docs/pipelines.md, and its tables"
 	@echo "make bench-clients  the transports of docs/clients.md, and its tables"
@@ -235,6 +236,9 @@ bench-clients: $(BENCH)/.endcap build
 bench-data-sets: $(BENCH)/.endcap build
 	-$(MAKE) --no-print-directory $(BENCH)/.peers
 	$(BENCH_BIN)/python -m benchmarks.data_sets --server-python $(BIN)/python $(BENCH_OPTIONS)
+
+bench-traces: build
+	$(BIN)/python -m benchmarks.traces $(BENCH_OPTIONS)
 
 bench-network: build
 	$(BIN)/python -m benchmarks.network $(BENCH_OPTIONS)
