@@ -91,7 +91,7 @@ int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const Dec
   session.SetOutput(OutputColor(header, options.channels), options.scale_denominator);
   std::optional<ChromaUpsampling> upsampling;
   if (simd && options.channels != 1) upsampling = GetUpsampling(session.info());
-  session.Start(upsampling.has_value(), simd ? Codes::kEntropyDecoder : Codes::kLibrary);
+  session.Start(upsampling.has_value(), simd ? Codes::kEndcap : Codes::kLibrary);
   int64_t decode_ns = SteadyNowNs() - start;
 
   sink.Begin(format);

@@ -135,4 +135,17 @@ inline bool TakeAc(ScanBits& bits, const HuffmanTable& table, size_t k, size_t l
 bool DecodeHuffmanBlock(ScanBits& kept, const HuffmanTable& dc, const HuffmanTable& ac,
                         int32_t& last_dc, int16_t* block, bool keeps_others = false);
 
+// A block whose coefficients lie in an order of the caller's: zigzag place k at block[order[k]].
+// `order` has 2 * kBlockValues places, see kNaturalOrder.
+struct OrderedBlock {
+  int16_t* block = nullptr;
+  const uint8_t* order = nullptr;
+};
+
+// The same for a block of zeros in such an order. Returns the place of the last coefficient that is
+// not 0, or one behind it; kBadCode at a code that the tables do not have.
+inline constexpr int kBadCode = -1;
+int DecodeHuffmanBlock(ScanBits& kept, const HuffmanTable& dc, const HuffmanTable& ac,
+                       int32_t& last_dc, const OrderedBlock& ordered);
+
 }  // namespace endcap

@@ -123,10 +123,15 @@ void LibjpegSession::Start(bool raw, Codes codes) {
   info_.raw_data_out = raw ? TRUE : FALSE;
   codes_ = error_.accepts_end ? Codes::kLibrary : codes;
   if (error_.accepts_end) LeaveOutCutSegment();
+  if (raw && codes_ == Codes::kEndcap && jpeg_has_multiple_scans(&info_) == 0 &&
+      SequentialDecoder::CanDecode(info_)) {
+    sequential_ = std::make_unique<SequentialDecoder>(info_);
+    return;
+  }
   // Without restart markers the library's own decoder hurries, and takes a bad code for a zero. (A
   // file of several scans can set this back for the later ones; EntropyDecoder does not mind.)
   if (info_.restart_interval == 0) info_.restart_interval = kNever;
-  if (codes_ == Codes::kEntropyDecoder && EntropyDecoder::CanDecode(info_)) {
+  if (codes_ == Codes::kEndcap && EntropyDecoder::CanDecode(info_)) {
     entropy_ = std::make_unique<EntropyDecoder>(info_);
     info_.client_data = entropy_.get();
     progress_.takes_over = true;
@@ -178,14 +183,31 @@ void LibjpegSession::NeedComponents(bool needed) noexcept {
   }
 }
 
+void LibjpegSession::ReadMcuRow(JSAMPIMAGE planes) {
+  const SequentialDecoder::Damage damage = sequential_->ReadMcuRow(planes);
+  if (damage.warning != 0) {
+    info_.err->msg_code = damage.warning;
+    info_.err->msg_parm.i[0] = damage.marker;
+    info_.err->msg_parm.i[1] = damage.expected;
+    OnMessage(reinterpret_cast<j_common_ptr>(&info_), -1);
+    ThrowIfDataLost();
+  }
+  if (++mcu_rows_read_ < info_.total_iMCU_rows) return;
+  info_.unread_marker = sequential_->SkipToMarker();
+  source_.base.next_input_byte = sequential_->rest().data();
+  source_.base.bytes_in_buffer = sequential_->rest().size();
+}
+
 // The library's coefficient controller looks at component_needed block by block.
 void LibjpegSession::SkipPlanes(JSAMPIMAGE planes, int rows) {
+  if (sequential_ != nullptr) return ReadMcuRow(nullptr);
   NeedComponents(false);
   ReadPlanes(planes, rows);
   NeedComponents(true);
 }
 
 void LibjpegSession::ReadPlanes(JSAMPIMAGE planes, int rows) {
+  if (sequential_ != nullptr) return ReadMcuRow(planes);
   JDIMENSION count = 0;
   Guarded([&count, planes, rows](jpeg_decompress_struct* info) {
     count = jpeg_read_raw_data(info, planes, static_cast<JDIMENSION>(rows));

@@ -15,6 +15,7 @@
 
 #include "common/chroma_upsampling.h"
 #include "decode/entropy_decoder.h"
+#include "decode/sequential_decoder.h"
 #include "endcap/decode.h"
 
 namespace endcap {
@@ -59,9 +60,9 @@ class LibjpegSession {
   // Between ReadHeader and Start.
   void TakeFirstComponentOnly() noexcept;
   // Starts; for ReadPlanes where `raw`, else for ReadRows. A multi-scan file is read whole here.
-  // codes: who decodes the Huffman codes; EntropyDecoder where it can, unless truncated files are
-  // accepted: what the library makes up then depends on its own decoder.
-  enum class Codes { kLibrary, kEntropyDecoder };
+  // codes: who decodes the Huffman codes; SequentialDecoder or EntropyDecoder where they can,
+  // unless truncated files are accepted: what the library makes up then depends on its own decoder.
+  enum class Codes { kLibrary, kEndcap };
   void Start(bool raw, Codes codes);
   // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.
   int ReadRows(JSAMPROW* rows, int capacity);
@@ -107,6 +108,7 @@ class LibjpegSession {
   void LeaveOutCutSegment();
   bool HasEndMarker() const noexcept;
   void NeedComponents(bool needed) noexcept;
+  void ReadMcuRow(JSAMPIMAGE planes);
 
   static void OnProgress(j_common_ptr info);
   static void OnError(j_common_ptr info);
@@ -122,6 +124,8 @@ class LibjpegSession {
   SourceManager source_{};
   ProgressMonitor progress_{};
   std::unique_ptr<EntropyDecoder> entropy_;
+  std::unique_ptr<SequentialDecoder> sequential_;  // in place of all of the library but the headers
+  unsigned mcu_rows_read_ = 0;                     // by `sequential_`
 };
 
 // How the components of a file are sampled, for a session whose output size is settled.

@@ -122,7 +122,7 @@ int64_t JpegPlaneReader::Decode(uint8_t* block) {
   if (session_ == nullptr) Fail(ErrorCode::kInternal, "this file has no planes left to decode");
   const std::unique_ptr<LibjpegSession> session = std::move(session_);
   const int64_t start = SteadyNowNs();
-  session->Start(/*raw=*/true, LibjpegSession::Codes::kEntropyDecoder);
+  session->Start(/*raw=*/true, LibjpegSession::Codes::kEndcap);
   McuRow mcu_row(session->info(), layout_, block);
   for (int mcu = 0; mcu < mcu_rows_needed_; ++mcu) {
     session->ReadPlanes(mcu_row.At(mcu), ImageRowsPerMcu(session->info()));

@@ -30,7 +30,7 @@ inline Outcome Decode(const Bytes& file, By by, int denominator = 1, int skip = 
     session.ReadHeader(header);
     session.SetOutput(session.info().jpeg_color_space, denominator);
     using Codes = LibjpegSession::Codes;
-    session.Start(/*raw=*/false, by == By::kUs ? Codes::kEntropyDecoder : Codes::kLibrary);
+    session.Start(/*raw=*/false, by == By::kUs ? Codes::kEndcap : Codes::kLibrary);
     const jpeg_decompress_struct& info = session.info();
     outcome.taken_over = info.client_data != nullptr;
     if (skip > 0) session.SkipRows(skip);

@@ -148,8 +148,7 @@ TEST(ScanOrder, MoreScansThanTheHeaderCountedAreAnError) {
   const Bytes file = MakeJpeg(40, 56, 3, options);
   ImageHeader header = ReadHeader(testing::Encoded(file), {});
   --header.scan_count;
-  for (const auto codes :
-       {LibjpegSession::Codes::kLibrary, LibjpegSession::Codes::kEntropyDecoder}) {
+  for (const auto codes : {LibjpegSession::Codes::kLibrary, LibjpegSession::Codes::kEndcap}) {
     LibjpegSession session(file, Truncated::kReject);
     session.ReadHeader(header);
     session.SetOutput(JCS_RGB, 1);

@@ -1,0 +1,306 @@
+#include "decode/inverse_dct.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "decode/inverse_dct_simd.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h, each target's own.
+#include <hwy/highway.h>
+
+#include "common/vector_operations-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace endcap {
+namespace HWY_NAMESPACE {
+
+// A vector holds a row of each block of the group, a block in each 128 bits.
+using Coefficients = hn::CappedTag<int16_t, 8 * kMaxBlocksPerGroup>;
+using Sums = hn::RepartitionToWide<Coefficients>;
+using Row = hn::Vec<Coefficients>;
+using Sum = hn::Vec<Sums>;
+using Samples = hn::Rebind<uint8_t, Coefficients>;
+
+constexpr size_t kLanes = hn::MaxLanes(Coefficients());
+
+// Fractional bits of the factors, and of the results of the first pass.
+constexpr int kFactorBits = 13;
+constexpr int kFirstPassBits = 2;
+constexpr int16_t kOne = 1 << kFactorBits;
+
+// Eight rows, or eight columns where they are transposed.
+struct Block {
+  Row v[8];
+};
+
+// 32-bit sums for all lanes of a row.
+struct WideRow {
+  Sum low;
+  Sum high;
+};
+
+HWY_INLINE WideRow Add(const WideRow& a, const WideRow& b) {
+  return {hn::Add(a.low, b.low), hn::Add(a.high, b.high)};
+}
+
+// Two rows, lane beside lane.
+struct RowPair {
+  Row low;
+  Row high;
+};
+
+HWY_INLINE RowPair Interleave(Row a, Row b) {
+  const Coefficients d;
+  return {hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)};
+}
+
+// a * first + b * second for the rows a, b of a pair.
+HWY_INLINE WideRow Multiply(const RowPair& pair, int16_t first, int16_t second) {
+  const Coefficients d;
+  const Sums d32;
+  const auto factors =
+      hn::BitCast(d, hn::Set(d32, static_cast<int32_t>(static_cast<uint16_t>(first)) |
+                                      static_cast<int32_t>(static_cast<uint32_t>(second) << 16)));
+  return {MulAddPairs(d32, pair.low, factors), MulAddPairs(d32, pair.high, factors)};
+}
+
+// a * kOne.
+HWY_INLINE WideRow Scale(Row a) {
+  const Coefficients d;
+  const Sums d32;
+  const RowPair upper_halves = Interleave(hn::Zero(d), a);
+  return {hn::ShiftRight<16 - kFactorBits>(hn::BitCast(d32, upper_halves.low)),
+          hn::ShiftRight<16 - kFactorBits>(hn::BitCast(d32, upper_halves.high))};
+}
+
+// even + odd and even - odd, without `bits` fractional bits; `even` has the rounding already.
+template <int bits>
+HWY_INLINE void AddAndSubtract(const WideRow& even, const WideRow& odd, Row& sum, Row& difference) {
+  const Coefficients d;
+  // Both halves come from the same 128-bit blocks, so packing them restores the order.
+  sum = hn::ReorderDemote2To(d, hn::ShiftRight<bits>(hn::Add(even.low, odd.low)),
+                             hn::ShiftRight<bits>(hn::Add(even.high, odd.high)));
+  difference = hn::ReorderDemote2To(d, hn::ShiftRight<bits>(hn::Sub(even.low, odd.low)),
+                                    hn::ShiftRight<bits>(hn::Sub(even.high, odd.high)));
+}
+
+// Factors of the one-dimensional transform with 13 fractional bits, of C. Loeffler, A. Ligtenberg,
+// G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (1989), summed up where
+// two of them meet the same value, which changes no bit.
+constexpr int kC0298 = 2446;
+constexpr int kC0390 = 3196;
+constexpr int kC0541 = 4433;
+constexpr int kC0765 = 6270;
+constexpr int kC0899 = 7373;
+constexpr int kC1175 = 9633;
+constexpr int kC1501 = 12299;
+constexpr int kC1847 = 15137;
+constexpr int kC1961 = 16069;
+constexpr int kC2053 = 16819;
+constexpr int kC2562 = 20995;
+constexpr int kC3072 = 25172;
+
+template <int bits>
+HWY_INLINE WideRow Rounding() {
+  const Sum half = hn::Set(Sums(), 1 << (bits - 1));
+  return {half, half};
+}
+
+// The transform along `block.v`, with `bits` fractional bits fewer. Sums of two values wrap in
+// 16 bits, those of products in 32; results saturate.
+template <int bits>
+HWY_INLINE void Transform(Block& block) {
+  Row* v = block.v;
+  const WideRow round = Rounding<bits>();
+  const RowPair v26 = Interleave(v[2], v[6]);
+  const WideRow sum = Add(Scale(hn::Add(v[0], v[4])), round);
+  const WideRow difference = Add(Scale(hn::Sub(v[0], v[4])), round);
+  const WideRow outer = Multiply(v26, kC0541 + kC0765, kC0541);
+  const WideRow inner = Multiply(v26, kC0541, kC0541 - kC1847);
+  const WideRow even0 = Add(sum, outer);
+  const WideRow even3 = {hn::Sub(sum.low, outer.low), hn::Sub(sum.high, outer.high)};
+  const WideRow even1 = Add(difference, inner);
+  const WideRow even2 = {hn::Sub(difference.low, inner.low), hn::Sub(difference.high, inner.high)};
+
+  const RowPair sums = Interleave(hn::Add(v[7], v[3]), hn::Add(v[5], v[1]));
+  const WideRow z3 = Multiply(sums, kC1175 - kC1961, kC1175);
+  const WideRow z4 = Multiply(sums, kC1175, kC1175 - kC0390);
+  const RowPair v71 = Interleave(v[7], v[1]);
+  const RowPair v53 = Interleave(v[5], v[3]);
+  const WideRow odd3 = Add(Multiply(v71, kC0298 - kC0899, -kC0899), z3);
+  const WideRow odd0 = Add(Multiply(v71, -kC0899, kC1501 - kC0899), z4);
+  const WideRow odd2 = Add(Multiply(v53, kC2053 - kC2562, -kC2562), z4);
+  const WideRow odd1 = Add(Multiply(v53, -kC2562, kC3072 - kC2562), z3);
+
+  AddAndSubtract<bits>(even0, odd0, v[0], v[7]);
+  AddAndSubtract<bits>(even1, odd1, v[1], v[6]);
+  AddAndSubtract<bits>(even2, odd2, v[2], v[5]);
+  AddAndSubtract<bits>(even3, odd3, v[3], v[4]);
+}
+
+// The same where v[4] to v[7] are 0.
+template <int bits>
+HWY_INLINE void TransformFour(Block& block) {
+  Row* v = block.v;
+  const WideRow round = Rounding<bits>();
+  const RowPair v02 = Interleave(v[0], v[2]);
+  const WideRow even0 = Add(Multiply(v02, kOne, kC0541 + kC0765), round);
+  const WideRow even1 = Add(Multiply(v02, kOne, kC0541), round);
+  const WideRow even2 = Add(Multiply(v02, kOne, -kC0541), round);
+  const WideRow even3 = Add(Multiply(v02, kOne, -(kC0541 + kC0765)), round);
+  const RowPair v31 = Interleave(v[3], v[1]);
+  const WideRow odd0 = Multiply(v31, kC1175, kC1175 - kC0390 + kC1501 - kC0899);
+  const WideRow odd1 = Multiply(v31, kC1175 - kC1961 + kC3072 - kC2562, kC1175);
+  const WideRow odd2 = Multiply(v31, kC1175 - kC2562, kC1175 - kC0390);
+  const WideRow odd3 = Multiply(v31, kC1175 - kC1961, kC1175 - kC0899);
+  AddAndSubtract<bits>(even0, odd0, v[0], v[7]);
+  AddAndSubtract<bits>(even1, odd1, v[1], v[6]);
+  AddAndSubtract<bits>(even2, odd2, v[2], v[5]);
+  AddAndSubtract<bits>(even3, odd3, v[3], v[4]);
+}
+
+// Rows become columns in each block; of `rows` the first 4 or 8 are made.
+template <int rows>
+HWY_INLINE void Transpose(Block& block) {
+  const Coefficients d;
+  const hn::Repartition<int32_t, Coefficients> d32;
+  const hn::Repartition<int64_t, Coefficients> d64;
+  Row* v = block.v;
+  const auto lower32 = [=](Row a, Row b) HWY_ATTR {
+    return hn::BitCast(d64, hn::InterleaveLower(d32, hn::BitCast(d32, a), hn::BitCast(d32, b)));
+  };
+  const auto upper32 = [=](Row a, Row b) HWY_ATTR {
+    return hn::BitCast(d64, hn::InterleaveUpper(d32, hn::BitCast(d32, a), hn::BitCast(d32, b)));
+  };
+  // Lanes of rows 0 and 1, 2 and 3, ... beside each other.
+  const RowPair a = Interleave(v[0], v[1]);
+  const RowPair b = Interleave(v[2], v[3]);
+  const RowPair c = Interleave(v[4], v[5]);
+  const RowPair e = Interleave(v[6], v[7]);
+  const auto put = [=](Row* to, auto first, auto second) HWY_ATTR {
+    to[0] = hn::BitCast(d, hn::InterleaveLower(d64, first, second));
+    to[1] = hn::BitCast(d, hn::InterleaveUpper(d64, first, second));
+  };
+  put(v, lower32(a.low, b.low), lower32(c.low, e.low));
+  put(v + 2, upper32(a.low, b.low), upper32(c.low, e.low));
+  if constexpr (rows == 8) {
+    put(v + 4, lower32(a.high, b.high), lower32(c.high, e.high));
+    put(v + 6, upper32(a.high, b.high), upper32(c.high, e.high));
+  }
+}
+
+// Loads `rows` rows of dequantised coefficients, and clears them.
+template <int rows>
+HWY_INLINE void Take(int16_t* coefficients, const int16_t* quantization, Block& block) {
+  const Coefficients d;
+  for (int row = 0; row < rows; ++row) {
+    int16_t* at = coefficients + static_cast<size_t>(row) * kLanes;
+    const Row factors = hn::Load(d, quantization + static_cast<size_t>(row) * kLanes);
+    block.v[row] = hn::Mul(hn::Load(d, at), factors);
+    hn::Store(hn::Zero(d), d, at);
+  }
+}
+
+// From values around 0 to samples.
+HWY_INLINE void Put(const Row& row, uint8_t* to) {
+  const Row shifted = hn::SaturatedAdd(row, hn::Set(Coefficients(), 128));
+  hn::StoreU(hn::DemoteTo(Samples(), shifted), Samples(), to);
+}
+
+// Whether the first pass has a result of the first row alone that leaves 16 bits.
+HWY_INLINE bool LeavesRange(Row first_row) {
+  const Coefficients d;
+  constexpr int16_t kLimit = INT16_MAX >> kFirstPassBits;
+  const auto above = hn::Gt(first_row, hn::Set(d, kLimit));
+  const auto below = hn::Lt(first_row, hn::Set(d, static_cast<int16_t>(-kLimit - 1)));
+  return !hn::AllFalse(d, hn::Or(above, below));
+}
+
+// libjpeg-turbo shifts the first row of a block that has no other, where the transform saturates.
+// Returns the lanes of such blocks; `rows`: of the coefficients that may be other than 0.
+HWY_NOINLINE hn::Mask<Coefficients> OnlyFirstRow(const int16_t* coefficients, int rows) {
+  const Coefficients d;
+  HWY_ALIGN int16_t only[kLanes];
+  for (size_t block = 0; block < kLanes; block += 8) {
+    int16_t others = 0;
+    for (int row = 1; row < rows; ++row) {
+      const int16_t* at = coefficients + static_cast<size_t>(row) * kLanes + block;
+      for (int column = 0; column < 8; ++column) others = static_cast<int16_t>(others | at[column]);
+    }
+    for (size_t column = 0; column < 8; ++column) only[block + column] = others == 0 ? 1 : 0;
+  }
+  return hn::Ne(hn::Load(d, only), hn::Zero(d));
+}
+
+template <int rows>
+HWY_INLINE void TransformBlocks(int16_t* coefficients, const int16_t* quantization,
+                                uint8_t* const* to, size_t column) {
+  const Coefficients d;
+  constexpr int kFirstBits = kFactorBits - kFirstPassBits;
+  constexpr int kSecondBits = kFactorBits + kFirstPassBits + 3;
+  const Row first_row = hn::Mul(hn::Load(d, coefficients), hn::Load(d, quantization));
+  const bool leaves_range = LeavesRange(first_row);
+  auto shifted = hn::Ne(first_row, first_row);  // none
+  if (HWY_UNLIKELY(leaves_range)) shifted = OnlyFirstRow(coefficients, rows);
+
+  Block block;
+  Take<rows>(coefficients, quantization, block);
+  if constexpr (rows == 4) {
+    TransformFour<kFirstBits>(block);
+  } else {
+    Transform<kFirstBits>(block);
+  }
+  if (HWY_UNLIKELY(leaves_range)) {
+    for (Row& row : block.v) {
+      row = hn::IfThenElse(shifted, hn::ShiftLeft<kFirstPassBits>(first_row), row);
+    }
+  }
+  Transpose<rows>(block);
+  if constexpr (rows == 4) {
+    TransformFour<kSecondBits>(block);
+  } else {
+    Transform<kSecondBits>(block);
+  }
+  Transpose<8>(block);
+  for (int row = 0; row < 8; ++row) Put(block.v[row], to[row] + column);
+}
+
+// The first coefficient is the only one: all samples of a block are equal.
+HWY_INLINE void FillBlocks(int16_t* coefficients, const int16_t* quantization, uint8_t* const* to,
+                           size_t column) {
+  const Coefficients d;
+  constexpr int kBits = kFirstPassBits + 3;
+  Block block;
+  Take<1>(coefficients, quantization, block);
+  const Row scaled = hn::ShiftLeft<kFirstPassBits>(block.v[0]);
+  const Row rounded = hn::SaturatedAdd(scaled, hn::Set(d, static_cast<int16_t>(1 << (kBits - 1))));
+  const Row sample = hn::Broadcast<0>(hn::ShiftRight<kBits>(rounded));
+  for (int row = 0; row < 8; ++row) Put(sample, to[row] + column);
+}
+
+void InverseDctImpl(int16_t* coefficients, const int16_t* quantization, int last_place,
+                    uint8_t* const* rows, size_t column) {
+  // The first ten in zigzag order lie in the first four rows and columns.
+  constexpr int kLastOfFour = 9;
+  if (last_place == 0) {
+    FillBlocks(coefficients, quantization, rows, column);
+  } else if (last_place <= kLastOfFour) {
+    TransformBlocks<4>(coefficients, quantization, rows, column);
+  } else {
+    TransformBlocks<8>(coefficients, quantization, rows, column);
+  }
+}
+
+InverseDctKernel GetKernelImpl() { return {static_cast<int>(kLanes / 8), InverseDctImpl}; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace endcap
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace endcap {
+
+HWY_EXPORT(GetKernelImpl);
+
+InverseDctKernel FastestInverseDct() { return HWY_DYNAMIC_DISPATCH(GetKernelImpl)(); }
+
+}  // namespace endcap
+#endif
