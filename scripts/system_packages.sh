@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the system's packages are there that the build needs (system_packages.sh build: the
 # compiler, headers, Python), the tests (system_packages.sh test: a browser without a screen; curl and
-# libcurl's headers, for the examples; GStreamer's RTSP server; Prometheus), the server's benchmark (system_packages.sh bench: a library of
+# libcurl's headers, for the examples; GStreamer's RTSP server; Prometheus; HAProxy), the server's benchmark (system_packages.sh bench: a library of
 # NVIDIA's perf_analyzer) or the fuzz targets (system_packages.sh fuzz: Clang with libFuzzer, llvm-cov).
 # As root on a system with apt-get it installs what is missing; otherwise it prints the command to type.
 set -euo pipefail
@@ -113,6 +113,7 @@ for_the_tests() {
   need gstreamer1.0-plugins-good has_gst rtph264pay
   need gstreamer1.0-plugins-ugly has_gst x264enc
   need prometheus promtool --version
+  need haproxy env PATH="$PATH:/usr/sbin" haproxy -v
   install_missing
   missing=()
   need_browser

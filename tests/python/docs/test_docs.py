@@ -99,9 +99,9 @@ def commands(block: Block) -> list[list[str]]:
 
 
 def to_words(line: str) -> list[str]:
-    """The words that the program gets: without a comment, a pipe, or where output goes."""
+    """The words that the program gets: without a comment, a pipe, `&`, or where output goes."""
     words = shlex.split(line, comments=True)
-    ends = [words.index(word) for word in (">", "|", "&&") if word in words]
+    ends = [words.index(word) for word in (">", "|", "&&", "&") if word in words]
     return words[: min(ends, default=None)]
 
 

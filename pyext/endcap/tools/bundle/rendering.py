@@ -32,6 +32,7 @@ _COMMON = {
     ".env": "env.j2",
     "compose.yaml": "compose.yaml.j2",
     "wheels/README.md": "wheels.md.j2",
+    "haproxy/haproxy.cfg": "haproxy.cfg.j2",
     "kubernetes/base/kustomization.yaml": "base/kustomization.yaml.j2",
     "kubernetes/base/deployment.yaml": "base/deployment.yaml.j2",
     "kubernetes/base/service.yaml": "base/service.yaml.j2",
