@@ -116,7 +116,7 @@ help:
 	@echo "make gpu-kit      what that needs, for a machine with a GPU, GPU_PYTHON=python3.12, and no network"
 	@echo "make test-wheel   the wheel in an empty environment, beside NumPy 2 and OpenCV: the demo, the tests;"
 	@echo "                  NEIGHBOURS=all also beside ultralytics and supervision"
-	@echo "make image-check  as root: the image for CPUs of endcap bundle, of Debian's packages, and its server"
+	@echo "make image-check  as root: the image for CPUs of endcap bundle, of Debian's packages: size, bill, server"
 	@echo "make clean        remove what was built"
 
 build: $(VENV)/.built

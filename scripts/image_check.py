@@ -28,20 +28,39 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
+
+from image_contents import account, check_bill  # beside this file
 
 from endcap.client import DetectionClient
 from endcap.tools.bundle import BundleOptions, make_plan, write_bundle
 from endcap.tools.bundle.plan import GRACE_PERIOD_S, PRE_STOP_S
+from endcap.tools.bundle.rendering import SBOM_PATH
 
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = ROOT / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
 TRITON = "nvcr.io/nvidia/tritonserver"
 DISTRIBUTION = "bookworm"  # Debian 12
+BASE = "Debian 12 by mmdebstrap, as slim as debian:12-slim"
+# What mmdebstrap installs and debian:12-slim does without: usr-is-merged is in its place.
+USRMERGE = (
+    "usrmerge perl perl-modules-5.36 libperl5.36 libfile-find-rule-perl libnumber-compare-perl "
+    "libtext-glob-perl libgdbm6 libgdbm-compat4"
+)
+# Debian's slim image leaves these out, and apt keeps no caches there.
+SLIM = ("doc/*", "groff/*", "info/*", "linda/*", "lintian/*", "locale/*", "man/*")
+COPYRIGHT = "doc/*/copyright"
+NO_CACHES = ('Dir::Cache::pkgcache ""', 'Dir::Cache::srcpkgcache ""')
 DIGEST = "sha256:" + 64 * "0"  # of no image: mmdebstrap's folder stands for it
 HTTP_PORT, GRPC_PORT = 8000, 8001
 READY_WITHIN_S = 120
+MIB = 1 << 20
+# Of an image for CPUs without Python models.
+LARGEST_BYTES = 400_000_000
+PACKAGES = "opt/endcap/lib/python3*/site-packages"
 # How pip reaches its index here; a copy of the certificates is in the folder during a RUN.
 _FOR_BUILDS = re.compile(r"PIP_(?!FIND_LINKS|CONFIG)\w+|\w+_proxy|\w+_PROXY|no_proxy", re.ASCII)
 _CERTIFICATES = "etc/build-certificates.pem"
@@ -154,7 +173,7 @@ class Builder:
 
     def _carry_out(self, stage: Stage, name: str, rest: str) -> None:
         if name == "RUN":
-            self._run(stage, rest)
+            self.run_inside(stage, rest)
         elif name == "COPY":
             self._copy(stage, rest)
         elif name == "ENV":
@@ -172,7 +191,9 @@ class Builder:
         elif name not in ("ARG", "LABEL", "EXPOSE", "STOPSIGNAL"):
             raise CheckError(f"this script does not know the instruction {name}")
 
-    def _run(self, stage: Stage, command: str) -> None:
+    @staticmethod
+    def run_inside(stage: Stage, command: str) -> None:
+        """Run a command in the root file system, with the network of this machine."""
         print(f"image_check: RUN {command[:100]}", flush=True)
         certificates = stage.root / _CERTIFICATES
         resolver = stage.root / "etc" / "resolv.conf"
@@ -204,15 +225,24 @@ class Builder:
 
 
 def make_debian(root: Path) -> dict[str, str]:
-    """Make a root file system of Debian's essential packages."""
-    run(["mmdebstrap", "--quiet", "--variant=minbase", DISTRIBUTION, str(root)])
+    """Make a root file system of Debian's essential packages, as slim as debian:12-slim."""
+    run(
+        [
+            *("mmdebstrap", "--quiet", "--variant=minbase", "--include=usr-is-merged"),
+            *(f"--dpkgopt=path-exclude=/usr/share/{name}" for name in SLIM),
+            f"--dpkgopt=path-include=/usr/share/{COPYRIGHT}",
+            *(f"--aptopt={option}" for option in NO_CACHES),
+            f'--customize-hook=chroot "$1" apt-get purge --yes {USRMERGE}',
+            *(DISTRIBUTION, str(root)),
+        ]
+    )
     return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/bin"}
 
 
 def make_triton(cpu: Stage, root: Path) -> dict[str, str]:
     """Make a root file system with the packaged server where NVIDIA's image has its own.
 
-    It has no endcap, and ONNX Runtime where NVIDIA's backend has its library.
+    It has no endcap, ONNX Runtime where NVIDIA's backend has its library, and pip.
     """
     copy_folder(cpu.root, root)
     (root / "opt" / "tritonserver").symlink_to("server/pytriton/tritonserver")
@@ -221,6 +251,12 @@ def make_triton(cpu: Stage, root: Path) -> dict[str, str]:
     backend.mkdir()
     shutil.copy(library, backend / "libonnxruntime.so")
     shutil.rmtree(root / "opt" / "endcap")
+    stage = Stage(root, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+    Builder.run_inside(
+        stage,
+        "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y "
+        "--no-install-recommends ca-certificates python3-pip",
+    )
     return {
         "PATH": "/opt/tritonserver/bin:/usr/bin:/bin",
         "LD_LIBRARY_PATH": "/opt/server/nvidia_pytriton.libs",
@@ -328,18 +364,53 @@ def _check_rights(launcher: int) -> None:
         print(f"image_check: {status['Name'].strip()} is user {'/'.join(users)}, no capabilities")
 
 
-def _size_mib(path: Path) -> float:
-    done = subprocess.run(
-        ["du", "--summarize", "--block-size=1", str(path)],
+def report_size(root: Path) -> dict[str, Any]:
+    """Print what the image's megabytes are, and return it."""
+    sizes = account(root)
+    total = sum(sizes.values())
+    print(f"image_check: the CPU image has {total / MIB:.0f} MiB ({total / 1e6:.0f} MB)")
+    for name, size in sizes.items():
+        print(f"  {size / MIB:7.1f} MiB  {name}")
+    packed = subprocess.run(
+        ["sh", "-c", 'tar --create --one-file-system --directory "$0" . | gzip | wc -c', str(root)],
         capture_output=True,
         text=True,
         check=True,
     )
-    return int(done.stdout.split()[0]) / 2**20
+    compressed = int(packed.stdout)
+    print(f"image_check: {compressed / MIB:.0f} MiB as one compressed layer")
+    return {"bytes": total, "compressed_bytes": compressed, "components": sizes}
 
 
-def check_images(folder: Path, wheel: Path, model: str) -> None:
+def write_size(output: Path, model: str, figures: dict[str, Any]) -> None:
+    """Put the account of an image into the file, beside those of other models."""
+    sizes = json.loads(output.read_text(encoding="utf-8")) if output.is_file() else {}
+    date = datetime.now(timezone.utc).date().isoformat()
+    sizes[model] = {"date": date, "base": BASE, **figures}
+    output.write_text(json.dumps(sizes, indent=2) + "\n", encoding="utf-8")
+
+
+def check_contents(root: Path, folders: list[str]) -> None:
+    """Raise CheckError where the bill of materials is not that of the image."""
+    problems = list(check_bill(root, SBOM_PATH, folders))
+    if problems:
+        raise CheckError("\n".join(problems))
+    components = json.loads((root / SBOM_PATH.lstrip("/")).read_text())["components"]
+    inner = sum(len(each.get("components", ())) for each in components)
+    print(
+        f"image_check: {SBOM_PATH} lists {len(components)} packages, all that are installed, and "
+        f"{inner} libraries and files inside them; it follows the schema"
+    )
+
+
+def check_images(folder: Path, wheel: Path, model: str, output: Path | None) -> None:
     """Write the files, build both images in `folder`, and check them.
+
+    Args:
+        folder: For the files and the root file systems.
+        wheel: Of endcap, for Python 3.11.
+        model: Of the shipped repository.
+        output: File for the account of the CPU image's size.
 
     Raises:
         CheckError: An image cannot be built, or does not do what it is for.
@@ -350,19 +421,26 @@ def check_images(folder: Path, wheel: Path, model: str) -> None:
     write_bundle(plan, bundle)
     builder = Builder(bundle, folder / "cpu", {"debian": make_debian})
     cpu = builder.build((bundle / "Dockerfile.cpu").read_text(), {"DEBIAN_DIGEST": DIGEST})
-    sizes = {
-        "Debian and Python": builder.stages["base"].root,
-        "the server": cpu.root / "opt" / "server",
-        "endcap and its packages": cpu.root / "opt" / "endcap",
-    }
-    parts = ", ".join(f"{name} {_size_mib(path):.0f}" for name, path in sizes.items())
-    print(f"image_check: the CPU image has {_size_mib(cpu.root):.0f} MiB on disk: {parts}")
+    figures = report_size(cpu.root)
+    if output is not None:
+        write_size(output, model, figures)
+    if not plan.needs.python_models and sum(figures["components"].values()) > LARGEST_BYTES:
+        raise CheckError(f"the CPU image has more than {LARGEST_BYTES / 1e6:.0f} MB")
+    packages = [f"/{path.relative_to(cpu.root)}" for path in cpu.root.glob(PACKAGES)]
+    check_contents(cpu.root, [*packages, "/opt/server"])
     check(cpu, model, plan.needs.shared_memory_mib)
     if plan.needs.python_models:
         print("image_check: Dockerfile.gpu is not tried: its Python models need NVIDIA's image")
         return
-    builder = Builder(bundle, folder / "gpu", {TRITON: functools.partial(make_triton, cpu)})
+    bases = {TRITON: functools.partial(make_triton, builder.stages["image"])}
+    builder = Builder(bundle, folder / "gpu", bases)
     gpu = builder.build((bundle / "Dockerfile.gpu").read_text(), {"TRITON_DIGEST": DIGEST})
+    unpacked = builder.stages["wheel"].root / "unpacked"
+    installed = gpu.root / "unpacked"
+    installed.mkdir()
+    shutil.copytree(next(unpacked.glob("*.dist-info")), installed / "endcap.dist-info")
+    check_contents(gpu.root, ["/usr/lib/python3/dist-packages", "/unpacked"])
+    shutil.rmtree(installed)
     check(gpu, model, plan.needs.shared_memory_mib)
 
 
@@ -386,6 +464,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wheel", type=Path, required=True, help="for Python 3.11")
     parser.add_argument("--model", default="detect", help="of the shipped repository")
+    parser.add_argument("--output", type=Path, help="write the account of the size, JSON")
     parser.add_argument("--folder", type=Path, help="keep the root file systems there")
     options = parser.parse_args()
     reason = why_not()
@@ -400,7 +479,7 @@ def main() -> int:
             folder.mkdir(parents=True)
         os.chmod(folder, 0o755)
         try:
-            check_images(folder, options.wheel, options.model)
+            check_images(folder, options.wheel, options.model, options.output)
         except CheckError as error:
             print(f"image_check: {error}", file=sys.stderr)
             return 1

@@ -17,6 +17,7 @@ from endcap.server.release import Release, ServerRelease
 from endcap.server.settings import ServerSettings
 from endcap.tools.bundle import BundleOptions, make_plan
 from endcap.tools.bundle.options import BundleError, ImageReference
+from endcap.tools.bundle.rendering import SBOM_PATH
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
@@ -159,6 +160,22 @@ def test_images_have_what_they_need(tmp_path: Path, name: str) -> None:
     assert min(map(int, user)) > 0
     for label in ("title", "version", "licenses", "base.name", "base.digest"):
         assert f"org.opencontainers.image.{label}=" in text
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+@pytest.mark.parametrize("model", ["detect", "detect_python"])
+def test_images_have_a_bill_of_materials(tmp_path: Path, name: str, model: str) -> None:
+    """It is made of the stage that the last one begins with, by tools that this does not have."""
+    folder = bundle(tmp_path / "deploy", CPU_TOO, "--model", model)
+    assert (folder / "sbom" / "image_sbom.py").is_file()
+    assert "!sbom" in (folder / ".dockerignore").read_text().splitlines()
+    stages = (folder / f"Dockerfile.{name}").read_text().split("\nFROM ")
+    bill, last = stages[-2:]
+    assert bill.startswith("image AS sbom\n")
+    assert "image_sbom.py" in bill
+    assert last.startswith("image\n")
+    assert f"COPY --from=sbom /sbom/sbom.cdx.json {SBOM_PATH}\n" in last
+    assert "RUN" not in re.findall(r"^[A-Z]+", last, re.M)
 
 
 def test_the_gpu_image_has_all_backends(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ _COMMON = {
     ".env": "env.j2",
     "compose.yaml": "compose.yaml.j2",
     "wheels/README.md": "wheels.md.j2",
+    "sbom/image_sbom.py": "image_sbom.py",
     "haproxy/haproxy.cfg": "haproxy.cfg.j2",
     "kubernetes/base/kustomization.yaml": "base/kustomization.yaml.j2",
     "kubernetes/base/deployment.yaml": "base/deployment.yaml.j2",
@@ -59,7 +60,10 @@ _OF_VARIANT = {
     "kubernetes/kserve/{}/serving-runtime.yaml": "kserve/serving-runtime.yaml.j2",
     "kubernetes/kserve/{}/inference-service.yaml": "kserve/inference-service.yaml.j2",
 }
-_VERBATIM = (".yaml", ".json")  # not templates: Prometheus and Grafana have braces of their own
+_VERBATIM = (".yaml", ".json", ".py")  # not templates: they have braces of their own
+# What makes the images' bill of materials, and where that lies in them.
+_SBOM_TOOL = "cyclonedx-bom==7.5.0"
+SBOM_PATH = "/usr/share/doc/endcap/sbom.cdx.json"
 
 
 def render(plan: BundlePlan) -> dict[str, str]:
@@ -137,6 +141,8 @@ def _context(plan: BundlePlan) -> Mapping[str, Any]:
         },
         "user_id": _USER_ID,
         "ports": ServerPorts(),
+        "sbom_tool": _SBOM_TOOL,
+        "sbom_path": SBOM_PATH,
         "exit_timeout_s": plans.EXIT_TIMEOUT_S,
         "pre_stop_s": plans.PRE_STOP_S,
         "grace_period_s": plans.GRACE_PERIOD_S,
