@@ -69,6 +69,11 @@ class LibjpegSession {
   // Skips `count` rows, without the last of the image: their entropy coding is read, no more.
   // Throws as ReadRows.
   void SkipRows(int count);
+  // Samples outside of these columns of the image are not needed, nor written where that saves
+  // time. Between Start and ReadPlanes.
+  void NeedColumns(int begin, int end) noexcept {
+    if (sequential_ != nullptr) sequential_->NeedColumns(begin, end);
+  }
   // Reads one row of MCUs, `rows` rows of the image at full size, as its components' samples.
   void ReadPlanes(JSAMPIMAGE planes, int rows);
   // The same without the inverse DCT: no sample is written. All components count as needed

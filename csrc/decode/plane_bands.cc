@@ -155,6 +155,9 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
   const int end_row = std::min(sink.EndRow(), format.height);
   const bool context = HasRowContext(upsampling);
   const ColumnSpan columns = EvenColumns(sink.Columns(), format.width);
+  // Upsampling reads up to two more samples of chroma on each side.
+  constexpr int kMoreColumns = 4;
+  session.NeedColumns(columns.begin - kMoreColumns, columns.end + kMoreColumns);
   int row = 0;
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
   for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {

@@ -87,10 +87,11 @@ SequentialDecoder::SequentialDecoder(const jpeg_decompress_struct& info) : info_
     rows_of_mcus_ = component.v_samp_factor;
     mcu_rows_to_go_ = component.height_in_blocks;
   } else {
-    const int width = static_cast<int>(info.image_width);
-    mcus_per_row_ = CeilDivide(width, info.max_h_samp_factor * DCTSIZE);
+    mcu_width_ = info.max_h_samp_factor * DCTSIZE;
+    mcus_per_row_ = CeilDivide(static_cast<int>(info.image_width), mcu_width_);
     mcu_rows_to_go_ = info.total_iMCU_rows;
   }
+  end_of_needed_mcus_ = mcus_per_row_;
   restarts_to_go_ = info.restart_interval;
   bytes_.SetRaw({info.src->next_input_byte, info.src->bytes_in_buffer});
   bytes_.Begin(bits_);
@@ -146,19 +147,26 @@ void SequentialDecoder::PlaceBlocks() {
   }
 }
 
+void SequentialDecoder::NeedColumns(int begin, int end) noexcept {
+  first_needed_mcu_ = std::max(begin, 0) / mcu_width_;
+  end_of_needed_mcus_ = std::min(CeilDivide(end, mcu_width_), mcus_per_row_);
+}
+
 SequentialDecoder::Damage SequentialDecoder::ReadMcuRow(JSAMPIMAGE rows) {
   std::array<JSAMPARRAY, MAX_COMPONENTS> planes{};
   if (rows != nullptr) std::copy_n(rows, info_.num_components, planes.begin());
   for (int row = 0; row < rows_of_mcus_ && mcu_rows_to_go_ > 0; ++row, --mcu_rows_to_go_) {
     for (int mcu = 0; mcu < mcus_per_row_; mcu += kernel_.blocks) {
       const int count = std::min(kernel_.blocks, mcus_per_row_ - mcu);
+      const bool skips =
+          rows == nullptr || mcu + count <= first_needed_mcu_ || mcu >= end_of_needed_mcus_;
       for (int place = 0; place < count; ++place) {
         if (!BeginMcu()) return damage_;
         for (const Block& block : mcus_[static_cast<size_t>(place)]) {
-          if (!DecodeBlock(block, rows == nullptr)) return damage_;
+          if (!DecodeBlock(block, skips)) return damage_;
         }
       }
-      if (rows != nullptr) Transform(mcu, count, planes.data());
+      if (!skips) Transform(mcu, count, planes.data());
     }
     if (rows != nullptr && rows_of_mcus_ > 1) planes[0] += DCTSIZE;
   }

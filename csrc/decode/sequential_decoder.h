@@ -36,6 +36,9 @@ class SequentialDecoder {
     int expected = 0;  // the number of that restart marker
   };
 
+  // Computes no samples of MCUs outside of these columns of the image.
+  void NeedColumns(int begin, int end) noexcept;
+
   // Decodes the next row of MCUs: `rows` has the rows of each component's plane, those of all MCUs
   // in full. Components that are not needed have none. No rows at all: the codes are read, and no
   // sample is computed. Nothing is decoded after damage.
@@ -82,7 +85,10 @@ class SequentialDecoder {
   std::vector<Component> components_;
   std::vector<int> component_indices_;    // into the file's components
   std::vector<std::vector<Block>> mcus_;  // of a batch
+  int mcu_width_ = DCTSIZE;  // in columns of the image
   int mcus_per_row_ = 0;
+  int first_needed_mcu_ = 0;  // of a row
+  int end_of_needed_mcus_ = 0;
   int rows_of_mcus_ = 1;  // that ReadMcuRow decodes: several of a component that is alone
   int64_t mcu_rows_to_go_ = 0;
   unsigned restarts_to_go_ = 0;  // MCUs until the next restart marker

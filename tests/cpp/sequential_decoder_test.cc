@@ -71,9 +71,9 @@ struct CoefficientFile {
     int number = 0;
     for (int i = 0; i < channels; ++i) {
       for (int y = 0; y < height_in_blocks; ++y) {
-        JBLOCKARRAY rows = (*info.mem->access_virt_barray)(
-            reinterpret_cast<j_common_ptr>(&info), arrays[static_cast<size_t>(i)],
-            static_cast<JDIMENSION>(y), 1, TRUE);
+        JBLOCKARRAY rows = (*info.mem->access_virt_barray)(reinterpret_cast<j_common_ptr>(&info),
+                                                           arrays[static_cast<size_t>(i)],
+                                                           static_cast<JDIMENSION>(y), 1, TRUE);
         for (int x = 0; x < width_in_blocks; ++x) {
           std::fill_n(rows[0][x], DCTSIZE2, JCOEF{0});
           fill(rows[0][x], number++);

@@ -379,6 +379,12 @@ int RingRows(const AxisTaps& axis) noexcept {
   return rows;
 }
 
+ColumnSpan NeededSamples(const AxisTaps& axis) {
+  if (axis.index.empty()) return {0, 0};
+  const auto [first, last] = std::ranges::minmax(axis.index);
+  return {first, last + 1};
+}
+
 int NextNeeded(const AxisTaps& axis, int next, int sample, int none) noexcept {
   while (next < axis.size() && axis.Last(next) < sample) ++next;
   return next < axis.size() ? std::max(sample, axis.First(next)) : none;

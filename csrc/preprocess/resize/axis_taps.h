@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "endcap/preprocess.h"
+#include "endcap/row_band.h"
 
 namespace endcap {
 
@@ -65,6 +66,9 @@ AxisTaps ReverseOutputs(const AxisTaps& axis);
 
 // How many source samples must be kept, so that every output finds all of its own.
 int RingRows(const AxisTaps& axis) noexcept;
+
+// The source samples that any output needs.
+ColumnSpan NeededSamples(const AxisTaps& axis);
 
 // The first source sample from `sample` on that output `next` or one after it needs; `none` where
 // no such sample is left.

@@ -29,6 +29,7 @@ class BandResizer : public Resizer {
         MakeAxisTaps(params_, {format.width, placement_.resized_w, placement_.crop_x,
                                placement_.visible_w, false, format.height, placement_.resized_h});
     if (transform_.from_right) columns = MirrorTaps(columns, format.width);
+    needed_columns_ = NeededSamples(columns);
     columns_ = Filter::Prepare(std::move(columns));
     rows_ = MakeAxisTaps(params_, {format.height, placement_.resized_h, placement_.crop_y,
                                    placement_.visible_h, true, format.width, placement_.resized_w});
@@ -68,6 +69,8 @@ class BandResizer : public Resizer {
     return NextNeeded(rows_, next_output_, row, format_.height);
   }
 
+  ColumnSpan Columns() const override { return needed_columns_; }
+
  private:
   using Intermediate = typename Filter::Intermediate;
   using Output = typename Filter::Output;
@@ -101,6 +104,7 @@ class BandResizer : public Resizer {
   RowWriter& writer_;
   BandFormat format_;
   typename Filter::Columns columns_;
+  ColumnSpan needed_columns_;
   AxisTaps rows_;
   bool copies_ = false;
   int samples_ = 0;

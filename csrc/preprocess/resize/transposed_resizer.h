@@ -37,6 +37,7 @@ class TransposedResizer : public Resizer {
         MakeAxisTaps(params_, {format.width, placement_.resized_h, placement_.crop_y,
                                placement_.visible_h, true, format.height, placement_.resized_w});
     if (transform_.from_right) rows = MirrorTaps(rows, format.width);
+    needed_columns_ = NeededSamples(rows);
     rows_ = Filter::PrepareTransposed(rows, format.width);
 
     ring_rows_ = RingRows(columns_);
@@ -67,6 +68,7 @@ class TransposedResizer : public Resizer {
   int NextRow(int row) const override {
     return NextNeeded(columns_, next_output_, row, format_.height);
   }
+  ColumnSpan Columns() const override { return needed_columns_; }
 
  private:
   using Blended = typename Filter::TransposedIntermediate;
@@ -119,6 +121,7 @@ class TransposedResizer : public Resizer {
   RowWriter& writer_;
   BandFormat format_;
   AxisTaps columns_;
+  ColumnSpan needed_columns_;
   PackedTaps rows_;
   int ring_rows_ = 1;
   int next_output_ = 0;
