@@ -85,7 +85,7 @@ class SequentialDecoder {
   std::vector<Component> components_;
   std::vector<int> component_indices_;    // into the file's components
   std::vector<std::vector<Block>> mcus_;  // of a batch
-  int mcu_width_ = DCTSIZE;  // in columns of the image
+  int mcu_width_ = DCTSIZE;               // in columns of the image
   int mcus_per_row_ = 0;
   int first_needed_mcu_ = 0;  // of a row
   int end_of_needed_mcus_ = 0;
