@@ -1,6 +1,7 @@
 #include "onnx/onnx_model.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +25,11 @@ OrtHandle<OrtRunOptions> CreateRunOptions(const OnnxRuntime& runtime,
                                       settings.arena_shrinkage.c_str()));
   return options;
 }
+
+// Clients repeat a request that a server did not take. Allocated when the library is loaded.
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization)
+const Failure kServerEnds{TRITONSERVER_ERROR_UNAVAILABLE, ErrorCode::kInternal,
+                          "the server is ending: repeat the request", /*has_own_context=*/true};
 
 // Calls `body`; an exception fails the request.
 template <typename Body>
@@ -162,10 +168,15 @@ void OnnxModel::RunEach(const OnnxInstance& instance, std::span<NetworkRequest> 
 void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
   const auto start_ns = static_cast<int64_t>(NowNs());
   SessionPair::Lease lease(*instance.sessions);
+  if (OnnxRuntime::IsExiting()) {
+    for (NetworkRequest& request : requests) FailRequest(*request.pending, kServerEnds);
+    return;
+  }
   NetworkRun run({*runtime_, *instance.sessions, lease.session(), run_options_.get(),
                   instance.execution_context(), batched(), counters()},
                  requests);
   run.Run();
+  std::call_once(first_run_, OnnxRuntime::DelayExit);
   // Before the response, after which a client may send its next request.
   lease.End();
   const auto end_ns = static_cast<int64_t>(NowNs());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -56,6 +57,7 @@ class OnnxModel final : public SynchronousModel {
   EnginePool<SessionPair> sessions_;
   EnginePool<RequestThreads> threads_;
   std::shared_ptr<SessionPair> cpu_sessions_;  // until the first instance on the CPU takes them
+  std::once_flag first_run_;
   Counter runs_;
   Counter shared_runs_;
 };

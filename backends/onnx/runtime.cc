@@ -2,6 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "endcap/thread_pool.h"
@@ -22,6 +25,8 @@ constexpr const char* kLibraryAdvice =
   throw Error(ErrorCode::kUnsupported, "ONNX Runtime cannot be used: '" + library.path + "' (" +
                                            library.origin + ") " + what);
 }
+
+std::atomic<bool> is_exiting = false;
 
 // The table of functions and the release of the library.
 struct OpenedLibrary {
@@ -93,7 +98,27 @@ OrtHandle<OrtEnv> CreateEnvironment(const OnnxRuntime& runtime, const SharedPool
   return {env, api.ReleaseEnv};
 }
 
+void EndRuns(const std::atomic<int>& runs) noexcept {
+  constexpr auto kLongest = std::chrono::seconds(5);
+  constexpr auto kPoll = std::chrono::milliseconds(2);
+  is_exiting = true;
+  const auto deadline = std::chrono::steady_clock::now() + kLongest;
+  while (runs > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
 }  // namespace
+
+std::atomic<int> OnnxRuntime::runs_{0};
+
+void OnnxRuntime::DelayExit() noexcept {
+  if (std::atexit([] { EndRuns(runs_); }) != 0) {
+    Log(TRITONSERVER_LOG_WARN, "runs of ONNX Runtime may fail when the server ends: no memory");
+  }
+}
+
+bool OnnxRuntime::IsExiting() noexcept { return is_exiting; }
 
 OrtError::OrtError(OrtErrorCode ort_code, const std::string& message)
     : Error(ClassifyFailure(ort_code, message), message), ort_code_(ort_code) {}

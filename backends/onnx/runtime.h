@@ -66,6 +66,13 @@ class OnnxRuntime {
 
   // The number of current runs of all models.
   std::atomic<int>& runs() noexcept { return runs_; }
+  // A server that has waited for its exit timeout ends with requests in flight, and destroys the
+  // static objects of the library, which runs need. Has that wait, for some seconds at most, until
+  // no run is left. The objects are destroyed in reverse order, and some are made late: to be
+  // called when sessions have been made, and after the first run of each.
+  static void DelayExit() noexcept;
+  // Whether the process is ending, and a run that was counted just now must not begin.
+  static bool IsExiting() noexcept;
 
  private:
   void ReadProviders();
@@ -78,7 +85,8 @@ class OnnxRuntime {
   OrtHandle<OrtMemoryInfo> host_memory_;
   OrtAllocator* allocator_ = nullptr;
   std::vector<std::string> providers_;
-  std::atomic<int> runs_{0};
+  // Of all objects, since it is needed at the end of the process.
+  static std::atomic<int> runs_;
 };
 
 // Joins names with commas.

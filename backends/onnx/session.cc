@@ -307,9 +307,11 @@ SessionPair::SessionPair(OnnxRuntime& runtime, const OnnxSettings& settings,
       main_(runtime, settings, log_id, ChooseMainThreads(runtime, settings), device_id),
       main_is_shared_(ChooseMainThreads(runtime, settings) == SessionThreads::kShared) {
   // On a GPU the CPU threads do little, and a second session would need GPU memory.
-  if (!main_is_shared_ || device_id.has_value() || settings.max_concurrent_runs == 1) return;
-  one_thread_ =
-      std::make_unique<OnnxSession>(runtime, settings, log_id, SessionThreads::kOne, device_id);
+  if (main_is_shared_ && !device_id.has_value() && settings.max_concurrent_runs != 1) {
+    one_thread_ =
+        std::make_unique<OnnxSession>(runtime, settings, log_id, SessionThreads::kOne, device_id);
+  }
+  OnnxRuntime::DelayExit();
 }
 
 SessionPair::Lease::Lease(SessionPair& sessions) noexcept : sessions_(sessions) {

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +18,15 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 from echo_model import write_echo_model, write_model
-from running_server import FREE_PORTS, wait_for
+from running_server import FREE_PORTS, run_server, wait_for
 from tritonclient.utils import InferenceServerException
 
+from endcap.client import ConnectionOptions, DetectionClient
 from endcap.server import ServerError, ServerSettings, TritonServer
 from endcap.server.exit_reasons import exit_reasons
 
+REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
+SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_1000x872.jpg"
 TEXT = """
 backend: "python"
 max_batch_size: 4
@@ -141,3 +149,31 @@ def test_a_network_for_tritons_onnx_backend_gets_the_name_of_ours(tmp_path: Path
 def test_limits_are_left_out_where_the_log_tells_the_reason() -> None:
     lines = ["error: creating server: Internal - failed to load all models"]
     assert exit_reasons(1, lines, served=False) == [lines[0].removeprefix("error: ")]
+
+
+def test_requests_that_a_server_drops_at_its_end_are_unavailable() -> None:
+    """HTTP connections hold it until its exit timeout; it then exits with networks at work."""
+    statuses: Counter[str] = Counter()
+    ended = threading.Event()
+
+    def send(url: str) -> None:
+        options = ConnectionOptions(retries=0, timeout_s=20)
+        with DetectionClient(url, options=options) as client:
+            while not ended.is_set():
+                statuses[client.detect([SAMPLE])[0].status] += 1
+                time.sleep(0.001)  # for the other threads, once the server refuses at once
+
+    options = ("--model-control-mode=explicit", "--load-model=detect", "--exit-timeout-secs=1")
+    with run_server(REPOSITORY, *options) as server:
+        urls = [f"http://{server.http}", f"grpc://{server.grpc}"] * 3
+        threads = [threading.Thread(target=send, args=(url,)) for url in urls]
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: statuses["ok"] > 20)
+        os.kill(server.pid, signal.SIGTERM)
+        wait_for(lambda: not Path(f"/proc/{server.pid}/cmdline").read_bytes())  # a zombie has none
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert statuses["unavailable"] > 0
+    assert set(statuses) == {"ok", "unavailable"}
