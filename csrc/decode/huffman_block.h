@@ -75,6 +75,17 @@ inline bool TakeDcDifference(ScanBits& bits, const HuffmanTable& table, int32_t&
   return true;
 }
 
+// Reads a DC coefficient, see DecodeHuffmanBlock. False: a bad code.
+[[gnu::always_inline]] inline bool TakeDc(ScanBits& bits, const HuffmanTable& table,
+                                          int32_t& last_dc) {
+  int32_t difference = 0;
+  const bool good = TakeDcDifference(bits, table, difference);
+  // A damaged file's sum may leave the type; it wraps.
+  last_dc =
+      static_cast<int32_t>(static_cast<uint32_t>(last_dc) + static_cast<uint32_t>(difference));
+  return good;
+}
+
 // Reads the AC coefficients of a block behind the place `k`, up to `last`: put(place, value) for
 // each, in order; the last may come twice. A run that a damaged file has too long goes beyond
 // `last`. Where a code says that no more follow, end(its run) is called. False: a bad code.
@@ -134,18 +145,5 @@ inline bool TakeAc(ScanBits& bits, const HuffmanTable& table, size_t k, size_t l
 // here. Returns false at a code that the tables do not have. Source: ITU-T T.81, F.2.2.
 bool DecodeHuffmanBlock(ScanBits& kept, const HuffmanTable& dc, const HuffmanTable& ac,
                         int32_t& last_dc, int16_t* block, bool keeps_others = false);
-
-// A block whose coefficients lie in an order of the caller's: zigzag place k at block[order[k]].
-// `order` has 2 * kBlockValues places, see kNaturalOrder.
-struct OrderedBlock {
-  int16_t* block = nullptr;
-  const uint8_t* order = nullptr;
-};
-
-// The same for a block of zeros in such an order. Returns the place of the last coefficient that is
-// not 0, or one behind it; kBadCode at a code that the tables do not have.
-inline constexpr int kBadCode = -1;
-int DecodeHuffmanBlock(ScanBits& kept, const HuffmanTable& dc, const HuffmanTable& ac,
-                       int32_t& last_dc, const OrderedBlock& ordered);
 
 }  // namespace endcap

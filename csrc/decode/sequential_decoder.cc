@@ -51,6 +51,28 @@ bool HasOneScan(const jpeg_decompress_struct& info) {
          info.Ah == 0 && info.Al == 0;
 }
 
+constexpr int kBadCode = -1;
+
+// Reads a block of zeros; zigzag place k is at block[order[k]]. Returns the place of the last
+// coefficient that is not 0, or one behind it; kBadCode at a code that the tables do not have.
+inline int DecodeOrdered(ScanBits& kept, const HuffmanTable& dc, const HuffmanTable& ac,
+                         int32_t& last_dc, int16_t* block, const uint8_t* order) {
+  constexpr size_t kLast = kBlockValues - 1;
+  ScanBits bits = kept;  // in registers
+  size_t last_place = 0;
+  bool good = TakeDc(bits, dc, last_dc);
+  if (good) {
+    block[0] = static_cast<int16_t>(last_dc);
+    const auto store = [block, order, &last_place](size_t k, int value) {
+      block[order[k]] = static_cast<int16_t>(value);
+      last_place = k <= kLast ? k : last_place;  // 0 behind it is an end, see HuffmanEntry::End
+    };
+    good = TakeAc(bits, ac, 0, kLast, store, [](unsigned /*run*/) {});
+  }
+  kept = bits;
+  return good ? static_cast<int>(last_place) : kBadCode;
+}
+
 int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -113,6 +135,7 @@ void SequentialDecoder::Add(const jpeg_component_info& component, bool alone) {
     added.h = component.h_samp_factor;
     added.v = component.v_samp_factor;
   }
+  added.index = component.component_index;
   added.needed = component.component_needed != 0;
   const JHUFF_TBL& dc = *info_.dc_huff_tbl_ptrs[component.dc_tbl_no];
   const JHUFF_TBL& ac = *info_.ac_huff_tbl_ptrs[component.ac_tbl_no];
@@ -125,11 +148,18 @@ void SequentialDecoder::Add(const jpeg_component_info& component, bool alone) {
         last.first_group + static_cast<size_t>(last.h) * static_cast<size_t>(last.v);
   }
   components_.push_back(std::move(added));
-  component_indices_.push_back(component.component_index);
 }
 
 // The blocks of a component and a batch lie in groups as they do in the plane: beside each other.
 void SequentialDecoder::PlaceBlocks() {
+  for (const Component& component : components_) {
+    for (int y = 0; y < component.v; ++y) {
+      for (int x = 0; x < component.h; ++x) {
+        const size_t index = component.first_group + static_cast<size_t>(y * component.h + x);
+        groups_of_batch_.push_back({&component, index, x * kernel_.blocks, y * DCTSIZE});
+      }
+    }
+  }
   mcus_.resize(static_cast<size_t>(kernel_.blocks));
   for (size_t place = 0; place < mcus_.size(); ++place) {
     for (Component& component : components_) {
@@ -191,8 +221,11 @@ bool SequentialDecoder::BeginMcu() {
 }
 
 bool SequentialDecoder::DecodeBlock(const Block& block, bool skips) {
-  if (!bytes_.HasBlock(bits_)) bytes_.Move(bits_);
-  const bool ends_here = !bytes_.HasBlock(bits_);
+  bool ends_here = false;
+  if (!bytes_.HasBlock(bits_)) [[unlikely]] {
+    bytes_.Move(bits_);
+    ends_here = !bytes_.HasBlock(bits_);
+  }
   Component& component = *block.component;
   int last_place = 0;
   if (skips || !component.needed) {
@@ -200,8 +233,8 @@ bool SequentialDecoder::DecodeBlock(const Block& block, bool skips) {
         DecodeHuffmanBlock(bits_, *component.dc, *component.ac, component.last_dc, nullptr);
     last_place = good ? 0 : kBadCode;
   } else {
-    last_place = DecodeHuffmanBlock(bits_, *component.dc, *component.ac, component.last_dc,
-                                    {block.coefficients, order_.data()});
+    last_place = DecodeOrdered(bits_, *component.dc, *component.ac, component.last_dc,
+                               block.coefficients, order_.data());
   }
   // What was read behind the end are zeros, and may be any code.
   if (ends_here && bytes_.IsPastEnd(bits_)) {
@@ -212,41 +245,36 @@ bool SequentialDecoder::DecodeBlock(const Block& block, bool skips) {
     damage_.warning = JWRN_HUFF_BAD_CODE;
     return false;
   }
-  *block.last_place = std::max(*block.last_place, static_cast<uint8_t>(last_place));
+  *block.last_place = std::max(*block.last_place, last_place);
   return true;
 }
 
 // The samples of `count` MCUs.
 void SequentialDecoder::Transform(int first_mcu, int count, JSAMPIMAGE rows) {
-  for (size_t i = 0; i < components_.size(); ++i) {
-    const Component& component = components_[i];
+  for (const Group& group : groups_of_batch_) {
+    const Component& component = *group.component;
     if (!component.needed) continue;
-    const int blocks = count * component.h;
-    const int first_block = first_mcu * component.h;
-    for (int y = 0; y < component.v; ++y) {
-      JSAMPARRAY band = rows[component_indices_[i]] + static_cast<ptrdiff_t>(y) * DCTSIZE;
-      for (int x = 0; x * kernel_.blocks < blocks; ++x) {
-        const int begin = x * kernel_.blocks;
-        TransformGroup(component, component.first_group + static_cast<size_t>(y * component.h + x),
-                       std::min(kernel_.blocks, blocks - begin), band,
-                       static_cast<size_t>(first_block + begin) * DCTSIZE);
-      }
-    }
+    const int blocks = std::min(count * component.h - group.first_block, kernel_.blocks);
+    if (blocks <= 0) continue;
+    const int first_block = first_mcu * component.h + group.first_block;
+    TransformGroup(group, blocks, rows[component.index] + group.first_row,
+                   static_cast<size_t>(first_block) * DCTSIZE);
   }
 }
 
 // blocks: of the group that lie in the plane.
-void SequentialDecoder::TransformGroup(const Component& component, size_t group, int blocks,
-                                       JSAMPARRAY rows, size_t column) {
-  const int last_place = std::exchange(last_places_[group], uint8_t{0});
-  int16_t* coefficients = groups_[group].data();
-  if (blocks == kernel_.blocks) {
-    kernel_.run(coefficients, component.quantization, last_place, rows, column);
+void SequentialDecoder::TransformGroup(const Group& group, int blocks, JSAMPARRAY rows,
+                                       size_t column) {
+  const int last_place = std::exchange(last_places_[group.index], 0);
+  int16_t* coefficients = groups_[group.index].data();
+  const int16_t* quantization = group.component->quantization;
+  if (blocks == kernel_.blocks) [[likely]] {
+    kernel_.run(coefficients, quantization, last_place, rows, column);
     return;
   }
   std::array<uint8_t*, DCTSIZE> spare;
   for (size_t row = 0; row < spare.size(); ++row) spare[row] = spare_[row].data();
-  kernel_.run(coefficients, component.quantization, last_place, spare.data(), 0);
+  kernel_.run(coefficients, quantization, last_place, spare.data(), 0);
   for (size_t row = 0; row < spare.size(); ++row) {
     std::memcpy(rows[row] + column, spare[row], static_cast<size_t>(blocks) * DCTSIZE);
   }

@@ -52,6 +52,7 @@ class SequentialDecoder {
   // A component, and the blocks that it has in the MCUs of a batch: as many MCUs as a group has
   // blocks.
   struct Component {
+    int index = 0;  // in the file
     int h = 1;  // blocks of an MCU in a row
     int v = 1;  // rows of blocks of an MCU
     bool needed = true;
@@ -68,7 +69,14 @@ class SequentialDecoder {
   struct Block {
     Component* component = nullptr;
     int16_t* coefficients = nullptr;  // in its group
-    uint8_t* last_place = nullptr;    // of its group
+    int* last_place = nullptr;        // of its group
+  };
+  // A group of blocks of a batch.
+  struct Group {
+    const Component* component = nullptr;
+    size_t index = 0;
+    int first_block = 0;  // among those of its component and row
+    int first_row = 0;    // of the samples of a row of MCUs
   };
 
   void Add(const jpeg_component_info& component, bool alone);
@@ -76,14 +84,13 @@ class SequentialDecoder {
   bool BeginMcu();
   bool DecodeBlock(const Block& block, bool skips);
   void Transform(int first_mcu, int count, JSAMPIMAGE rows);
-  void TransformGroup(const Component& component, size_t group, int blocks, JSAMPARRAY rows,
-                      size_t column);
+  void TransformGroup(const Group& group, int blocks, JSAMPARRAY rows, size_t column);
 
   const jpeg_decompress_struct& info_;
   InverseDctKernel kernel_ = FastestInverseDct();
   std::array<uint8_t, 2 * DCTSIZE2> order_;  // the place in a group of a place in zigzag order
   std::vector<Component> components_;
-  std::vector<int> component_indices_;    // into the file's components
+  std::vector<Group> groups_of_batch_;
   std::vector<std::vector<Block>> mcus_;  // of a batch
   int mcu_width_ = DCTSIZE;               // in columns of the image
   int mcus_per_row_ = 0;
@@ -96,7 +103,7 @@ class SequentialDecoder {
   Damage damage_;
   ScanBytes bytes_;
   ScanBits bits_;
-  std::array<uint8_t, kMostGroups> last_places_{};  // of each group's blocks
+  std::array<int, kMostGroups> last_places_{};  // of each group's blocks
   alignas(64) std::array<std::array<int16_t, kGroupValues>, kMostGroups> groups_{};
   alignas(64) std::array<std::array<int16_t, kGroupValues>, MAX_COMPS_IN_SCAN> quantization_{};
   alignas(64) std::array<std::array<uint8_t, DCTSIZE * kMaxBlocksPerGroup>, DCTSIZE> spare_{};

@@ -46,6 +46,7 @@ struct CoefficientFile {
     jpeg_compress_struct info{};
     jpeg_error_mgr errors{};
     info.err = jpeg_std_error(&errors);
+    errors.emit_message = [](j_common_ptr, int) {};  // that the quantization is coarse
     jpeg_create_compress(&info);
     unsigned char* memory = nullptr;
     unsigned long size = 0;

@@ -30,6 +30,7 @@ BAD = GOOD[: len(GOOD) // 2]
 TRACER = TracerProvider().get_tracer("test")
 # Of the exporter's thread.
 _SOON = "--trace-config=opentelemetry,bsp_schedule_delay=50"
+_DETECT_ALONE = ("--model-control-mode=explicit", "--load-model=detect")
 # Triton loses the context of some requests over gRPC: GrpcServerCarrier reads on behind its value.
 _TRIES = 5
 _WAIT_S = 5
@@ -214,7 +215,7 @@ def test_triton_s_own_trace_file_has_the_stages(tmp_path: Path):
     options = ("--trace-config=mode=triton", f"--trace-config=triton,file={file}")
     more = ("--trace-config=level=TIMESTAMPS", "--trace-config=rate=1")
     with (
-        run_server(REPOSITORY, *options, *more) as server,
+        run_server(REPOSITORY, *options, *more, *_DETECT_ALONE) as server,
         DetectionClient(f"grpc://{server.grpc}", model="detect") as client,
     ):
         assert client.detect([GOOD])[0].ok
@@ -228,7 +229,7 @@ def test_triton_s_own_trace_file_has_the_stages(tmp_path: Path):
 def test_every_nth_request_is_traced():
     with receive_traces() as receiver:
         options = trace_options(ServerSettings(trace_url=receiver.url, trace_every=4))
-        with run_server(REPOSITORY, *options, _SOON) as server:
+        with run_server(REPOSITORY, *options, _SOON, *_DETECT_ALONE) as server:
             with DetectionClient(f"grpc://{server.grpc}", model="detect") as client:
                 client.detect([GOOD] * 12)
             firsts = lambda: [s for s in receiver.spans() if s.name == "InferRequest"]  # noqa: E731
