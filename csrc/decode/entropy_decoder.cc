@@ -6,6 +6,7 @@
 #include <jpegint.h>
 #endif
 
+#include <limits>
 #include <new>
 #include <optional>
 
@@ -211,6 +212,23 @@ std::optional<HuffmanTable::Use> EntropyDecoder::AcUse(Scan scan) noexcept {
       break;
   }
   return std::nullopt;
+}
+
+bool CheckedScans::CanTakeOver() noexcept { return ENDCAP_HAS_JPEGINT != 0; }
+
+void CheckedScans::TakeOver([[maybe_unused]] j_decompress_ptr info) {
+#if ENDCAP_HAS_JPEGINT
+  auto& scans = *static_cast<CheckedScans*>(info->client_data);
+  scans.library_start_ = info->entropy->start_pass;
+  info->entropy->start_pass = StartScan;
+#endif
+}
+
+void CheckedScans::StartScan(j_decompress_ptr info) {
+  // MCUs between restart markers, more than a file can have.
+  constexpr unsigned kNever = std::numeric_limits<unsigned>::max();
+  if (info->restart_interval == 0) info->restart_interval = kNever;
+  static_cast<CheckedScans*>(info->client_data)->library_start_(info);
 }
 
 }  // namespace endcap

@@ -87,4 +87,19 @@ class EntropyDecoder {
   int fault_ = 0;  // the warning's code once data was lost
 };
 
+// Has libjpeg-turbo's own decoder check every code. Without restart markers it hurries, and takes a
+// bad code for a zero; a file of several scans may end its markers between two of them.
+class CheckedScans {
+ public:
+  // Whether it can: not without the library's inner interface.
+  static bool CanTakeOver() noexcept;
+  // As EntropyDecoder::TakeOver.
+  static void TakeOver(j_decompress_ptr info);
+
+ private:
+  static void StartScan(j_decompress_ptr info);
+
+  void (*library_start_)(j_decompress_ptr info) = nullptr;
+};
+
 }  // namespace endcap

@@ -128,13 +128,15 @@ void LibjpegSession::Start(bool raw, Codes codes) {
     sequential_ = std::make_unique<SequentialDecoder>(info_);
     return;
   }
-  // Without restart markers the library's own decoder hurries, and takes a bad code for a zero. (A
-  // file of several scans can set this back for the later ones; EntropyDecoder does not mind.)
+  // For the first scan, which CheckedScans does not see; EntropyDecoder does not mind.
   if (info_.restart_interval == 0) info_.restart_interval = kNever;
   if (codes_ == Codes::kEndcap && EntropyDecoder::CanDecode(info_)) {
     entropy_ = std::make_unique<EntropyDecoder>(info_);
     info_.client_data = entropy_.get();
-    progress_.takes_over = true;
+    progress_.take_over = EntropyDecoder::TakeOver;
+  } else if (CheckedScans::CanTakeOver()) {
+    info_.client_data = &checked_scans_;
+    progress_.take_over = CheckedScans::TakeOver;
   }
   progress_.base.progress_monitor = OnProgress;
   info_.progress = &progress_.base;
@@ -248,7 +250,7 @@ void LibjpegSession::CheckEnd(const ImageHeader& header, int end_row) {
 void LibjpegSession::OnProgress(j_common_ptr info) {
   auto* monitor = reinterpret_cast<ProgressMonitor*>(info->progress);
   auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
-  if (std::exchange(monitor->takes_over, false)) EntropyDecoder::TakeOver(decompress);
+  if (const auto take_over = std::exchange(monitor->take_over, nullptr)) take_over(decompress);
   if (decompress->input_scan_number <= monitor->scan_count) return;
   auto* manager = reinterpret_cast<ErrorManager*>(info->err);
   std::snprintf(manager->message, sizeof(manager->message), "it has more than the %d scans counted",

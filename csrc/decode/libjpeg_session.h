@@ -103,8 +103,8 @@ class LibjpegSession {
 
   struct ProgressMonitor {
     jpeg_progress_mgr base;
-    int scan_count;   // of the header
-    bool takes_over;  // EntropyDecoder is to, and has not yet
+    int scan_count;                       // of the header
+    void (*take_over)(j_decompress_ptr);  // called once; then null
   };
 
   template <typename Call>
@@ -129,6 +129,7 @@ class LibjpegSession {
   SourceManager source_{};
   ProgressMonitor progress_{};
   std::unique_ptr<EntropyDecoder> entropy_;
+  CheckedScans checked_scans_;
   std::unique_ptr<SequentialDecoder> sequential_;  // in place of all of the library but the headers
   unsigned mcu_rows_read_ = 0;                     // by `sequential_`
 };

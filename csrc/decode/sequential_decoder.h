@@ -53,8 +53,8 @@ class SequentialDecoder {
   // blocks.
   struct Component {
     int index = 0;  // in the file
-    int h = 1;  // blocks of an MCU in a row
-    int v = 1;  // rows of blocks of an MCU
+    int h = 1;      // blocks of an MCU in a row
+    int v = 1;      // rows of blocks of an MCU
     bool needed = true;
     std::shared_ptr<const HuffmanTable> dc;
     std::shared_ptr<const HuffmanTable> ac;
