@@ -13,7 +13,7 @@ namespace endcap {
 namespace HWY_NAMESPACE {
 
 // A vector holds a row of each block of the group, a block in each 128 bits.
-using Coefficients = hn::CappedTag<int16_t, 8 * kMaxBlocksPerGroup>;
+using Coefficients = hn::CappedTag<int16_t, size_t{8} * kMaxBlocksPerGroup>;
 using Sums = hn::RepartitionToWide<Coefficients>;
 using Row = hn::Vec<Coefficients>;
 using Sum = hn::Vec<Sums>;
