@@ -243,6 +243,11 @@ def test_a_url_that_is_none_is_refused(url: str):
         trace_options(ServerSettings(trace_url=url))
 
 
+def test_a_share_of_requests_needs_a_url():
+    with pytest.raises(ServerError, match="one request in 10 is to be traced, .* --trace-url"):
+        trace_options(ServerSettings(trace_every=10))
+
+
 def test_a_url_without_a_path_gets_otlp_s():
     options = trace_options(ServerSettings(trace_url="http://collector:4318"))
     assert "--trace-config=opentelemetry,url=http://collector:4318/v1/traces" in options

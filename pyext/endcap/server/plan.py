@@ -253,9 +253,14 @@ def trace_options(settings: ServerSettings) -> list[str]:
     """Return the options of Triton for `trace_url` and `trace_every`.
 
     Raises:
-        ServerError: The URL cannot be one of a collector.
+        ServerError: The URL cannot be one of a collector, or is missing.
     """
     if settings.trace_url is None:
+        if settings.trace_every:
+            raise ServerError(
+                f"one request in {settings.trace_every} is to be traced, but no receiver is named; "
+                "give its address with --trace-url"
+            )
         return []
     url = urlsplit(settings.trace_url)
     if url.scheme not in ("http", "https") or not url.hostname:
