@@ -160,7 +160,7 @@ def _plain(pixels: Any) -> Any:
 KINDS = (
     Kind(
         "decoding",
-        "none: both run libjpeg-turbo with its default inverse DCT and chroma upsampling",
+        "none: libjpeg-turbo's pixels in both, with its default inverse DCT and chroma upsampling",
         "files",
         decode,
         _decode,
