@@ -88,8 +88,8 @@ class SequentialDecoder {
 
   const jpeg_decompress_struct& info_;
   InverseDctKernel kernel_ = FastestInverseDct();
-  std::array<uint8_t, size_t{2} * DCTSIZE2>
-      order_;  // the place in a group of a place in zigzag order
+  // The place in a group of a place in zigzag order.
+  std::array<uint8_t, size_t{2} * DCTSIZE2> order_;
   std::vector<Component> components_;
   std::vector<Group> groups_of_batch_;
   std::vector<std::vector<Block>> mcus_;  // of a batch
