@@ -244,7 +244,7 @@ def test_a_url_that_is_none_is_refused(url: str):
 
 
 def test_a_share_of_requests_needs_a_url():
-    with pytest.raises(ServerError, match="one request in 10 is to be traced, .* --trace-url"):
+    with pytest.raises(ServerError, match=r"one request in 10 is to be traced, .* --trace-url"):
         trace_options(ServerSettings(trace_every=10))
 
 
