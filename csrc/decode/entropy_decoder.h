@@ -87,8 +87,8 @@ class EntropyDecoder {
   int fault_ = 0;  // the warning's code once data was lost
 };
 
-// Has libjpeg-turbo's own decoder check every code. Without restart markers it hurries, and takes a
-// bad code for a zero; a file of several scans may end its markers between two of them.
+// Has libjpeg-turbo's own decoder check every code. Without restart markers it uses a faster one,
+// which takes a bad code for a zero; a file of several scans may end its markers between two scans.
 class CheckedScans {
  public:
   // Whether it can: not without the library's inner interface.

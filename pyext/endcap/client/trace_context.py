@@ -1,8 +1,8 @@
 """Trace context of requests: the caller's OpenTelemetry span, in the headers of W3C Trace Context.
 
-Its API, the package opentelemetry-api, is asked only if the program has imported it: there is no
-span otherwise. A server that traces then
-places the spans of a request below that span, see "Traces" in docs/monitoring.md.
+Its API, the package opentelemetry-api, is called only if the program has imported it: there is no
+span otherwise. A server that traces places the spans of a request below that span, see "Traces" in
+docs/monitoring.md.
 """
 
 from __future__ import annotations
