@@ -168,6 +168,9 @@ bool TrackModel::Begin(PendingRequest& pending) {
   return true;
 }
 
+// Before the response is sent: whoever has it finds the sequence ended.
+void TrackModel::Complete(JobType& job, const ExecutionContext&) { End(*job.pending); }
+
 void TrackModel::End(PendingRequest& pending) noexcept {
   const auto* sequence = static_cast<const Sequence*>(pending.state.get());
   if (sequence == nullptr) return;

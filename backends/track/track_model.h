@@ -50,6 +50,7 @@ class TrackModel final : public BatchModel<TrackInput, TrackOutput, TrackItem> {
   Engine NewEngine(const ExecutionContext& execution_context) override;
   void Prepare(JobType& job, const ExecutionContext& execution_context) override;
   bool Begin(PendingRequest& pending) override;
+  void Complete(JobType& job, const ExecutionContext& execution_context) override;
   void End(PendingRequest& pending) noexcept override;
 
  private:

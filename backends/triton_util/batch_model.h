@@ -107,7 +107,7 @@ class BatchModel : public SynchronousModel {
     static_cast<void>(pending);
     return true;
   }
-  // The last step of every request, of failed ones as well.
+  // The last step of every request, of failed ones as well. A model may take it earlier.
   virtual void End(PendingRequest& pending) noexcept { static_cast<void>(pending); }
   // Returns the function that calls the core on that device.
   virtual Engine NewEngine(const ExecutionContext& execution_context) = 0;
