@@ -2,6 +2,8 @@
 
 #if HWY_ARCH_X86
 #include <cpuid.h>
+#elif HWY_ARCH_ARM_A64
+#include <sys/auxv.h>
 #endif
 
 #include <array>
@@ -21,8 +23,15 @@ struct Target {
   std::string_view name;
 };
 
+// Later releases of Highway have NEON once more, without the AES instructions, which are not used.
+#ifdef HWY_NEON_WITHOUT_AES
+constexpr int64_t kNeon = HWY_NEON_WITHOUT_AES;
+#else
+constexpr int64_t kNeon = HWY_NEON;
+#endif
+
 constexpr std::array kTargets = {Target{HWY_AVX3, "avx3"}, Target{HWY_AVX2, "avx2"},
-                                 Target{HWY_SSE4, "sse4"}};
+                                 Target{HWY_SSE4, "sse4"}, Target{kNeon, "neon"}};
 
 #if HWY_ARCH_X86
 // Whether the CPU has F16C, which __builtin_cpu_supports of Clang 14 does not know.
@@ -53,6 +62,11 @@ int64_t ProbeCpu() {
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd")) {
     found |= HWY_AVX3;
   }
+#elif HWY_ARCH_ARM_A64
+  constexpr unsigned long kAsimd = 1 << 1;  // HWCAP_ASIMD and HWCAP_AES
+  constexpr unsigned long kAes = 1 << 3;
+  const unsigned long needed = kNeon == HWY_NEON ? kAsimd | kAes : kAsimd;
+  if ((getauxval(AT_HWCAP) & needed) == needed) found |= kNeon;
 #endif
   return found & HWY_TARGETS;
 }

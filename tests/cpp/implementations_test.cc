@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include <memory>
 #include <string>
 
@@ -70,6 +74,14 @@ void ExpectEqualImplementations(const PreprocessParams& params, const Bytes& fil
     }
   }
 }
+
+#if defined(__aarch64__)
+TEST(SimdTargets, HaveNeonOnArm) {
+  if ((getauxval(AT_HWCAP) & HWCAP_AES) == 0) GTEST_SKIP() << "this CPU has no AES instructions";
+  EXPECT_EQ(SimdTargets(), std::vector<std::string_view>{"neon"});
+  EXPECT_EQ(SimdTarget(), "neon");
+}
+#endif
 
 bool HasTargets() { return !SimdTargets().empty(); }
 

@@ -37,7 +37,8 @@ void ForceImplementation(std::string_view implementation_name);
 
 // Returns the instruction sets that the `simd` implementations are compiled for and this CPU has,
 // best first: "avx3" (AVX-512 F, VL, DQ, BW, CD), "avx2" (with FMA and F16C), "sse4" (with AES and
-// CLMUL). The names are Highway's. Empty where the `simd` implementations are not available.
+// CLMUL); on arm64 "neon" (with AES). The names are Highway's. Empty where the `simd`
+// implementations are not available.
 std::vector<std::string_view> SimdTargets();
 
 // Returns the one in use; empty where there is none.
