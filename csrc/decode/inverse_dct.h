@@ -24,8 +24,9 @@ struct InverseDctKernel {
   InverseDct run = nullptr;
 };
 
-// The kernel of the fastest instruction set: libjpeg-turbo's JDCT_ISLOW on x86, bit for bit, also
-// where coefficients of a damaged file leave the range of their types.
+// The kernel of the fastest instruction set: libjpeg-turbo's JDCT_ISLOW on this CPU, bit for bit,
+// also where coefficients of a damaged file leave the range of their types. There x86 and Arm
+// differ, as the library's own code does.
 InverseDctKernel FastestInverseDct();
 
 }  // namespace endcap

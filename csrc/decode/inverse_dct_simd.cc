@@ -28,6 +28,9 @@ constexpr int16_t kOne = 1 << kFactorBits;
 
 // Eight rows, or eight columns where they are transposed.
 struct Block {
+  // The implicit constructor would not be for this target, and could not call that of a NEON
+  // vector.
+  HWY_INLINE Block() {}
   Row v[8];
 };
 
@@ -71,15 +74,32 @@ HWY_INLINE WideRow Scale(Row a) {
           hn::ShiftRight<16 - kFactorBits>(hn::BitCast(d32, upper_halves.high))};
 }
 
-// even + odd and even - odd, without `bits` fractional bits; `even` has the rounding already.
+// The sums without `bits` fractional bits. Where they leave 16 bits, libjpeg-turbo's code for x86
+// saturates. Its code for Arm wraps them; of the second pass it takes the upper 16 bits and rounds
+// them after that.
 template <int bits>
-HWY_INLINE void AddAndSubtract(const WideRow& even, const WideRow& odd, Row& sum, Row& difference) {
+HWY_INLINE Row Narrow(Sum low, Sum high) {
   const Coefficients d;
   // Both halves come from the same 128-bit blocks, so packing them restores the order.
-  sum = hn::ReorderDemote2To(d, hn::ShiftRight<bits>(hn::Add(even.low, odd.low)),
-                             hn::ShiftRight<bits>(hn::Add(even.high, odd.high)));
-  difference = hn::ReorderDemote2To(d, hn::ShiftRight<bits>(hn::Sub(even.low, odd.low)),
-                                    hn::ShiftRight<bits>(hn::Sub(even.high, odd.high)));
+#if HWY_ARCH_ARM
+  if constexpr (bits > 16) {
+    constexpr int kRest = bits - 16;
+    const Row upper = hn::ConcatOdd(d, hn::BitCast(d, high), hn::BitCast(d, low));
+    return hn::ShiftRight<kRest>(hn::SaturatedAdd(upper, hn::Set(d, int16_t{1 << (kRest - 1)})));
+  } else {
+    return hn::ConcatEven(d, hn::BitCast(d, hn::ShiftRight<bits>(high)),
+                          hn::BitCast(d, hn::ShiftRight<bits>(low)));
+  }
+#else
+  return hn::ReorderDemote2To(d, hn::ShiftRight<bits>(low), hn::ShiftRight<bits>(high));
+#endif
+}
+
+// even + odd and even - odd, without `bits` fractional bits; `even` has Rounding<bits>() already.
+template <int bits>
+HWY_INLINE void AddAndSubtract(const WideRow& even, const WideRow& odd, Row& sum, Row& difference) {
+  sum = Narrow<bits>(hn::Add(even.low, odd.low), hn::Add(even.high, odd.high));
+  difference = Narrow<bits>(hn::Sub(even.low, odd.low), hn::Sub(even.high, odd.high));
 }
 
 // Factors of the one-dimensional transform with 13 fractional bits, of C. Loeffler, A. Ligtenberg,
@@ -100,12 +120,13 @@ constexpr int kC3072 = 25172;
 
 template <int bits>
 HWY_INLINE WideRow Rounding() {
-  const Sum half = hn::Set(Sums(), 1 << (bits - 1));
+  constexpr bool kRoundsLater = HWY_ARCH_ARM && bits > 16;  // in Narrow
+  const Sum half = hn::Set(Sums(), kRoundsLater ? 0 : 1 << (bits - 1));
   return {half, half};
 }
 
 // The transform along `block.v`, with `bits` fractional bits fewer. Sums of two values wrap in
-// 16 bits, those of products in 32; results saturate.
+// 16 bits, those of products in 32; Narrow makes the results.
 template <int bits>
 HWY_INLINE void Transform(Block& block) {
   Row* v = block.v;
@@ -214,8 +235,9 @@ HWY_INLINE bool LeavesRange(Row first_row) {
   return !hn::AllFalse(d, hn::Or(above, below));
 }
 
-// libjpeg-turbo shifts the first row of a block that has no other, where the transform saturates.
-// Returns the lanes of such blocks; `rows`: of the coefficients that may be other than 0.
+// libjpeg-turbo shifts the first row of a block that has no other, where the transform saturates;
+// where it wraps, that makes no difference. Returns the lanes of such blocks; `rows`: of the
+// coefficients that may be other than 0.
 HWY_NOINLINE hn::Mask<Coefficients> OnlyFirstRow(const int16_t* coefficients, int rows) {
   const Coefficients d;
   HWY_ALIGN int16_t only[kLanes];
@@ -237,7 +259,7 @@ HWY_INLINE void TransformBlocks(int16_t* coefficients, const int16_t* quantizati
   constexpr int kFirstBits = kFactorBits - kFirstPassBits;
   constexpr int kSecondBits = kFactorBits + kFirstPassBits + 3;
   const Row first_row = hn::Mul(hn::Load(d, coefficients), hn::Load(d, quantization));
-  const bool leaves_range = LeavesRange(first_row);
+  const bool leaves_range = !HWY_ARCH_ARM && LeavesRange(first_row);
   auto shifted = hn::Ne(first_row, first_row);  // none
   if (HWY_UNLIKELY(leaves_range)) shifted = OnlyFirstRow(coefficients, rows);
 

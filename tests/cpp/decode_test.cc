@@ -39,7 +39,8 @@ int WorstDifference(const Bytes& a, const Bytes& b) {
 }
 
 TEST(ReadHeader, TellsSizeColorAndKind) {
-  const auto header = [](const Bytes& file) { return ReadHeader(Encoded(file), {}); };
+  static constexpr DecodeLimits kLimits;
+  const auto header = [](const Bytes& file) { return ReadHeader(Encoded(file), kLimits); };
   const ImageHeader plain = header(MakeJpeg(21, 34));
   EXPECT_EQ(plain.width, 34);
   EXPECT_EQ(plain.height, 21);
