@@ -2,7 +2,8 @@
 # Makes sure that the system's packages are there that the build needs (system_packages.sh build: the
 # compiler, headers, Python), the tests (system_packages.sh test: a browser without a screen; curl and
 # libcurl's headers, for the examples; GStreamer's RTSP server; Prometheus; HAProxy), the server's benchmark (system_packages.sh bench: a library of
-# NVIDIA's perf_analyzer) or the fuzz targets (system_packages.sh fuzz: Clang with libFuzzer, llvm-cov).
+# NVIDIA's perf_analyzer), the fuzz targets (system_packages.sh fuzz: Clang with libFuzzer, llvm-cov) or the
+# cross build for arm64 (system_packages.sh arm64: the cross compiler, QEMU).
 # As root on a system with apt-get it installs what is missing; otherwise it prints the command to type.
 set -euo pipefail
 
@@ -160,10 +161,17 @@ for_the_fuzzers() {
   install_missing
 }
 
+for_arm64() {
+  need g++-aarch64-linux-gnu aarch64-linux-gnu-g++ --version
+  need qemu-user-static qemu-aarch64-static --version
+  install_missing
+}
+
 case ${1:-build} in
   build) for_the_build ;;
   test) for_the_tests ;;
   bench) for_the_benchmarks ;;
   fuzz) for_the_fuzzers ;;
-  *) echo "usage: system_packages.sh [build | test | bench | fuzz]" >&2; exit 2 ;;
+  arm64) for_arm64 ;;
+  *) echo "usage: system_packages.sh [build | test | bench | fuzz | arm64]" >&2; exit 2 ;;
 esac

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Unpacks the arm64 libraries that a cross build needs, and what they need, into a folder:
+#
+#     scripts/arm64_sysroot.sh FOLDER
+#
+# They are packages of Debian, from the system's own package sources. apt-get has its lists and its list of
+# installed packages below FOLDER.apt, so that nothing of the system changes, and no rights are needed. The
+# cross compiler and QEMU are installed as scripts/system_packages.sh installs the build's packages.
+set -euo pipefail
+
+sysroot=${1:?usage: arm64_sysroot.sh FOLDER}
+packages=(
+  libc6-dev libstdc++6 libgtest-dev libhwy-dev nlohmann-json3-dev
+  libgif-dev libjpeg62-turbo-dev libpng-dev libwebp-dev
+  # For the wheel: headers, and an interpreter to import it.
+  libpython3.11-dev python3.11-minimal
+)
+
+"$(dirname "$0")"/system_packages.sh arm64
+stamp=$sysroot/.packages
+if [ "$(cat "$stamp" 2>/dev/null)" = "${packages[*]}" ]; then exit; fi
+# shellcheck source=/dev/null
+. /etc/os-release
+if [ "$ID" != debian ]; then
+  echo "endcap: the arm64 packages are taken from Debian's package sources; this system is $ID" >&2
+  exit 1
+fi
+
+echo "endcap: fetching arm64 packages of Debian $VERSION_ID into $sysroot"
+rm -rf "$sysroot" "$sysroot.apt"
+mkdir -p "$sysroot/usr/lib" "$sysroot.apt"/{state/lists/partial,cache/archives/partial}
+sysroot=$(realpath "$sysroot")
+state=$sysroot.apt
+: > "$state/status"
+
+apt() {
+  apt-get -qq -o Acquire::Retries=3 -o APT::Architecture=arm64 -o APT::Architectures=arm64 \
+    -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Dir::State="$state/state" \
+    -o Dir::State::status="$state/status" -o Dir::Cache="$state/cache" \
+    -o Dir::Cache::archives="$state/cache/archives" "$@"
+}
+apt update
+apt install -y --download-only --no-install-recommends "${packages[@]}" >/dev/null
+
+# /lib is part of /usr on the system, too.
+ln -s usr/lib "$sysroot/lib"
+for package in "$state"/cache/archives/*.deb; do
+  dpkg-deb --fsys-tarfile "$package" | tar -x -C "$sysroot" --keep-directory-symlink --no-same-owner \
+    --exclude='./usr/share/doc' --exclude='./usr/share/man'
+done
+# Links to absolute paths would lead out of the folder.
+find "$sysroot" -type l -lname '/*' | while read -r link; do
+  ln -sfnr "$sysroot$(readlink "$link")" "$link"
+done
+rm -rf "$state"
+echo "${packages[*]}" > "$stamp"
