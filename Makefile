@@ -74,9 +74,9 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 # Of each fuzz target, for `make fuzz`.
 SECONDS ?= 60
 
-.PHONY: help build demo test test-cpp test-python test-triton test-fuzz test-wheel test-peers evaluate bench \
+.PHONY: help build demo test test-cpp test-python test-triton test-arm64 test-fuzz test-wheel test-peers evaluate bench \
         bench-formats bench-tracking bench-video bench-data-sets bench-traces bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz image-check \
-        fuzz-coverage soak format docs wheel wheels compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
+        fuzz-coverage soak format docs wheel wheels wheel-arm64 cross-wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
 help:
@@ -84,6 +84,7 @@ help:
 	@echo "make test         build and run every test: C++, Python, real server"
 	@echo "make build        build; afterwards .venv/bin/endcap works. UNITY=OFF compiles each file alone"
 	@echo "make test-cpp     the C++ tests only (test-python, test-triton likewise)"
+	@echo "make test-arm64   the C++ tests for arm64, cross-compiled, under QEMU; on Debian 12"
 	@echo "make evaluate     the sample detector's accuracy through the server and by OpenCV and NumPy"
 	@echo "make test-peers   results equal those of OpenCV, Pillow, torchvision, ultralytics"
 	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for about a minute"
@@ -110,6 +111,7 @@ help:
 	@echo "make docs         the documentation in build/docs"
 	@echo "make wheel        a checked wheel in dist/ for this Python on any Linux; PYTHON=python3.12 for another"
 	@echo "make wheels       one for each Python from 3.10 on that is found; PYTHONS='python3.11 python3.12' for these"
+	@echo "make wheel-arm64  a wheel for arm64 in dist/arm64, cross-compiled without GPU code; on Debian 12"
 	@echo "make compare-builds  two builds of the wheel, compared byte by byte"
 	@echo "make sdist        the source archive in dist/"
 	@echo "make gpu-check    on a machine with a GPU: its tests and its benchmark"
@@ -143,6 +145,14 @@ sanitize races: build
 	cmake --preset $@
 	cmake --build --preset $@
 	ctest --preset $@ --parallel $(JOBS)
+
+# C++ tests of arm64 under QEMU: whether results are right, not how fast. The preset names those left out.
+test-arm64: export PATH := $(abspath $(BIN)):$(PATH)
+test-arm64: $(VENV)/.deps
+	scripts/arm64_sysroot.sh build/arm64-sysroot
+	cmake --preset arm64 -DENDCAP_WARNINGS_AS_ERRORS=$(WERROR)
+	cmake --build --preset arm64 --parallel $(JOBS)
+	ctest --preset arm64 --parallel $(JOBS)
 
 # The committed corpora of the fuzz targets under AddressSanitizer and UBSan.
 test-fuzz fuzz fuzz-coverage: export PATH := $(abspath $(BIN)):$(PATH)
@@ -269,6 +279,17 @@ docs: build $(VENV)/.lint
 
 wheel: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc)
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --cuda $(CUDA)
+
+# Cross-compiled for the Python of Debian 12, then imported under QEMU. In a folder of its own: what takes
+# the wheel in dist/ wants one for this machine.
+wheel-arm64:
+	scripts/arm64_sysroot.sh build/arm64-sysroot
+	$(MAKE) --no-print-directory cross-wheel PYTHON=python3.11
+
+cross-wheel: $(WHEEL)/.tools
+	$(WHEEL)/venv/bin/python scripts/build_wheel.py build/arm64-wheel --cuda OFF \
+	  --arm64-sysroot build/arm64-sysroot --dist dist/arm64
+	$(WHEEL)/venv/bin/python scripts/try_arm64_wheel.py dist/arm64/*.whl build/arm64-sysroot
 
 # One after the other: a build takes all cores by itself. A failure ends the rest.
 PYTHONS ?= $(shell python3 scripts/find_python.py --all)

@@ -1,7 +1,7 @@
 """Build the source archive and, from it, a wheel that runs on any Linux; both go to dist/.
 
-    python scripts/build_wheel.py WORK [--source-only] [--cuda {ON,OFF}]
-                                  [--architectures LIST] [--dist FOLDER] [--finish WHEEL]
+    python scripts/build_wheel.py WORK [--source-only] [--cuda {ON,OFF}] [--architectures LIST]
+                                  [--arm64-sysroot FOLDER] [--dist FOLDER] [--finish WHEEL]
 
 WORK is a folder for intermediate files. The wheel is built from the unpacked source archive, in an
 empty build tree, so that nothing of the development tree can get in; scripts/sbom.py adds the bill
@@ -9,6 +9,9 @@ of materials; auditwheel finds the oldest manylinux tag that holds; scripts/chec
 the result. Where archive and options are those of the last run, nothing is built again. With
 --finish another program, cibuildwheel, has built the wheel in the build tree WORK/tree, and the
 last three steps follow. Runs in an environment with the dependency group `wheel`.
+
+With --arm64-sysroot the wheel is for arm64, without GPU code: cross-compiled with the libraries of
+scripts/arm64_sysroot.sh, whose Python has to be of the version of the one that runs this.
 
 The time of every file in the results is SOURCE_DATE_EPOCH, by default the time of the commit, so
 that two builds of one source with the same tools are equal; scripts/compare_builds.py tries that.
@@ -26,6 +29,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -48,10 +52,12 @@ class WheelOptions:
     Attributes:
         cuda: ON, with GPU code, or OFF.
         architectures: What for, as CMAKE_CUDA_ARCHITECTURES; empty for those of releases.
+        arm64_sysroot: Folder of arm64 libraries for a cross build; empty for this machine.
     """
 
     cuda: str = "ON"
     architectures: str = ""
+    arm64_sysroot: str = ""
 
     @property
     def required(self) -> frozenset[int]:
@@ -63,7 +69,43 @@ class WheelOptions:
         settings = [f"-Ccmake.define.ENDCAP_CUDA={self.cuda}"]
         if self.architectures:
             settings.append(f"-Ccmake.define.ENDCAP_CUDA_ARCHITECTURES={self.architectures}")
+        if self.arm64_sysroot:
+            toolchain = ROOT / "cmake" / "Arm64Toolchain.cmake"
+            headers = Path(self.arm64_sysroot, "usr", "include", _python_name())
+            settings += [
+                f"-Ccmake.define.CMAKE_TOOLCHAIN_FILE={toolchain}",
+                f"-Ccmake.define.ENDCAP_ARM64_SYSROOT={self.arm64_sysroot}",
+                f"-Ccmake.define.Python_INCLUDE_DIR={headers}",
+                "-Ccmake.define.PYBIND11_USE_CROSSCOMPILING=ON",
+            ]
         return settings
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that tell the build backend which machine the wheel is for."""
+        if not self.arm64_sysroot:
+            return {}
+        abi = f"cpython-{sys.version_info[0]}{sys.version_info[1]}"
+        return {
+            "_PYTHON_HOST_PLATFORM": "linux-aarch64",
+            "SETUPTOOLS_EXT_SUFFIX": f".{abi}-aarch64-linux-gnu.so",
+        }
+
+    def check(self) -> None:
+        """Check that a cross build is possible.
+
+        Raises:
+            BuildError: The folder has no headers of this version of Python, or GPU code is wanted.
+        """
+        if not self.arm64_sysroot:
+            return
+        if self.cuda == "ON":
+            raise BuildError("a wheel for arm64 is built without GPU code: give --cuda OFF")
+        header = Path(self.arm64_sysroot, "usr", "include", _python_name(), "Python.h")
+        if not header.is_file():
+            raise BuildError(
+                f"there is no {header}: run scripts/arm64_sysroot.sh, and take the version of "
+                "Python that Debian has"
+            )
 
 
 class WheelBuilder:
@@ -90,6 +132,7 @@ class WheelBuilder:
         Raises:
             BuildError: It cannot be built, or a check fails.
         """
+        options.check()
         record = self._work / "made-from.json"
         identity = {"archive": hashlib.sha256(archive.read_bytes()).hexdigest(), **asdict(options)}
         last: dict[str, str] = json.loads(record.read_text()) if record.is_file() else {}
@@ -128,19 +171,27 @@ class WheelBuilder:
         self._report(wheel)
         return wheel
 
-    def _run(self, *command: str | Path) -> str:
+    def _run(self, *command: str | Path, variables: Mapping[str, str] | None = None) -> str:
         """Run a tool of this environment, without compiler flags of the caller's shell."""
         environment = {k: v for k, v in os.environ.items() if k not in COMPILER_FLAGS}
+        environment.update(variables or {})
         environment["PATH"] = f"{TOOLS}{os.pathsep}{environment['PATH']}"
         environment.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(len(os.sched_getaffinity(0))))
         environment["SOURCE_DATE_EPOCH"] = str(self._epoch)
         return self._steps.run(*command, environment=environment)
 
-    def _python_build(self, kind: str, source: Path, target: Path, *options: str) -> Path:
+    def _python_build(
+        self,
+        kind: str,
+        source: Path,
+        target: Path,
+        *options: str,
+        variables: Mapping[str, str] | None = None,
+    ) -> Path:
         """Build one `sdist` or `wheel` of a source tree into a new folder `target`."""
         shutil.rmtree(target, ignore_errors=True)
         module = (sys.executable, "-m", "build", "--no-isolation", f"--{kind}")
-        self._run(*module, *options, "--outdir", target, source)
+        self._run(*module, *options, "--outdir", target, source, variables=variables)
         (made,) = target.iterdir()
         return made
 
@@ -153,7 +204,9 @@ class WheelBuilder:
             opened.extractall(source)
         (unpacked,) = source.iterdir()
         settings = (f"-Cbuild-dir={tree}", *options.settings())
-        return self._python_build("wheel", unpacked, self._work / "built", *settings)
+        return self._python_build(
+            "wheel", unpacked, self._work / "built", *settings, variables=options.environment()
+        )
 
     def _add_bill(self, wheel: Path, options: WheelOptions) -> None:
         tree = self._work / "tree"
@@ -238,6 +291,10 @@ def file_names(wheel: Path) -> set[str]:
         return {name for name in archive.namelist() if not name.endswith("/")}
 
 
+def _python_name() -> str:
+    return f"python{sys.version_info[0]}.{sys.version_info[1]}"
+
+
 def _shown(path: Path) -> Path:
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
@@ -253,13 +310,17 @@ def main() -> int:
     parser.add_argument(
         "--architectures", default="", help="as CMAKE_CUDA_ARCHITECTURES, such as 90-real"
     )
+    parser.add_argument(
+        "--arm64-sysroot", type=Path, metavar="FOLDER", help="for arm64, with these libraries"
+    )
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="default: dist/")
     parser.add_argument(
         "--finish", type=Path, metavar="WHEEL", help="one that was built in WORK/tree"
     )
     options = parser.parse_args()
     os.umask(0o022)  # what auditwheel unpacks has its modes, which go into the wheel
-    wheel_options = WheelOptions(options.cuda, options.architectures)
+    sysroot = str(options.arm64_sysroot.resolve()) if options.arm64_sysroot else ""
+    wheel_options = WheelOptions(options.cuda, options.architectures, sysroot)
     try:
         _ = wheel_options.required
     except ValueError as error:

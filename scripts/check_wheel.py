@@ -66,18 +66,27 @@ WITHOUT_SHADOW_STACK = (
 )
 WITHOUT_BIND_NOW = ("libendcap_webp.so",)  # as Debian links libwebp
 C_HEADER = "endcap/include/endcap/c_api.h"
-SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|libz|ld-linux-x86-64)\.so\.\d")
+SYSTEM_LIBRARY = re.compile(
+    r"(libc|libm|libdl|libpthread|librt|libz|ld-linux-x86-64|ld-linux-aarch64)\.so\.\d"
+)
+
+
+def machine_of(wheel: Path) -> str:
+    """Return the machine that a wheel's name says, "x86_64" or "aarch64"."""
+    return "aarch64" if wheel.stem.endswith("_aarch64") else "x86_64"
 
 
 def check_tag(wheel: Path) -> Iterator[str]:
-    """Check that the name promises glibc 2.35 or older on x86-64, for one version of CPython."""
+    """Check that the name promises glibc 2.35 or older on one machine, for one CPython."""
     tags = re.fullmatch(r"endcap-[\d.\w]+-(cp3\d+)-\1t?-(.+)\.whl", wheel.name)
     if tags is None:
         yield f"{wheel.name} is not named endcap-VERSION-cp3X-cp3X[t]-PLATFORM.whl"
         return
+    machine = machine_of(wheel)
+    old = [f"manylinux{year}_{machine}" for year in ("2014", "2010", "1")]
     for platform in tags[2].split("."):
-        glibc = re.fullmatch(r"manylinux_(\d+)_(\d+)_x86_64", platform)
-        if platform in ("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"):
+        glibc = re.fullmatch(rf"manylinux_(\d+)_(\d+)_{machine}", platform)
+        if platform in old:
             continue
         if glibc is None or (int(glibc[1]), int(glibc[2])) > NEWEST_GLIBC:
             yield (
@@ -89,7 +98,8 @@ def check_tag(wheel: Path) -> Iterator[str]:
 def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
     """Every path that the wheel is to hold; `cuda`: with GPU code."""
     distribution, version, _, abi = wheel.name.split("-")[:4]
-    extension = f"endcap/_core.{abi.replace('cp', 'cpython-')}-x86_64-linux-gnu.so"
+    suffix = f"{abi.replace('cp', 'cpython-')}-{machine_of(wheel)}-linux-gnu"
+    extension = f"endcap/_core.{suffix}.so"
     return {
         *_files_below(ROOT / "pyext" / "endcap", "endcap"),
         *_files_below(ROOT / "model_repository", "endcap/model_repository"),
@@ -155,7 +165,7 @@ def check_library(path: Path, facts: ElfFacts) -> Iterator[str]:
         yield f"exports {facts.exported or 'nothing'}, and not just EndcapCudaApi"
 
 
-def check_hardening(path: Path, hardening: Hardening) -> Iterator[str]:
+def check_hardening(path: Path, hardening: Hardening, machine: str = "x86_64") -> Iterator[str]:
     """Has the protection that cmake/EndcapTarget.cmake asks compiler and linker for."""
     binds_now = hardening.bind_now or path.name in WITHOUT_BIND_NOW
     if not hardening.relro or not binds_now:
@@ -168,7 +178,8 @@ def check_hardening(path: Path, hardening: Hardening) -> Iterator[str]:
         yield "is not position-independent; link it with -pie"
     if not hardening.stack_protector:
         yield "has no stack protector; compile it with -fstack-protector-strong"
-    if path.name not in WITHOUT_SHADOW_STACK and "SHSTK" not in hardening.features:
+    shadow_stack = machine == "x86_64" and path.name not in WITHOUT_SHADOW_STACK
+    if shadow_stack and "SHSTK" not in hardening.features:
         yield "is not marked as fit for a shadow stack; use -fcf-protection and -z shstk"
 
 
@@ -202,7 +213,7 @@ def check(wheel: Path, *, cuda: bool = True, machine_code: Iterable[int] = ()) -
             if ".so" in path.suffixes or name == PYTHON_STUB:
                 facts = read_elf(path)
                 problems += check_library(path, facts)
-                problems += check_hardening(path, facts.hardening)
+                problems += check_hardening(path, facts.hardening, machine_of(wheel))
             if name == CUDA_LIBRARY:
                 problems += missing_machine_code(path, machine_code)
             yield from (f"{name} {problem}" for problem in problems)

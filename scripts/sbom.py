@@ -317,6 +317,9 @@ def _png_version(cache: dict[str, str]) -> str:
 
 
 def _webp_version(library: Path) -> str:
+    package = library.parent / "pkgconfig" / "libwebp.pc"
+    if package.is_file():  # a library for another machine cannot be asked
+        return _read_version(package, r"Version: ([\d.]+)")
     try:
         number = ctypes.CDLL(str(library)).WebPGetDecoderVersion()
     except (OSError, AttributeError) as error:

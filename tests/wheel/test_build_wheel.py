@@ -50,6 +50,28 @@ def test_architectures_reach_the_build() -> None:
     assert chosen.required == {80, 90}
 
 
+def test_a_wheel_for_arm64_is_cross_compiled(tmp_path: Path) -> None:
+    options = WheelOptions("OFF", arm64_sysroot=str(tmp_path))
+    assert f"-Ccmake.define.ENDCAP_ARM64_SYSROOT={tmp_path}" in options.settings()
+    assert options.environment()["_PYTHON_HOST_PLATFORM"] == "linux-aarch64"
+    assert options.environment()["SETUPTOOLS_EXT_SUFFIX"].endswith("-aarch64-linux-gnu.so")
+    assert WheelOptions().environment() == {}
+
+
+def test_a_wheel_for_arm64_needs_headers_of_this_python_and_no_cuda(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="without GPU code: give --cuda OFF"):
+        WheelOptions("ON", arm64_sysroot=str(tmp_path)).check()
+    options = WheelOptions("OFF", arm64_sysroot=str(tmp_path))
+    with pytest.raises(
+        BuildError, match=r"there is no .*/Python\.h: run scripts/arm64_sysroot\.sh"
+    ):
+        options.check()
+    headers = tmp_path / "usr" / "include" / "python{}.{}".format(*sys.version_info)
+    headers.mkdir(parents=True)
+    (headers / "Python.h").touch()
+    options.check()
+
+
 def test_other_options_build_again_and_the_same_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

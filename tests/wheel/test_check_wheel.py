@@ -42,6 +42,15 @@ def test_tags_that_hold_on_the_oldest_system_pass(platform: str) -> None:
     assert list(check_wheel.check_tag(Path(name))) == []
 
 
+def test_a_wheel_for_arm64_has_a_module_for_it_and_no_shadow_stack(library: Path) -> None:
+    wheel = Path(WHEEL.name.replace("x86_64", "aarch64"))
+    assert list(check_wheel.check_tag(wheel)) == []
+    assert "endcap/_core.cpython-311-aarch64-linux-gnu.so" in check_wheel.expected_files(wheel)
+    facts = dataclasses.replace(SOUND, needed=["libc.so.6", "ld-linux-aarch64.so.1"])
+    assert list(check_wheel.check_library(library, facts)) == []
+    assert list(check_wheel.check_hardening(library, Hardening(), "aarch64")) == []
+
+
 def test_a_wheel_for_free_threaded_python_has_its_own_module() -> None:
     wheel = Path(WHEEL.name.replace("cp311-cp311", "cp314-cp314t"))
     assert list(check_wheel.check_tag(wheel)) == []
