@@ -44,14 +44,15 @@ ENDCAP_HOST_DEVICE inline float HalfToFloat(uint16_t half) {
   return __half2float(__ushort_as_half(half));  // one instruction, of the same definition
 #else
   const uint32_t sign = (half & 0x8000U) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1FU;
-  const uint32_t mantissa = half & 0x3FFU;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13));
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
-    return sign != 0 ? -magnitude : magnitude;
+  const uint32_t magnitude = half & 0x7FFFU;
+  constexpr uint32_t kNormal = 0x0400;
+  constexpr uint32_t kInfinity = 0x7C00;
+  if (magnitude - kNormal < kInfinity - kNormal) {
+    return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000U));
   }
-  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (magnitude >= kInfinity) return std::bit_cast<float>(sign | 0x7F800000U | (magnitude << 13));
+  const float subnormal = static_cast<float>(magnitude) * 0x1p-24F;
+  return sign != 0 ? -subnormal : subnormal;
 #endif
 }
 

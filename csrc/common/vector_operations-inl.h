@@ -28,6 +28,24 @@ HWY_INLINE uint64_t LaneBits(D d, Mask mask) {
   return bits;
 }
 
+// HalfToFloat of each of the bits of binary16 numbers.
+template <class D, class VHalf>
+HWY_INLINE hn::Vec<D> HalvesToFloats(D d, VHalf halves) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto magnitude_mask = hn::Set(du, 0x7FFFU);
+  const auto rebias = hn::Set(d, 0x1p112F);  // exponent 15 to 127; makes subnormals normal
+  const auto infinite = hn::Set(di, 0x7C00);
+  const auto exponent = hn::Set(du, 0x7F800000U);
+  const auto bits = hn::PromoteTo(du, halves);
+  const auto magnitude = hn::And(bits, magnitude_mask);
+  const auto sign = hn::ShiftLeft<16>(hn::AndNot(magnitude_mask, bits));
+  const auto finite = hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(magnitude)), rebias);
+  const auto is_special = hn::Not(hn::Lt(hn::BitCast(di, magnitude), infinite));
+  const auto special = hn::IfThenElseZero(hn::RebindMask(du, is_special), exponent);
+  return hn::BitCast(d, hn::Or(hn::Or(hn::BitCast(du, finite), special), sign));
+}
+
 // a[2i] * b[2i] + a[2i + 1] * b[2i + 1] in 32 bits.
 template <class D32, class V16>
 HWY_INLINE hn::Vec<D32> MulAddPairs(D32 d32, V16 a, V16 b) {
