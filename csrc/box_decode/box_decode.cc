@@ -8,7 +8,6 @@
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
 #include "common/fail.h"
-#include "common/half.h"
 #include "common/select_implementation.h"
 
 namespace endcap {
@@ -20,21 +19,16 @@ DecodeFunction* SelectDecoder(const HeadFamilyInfo& family, Implementation imple
   return decode;
 }
 
-float ValueAt(const ConstTensorView& head, size_t place) {
-  if (head.dtype == DType::kFloat16) {
-    return HalfToFloat(static_cast<const uint16_t*>(head.data)[place]);
-  }
-  return static_cast<const float*>(head.data)[place];
-}
-
 // Calls take(number) for a range of an anchor's values.
 template <typename Take>
 void ReadAnchorValues(const HeadParams& params, const ConstTensorView& head, uint32_t first,
                       uint32_t count, int32_t anchor, Take take) {
   const AnchorValues values = GetAnchorValues(params);
   const auto anchors = static_cast<uint64_t>(head.shape[1]);
+  const HeadValues numbers(head.data, static_cast<size_t>(head.size()),
+                           head.dtype == DType::kFloat16);
   for (uint32_t value = first; value < first + count; ++value) {
-    const float number = ValueAt(head, values.At(anchors, value, static_cast<uint64_t>(anchor)));
+    const float number = numbers[values.At(anchors, value, static_cast<uint64_t>(anchor))];
     if (!std::isfinite(number)) {
       FailAnchorValue(params, number, value, static_cast<uint32_t>(anchor));
     }

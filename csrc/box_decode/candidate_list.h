@@ -17,6 +17,7 @@ struct DecodeScratch {
   std::vector<uint64_t> keys, spare_keys;  // of CandidateList
   std::vector<float> head, scores;         // float16 inputs as float32
   std::vector<float> anchors;              // as these
+  std::vector<float> row;                  // of a float16 head as float32
   std::vector<uint32_t> passing;           // anchors that a scan found
   std::vector<float> best;                 // an anchor's greatest raw score
   std::vector<int32_t> best_class;         // and whose it is
@@ -28,6 +29,7 @@ struct DecodeScratch {
     TrimScratch(head);
     TrimScratch(scores);
     TrimScratch(anchors);
+    TrimScratch(row);
     TrimScratch(passing);
     TrimScratch(best);
     TrimScratch(best_class);

@@ -63,7 +63,7 @@ void Classify(const HeadParams& params, const ConstTensorView& logits, ClassScor
   const HeadInput input(MakeHeadSpecs(params).specs[0], logits, converted);
   input.RefuseNan();
   std::vector<float>& scores = result.probabilities;
-  Activate(params.activation, input.values(), scores);
+  Activate(params.activation, {input.values().floats(), input.values().size()}, scores);
   for (size_t i = 0; i < scores.size(); ++i) {
     if (!std::isfinite(scores[i])) FailArgument("the score of class ", i, " is ", scores[i]);
   }

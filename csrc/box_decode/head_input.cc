@@ -74,20 +74,29 @@ void CheckHostTensor(const TensorSpec& spec, const ConstTensorView& view) {
   RefuseGpuMemory(spec, view);
 }
 
+HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view)
+    : name_(spec.name),
+      values_(view.data, static_cast<size_t>(view.size()), view.dtype == DType::kFloat16),
+      shape_{view.shape[0], view.rank > 1 ? view.shape[1] : 1} {
+  CheckHostTensor(spec, view);
+}
+
 HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view,
                      std::vector<float>& memory, Implementation implementation)
-    : name_(spec.name) {
-  CheckHostTensor(spec, view);
-  const auto count = static_cast<size_t>(view.size());
-  if (view.dtype == DType::kFloat32) {
-    values_ = {static_cast<const float*>(view.data), count};
-  } else {
-    const std::span halves(static_cast<const uint16_t*>(view.data), count);
-    memory.resize(count);
-    HalvesToFloats(halves, implementation, memory.data());
-    values_ = memory;
-  }
-  shape_ = {view.shape[0], view.rank > 1 ? view.shape[1] : 1};
+    : HeadInput(spec, view) {
+  if (!values_.is_half()) return;
+  memory.resize(values_.size());
+  HalvesToFloats({values_.halves(), values_.size()}, implementation, memory.data());
+  values_ = HeadValues(memory.data(), memory.size(), false);
+}
+
+const float* HeadInput::ReadRow(int64_t index, std::vector<float>& memory) const {
+  if (!values_.is_half()) return row(index);
+  const auto length = static_cast<size_t>(row_length());
+  memory.resize(length);
+  HalvesToFloats({values_.halves() + index * row_length(), length}, Implementation::kSimd,
+                 memory.data());
+  return memory.data();
 }
 
 void HeadInput::RefuseNan(int64_t used_rows) const {
@@ -100,7 +109,7 @@ void HeadInput::RefuseNan(int64_t used_rows) const {
 void HeadInput::RefuseNanInColumns(int64_t columns) const {
   for (int64_t i = 0; i < rows(); ++i) {
     for (int64_t column = 0; column < columns; ++column) {
-      if (!std::isnan(row(i)[column])) continue;
+      if (!std::isnan(At(i, column))) continue;
       FailArgument(name_, " is NaN at element ", i * row_length() + column);
     }
   }

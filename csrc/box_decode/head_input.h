@@ -1,12 +1,14 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "box_decode/box_format.h"
+#include "common/half.h"
 #include "endcap/box_decode.h"
 #include "endcap/implementation.h"
 
@@ -19,14 +21,46 @@ void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view);
 // CheckHeadTensor, and refuses GPU memory.
 void CheckHostTensor(const TensorSpec& spec, const ConstTensorView& view);
 
-// One input of a head as float32: the caller's memory where it is float32 already, a converted copy
-// where it is float16. Construction does CheckHostTensor's checks. Values are not checked
-// yet: RefuseNan does that.
+// float32 or float16 values as they lie in memory.
+class HeadValues {
+ public:
+  // data: of float16 values, their bits.
+  HeadValues(const void* data, size_t size, bool is_half) noexcept
+      : data_(data), size_(size), is_half_(is_half) {}
+
+  size_t size() const noexcept { return size_; }
+  bool is_half() const noexcept { return is_half_; }
+  float operator[](size_t place) const noexcept {
+    return is_half_ ? HalfToFloat(halves()[place]) : floats()[place];
+  }
+  HeadValues Part(size_t first, size_t count) const noexcept {
+    if (is_half_) return {halves() + first, count, true};
+    return {floats() + first, count, false};
+  }
+  // Calls read(pointer), which is const float* or const uint16_t*.
+  template <typename Read>
+  auto Visit(Read read) const {
+    return is_half_ ? read(halves()) : read(floats());
+  }
+  const float* floats() const noexcept { return static_cast<const float*>(data_); }
+  const uint16_t* halves() const noexcept { return static_cast<const uint16_t*>(data_); }
+
+ private:
+  const void* data_;
+  size_t size_;
+  bool is_half_;
+};
+
+// One input of a head. Construction does CheckHostTensor's checks. Values are not checked yet:
+// RefuseNan does that.
 class HeadInput {
  public:
   static constexpr int64_t kAllRows = std::numeric_limits<int64_t>::max();
 
-  // A converted copy lies in `memory`, made by the loop of `implementation`.
+  // The caller's memory.
+  HeadInput(const TensorSpec& spec, const ConstTensorView& view);
+  // As float32: the caller's memory where it is float32 already, a converted copy where it is
+  // float16. The copy lies in `memory`, made by the loop of `implementation`.
   HeadInput(const TensorSpec& spec, const ConstTensorView& view, std::vector<float>& memory,
             Implementation implementation = Implementation::kScalar);
   HeadInput(const HeadInput&) = delete;
@@ -38,19 +72,24 @@ class HeadInput {
   // The same for the first `columns` of all rows.
   void RefuseNanInColumns(int64_t columns) const;
 
-  std::span<const float> values() const noexcept { return values_; }
-  const float* row(int64_t index) const noexcept { return values_.data() + index * row_length(); }
+  const HeadValues& values() const noexcept { return values_; }
+  // A row of float32 values.
+  const float* row(int64_t index) const noexcept { return values_.floats() + index * row_length(); }
+  // A row of values of either type; of float16 ones a converted copy, which lies in `memory`.
+  const float* ReadRow(int64_t index, std::vector<float>& memory) const;
+  float At(int64_t row, int64_t column) const noexcept {
+    return values_[static_cast<size_t>(row * row_length() + column)];
+  }
   // The first four numbers of a row.
   BoxXyxy Box(int64_t index) const noexcept {
-    const float* numbers = row(index);
-    return {numbers[0], numbers[1], numbers[2], numbers[3]};
+    return {At(index, 0), At(index, 1), At(index, 2), At(index, 3)};
   }
   int64_t rows() const noexcept { return shape_[0]; }
   int64_t row_length() const noexcept { return shape_[1]; }
 
  private:
   std::string_view name_;
-  std::span<const float> values_;
+  HeadValues values_;
   std::array<int64_t, 2> shape_{1, 1};
 };
 

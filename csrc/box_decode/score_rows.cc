@@ -92,13 +92,13 @@ bool AddPassingRows(const HeadParams& params, const ScoreRows& rows, DecodeScrat
 }  // namespace
 
 ScoreRows::ScoreRows(const HeadParams& params, const HeadInput& head, int64_t first_column)
-    : tensor(head), first(head.values().data()) {
+    : tensor(head), first(head.values().floats()) {
   const Background place = params.ResolvedBackground();
   has_background = place != Background::kNone;
   background = place == Background::kFirst ? -1 : params.num_classes;
   first_class = place == Background::kFirst ? 1 : 0;
   // Without rows there may be no memory, which nothing can be added to.
-  if (!head.values().empty()) first += first_column + static_cast<int64_t>(first_class);
+  if (head.values().size() > 0) first += first_column + static_cast<int64_t>(first_class);
 }
 
 void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs) {

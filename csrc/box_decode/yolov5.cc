@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "box_decode/anchors.h"
 #include "box_decode/candidate_list.h"
@@ -11,17 +12,22 @@
 namespace endcap {
 namespace {
 
-// One row. Positions are those of AnchorLabel. Throws kInvalidArgument for a score that is NaN.
-void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anchor,
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+// One row. Positions are those of AnchorLabel. raw_limit: class scores under which a product with
+// an objectness of 0 to 1 is no candidate. Throws kInvalidArgument for a score that is NaN.
+void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anchor, float raw_limit,
                   DecodeScratch& scratch, CandidateList& list) {
   const auto classes = static_cast<uint32_t>(params.num_classes);
-  const float* row = head.row(anchor);
+  const float* row = head.ReadRow(anchor, scratch.row);
   const bool multi_label = params.ResolvedMultiLabel();
   const Activation activation = params.ResolvedActivation();
   const float objectness = ActivateScore(activation, row[4]);
+  const float least = objectness >= 0.0F && objectness <= 1.0F ? raw_limit : kLowest;
   float best = 0.0F;
   int best_class = -1;
   for (uint32_t c = 0; c < classes; ++c) {
+    if (row[5 + c] < least) continue;
     const float score = objectness * ActivateScore(activation, row[5 + c]);
     if (std::isnan(score)) FailArgument("the score of anchor ", anchor, " is not a number");
     if (multi_label) {
@@ -31,7 +37,7 @@ void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anch
       best_class = static_cast<int>(c);
     }
   }
-  if (multi_label) return;
+  if (best_class < 0) return;
   scratch.best_class[anchor] = best_class;
   list.Add(best, anchor);
 }
@@ -40,7 +46,7 @@ void AddYolov5Rows(const HeadParams& params, const HeadInput& head, DecodeScratc
                    CandidateList& list) {
   const auto anchors = static_cast<uint32_t>(head.rows());
   for (uint32_t anchor = 0; anchor < anchors; ++anchor) {
-    AddYolov5Row(params, head, anchor, scratch, list);
+    AddYolov5Row(params, head, anchor, kLowest, scratch, list);
   }
 }
 
@@ -74,8 +80,7 @@ void DecodeYolov5(const HeadParams& params, HeadTensors inputs, DecodeScratch& s
 // Rows that cannot give a candidate are left out; the others are read as the definition reads them.
 void DecodeYolov5Simd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                       Candidates& candidates) {
-  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head,
-                       Implementation::kSimd);
+  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0]);
   const auto anchors = static_cast<size_t>(head.rows());
   scratch.passing.resize(anchors + kScanRoom);
   scratch.best_class.resize(anchors);
@@ -83,16 +88,15 @@ void DecodeYolov5Simd(const HeadParams& params, HeadTensors inputs, DecodeScratc
   const Activation activation = params.ResolvedActivation();
   const ObjectnessLimits limits{list.ScoreLimit(), activation == Activation::kSigmoid,
                                 RawLimit(activation, list.ScoreLimit())};
-  const ScanResult found =
-      ScanRows(head.values().data(), anchors, static_cast<size_t>(params.num_classes), limits,
-               scratch.passing.data());
+  const ScanResult found = ScanRows(head.values(), static_cast<size_t>(head.row_length()), limits,
+                                    scratch.passing.data());
   if (found.may_hold_nan) {
     head.RefuseNan();
     // Infinite numbers, then: their products may be NaN, in rows that were left out too.
     AddYolov5Rows(params, head, scratch, list);
   } else {
     for (size_t i = 0; i < found.passing; ++i) {
-      AddYolov5Row(params, head, scratch.passing[i], scratch, list);
+      AddYolov5Row(params, head, scratch.passing[i], limits.raw, scratch, list);
     }
   }
   FinishYolov5(params, head, list, scratch, candidates);

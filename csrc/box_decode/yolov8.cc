@@ -30,7 +30,7 @@ void FindBestClasses(const HeadInput& head, int num_classes, DecodeScratch& scra
 void FinishYolov8(const HeadParams& params, const HeadInput& head, CandidateList& list,
                   const DecodeScratch& scratch, Candidates& candidates) {
   const auto read_box = [&](int32_t a) {
-    return BoxXyxy{head.row(0)[a], head.row(1)[a], head.row(2)[a], head.row(3)[a]};
+    return BoxXyxy{head.At(0, a), head.At(1, a), head.At(2, a), head.At(3, a)};
   };
   const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
   list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
@@ -43,9 +43,9 @@ bool AddEveryClass(const HeadParams& params, const HeadInput& head, DecodeScratc
   const auto classes = static_cast<uint32_t>(params.num_classes);
   bool may_hold_nan = false;
   for (uint32_t c = 0; c < classes; ++c) {
-    const float* scores = head.row(4 + c);
+    const HeadValues scores = head.values().Part((4 + c) * anchors, anchors);
     const float limit = RawLimit(activation, list.ScoreLimit());
-    const ScanResult found = ScanGreater({scores, anchors}, limit, scratch.passing.data());
+    const ScanResult found = ScanGreater(scores, limit, scratch.passing.data());
     may_hold_nan |= found.may_hold_nan;
     for (size_t i = 0; i < found.passing; ++i) {
       const uint32_t anchor = scratch.passing[i];
@@ -62,9 +62,10 @@ bool AddBestClass(const HeadParams& params, const HeadInput& head, DecodeScratch
   scratch.best.resize(anchors + kScanRoom);
   scratch.best_class.resize(anchors + kScanRoom);
   const float limit = RawLimit(activation, list.ScoreLimit());
+  const auto classes = static_cast<size_t>(params.num_classes);
   const ScanResult found =
-      ScanBest(head.row(4), static_cast<size_t>(params.num_classes), anchors, limit,
-               scratch.passing.data(), scratch.best.data(), scratch.best_class.data());
+      ScanBest(head.values().Part(4 * anchors, classes * anchors), classes, anchors, limit,
+               {scratch.passing.data(), scratch.best.data(), scratch.best_class.data()});
   for (size_t i = 0; i < found.passing; ++i) {
     const uint32_t anchor = scratch.passing[i];
     list.Add(ActivateScore(activation, scratch.best[anchor]), anchor);
@@ -102,15 +103,14 @@ void DecodeYolov8(const HeadParams& params, HeadTensors inputs, DecodeScratch& s
 // The scores are read once; the activation is for the few that can pass.
 void DecodeYolov8Simd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                       Candidates& candidates) {
-  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head,
-                       Implementation::kSimd);
+  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0]);
   const auto anchors = static_cast<size_t>(head.row_length());
   scratch.passing.resize(anchors + kScanRoom);
   CandidateList list(params, scratch);
   bool may_hold_nan = params.ResolvedMultiLabel() ? AddEveryClass(params, head, scratch, list)
                                                   : AddBestClass(params, head, scratch, list);
   // The boxes last: those of the candidates are then in a cache when they are read again.
-  may_hold_nan |= MayHoldNan(head.values().first(4 * anchors));
+  may_hold_nan |= MayHoldNan(head.values().Part(0, 4 * anchors));
   if (may_hold_nan) head.RefuseNan(4 + params.num_classes);
   FinishYolov8(params, head, list, scratch, candidates);
 }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/half.h"
 #include "endcap/box_decode.h"
 #include "endcap/error.h"
 #include "head_tensors.h"
@@ -185,6 +187,150 @@ TEST_P(BoxDecodeSimd, EqualsScalarOnInfinitiesAndZeros) {
     for (unsigned i = 0; i < round % 5; ++i) head.values[place(random)] = odd[pick(random)];
     head.params.score_threshold = round % 2 == 0 ? 0.0 : 0.25;
     head.ExpectEqualImplementations();
+  }
+}
+
+void ExpectEqualOutcomes(const HeadParams& params, const ConstTensorView& view,
+                         const std::string& what) {
+  testing::CompareTargetsWithScalar(
+      Stage::kBoxDecode, [&] { return Decode(params, view); },
+      [&](const Outcome& scalar, const Outcome& simd, const std::string& target) {
+        EXPECT_EQ(scalar.error, simd.error) << target << ", " << what;
+        EXPECT_EQ(scalar, simd) << target << ", " << what;
+      });
+}
+
+// Heads of several blocks of every target's scan, in most of which no score passes.
+constexpr int64_t kManyAnchors = 1300;
+
+TEST_P(BoxDecodeSimd, EqualsScalarOnFewCandidates) {
+  for (const int64_t anchors : {255, 256, 257, 511, 512, 600, 1023, 1300}) {
+    for (const int classes : {1, 7, 8, 9, 17, 80}) {
+      MakeHead(GetParam(), anchors, classes, 8, 0.0007).ExpectEqualImplementations();
+    }
+  }
+}
+
+TEST_P(BoxDecodeSimd, EqualsScalarAroundTheLengthsOfRows) {
+  for (const int classes : {26, 27, 28, 31, 32, 60, 63, 64, 65, 80, 91, 100}) {
+    for (const int64_t anchors : {1, 3, 4, 5, 8, 41}) {
+      for (const double over : {0.0, 0.02}) {
+        MakeHead(GetParam(), anchors, classes, 9, over).ExpectEqualImplementations();
+      }
+    }
+  }
+}
+
+// Rows of classes with many candidates between rows with few.
+TEST_P(BoxDecodeSimd, EqualsScalarWhereSomeClassesHaveManyCandidates) {
+  Head head = MakeHead(GetParam(), kManyAnchors, 40, 10, 0.001);
+  std::mt19937 random(11);
+  std::bernoulli_distribution passes(0.4);
+  const int64_t classes = head.params.num_classes;
+  for (int64_t a = 0; a < head.anchors; ++a) {
+    for (const int64_t c : {0, 3, 4, 20, 39}) {
+      const int64_t place =
+          head.is_yolov5() ? a * (5 + classes) + 5 + c : (4 + c) * head.anchors + a;
+      if (passes(random)) head.values[static_cast<size_t>(place)] = 0.6F;
+    }
+  }
+  head.ExpectEqualImplementations();
+}
+
+// A score that is the limit, and its neighbours, at any place of a head of no other candidates.
+TEST_P(BoxDecodeSimd, FindsTheOneScoreOverTheThreshold) {
+  for (const double threshold : {0.0, 1e-40, 1e-7, 0.25, 0.5, 0.75, 1.0}) {
+    for (const Activation activation : {Activation::kNone, Activation::kSigmoid}) {
+      Head head = MakeHead(GetParam(), kManyAnchors, 2, 12, 0.0);
+      head.params.score_threshold = threshold;
+      head.params.activation = activation;
+      const bool is_sigmoid = activation == Activation::kSigmoid;
+      const auto limit =
+          static_cast<float>(is_sigmoid ? std::log(threshold / (1.0 - threshold)) : threshold);
+      if (!std::isfinite(limit)) continue;
+      const float low = is_sigmoid ? std::min(limit, 0.0F) - 3.0F : -0.0F;
+      const std::vector<float> near = {limit, std::nextafter(limit, kInf),
+                                       std::nextafter(limit, -kInf)};
+      const uint16_t half = FloatToHalf(limit);
+      for (int64_t a = 0; a < kManyAnchors; a += 13) {
+        std::vector<float> values(head.values.size(), low);
+        const int64_t place = head.is_yolov5() ? a * 7 + 5 + a % 2 : (4 + a % 2) * head.anchors + a;
+        if (head.is_yolov5()) values[static_cast<size_t>(a * 7 + 4)] = is_sigmoid ? 40.0F : 1.0F;
+        values[static_cast<size_t>(place)] = near[static_cast<size_t>(a) % near.size()];
+        const std::string what = "threshold " + std::to_string(threshold) + ", sigmoid " +
+                                 std::to_string(is_sigmoid) + ", anchor " + std::to_string(a);
+        ExpectEqualOutcomes(head.params, Floats(values, head.shape()), what);
+        std::vector<uint16_t> halves = ToHalves(values);
+        halves[static_cast<size_t>(place)] = static_cast<uint16_t>(half + a % 3);
+        ExpectEqualOutcomes(head.params, View(halves, DType::kFloat16, head.shape()), what);
+      }
+    }
+  }
+}
+
+// NaN with either sign, quiet and signalling, where no score passes.
+TEST_P(BoxDecodeSimd, NamesEveryNan) {
+  const Head clean = MakeHead(GetParam(), kManyAnchors, 2, 13, 0.0);
+  const auto expect_error = [&](const HeadParams& params, const ConstTensorView& view,
+                                size_t place) {
+    testing::CompareTargetsWithScalar(
+        Stage::kBoxDecode, [&] { return Decode(params, view); },
+        [&](const Outcome& scalar, const Outcome& simd, const std::string& target) {
+          EXPECT_EQ(scalar.error, "head is NaN at element " + std::to_string(place));
+          EXPECT_EQ(scalar.error, simd.error) << target;
+        });
+  };
+  const std::vector<uint32_t> bits = {0x7FC00000, 0xFFC00000, 0x7F800001, 0xFF800001, 0xFFFFFFFF};
+  const std::vector<uint16_t> half_bits = {0x7E00, 0xFE00, 0x7C01, 0xFC01, 0xFFFF};
+  for (size_t place = 0; place < clean.values.size(); place += 19) {
+    HeadParams params = clean.params;
+    params.multi_label = place % 3 == 0;
+    params.activation = place % 2 == 0 ? Activation::kNone : Activation::kSigmoid;
+    std::vector<float> values = clean.values;
+    values[place] = std::bit_cast<float>(bits[place % bits.size()]);
+    expect_error(params, Floats(values, clean.shape()), place);
+    std::vector<uint16_t> halves = ToHalves(clean.values);
+    halves[place] = half_bits[place % half_bits.size()];
+    expect_error(params, View(halves, DType::kFloat16, clean.shape()), place);
+  }
+}
+
+// Numbers that are no probabilities: their products may pass where no objectness does.
+TEST(BoxDecodeSimdRows, EqualsScalarForProductsBeyondProbabilities) {
+  const std::vector<float> odd = {2.0F, -2.0F, -0.0F, 1.0000001F, -1e-40F, 1e30F, -kInf, kInf};
+  for (const float objectness : {0.2F, 0.0F, -0.5F, 1.5F, -0.0F}) {
+    for (const float value : odd) {
+      Head head = MakeHead(HeadFamily::kYolov5, 11, 80, 14, 0.0);
+      for (size_t place = 4; place < head.values.size(); place += 131) {
+        Head changed = head;
+        changed.values[place / 85 * 85 + 4] = objectness;
+        changed.values[place] = value;
+        changed.ExpectEqualImplementations();
+      }
+    }
+  }
+}
+
+// Every number of binary16 alone among scores that do not pass.
+TEST(BoxDecodeSimdHalves, EveryHalfAloneIsReadAlike) {
+  constexpr size_t kSpace = 256;  // a block of a scan, for the widest vectors
+  constexpr size_t kAnchors = 16 * kSpace;
+  HeadParams params;
+  params.num_classes = 16;
+  for (const Activation activation : {Activation::kNone, Activation::kSigmoid}) {
+    params.activation = activation;
+    const uint16_t low = activation == Activation::kNone ? 0x2C00 : 0xC500;  // 0.0625, -5
+    uint32_t next = 0;
+    while (next < 0x10000) {
+      std::vector<uint16_t> halves(20 * kAnchors, low);
+      for (size_t place = 4 * kAnchors; place < halves.size() && next < 0x10000; ++next) {
+        if ((next & 0x7FFFU) > 0x7C00U) continue;  // NaN
+        halves[place + next * 37 % kSpace] = static_cast<uint16_t>(next);
+        place += kSpace;
+      }
+      ExpectEqualOutcomes(params, View(halves, DType::kFloat16, {20, kAnchors}),
+                          "before " + std::to_string(next));
+    }
   }
 }
 
