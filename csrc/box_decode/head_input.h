@@ -21,6 +21,10 @@ void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view);
 // CheckHeadTensor, and refuses GPU memory.
 void CheckHostTensor(const TensorSpec& spec, const ConstTensorView& view);
 
+// A value of a head as float32; float16 values are given as their bits.
+inline float ToFloat(float value) noexcept { return value; }
+inline float ToFloat(uint16_t value) noexcept { return HalfToFloat(value); }
+
 // float32 or float16 values as they lie in memory.
 class HeadValues {
  public:
@@ -31,7 +35,7 @@ class HeadValues {
   size_t size() const noexcept { return size_; }
   bool is_half() const noexcept { return is_half_; }
   float operator[](size_t place) const noexcept {
-    return is_half_ ? HalfToFloat(halves()[place]) : floats()[place];
+    return is_half_ ? ToFloat(halves()[place]) : ToFloat(floats()[place]);
   }
   HeadValues Part(size_t first, size_t count) const noexcept {
     if (is_half_) return {halves() + first, count, true};

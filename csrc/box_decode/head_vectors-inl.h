@@ -72,9 +72,6 @@ HWY_INLINE FloatVector LoadFloats(const uint16_t* values) {
 #endif
 }
 
-HWY_INLINE float ToFloat(float value) { return value; }
-HWY_INLINE float ToFloat(uint16_t value) { return HalfToFloat(value); }
-
 // Whether a sum is not finite.
 HWY_INLINE bool IsSuspect(FloatVector sums) {
   // x - x is 0 for every finite x, else NaN.

@@ -47,10 +47,12 @@ bool AddEveryClass(const HeadParams& params, const HeadInput& head, DecodeScratc
     const float limit = RawLimit(activation, list.ScoreLimit());
     const ScanResult found = ScanGreater(scores, limit, scratch.passing.data());
     may_hold_nan |= found.may_hold_nan;
-    for (size_t i = 0; i < found.passing; ++i) {
-      const uint32_t anchor = scratch.passing[i];
-      list.Add(ActivateScore(activation, scores[anchor]), anchor * classes + c);
-    }
+    scores.Visit([&](const auto* first) {
+      for (size_t i = 0; i < found.passing; ++i) {
+        const uint32_t anchor = scratch.passing[i];
+        list.Add(ActivateScore(activation, ToFloat(first[anchor])), anchor * classes + c);
+      }
+    });
   }
   return may_hold_nan;
 }
