@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 import endcap
 from benchmarks.paths import BUILD
-from benchmarks.postprocess.head import NUM_CLASSES, Floats
+from benchmarks.postprocess.head import NUM_CLASSES
 from benchmarks.timing import Case
 
 IOU_THRESHOLD = 0.7
@@ -17,6 +20,7 @@ MAX_CANDIDATES = 30_000
 MAX_DETECTIONS = 300
 # Anchor and class of every detection, best first.
 Kept = list[tuple[int, int]]
+Head = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -25,15 +29,17 @@ class HeadTask:
 
     score_threshold: float
     multi_label: bool
+    dtype: type[np.floating[Any]] = np.float32  # of the head
 
 
 TASKS: Mapping[str, HeadTask] = {
     "YOLOv8 head, score 0.25": HeadTask(0.25, multi_label=False),
+    "YOLOv8 head, score 0.25, float16": HeadTask(0.25, multi_label=False, dtype=np.float16),
     "YOLOv8 head, score 0.001, multi-label": HeadTask(0.001, multi_label=True),
 }
 
 
-def ours(head: Floats, task: HeadTask) -> tuple[Case, Kept]:
+def ours(head: Head, task: HeadTask) -> tuple[Case, Kept]:
     """Return endcap on one thread: the timed call, and what it kept.
 
     Each call gets a fresh copy, as everybody's does, which a network would have just written.
@@ -55,10 +61,11 @@ def ours(head: Floats, task: HeadTask) -> tuple[Case, Kept]:
     return Case(run=postprocess, prepare=head.copy), kept
 
 
-def ultralytics(head: Floats, task: HeadTask) -> tuple[Case, Kept]:
+def ultralytics(head: Head, task: HeadTask) -> tuple[Case, Kept]:
     """Return ultralytics on one thread, with torchvision's suppression, which it prefers.
 
-    Each call gets a fresh tensor, since the function may write into its input.
+    Each call gets a fresh tensor, since the function may write into its input. A float16 one is
+    converted in the call: torchvision has no suppression of float16 boxes on a CPU.
     """
     # Its settings file goes to the build folder, not into the home directory.
     os.environ.setdefault("YOLO_CONFIG_DIR", str(BUILD))
@@ -71,7 +78,7 @@ def ultralytics(head: Floats, task: HeadTask) -> tuple[Case, Kept]:
 
     def run(fresh: Any, *, indices: bool = False) -> Any:
         return non_max_suppression(
-            fresh,
+            fresh.float(),
             conf_thres=task.score_threshold,
             iou_thres=IOU_THRESHOLD,
             multi_label=task.multi_label,

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.postprocess import head_peers, rotated, task_heads
 from benchmarks.postprocess.head import NUM_CLASSES, Floats, Ids, candidates, make
-from benchmarks.postprocess.head_peers import TASKS, HeadTask
+from benchmarks.postprocess.head_peers import TASKS, Head, HeadTask
 from benchmarks.postprocess.nms_peers import NMS_PEERS, Kept
 from benchmarks.postprocess.verify import OFFSET_SHARE, KeptAgreement, compare
 from benchmarks.timing import Budget, Case, Ready, Row, comparison, load, one_cpu
@@ -42,10 +42,9 @@ def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Com
     results = []
     with one_cpu():
         for name, task in TASKS.items():
-            entries = _head_entries(head, task)
-            results.append(
-                Comparison(name, _count(head, task), comparison(entries, "endcap", budget))
-            )
+            of_dtype = head.astype(task.dtype, copy=False)
+            rows = comparison(_head_entries(of_dtype, task), "endcap", budget)
+            results.append(Comparison(name, _count(of_dtype, task), rows))
             done(name)
         for name, make_task in task_heads.TASKS.items():
             with_more = make_task()
@@ -66,12 +65,12 @@ def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Com
     return results
 
 
-def _count(head: Floats, task: HeadTask) -> int:
+def _count(head: Head, task: HeadTask) -> int:
     over = head[4:] > task.score_threshold
     return int(over.sum() if task.multi_label else over.any(axis=0).sum())
 
 
-def _head_entries(head: Floats, task: HeadTask) -> dict[str, Ready | Row]:
+def _head_entries(head: Head, task: HeadTask) -> dict[str, Ready | Row]:
     case, kept = head_peers.ours(head, task)
     entries: dict[str, Ready | Row] = {"endcap": Ready(case, f"{len(kept)} detections")}
     theirs = load(lambda: head_peers.ultralytics(head, task))
