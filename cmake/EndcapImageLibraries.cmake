@@ -46,12 +46,6 @@ endcap_image_library(png png.h png16 libpng-dev)
 endcap_image_library(webp webp/decode.h webp libwebp-dev)
 endcap_image_library(gif gif_lib.h gif libgif-dev)
 
-find_path(ENDCAP_JPEGINT_DIR jpegint.h PATHS ${ENDCAP_jpeg_INCLUDE_DIR} NO_DEFAULT_PATH)
-if(NOT ENDCAP_JPEGINT_DIR)
-  message(STATUS "endcap: there is no jpegint.h beside jpeglib.h, so libjpeg-turbo decodes the Huffman "
-                 "codes of JPEGs, which takes longer; Debian's libjpeg-dev has it")
-endif()
-
 # endcap_bundle_image_libraries(target destination component): puts the libraries beside the target, in
 # the build tree and in the installation.
 function(endcap_bundle_image_libraries target destination component)

@@ -4,11 +4,12 @@
 
 #include "common/chroma_upsampling.h"
 #include "decode/libjpeg_session.h"
+#include "decode/plane_decoder.h"
 #include "endcap/decode.h"
 
 namespace endcap {
 
-// The two implementations of DecodeToBands. The session was started and the sink was given
+// The two ways of DecodeToBands for a JPEG. The decoder was started and the sink was given
 // `format`. Both return the nanoseconds spent in the decoder, without upsampling, color conversion
 // and the sink.
 
@@ -16,9 +17,9 @@ namespace endcap {
 // of several rows. Not for a raw session.
 int64_t RowsToBands(LibjpegSession& session, const BandFormat& format, BandSink& sink);
 
-// decode_simd: reads the planes of a raw session and converts the rows that `sink` needs to RGB,
-// one row a band. `upsampling`: GetUpsampling of the session.
-int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
-                      const BandFormat& format, BandSink& sink);
+// decode_simd: reads planes and converts the rows that `sink` needs to RGB or gray, one row a band.
+// upsampling: the decoder's.
+int64_t PlanesToBands(PlaneDecoder& decoder, ChromaUpsampling upsampling, const BandFormat& format,
+                      BandSink& sink);
 
 }  // namespace endcap

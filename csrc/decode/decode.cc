@@ -82,23 +82,28 @@ J_COLOR_SPACE OutputColor(const ImageHeader& header, int channels) {
 
 int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const DecodeOptions& options,
                     BandSink& sink) {
-  using Codes = LibjpegSession::Codes;
-  const bool simd = SelectImplementation(Stage::kDecode) == Implementation::kSimd;
   const int64_t start = SteadyNowNs();
+  const std::span file(image.planes[0].data, image.size_bytes);
   const BandFormat format = DecodedFormat(header, options);
-  LibjpegSession session({image.planes[0].data, image.size_bytes}, options.truncated);
+  if (SelectImplementation(Stage::kDecode) == Implementation::kSimd) {
+    PlaneDecoder decoder(file, header, options);
+    if (const auto upsampling = decoder.upsampling()) {
+      decoder.Start();
+      int64_t decode_ns = SteadyNowNs() - start;
+      sink.Begin(format);
+      decode_ns += PlanesToBands(decoder, *upsampling, format, sink);
+      decoder.CheckEnd(std::min(sink.EndRow(), format.height));
+      return decode_ns;
+    }
+  }
+  LibjpegSession session(file, options.truncated);
   session.ReadHeader(header);
   session.SetOutput(OutputColor(header, options.channels), options.scale_denominator);
-  std::optional<ChromaUpsampling> upsampling;
-  if (simd && options.channels != 1) upsampling = GetUpsampling(session.info());
-  session.Start(upsampling.has_value(), simd ? Codes::kEndcap : Codes::kLibrary);
+  session.Start(/*raw=*/false);
   int64_t decode_ns = SteadyNowNs() - start;
-
   sink.Begin(format);
-  const int end_row = std::min(sink.EndRow(), format.height);
-  decode_ns += upsampling ? PlanesToBands(session, *upsampling, format, sink)
-                          : RowsToBands(session, format, sink);
-  session.CheckEnd(header, end_row);
+  decode_ns += RowsToBands(session, format, sink);
+  session.CheckEnd(header, std::min(sink.EndRow(), format.height));
   return decode_ns;
 }
 

@@ -75,7 +75,7 @@ inline bool TakeDcDifference(ScanBits& bits, const HuffmanTable& table, int32_t&
   return true;
 }
 
-// Reads a DC coefficient, see DecodeHuffmanBlock. False: a bad code.
+// Reads a DC coefficient, see DecodeSequentialBlock. False: a bad code.
 [[gnu::always_inline]] inline bool TakeDc(ScanBits& bits, const HuffmanTable& table,
                                           int32_t& last_dc) {
   int32_t difference = 0;
@@ -137,13 +137,37 @@ inline bool TakeAc(ScanBits& bits, const HuffmanTable& table, size_t k, size_t l
   return true;
 }
 
-// Reads one block of a sequential scan. `kept` must have a block's bytes ahead, see ScanBytes.
+// Blocks of sequential scans. `kept` must have a block's bytes ahead, see ScanBytes.
 // last_dc: the DC coefficient of the component's last block, and afterwards of this one; it wraps
 //   where a damaged file lets it leave the type.
-// block: 64 zeros, which become the coefficients in the order of rows; null: they are skipped.
-// keeps_others: the block may hold coefficients of an earlier scan, and keeps those that are 0
-// here. Returns false at a code that the tables do not have. Source: ITU-T T.81, F.2.2.
-bool DecodeHuffmanBlock(ScanBits& kept, const HuffmanTable& dc, const HuffmanTable& ac,
-                        int32_t& last_dc, int16_t* block, bool keeps_others = false);
+// Source: ITU-T T.81, F.2.2.
+
+// A code that the tables do not have, in the place of a place.
+inline constexpr int kBadCode = -1;
+
+// Reads a block of zeros; the coefficient at place k in zigzag order is at block[order[k]]. Returns
+// the place of the last coefficient that is not 0, or one behind it; or kBadCode.
+[[gnu::always_inline]] inline int DecodeSequentialBlock(ScanBits& kept, const HuffmanTable& dc,
+                                                        const HuffmanTable& ac, int32_t& last_dc,
+                                                        int16_t* block, const uint8_t* order) {
+  constexpr size_t kLast = kBlockValues - 1;
+  ScanBits bits = kept;  // in registers
+  size_t last_place = 0;
+  bool good = TakeDc(bits, dc, last_dc);
+  if (good) {
+    block[0] = static_cast<int16_t>(last_dc);
+    const auto store = [block, order, &last_place](size_t k, int value) {
+      block[order[k]] = static_cast<int16_t>(value);
+      last_place = k <= kLast ? k : last_place;  // 0 behind it is an end, see HuffmanEntry::End
+    };
+    good = TakeAc(bits, ac, 0, kLast, store, [](unsigned /*run*/) {});
+  }
+  kept = bits;
+  return good ? static_cast<int>(last_place) : kBadCode;
+}
+
+// Reads a block without its coefficients. False: a bad code.
+bool SkipSequentialBlock(ScanBits& kept, const HuffmanTable& dc, const HuffmanTable& ac,
+                         int32_t& last_dc);
 
 }  // namespace endcap

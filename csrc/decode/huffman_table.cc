@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 namespace endcap {
 
-HuffmanTable::HuffmanTable(Use use, const uint8_t* counts, const uint8_t* symbols) noexcept {
-  std::copy(symbols, symbols + symbols_.size(), symbols_.begin());
+HuffmanTable::HuffmanTable(Use use, const HuffmanCodes& codes) noexcept : symbols_(codes.symbols) {
   uint32_t code = 0;
   int position = 0;
   for (unsigned length = 1; length <= kLongestCode; ++length) {
     offsets_[length] = position - static_cast<int32_t>(code);
-    for (int i = 0; i < counts[length - 1] && code >> length == 0 && position < 256;
+    for (int i = 0; i < codes.counts[length - 1] && code >> length == 0 && position < 256;
          ++i, ++code, ++position) {
       Enter(use, code, length, symbols_[static_cast<size_t>(position)]);
     }
@@ -72,23 +72,13 @@ HuffmanEntry HuffmanTable::Search(uint64_t bits) const noexcept {
 
 namespace {
 
-constexpr size_t kCounts = HuffmanTable::kLongestCode;
-constexpr size_t kSymbols = 256;
 // Of two files, each with two tables for luma and two for chroma; a progressive one has about ten.
 constexpr size_t kKept = 12;
 
 struct Kept {
   HuffmanTable::Use use = HuffmanTable::Use::kDc;
-  std::array<uint8_t, kCounts> counts{};
-  std::array<uint8_t, kSymbols> symbols{};
+  HuffmanCodes codes;
   std::shared_ptr<const HuffmanTable> table;
-
-  bool Matches(HuffmanTable::Use wanted, const uint8_t* of_counts,
-               const uint8_t* of_symbols) const {
-    return table != nullptr && use == wanted &&
-           std::equal(counts.begin(), counts.end(), of_counts) &&
-           std::equal(symbols.begin(), symbols.end(), of_symbols);
-  }
 };
 
 struct Cache {
@@ -98,20 +88,17 @@ struct Cache {
 
 }  // namespace
 
-std::shared_ptr<const HuffmanTable> GetHuffmanTable(HuffmanTable::Use use, const uint8_t* counts,
-                                                    const uint8_t* symbols) {
+std::shared_ptr<const HuffmanTable> GetHuffmanTable(HuffmanTable::Use use,
+                                                    const HuffmanCodes& codes) {
   thread_local Cache cache;
   for (const Kept& kept : cache.tables) {
-    if (kept.Matches(use, counts, symbols)) return kept.table;
+    if (kept.table != nullptr && kept.use == use && kept.codes == codes) return kept.table;
   }
-  auto table = std::make_shared<const HuffmanTable>(use, counts, symbols);
-  Kept& made = cache.tables[cache.oldest];
+  Kept made{use, codes, std::make_shared<const HuffmanTable>(use, codes)};
+  Kept& oldest = cache.tables[cache.oldest];
   cache.oldest = (cache.oldest + 1) % kKept;
-  made.use = use;
-  std::copy_n(counts, kCounts, made.counts.begin());
-  std::copy_n(symbols, kSymbols, made.symbols.begin());
-  made.table = table;
-  return table;
+  oldest = std::move(made);
+  return oldest.table;
 }
 
 }  // namespace endcap

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "decode/jpeg_tables.h"
+
 namespace endcap {
 
 // How many bits of the data a lookup takes at once: enough for nine in ten codes of a photograph
@@ -88,10 +90,8 @@ class HuffmanTable {
   // could tell.
   enum class Use { kDc, kAc, kBands, kCodes };
 
-  // `counts`: how many codes have each length, from 1 to 16 bits. `symbols`: theirs, 256 of them;
-  // in a DC table none is above 15. The counts are those of a prefix code, as libjpeg has checked;
-  // codes beyond one are left out.
-  HuffmanTable(Use use, const uint8_t* counts, const uint8_t* symbols) noexcept;
+  // The codes are valid (HuffmanCodes::IsValid); of others those that fit are taken.
+  HuffmanTable(Use use, const HuffmanCodes& codes) noexcept;
 
   // `bits` has the next bits of the data from its highest on. Of a DC table: one value at most.
   HuffmanEntry Look(uint64_t bits) const noexcept {
@@ -115,7 +115,7 @@ class HuffmanTable {
 
 // The table of these codes, see HuffmanTable. A thread keeps those of its last files: most of a
 // camera's have the same, and making four takes as long as a hundred blocks do.
-std::shared_ptr<const HuffmanTable> GetHuffmanTable(HuffmanTable::Use use, const uint8_t* counts,
-                                                    const uint8_t* symbols);
+std::shared_ptr<const HuffmanTable> GetHuffmanTable(HuffmanTable::Use use,
+                                                    const HuffmanCodes& codes);
 
 }  // namespace endcap

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "decode/inverse_dct.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,6 +22,18 @@ using Sum = hn::Vec<Sums>;
 using Samples = hn::Rebind<uint8_t, Coefficients>;
 
 constexpr size_t kLanes = hn::MaxLanes(Coefficients());
+
+// A sample of its value around 0.
+inline uint8_t Clamp(int32_t value) {
+  return static_cast<uint8_t>(std::clamp(value, -128, 127) + 128);
+}
+
+// A sample of eight times its value. What a damaged file has beyond 10 bits wraps, as in
+// libjpeg-turbo's table of samples.
+inline uint8_t MeanSample(int32_t eighths) {
+  const auto wrapped = static_cast<uint32_t>((eighths + 4) >> 3) << 22;
+  return Clamp(static_cast<int32_t>(wrapped) >> 22);
+}
 
 // Fractional bits of the factors, and of the results of the first pass.
 constexpr int kFactorBits = 13;
@@ -65,13 +79,14 @@ HWY_INLINE WideRow Multiply(const RowPair& pair, int16_t first, int16_t second) 
   return {MulAddPairs(d32, pair.low, factors), MulAddPairs(d32, pair.high, factors)};
 }
 
-// a * kOne.
+// a * 2^bits.
+template <int bits>
 HWY_INLINE WideRow Scale(Row a) {
   const Coefficients d;
   const Sums d32;
   const RowPair upper_halves = Interleave(hn::Zero(d), a);
-  return {hn::ShiftRight<16 - kFactorBits>(hn::BitCast(d32, upper_halves.low)),
-          hn::ShiftRight<16 - kFactorBits>(hn::BitCast(d32, upper_halves.high))};
+  return {hn::ShiftRight<16 - bits>(hn::BitCast(d32, upper_halves.low)),
+          hn::ShiftRight<16 - bits>(hn::BitCast(d32, upper_halves.high))};
 }
 
 // The sums without `bits` fractional bits. Where they leave 16 bits, libjpeg-turbo's code for x86
@@ -117,6 +132,17 @@ constexpr int kC1961 = 16069;
 constexpr int kC2053 = 16819;
 constexpr int kC2562 = 20995;
 constexpr int kC3072 = 25172;
+// Those of its means of two and of four values.
+constexpr int kC0211 = 1730;
+constexpr int kC0509 = 4176;
+constexpr int kC0601 = 4926;
+constexpr int kC0720 = 5906;
+constexpr int kC0850 = 6967;
+constexpr int kC1061 = 8697;
+constexpr int kC1272 = 10426;
+constexpr int kC1451 = 11893;
+constexpr int kC2172 = 17799;
+constexpr int kC3624 = 29692;
 
 template <int bits>
 HWY_INLINE WideRow Rounding() {
@@ -132,8 +158,8 @@ HWY_INLINE void Transform(Block& block) {
   Row* v = block.v;
   const WideRow round = Rounding<bits>();
   const RowPair v26 = Interleave(v[2], v[6]);
-  const WideRow sum = Add(Scale(hn::Add(v[0], v[4])), round);
-  const WideRow difference = Add(Scale(hn::Sub(v[0], v[4])), round);
+  const WideRow sum = Add(Scale<kFactorBits>(hn::Add(v[0], v[4])), round);
+  const WideRow difference = Add(Scale<kFactorBits>(hn::Sub(v[0], v[4])), round);
   const WideRow outer = Multiply(v26, kC0541 + kC0765, kC0541);
   const WideRow inner = Multiply(v26, kC0541, kC0541 - kC1847);
   const WideRow even0 = Add(sum, outer);
@@ -178,6 +204,41 @@ HWY_INLINE void TransformFour(Block& block) {
   AddAndSubtract<bits>(even3, odd3, v[3], v[4]);
 }
 
+// The transform to four values, each the mean of two of the eight; v[4], whose part in both cancels
+// out, is not read. rows: those behind are 0.
+template <int rows, int bits>
+HWY_INLINE void TransformToFour(Block& block) {
+  Row* v = block.v;
+  const Row v6 = rows == 8 ? v[6] : hn::Zero(Coefficients());
+  const WideRow mean = Add(Scale<kFactorBits + 1>(v[0]), Rounding<bits>());
+  const WideRow others = Multiply(Interleave(v[2], v6), kC1847, -kC0765);
+  const WideRow even0 = Add(mean, others);
+  const WideRow even1 = {hn::Sub(mean.low, others.low), hn::Sub(mean.high, others.high)};
+  const RowPair v31 = Interleave(v[3], v[1]);
+  WideRow odd0 = Multiply(v31, kC0899, kC2562);
+  WideRow odd1 = Multiply(v31, -kC2172, kC1061);
+  if constexpr (rows == 8) {
+    const RowPair v75 = Interleave(v[7], v[5]);
+    odd0 = Add(odd0, Multiply(v75, -kC0509, -kC0601));
+    odd1 = Add(odd1, Multiply(v75, -kC0211, kC1451));
+  }
+  AddAndSubtract<bits>(even0, odd0, v[0], v[3]);
+  AddAndSubtract<bits>(even1, odd1, v[1], v[2]);
+}
+
+// The transform along `block.v` to `size` values, behind which zeros follow.
+template <int size, int rows, int bits>
+HWY_INLINE void TransformTo(Block& block) {
+  if constexpr (size == 4) {
+    TransformToFour<rows, bits>(block);
+    for (int i = size; i < 8; ++i) block.v[i] = hn::Zero(Coefficients());
+  } else if constexpr (rows == 8) {
+    Transform<bits>(block);
+  } else {
+    TransformFour<bits>(block);
+  }
+}
+
 // Rows become columns in each block; of `rows` the first 4 or 8 are made.
 template <int rows>
 HWY_INLINE void Transpose(Block& block) {
@@ -220,10 +281,19 @@ HWY_INLINE void Take(int16_t* coefficients, const int16_t* quantization, Block& 
   }
 }
 
-// From values around 0 to samples.
+// From values around 0 to samples: of each block the first `size`.
+template <int size>
 HWY_INLINE void Put(const Row& row, uint8_t* to) {
-  const Row shifted = hn::SaturatedAdd(row, hn::Set(Coefficients(), 128));
-  hn::StoreU(hn::DemoteTo(Samples(), shifted), Samples(), to);
+  const Samples d;
+  const auto samples = hn::DemoteTo(d, hn::SaturatedAdd(row, hn::Set(Coefficients(), 128)));
+  if constexpr (size == 8) {
+    hn::StoreU(samples, d, to);
+  } else {
+    const hn::Repartition<uint32_t, Samples> d32;
+    const auto halves = hn::BitCast(d32, samples);
+    const auto first_halves = hn::BitCast(d, hn::ConcatEven(d32, halves, halves));
+    hn::StoreU(hn::LowerHalf(first_halves), hn::Half<Samples>(), to);
+  }
 }
 
 // Whether the first pass has a result of the first row alone that leaves 16 bits.
@@ -237,13 +307,15 @@ HWY_INLINE bool LeavesRange(Row first_row) {
 
 // libjpeg-turbo shifts the first row of a block that has no other, where the transform saturates;
 // where it wraps, that makes no difference. Returns the lanes of such blocks; `rows`: of the
-// coefficients that may be other than 0.
+// coefficients that may be other than 0. A transform to four values does not look at row 4.
+template <int size>
 HWY_NOINLINE hn::Mask<Coefficients> OnlyFirstRow(const int16_t* coefficients, int rows) {
   const Coefficients d;
   HWY_ALIGN int16_t only[kLanes];
   for (size_t block = 0; block < kLanes; block += 8) {
     int16_t others = 0;
     for (int row = 1; row < rows; ++row) {
+      if (size == 4 && row == 4) continue;
       const int16_t* at = coefficients + static_cast<size_t>(row) * kLanes + block;
       for (int column = 0; column < 8; ++column) others = static_cast<int16_t>(others | at[column]);
     }
@@ -252,40 +324,35 @@ HWY_NOINLINE hn::Mask<Coefficients> OnlyFirstRow(const int16_t* coefficients, in
   return hn::Ne(hn::Load(d, only), hn::Zero(d));
 }
 
-template <int rows>
+template <int size, int rows>
 HWY_INLINE void TransformBlocks(int16_t* coefficients, const int16_t* quantization,
                                 uint8_t* const* to, size_t column) {
   const Coefficients d;
-  constexpr int kFirstBits = kFactorBits - kFirstPassBits;
-  constexpr int kSecondBits = kFactorBits + kFirstPassBits + 3;
+  constexpr int kMeanBits = size == 8 ? 0 : 1;  // more, since a mean is a sum of two
+  constexpr int kFirstBits = kFactorBits - kFirstPassBits + kMeanBits;
+  constexpr int kSecondBits = kFactorBits + kFirstPassBits + 3 + kMeanBits;
   const Row first_row = hn::Mul(hn::Load(d, coefficients), hn::Load(d, quantization));
   const bool leaves_range = !HWY_ARCH_ARM && LeavesRange(first_row);
   auto shifted = hn::Ne(first_row, first_row);  // none
-  if (HWY_UNLIKELY(leaves_range)) shifted = OnlyFirstRow(coefficients, rows);
+  if (HWY_UNLIKELY(leaves_range)) shifted = OnlyFirstRow<size>(coefficients, rows);
 
   Block block;
   Take<rows>(coefficients, quantization, block);
-  if constexpr (rows == 4) {
-    TransformFour<kFirstBits>(block);
-  } else {
-    Transform<kFirstBits>(block);
-  }
+  TransformTo<size, rows, kFirstBits>(block);
   if (HWY_UNLIKELY(leaves_range)) {
-    for (Row& row : block.v) {
-      row = hn::IfThenElse(shifted, hn::ShiftLeft<kFirstPassBits>(first_row), row);
+    for (int row = 0; row < size; ++row) {
+      block.v[row] =
+          hn::IfThenElse(shifted, hn::ShiftLeft<kFirstPassBits>(first_row), block.v[row]);
     }
   }
   Transpose<rows>(block);
-  if constexpr (rows == 4) {
-    TransformFour<kSecondBits>(block);
-  } else {
-    Transform<kSecondBits>(block);
-  }
-  Transpose<8>(block);
-  for (int row = 0; row < 8; ++row) Put(block.v[row], to[row] + column);
+  TransformTo<size, rows, kSecondBits>(block);
+  Transpose<size == 8 ? 8 : 4>(block);
+  for (int row = 0; row < size; ++row) Put<size>(block.v[row], to[row] + column);
 }
 
 // The first coefficient is the only one: all samples of a block are equal.
+template <int size>
 HWY_INLINE void FillBlocks(int16_t* coefficients, const int16_t* quantization, uint8_t* const* to,
                            size_t column) {
   const Coefficients d;
@@ -295,23 +362,88 @@ HWY_INLINE void FillBlocks(int16_t* coefficients, const int16_t* quantization, u
   const Row scaled = hn::ShiftLeft<kFirstPassBits>(block.v[0]);
   const Row rounded = hn::SaturatedAdd(scaled, hn::Set(d, static_cast<int16_t>(1 << (kBits - 1))));
   const Row sample = hn::Broadcast<0>(hn::ShiftRight<kBits>(rounded));
-  for (int row = 0; row < 8; ++row) Put(sample, to[row] + column);
+  for (int row = 0; row < size; ++row) Put<size>(sample, to[row] + column);
 }
 
-void InverseDctImpl(int16_t* coefficients, const int16_t* quantization, int last_place,
-                    uint8_t* const* rows, size_t column) {
-  // The first ten in zigzag order lie in the first four rows and columns.
-  constexpr int kLastOfFour = 9;
-  if (last_place == 0) {
-    FillBlocks(coefficients, quantization, rows, column);
-  } else if (last_place <= kLastOfFour) {
-    TransformBlocks<4>(coefficients, quantization, rows, column);
-  } else {
-    TransformBlocks<8>(coefficients, quantization, rows, column);
+template <int size>
+void InverseDctTo(int16_t* coefficients, const int16_t* quantization, int last_place,
+                  uint8_t* const* rows, size_t column) {
+  switch (RowsUpTo(last_place)) {
+    case 1:
+      return FillBlocks<size>(coefficients, quantization, rows, column);
+    case 4:
+      return TransformBlocks<size, 4>(coefficients, quantization, rows, column);
+    default:
+      return TransformBlocks<size, 8>(coefficients, quantization, rows, column);
   }
 }
 
-InverseDctKernel GetKernelImpl() { return {static_cast<int>(kLanes / 8), InverseDctImpl}; }
+// To two samples, each the mean of four; only the first coefficient and the odd ones have a part in
+// them. The second pass is a sum of products along a row, in which the first column keeps 32 bits.
+template <int rows>
+HWY_INLINE void TransformToTwo(int16_t* coefficients, const int16_t* quantization,
+                               uint8_t* const* to, size_t column) {
+  constexpr int kMeanBits = 2;
+  constexpr int kFirstBits = kFactorBits - kFirstPassBits + kMeanBits;
+  constexpr int kSecondBits = kFactorBits + kFirstPassBits + 3 + kMeanBits;
+  const Coefficients d;
+  const Sums d32;
+  Block block;
+  Take<rows>(coefficients, quantization, block);
+  const Row* v = block.v;
+  const WideRow mean = Add(Scale<kFactorBits + kMeanBits>(v[0]), Rounding<kFirstBits>());
+  WideRow odd = Multiply(Interleave(v[3], v[1]), -kC1272, kC3624);
+  if constexpr (rows == 8) odd = Add(odd, Multiply(Interleave(v[7], v[5]), -kC0720, kC0850));
+  HWY_ALIGN constexpr int16_t kFactors[8] = {0, kC3624, 0, -kC1272, 0, kC0850, 0, -kC0720};
+  const Row factors = hn::LoadDup128(d, kFactors);
+  for (int row = 0; row < 2; ++row) {
+    const WideRow sums = row == 0
+                             ? Add(mean, odd)
+                             : WideRow{hn::Sub(mean.low, odd.low), hn::Sub(mean.high, odd.high)};
+    // Of each block columns 0 to 3, and 4 to 7.
+    const Sum low = hn::ShiftRight<kFirstBits>(sums.low);
+    const Sum high = hn::ShiftRight<kFirstBits>(sums.high);
+    HWY_ALIGN uint32_t first[kLanes / 2];
+    HWY_ALIGN uint32_t products[kLanes / 2];
+    hn::Store(hn::BitCast(hn::RebindToUnsigned<Sums>(), low), hn::RebindToUnsigned<Sums>(), first);
+    const Sum pairs = MulAddPairs(d32, hn::ReorderDemote2To(d, low, high), factors);
+    hn::Store(hn::BitCast(hn::RebindToUnsigned<Sums>(), pairs), hn::RebindToUnsigned<Sums>(),
+              products);
+    for (size_t at = 0; at < kLanes / 2; at += 4) {
+      const uint32_t even = (first[at] << (kFactorBits + kMeanBits)) + (1U << (kSecondBits - 1));
+      const uint32_t others = products[at] + products[at + 1] + products[at + 2] + products[at + 3];
+      uint8_t* samples = to[row] + column + at / 2;
+      samples[0] = Clamp(static_cast<int32_t>(even + others) >> kSecondBits);
+      samples[1] = Clamp(static_cast<int32_t>(even - others) >> kSecondBits);
+    }
+  }
+}
+
+void InverseDctToTwo(int16_t* coefficients, const int16_t* quantization, int last_place,
+                     uint8_t* const* rows, size_t column) {
+  switch (RowsUpTo(last_place)) {
+    case 1:
+    case 4:
+      return TransformToTwo<4>(coefficients, quantization, rows, column);
+    default:
+      return TransformToTwo<8>(coefficients, quantization, rows, column);
+  }
+}
+
+// To one sample, the mean of the block.
+void InverseDctToOne(int16_t* coefficients, const int16_t* quantization, int last_place,
+                     uint8_t* const* rows, size_t column) {
+  for (size_t block = 0; block < kLanes / 8; ++block) {
+    const int32_t eighths = int32_t{coefficients[8 * block]} * quantization[8 * block];
+    rows[0][column + block] = MeanSample(eighths);
+  }
+  std::fill_n(coefficients, static_cast<size_t>(RowsUpTo(last_place)) * kLanes, int16_t{0});
+}
+
+InverseDctKernels GetKernelsImpl() {
+  return {static_cast<int>(kLanes / 8),
+          {InverseDctToOne, InverseDctToTwo, InverseDctTo<4>, InverseDctTo<8>}};
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace endcap
@@ -320,9 +452,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace endcap {
 
-HWY_EXPORT(GetKernelImpl);
+HWY_EXPORT(GetKernelsImpl);
 
-InverseDctKernel FastestInverseDct() { return HWY_DYNAMIC_DISPATCH(GetKernelImpl)(); }
+InverseDctKernels FastestInverseDct() { return HWY_DYNAMIC_DISPATCH(GetKernelsImpl)(); }
 
 }  // namespace endcap
 #endif

@@ -38,14 +38,13 @@ BlockCounts CountBlocks(const JpegMarkers& markers) {
 }
 
 // Throws kImageLimit when the coefficients of a progressive or multi-scan file take more than
-// max_coefficient_bytes: libjpeg-turbo's arrays of whole MCUs, and EntropyDecoder's set of nonzero
-// coefficients of each block of a progressive file.
+// max_coefficient_bytes: those of whole MCUs, and 8 bytes for each block of the image, see
+// CoefficientPlane.
 void CheckCoefficientLimit(const JpegMarkers& markers, const DecodeLimits& limits) {
   constexpr int64_t kBlockBytes = 64 * sizeof(int16_t);
   if (!markers.has_several_scans()) return;
   const BlockCounts blocks = CountBlocks(markers);
-  int64_t bytes = blocks.in_mcus * kBlockBytes;
-  if (markers.progressive()) bytes += blocks.in_image * int64_t{sizeof(uint64_t)};
+  const int64_t bytes = blocks.in_mcus * kBlockBytes + blocks.in_image * int64_t{sizeof(uint64_t)};
   if (bytes > limits.max_coefficient_bytes) {
     Fail(ErrorCode::kImageLimit, "the JPEG is ",
          markers.progressive() ? "progressive" : "of several scans", ", and the coefficients of ",

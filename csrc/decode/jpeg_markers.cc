@@ -17,6 +17,13 @@ bool IsFrame(uint8_t marker) {
 
 bool HasNoPayload(uint8_t marker) { return (marker >= kRst0 && marker <= kSoi) || marker == kTem; }
 
+bool IsTable(uint8_t marker) { return marker == kDqt || marker == kDht || marker == kDri; }
+
+// Whether libjpeg-turbo skips such a segment, or reads of it what no pixel depends on.
+bool IsSkipped(uint8_t marker) {
+  return (marker >= kApp0 && marker <= kApp15) || marker == kCom || marker == kDnl;
+}
+
 // Skips to the byte after the next 0xFF xx with xx a marker code, and returns xx; 0 at the end.
 uint8_t NextMarker(ByteReader& reader) {
   while (reader.remaining() >= 2) {
@@ -28,21 +35,27 @@ uint8_t NextMarker(ByteReader& reader) {
   return 0;
 }
 
-void ReadFrame(uint8_t marker, ByteReader segment, JpegMarkers& markers) {
+// Returns whether the frame header is what the standard has.
+bool ReadFrame(uint8_t marker, ByteReader segment, JpegMarkers& markers) {
   if (markers.frame_marker != 0) FailCorrupt("the JPEG has two frame headers");
   markers.frame_marker = marker;
   markers.precision = segment.Byte();
   markers.height = segment.Word();
   markers.width = segment.Word();
   markers.component_count = segment.Byte();
-  const int readable = std::min(markers.component_count, 4);
-  for (int i = 0; i < readable; ++i) {
-    auto& component = markers.components[static_cast<size_t>(i)];
+  const auto count = static_cast<size_t>(markers.component_count);
+  bool regular = segment.remaining() == 3 * count;
+  for (size_t i = 0; i < std::min(count, kMaxJpegComponents); ++i) {
+    auto& component = markers.components[i];
     component.id = segment.Byte();
     const uint8_t sampling = segment.Byte();
     component.horizontal_sampling = sampling >> 4;
     component.vertical_sampling = sampling & 15;
-    segment.Skip(1);
+    component.quantization = segment.Byte();
+    regular = regular && component.quantization < JpegTables::kCount;
+    for (size_t k = 0; k < i; ++k) {
+      regular = regular && markers.components[k].id != component.id;
+    }
     const auto bad = [](int factor) { return factor < 1 || factor > 4; };
     if (bad(component.horizontal_sampling) || bad(component.vertical_sampling)) {
       FailCorrupt("the JPEG's frame header has the sampling factors ",
@@ -51,6 +64,38 @@ void ReadFrame(uint8_t marker, ByteReader segment, JpegMarkers& markers) {
     }
   }
   if (segment.overrun()) FailCorrupt("the JPEG's frame header is cut short");
+  return regular;
+}
+
+// Nothing where the header is not what the standard has.
+std::optional<ScanHeader> ReadScanHeader(ByteReader segment, const JpegMarkers& markers) noexcept {
+  ScanHeader scan;
+  scan.component_count = segment.Byte();
+  const bool has_size = segment.remaining() == 2 * scan.component_count + 3;
+  if (scan.component_count == 0 || scan.component_count > kMaxJpegComponents || !has_size) {
+    return std::nullopt;
+  }
+  const auto frame_count = static_cast<size_t>(markers.component_count);
+  unsigned seen = 0;
+  for (size_t i = 0; i < scan.component_count; ++i) {
+    const uint8_t id = segment.Byte();
+    size_t index = 0;
+    while (index < frame_count && markers.components[index].id != id) ++index;
+    if (index == frame_count || (seen >> index & 1U) != 0) return std::nullopt;
+    seen |= 1U << index;
+    const uint8_t tables = segment.Byte();
+    scan.components[i] = {index, size_t{tables} >> 4, tables & size_t{15}};
+    if (scan.components[i].dc_table >= JpegTables::kCount ||
+        scan.components[i].ac_table >= JpegTables::kCount) {
+      return std::nullopt;
+    }
+  }
+  scan.first = segment.Byte();
+  scan.last = segment.Byte();
+  const uint8_t bits = segment.Byte();
+  scan.high = bits >> 4;
+  scan.low = bits & 15;
+  return scan;
 }
 
 void ReadApplication(uint8_t marker, const ByteReader& segment, JpegMarkers& markers) {
@@ -69,13 +114,17 @@ void ReadApplication(uint8_t marker, const ByteReader& segment, JpegMarkers& mar
 
 JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
   JpegMarkers markers;
+  bool regular = true;
   ByteReader reader(bytes, size);
   reader.Skip(2);  // SOI
   for (;;) {
     const uint8_t marker = NextMarker(reader);
     if (marker == 0) FailCorrupt("the JPEG ends before its image data");
     if (marker == kEoi) FailCorrupt("the JPEG holds no image data");
-    if (HasNoPayload(marker)) continue;
+    if (HasNoPayload(marker)) {
+      regular = regular && marker != kSoi;
+      continue;
+    }
     const size_t start = reader.position();
     const size_t length = reader.Word();
     if (length < 2 || length - 2 > reader.remaining()) {
@@ -85,11 +134,19 @@ JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
     ByteReader segment(reader.here(), length - 2);
     if (marker == kSos) {
       if (markers.frame_marker == 0) FailCorrupt("the JPEG has image data before a frame header");
+      if (regular) markers.first_scan = ReadScanHeader(segment, markers);
       markers.first_scan_components = segment.Byte();
       markers.scan_offset = start - 2;
+      markers.data_offset = start + length;
       return markers;
     }
-    if (IsFrame(marker)) ReadFrame(marker, segment, markers);
+    if (IsFrame(marker)) {
+      regular = ReadFrame(marker, segment, markers) && regular;
+    } else if (IsTable(marker)) {
+      regular = ReadTables(marker, segment, markers.tables) && regular;
+    } else {
+      regular = regular && IsSkipped(marker);
+    }
     if (marker >= kApp0 && marker <= kApp14) ReadApplication(marker, segment, markers);
     reader.Skip(length - 2);
   }
@@ -173,6 +230,31 @@ ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& mark
   }
   summary.complete = seen == (1U << markers.component_count) - 1U;
   return summary;
+}
+
+ScanWalker::Step ScanWalker::Next() noexcept {
+  ByteReader reader(file_.data(), file_.size());
+  reader.Seek(data_offset_);
+  for (;;) {
+    const uint8_t marker = SkipToMarker(reader);
+    if (marker == kEoi) return Step::kEndMarker;
+    if (marker == kTem) continue;
+    const size_t length = reader.Word();
+    if (marker == 0 || reader.overrun() || length < 2 || length - 2 > reader.remaining()) {
+      return Step::kIrregular;
+    }
+    const ByteReader segment(reader.here(), length - 2);
+    reader.Skip(length - 2);
+    if (marker == kSos) {
+      const std::optional<ScanHeader> scan = ReadScanHeader(segment, markers_);
+      if (!scan) return Step::kIrregular;
+      scan_ = *scan;
+      data_offset_ = reader.position();
+      return Step::kScan;
+    }
+    const bool regular = IsTable(marker) ? ReadTables(marker, segment, tables_) : IsSkipped(marker);
+    if (!regular) return Step::kIrregular;
+  }
 }
 
 }  // namespace endcap

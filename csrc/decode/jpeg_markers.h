@@ -3,7 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
+#include "decode/byte_reader.h"
+#include "decode/jpeg_tables.h"
 #include "endcap/decode.h"
 
 namespace endcap {
@@ -24,9 +28,33 @@ inline constexpr uint8_t kRst7 = 0xD7;
 inline constexpr uint8_t kSoi = 0xD8;
 inline constexpr uint8_t kEoi = 0xD9;
 inline constexpr uint8_t kSos = 0xDA;
+inline constexpr uint8_t kDqt = 0xDB;
+inline constexpr uint8_t kDnl = 0xDC;
+inline constexpr uint8_t kDri = 0xDD;
 inline constexpr uint8_t kApp0 = 0xE0;
 inline constexpr uint8_t kApp1 = 0xE1;
 inline constexpr uint8_t kApp14 = 0xEE;
+inline constexpr uint8_t kApp15 = 0xEF;
+inline constexpr uint8_t kCom = 0xFE;
+
+inline constexpr size_t kMaxJpegComponents = 4;
+
+// A scan's header (SOS). Source: ITU-T T.81, B.2.3.
+struct ScanHeader {
+  struct Component {
+    size_t index = 0;     // in the frame header
+    size_t dc_table = 0;  // below JpegTables::kCount
+    size_t ac_table = 0;
+  };
+
+  size_t component_count = 0;
+  std::array<Component, kMaxJpegComponents> components{};
+  // Of a progressive file: the coefficients in zigzag order, and the bits of them.
+  int first = 0;
+  int last = 63;
+  int high = 0;  // the lowest bit that earlier scans brought; 0: none did
+  int low = 0;
+};
 
 // The frame header (SOFn) of a JPEG and what its other segments say, as found.
 struct JpegMarkers {
@@ -34,6 +62,7 @@ struct JpegMarkers {
     uint8_t id = 0;
     int horizontal_sampling = 1;
     int vertical_sampling = 1;
+    size_t quantization = 0;  // index of its table
   };
 
   uint8_t frame_marker = 0;  // 0xC0 to 0xCF
@@ -41,12 +70,17 @@ struct JpegMarkers {
   int width = 0;
   int height = 0;
   int component_count = 0;
-  std::array<Component, 4> components{};
+  std::array<Component, kMaxJpegComponents> components{};
   bool has_jfif = false;
   int adobe_transform = -1;  // -1: no Adobe segment
   int orientation = 1;
   int first_scan_components = 0;
   size_t scan_offset = 0;  // of the first SOS marker
+  size_t data_offset = 0;  // of the first scan's data
+  JpegTables tables;       // of the first scan
+  // Nothing where a segment is not what the standard has there: libjpeg-turbo knows what to make of
+  // that, and of some files decodes the rest.
+  std::optional<ScanHeader> first_scan;
 
   bool progressive() const noexcept { return frame_marker == kSof2; }
   // Whether libjpeg keeps the coefficients of the whole image. A sequential file whose first scan
@@ -71,6 +105,35 @@ struct ScanSummary {
 // nothing. Source: ITU-T T.81, B.2.3 and G.1.1.
 ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
                       int stop_after) noexcept;
+
+// Walks the scans of a file, with the tables that hold for each. Allocates nothing.
+class ScanWalker {
+ public:
+  // kIrregular: the file ends, or a segment is not what the standard has there.
+  enum class Step { kScan, kEndMarker, kIrregular };
+
+  // At the first scan, which the markers must have.
+  ScanWalker(std::span<const uint8_t> file, const JpegMarkers& markers) noexcept
+      : file_(file),
+        markers_(markers),
+        tables_(markers.tables),
+        scan_(*markers.first_scan),
+        data_offset_(markers.data_offset) {}
+
+  const ScanHeader& scan() const noexcept { return scan_; }
+  const JpegTables& tables() const noexcept { return tables_; }
+  // What follows the scan's header, to the end of the file.
+  std::span<const uint8_t> data() const noexcept { return file_.subspan(data_offset_); }
+
+  Step Next() noexcept;
+
+ private:
+  std::span<const uint8_t> file_;
+  const JpegMarkers& markers_;
+  JpegTables tables_;
+  ScanHeader scan_;
+  size_t data_offset_ = 0;
+};
 
 // How libjpeg reads the components: by JFIF and Adobe segments first, then by component ids.
 JpegColor DetectColor(const JpegMarkers& markers) noexcept;

@@ -20,6 +20,19 @@ constexpr unsigned kNever = std::numeric_limits<unsigned>::max();
 
 constexpr JOCTET kEndMarker[] = {0xFF, JPEG_EOI};
 
+// A segment by which a file ends its restart markers.
+constexpr std::array<uint8_t, 6> kNoRestarts = {0xFF, kDri, 0, 4, 0, 0};
+
+// Samples of a block's side that the inverse DCT gives. The field's name depends on the version of
+// the interface.
+int ScaledBlockSize(const jpeg_component_info& component) {
+#if JPEG_LIB_VERSION >= 70
+  return component.DCT_h_scaled_size;
+#else
+  return component.DCT_scaled_size;
+#endif
+}
+
 // Warnings after which pixels are not those of the file. Source: libjpeg-turbo's jerror.h.
 bool MeansDataLost(int message_code) {
   switch (message_code) {
@@ -34,20 +47,18 @@ bool MeansDataLost(int message_code) {
   }
 }
 
-// Whether a marker ends an image somewhere in `bytes`.
 bool HoldsEndMarker(std::span<const uint8_t> bytes) {
   return std::search(bytes.begin(), bytes.end(), std::begin(kEndMarker), std::end(kEndMarker)) !=
          bytes.end();
 }
 
 // Reads all rows of a file as small as they come, for the errors alone.
-bool Decodes(std::span<const uint8_t> file, const ImageHeader& header,
-             LibjpegSession::Codes codes) {
+bool Decodes(std::span<const uint8_t> file, const ImageHeader& header) {
   try {
     LibjpegSession session(file, Truncated::kReject);
     session.ReadHeader(header);
     session.SetOutput(session.info().jpeg_color_space, 8);
-    session.Start(/*raw=*/false, codes);
+    session.Start(/*raw=*/false);
     const jpeg_decompress_struct& info = session.info();
     std::vector<uint8_t> row(size_t{info.output_width} *
                              static_cast<size_t>(info.output_components));
@@ -109,7 +120,8 @@ void LibjpegSession::ReadHeader(const ImageHeader& expected) {
 }
 
 void LibjpegSession::TakeFirstComponentOnly() noexcept {
-  for (int i = 1; i < info_.num_components; ++i) info_.comp_info[i].component_needed = FALSE;
+  needed_components_ = 1;
+  NeedComponents(needed_components_);
 }
 
 void LibjpegSession::SetOutput(J_COLOR_SPACE color, int scale_denominator) {
@@ -119,30 +131,33 @@ void LibjpegSession::SetOutput(J_COLOR_SPACE color, int scale_denominator) {
   Guarded([](jpeg_decompress_struct* info) { jpeg_calc_output_dimensions(info); });
 }
 
-void LibjpegSession::Start(bool raw, Codes codes) {
-  info_.raw_data_out = raw ? TRUE : FALSE;
-  codes_ = error_.accepts_end ? Codes::kLibrary : codes;
-  if (error_.accepts_end) LeaveOutCutSegment();
-  if (raw && codes_ == Codes::kEndcap && jpeg_has_multiple_scans(&info_) == 0 &&
-      SequentialDecoder::CanDecode(info_)) {
-    sequential_ = std::make_unique<SequentialDecoder>(info_);
-    return;
+bool LibjpegSession::HasFrame(const JpegFrame& frame) const noexcept {
+  bool same = info_.output_width == static_cast<unsigned>(frame.width) &&
+              info_.output_height == static_cast<unsigned>(frame.height) &&
+              info_.num_components == static_cast<int>(frame.component_count) &&
+              info_.max_h_samp_factor == frame.max_h && info_.max_v_samp_factor == frame.max_v;
+  for (size_t i = 0; same && i < frame.component_count; ++i) {
+    const jpeg_component_info& found = info_.comp_info[i];
+    const JpegComponent& component = frame.components[i];
+    same = found.h_samp_factor == component.h && found.v_samp_factor == component.v &&
+           ScaledBlockSize(found) == component.block_size;
   }
-  // For the first scan, which CheckedScans does not see; EntropyDecoder does not mind.
+  return same;
+}
+
+void LibjpegSession::Start(bool raw) {
+  info_.raw_data_out = raw ? TRUE : FALSE;
+  if (error_.accepts_end) LeaveOutCutSegment();
+  // The library's decoder for data without restart markers takes a bad code for a zero.
   if (info_.restart_interval == 0) info_.restart_interval = kNever;
-  if (codes_ == Codes::kEndcap && EntropyDecoder::CanDecode(info_)) {
-    entropy_ = std::make_unique<EntropyDecoder>(info_);
-    info_.client_data = entropy_.get();
-    progress_.take_over = EntropyDecoder::TakeOver;
-  } else if (CheckedScans::CanTakeOver()) {
-    info_.client_data = &checked_scans_;
-    progress_.take_over = CheckedScans::TakeOver;
+  if (jpeg_has_multiple_scans(&info_) != 0) {
+    source_.rest = {source_.base.next_input_byte, source_.base.bytes_in_buffer};
+    GiveNextPart(source_);
   }
   progress_.base.progress_monitor = OnProgress;
   info_.progress = &progress_.base;
   Guarded([](jpeg_decompress_struct* info) {
     jpeg_start_decompress(info);
-    OnProgress(reinterpret_cast<j_common_ptr>(info));  // it calls it for several scans only
     info->progress = nullptr;
   });
   ThrowIfDataLost();
@@ -179,40 +194,21 @@ void LibjpegSession::SkipRows(int count) {
   ThrowIfDataLost();
 }
 
-void LibjpegSession::NeedComponents(bool needed) noexcept {
-  for (int i = 0; i < info_.num_components; ++i) {
-    info_.comp_info[i].component_needed = needed ? TRUE : FALSE;
-  }
-}
-
-void LibjpegSession::ReadMcuRow(JSAMPIMAGE planes) {
-  const SequentialDecoder::Damage damage = sequential_->ReadMcuRow(planes);
-  if (damage.warning != 0) {
-    info_.err->msg_code = damage.warning;
-    info_.err->msg_parm.i[0] = damage.marker;
-    info_.err->msg_parm.i[1] = damage.expected;
-    OnMessage(reinterpret_cast<j_common_ptr>(&info_), -1);
-    ThrowIfDataLost();
-  }
-  if (++mcu_rows_read_ < info_.total_iMCU_rows) return;
-  info_.unread_marker = sequential_->SkipToMarker();
-  source_.base.next_input_byte = sequential_->rest().data();
-  source_.base.bytes_in_buffer = sequential_->rest().size();
-}
-
 // The library's coefficient controller looks at component_needed block by block.
-void LibjpegSession::SkipPlanes(JSAMPIMAGE planes, int rows) {
-  if (sequential_ != nullptr) return ReadMcuRow(nullptr);
-  NeedComponents(false);
-  ReadPlanes(planes, rows);
-  NeedComponents(true);
+void LibjpegSession::NeedComponents(int count) noexcept {
+  for (int i = 0; i < info_.num_components; ++i) {
+    info_.comp_info[i].component_needed = i < count ? TRUE : FALSE;
+  }
 }
 
-void LibjpegSession::ReadPlanes(JSAMPIMAGE planes, int rows) {
-  if (sequential_ != nullptr) return ReadMcuRow(planes);
+void LibjpegSession::ReadPlanes(const PlaneRows* planes, int rows) {
+  std::array<JSAMPARRAY, MAX_COMPONENTS> of_components{};
+  if (planes != nullptr) std::ranges::copy(planes->rows, of_components.begin());
+  NeedComponents(planes != nullptr ? needed_components_ : 0);
   JDIMENSION count = 0;
-  Guarded([&count, planes, rows](jpeg_decompress_struct* info) {
-    count = jpeg_read_raw_data(info, planes, static_cast<JDIMENSION>(rows));
+  JSAMPIMAGE image = of_components.data();
+  Guarded([&count, image, rows](jpeg_decompress_struct* info) {
+    count = jpeg_read_raw_data(info, image, static_cast<JDIMENSION>(rows));
   });
   ThrowIfDataLost();
   if (count == 0) Fail(ErrorCode::kInternal, "libjpeg-turbo returned no samples");
@@ -226,32 +222,39 @@ bool LibjpegSession::HasEndMarker() const noexcept {
 }
 
 void LibjpegSession::CheckEnd(const ImageHeader& header, int end_row) {
-  const auto last_mcu_row = static_cast<int>(info_.total_iMCU_rows) - 1;
-  if (end_row <= last_mcu_row * ImageRowsPerMcu(info_)) return;
+  const int last_mcu_row = static_cast<int>(info_.total_iMCU_rows) - 1;
+  const int rows_per_mcu =
+      info_.max_v_samp_factor * kBlockSide / static_cast<int>(info_.scale_denom);
+  if (end_row <= last_mcu_row * rows_per_mcu) return;
   // Start has looked for the end of other files.
   if (error_.accepts_end || jpeg_has_multiple_scans(&info_) != 0 || HasEndMarker()) return;
+  CheckZerosAtEnd(file_);
   size_t size = file_.size();
   while (size > 2 && file_[size - 1] == 0xFF) --size;
-  if (file_[size - 1] == 0 && file_[size - 2] == 0) {
+  // Whether bytes were left over depends on how far the library's decoder reads ahead.
+  if (Decodes(file_.first(size - 1), header)) FailUnreadBytes();
+}
+
+void CheckZerosAtEnd(std::span<const uint8_t> file) {
+  size_t size = file.size();
+  while (size > 2 && file[size - 1] == 0xFF) --size;
+  if (file[size - 1] == 0 && file[size - 2] == 0) {
     FailCorrupt(
         "the JPEG is cut short: it has no end marker and ends in zeros; truncated: accept decodes "
         "it");
   }
-  // Whether bytes were left over depends on how far the library's decoder reads ahead.
-  if (Decodes(file_.first(size - 1), header, codes_)) {
-    FailCorrupt(
-        "the JPEG is cut short: it has no end marker, and more bytes than its image needs; "
-        "truncated: accept decodes it");
-  }
 }
 
-// Called between what is read of the scans. The first time the library's decoder is there, and has
-// read nothing yet.
+void FailUnreadBytes() {
+  FailCorrupt(
+      "the JPEG is cut short: it has no end marker, and more bytes than its image needs; "
+      "truncated: accept decodes it");
+}
+
+// Called between what is read of the scans.
 void LibjpegSession::OnProgress(j_common_ptr info) {
   auto* monitor = reinterpret_cast<ProgressMonitor*>(info->progress);
-  auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
-  if (const auto take_over = std::exchange(monitor->take_over, nullptr)) take_over(decompress);
-  if (decompress->input_scan_number <= monitor->scan_count) return;
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= monitor->scan_count) return;
   auto* manager = reinterpret_cast<ErrorManager*>(info->err);
   std::snprintf(manager->message, sizeof(manager->message), "it has more than the %d scans counted",
                 monitor->scan_count);
@@ -286,10 +289,29 @@ bool LibjpegSession::IsEarlyEnd(j_common_ptr info) {
   return manager->has_ended;
 }
 
+// Up to the next segment that ends restart markers. What looks like one in the middle of another
+// does no harm.
+void LibjpegSession::GiveNextPart(SourceManager& source) noexcept {
+  const auto found =
+      std::search(source.rest.begin(), source.rest.end(), kNoRestarts.begin(), kNoRestarts.end());
+  const bool is_last = found == source.rest.end();
+  const auto size =
+      static_cast<size_t>(found - source.rest.begin()) + (is_last ? 0 : kNoRestarts.size());
+  source.base.next_input_byte = source.rest.data();
+  source.base.bytes_in_buffer = size;
+  source.rest = source.rest.subspan(size);
+}
+
 // At the end of the data an end marker is made up once: a file that lacks nothing else decodes, and
 // one that lacks image data makes the entropy decoder warn (JWRN_HIT_MARKER).
 boolean LibjpegSession::OnSourceEmpty(j_decompress_ptr info) {
   auto* source = reinterpret_cast<SourceManager*>(info->src);
+  if (!source->rest.empty()) {
+    // As in Start, for the scans behind the segment.
+    if (info->restart_interval == 0) info->restart_interval = kNever;
+    GiveNextPart(*source);
+    return TRUE;
+  }
   if (source->past_end) ERREXIT(info, JERR_INPUT_EOF);
   source->past_end = true;
   source->base.next_input_byte = kEndMarker;
@@ -299,63 +321,15 @@ boolean LibjpegSession::OnSourceEmpty(j_decompress_ptr info) {
 
 void LibjpegSession::OnSkip(j_decompress_ptr info, long count) {
   if (count <= 0) return;
-  jpeg_source_mgr* source = info->src;
-  if (static_cast<size_t>(count) > source->bytes_in_buffer) ERREXIT(info, JERR_INPUT_EOF);
-  source->next_input_byte += count;
-  source->bytes_in_buffer -= static_cast<size_t>(count);
-}
-
-namespace {
-
-// Samples of a component in each direction, of max_samp_factor at full size.
-struct Sampling {
-  int h;
-  int v;
-  bool operator==(const Sampling&) const = default;
-};
-
-Sampling GetSampling(const jpeg_decompress_struct& info, int component) {
-  const jpeg_component_info& c = info.comp_info[component];
-  return {c.h_samp_factor * ScaledBlockSize(c) / MinScaledBlockSize(info),
-          c.v_samp_factor * ScaledBlockSize(c) / MinScaledBlockSize(info)};
-}
-
-Sampling FullSampling(const jpeg_decompress_struct& info) {
-  return {info.max_h_samp_factor, info.max_v_samp_factor};
-}
-
-int CeilDivide(int a, int b) { return (a + b - 1) / b; }
-
-}  // namespace
-
-std::optional<ChromaUpsampling> GetUpsampling(const jpeg_decompress_struct& info) {
-  if (info.jpeg_color_space == JCS_GRAYSCALE) return ChromaUpsampling::kGray;
-  if (info.jpeg_color_space != JCS_YCbCr || info.num_components != 3) return std::nullopt;
-  const Sampling full = FullSampling(info);
-  const Sampling chroma = GetSampling(info, 1);
-  if (GetSampling(info, 0) != full || GetSampling(info, 2) != chroma) return std::nullopt;
-  if (chroma == full) return ChromaUpsampling::kNone;
-  const bool columns = chroma.h * 2 == full.h;
-  const bool rows = chroma.v * 2 == full.v;
-  if ((!columns && chroma.h != full.h) || (!rows && chroma.v != full.v)) return std::nullopt;
-  // Where the library takes the nearest sample instead of its filter.
-  if (MinScaledBlockSize(info) == 1) return std::nullopt;
-  if (columns && info.comp_info[1].downsampled_width <= 2) return std::nullopt;
-  if (columns) return rows ? ChromaUpsampling::kColumnsAndRows : ChromaUpsampling::kColumns;
-  return ChromaUpsampling::kRows;
-}
-
-bool HasFullLuma(const jpeg_decompress_struct& info) {
-  if (info.jpeg_color_space == JCS_GRAYSCALE) return true;
-  return info.jpeg_color_space == JCS_YCbCr && GetSampling(info, 0) == FullSampling(info);
-}
-
-PlaneSize GetPlaneSize(const jpeg_decompress_struct& info, int component) {
-  const jpeg_component_info& c = info.comp_info[component];
-  const int mcu_width = info.max_h_samp_factor * MinScaledBlockSize(info);
-  const int mcus = CeilDivide(static_cast<int>(info.output_width), mcu_width);
-  return {static_cast<int>(c.downsampled_width), static_cast<int>(c.downsampled_height),
-          mcus * c.h_samp_factor * ScaledBlockSize(c), c.v_samp_factor * ScaledBlockSize(c)};
+  auto* source = reinterpret_cast<SourceManager*>(info->src);
+  auto left = static_cast<size_t>(count);
+  while (left > source->base.bytes_in_buffer && !source->rest.empty()) {
+    left -= source->base.bytes_in_buffer;
+    GiveNextPart(*source);
+  }
+  if (left > source->base.bytes_in_buffer) ERREXIT(info, JERR_INPUT_EOF);
+  source->base.next_input_byte += left;
+  source->base.bytes_in_buffer -= left;
 }
 
 }  // namespace endcap

@@ -12,11 +12,11 @@ namespace {
 // The last two rows of MCUs of one component, as the decoder gives them.
 class PlaneRing {
  public:
-  explicit PlaneRing(const PlaneSize& size)
-      : mcu_rows_(size.mcu_rows),
-        width_(size.width),
-        height_(size.height),
-        stride_(static_cast<size_t>(size.padded_width) + kRowSlackBytes),
+  PlaneRing(const JpegFrame& frame, const JpegComponent& component)
+      : mcu_rows_(component.rows_per_mcu()),
+        width_(component.width),
+        height_(component.height),
+        stride_(static_cast<size_t>(frame.padded_width(component)) + kRowSlackBytes),
         samples_(stride_ * 2 * static_cast<size_t>(mcu_rows_)),
         rows_(static_cast<size_t>(mcu_rows_)) {}
 
@@ -24,7 +24,7 @@ class PlaneRing {
   int height() const noexcept { return height_; }
 
   // Where the decoder is to put the rows of MCU row `index`.
-  JSAMPROW* Slot(int index) {
+  uint8_t** Slot(int index) {
     for (int i = 0; i < mcu_rows_; ++i) {
       rows_[static_cast<size_t>(i)] = At(index * mcu_rows_ + i);
     }
@@ -45,14 +45,14 @@ class PlaneRing {
   int height_;
   size_t stride_;
   std::vector<uint8_t> samples_;
-  std::vector<JSAMPROW> rows_;
+  std::vector<uint8_t*> rows_;
 };
 
 // Rows of one chroma component, as the color conversion takes them.
 class ChromaRows {
  public:
-  ChromaRows(const jpeg_decompress_struct& info, int component, ChromaUpsampling upsampling)
-      : plane_(GetPlaneSize(info, component)),
+  ChromaRows(const JpegFrame& frame, const JpegComponent& component, ChromaUpsampling upsampling)
+      : plane_(frame, component),
         has_row_context_(HasRowContext(upsampling)),
         sums_(static_cast<size_t>(plane_.width()) + 2 + kRowSlackBytes),
         samples_(static_cast<size_t>(plane_.width()) + kRowSlackBytes) {}
@@ -97,17 +97,18 @@ class ChromaRows {
 // The planes of one file, and the pixels that are made of them.
 class Planes {
  public:
-  Planes(const jpeg_decompress_struct& info, ChromaUpsampling upsampling, const BandFormat& format)
-      : upsampling_(upsampling), format_(format), luma_(GetPlaneSize(info, 0)) {
+  Planes(const JpegFrame& frame, ChromaUpsampling upsampling, const BandFormat& format)
+      : upsampling_(upsampling), format_(format), luma_(frame, frame.components[0]) {
     if (upsampling == ChromaUpsampling::kGray) return;
     chroma_.reserve(2);
-    for (const int component : {1, 2}) chroma_.emplace_back(info, component, upsampling);
+    chroma_.emplace_back(frame, frame.components[1], upsampling);
+    chroma_.emplace_back(frame, frame.components[2], upsampling);
   }
 
   // Where the decoder is to put MCU row `mcu` of each component.
-  std::array<JSAMPARRAY, 3> Slots(int mcu) {
-    std::array<JSAMPARRAY, 3> slots = {luma_.Slot(mcu), nullptr, nullptr};
-    for (size_t i = 0; i < chroma_.size(); ++i) slots[i + 1] = chroma_[i].plane().Slot(mcu);
+  PlaneRows Slots(int mcu) {
+    PlaneRows slots{{luma_.Slot(mcu)}};
+    for (size_t i = 0; i < chroma_.size(); ++i) slots.rows[i + 1] = chroma_[i].plane().Slot(mcu);
     return slots;
   }
 
@@ -118,7 +119,9 @@ class Planes {
     const int channels = format_.channels;
     const uint8_t* luma = luma_.Row(y) + x;
     uint8_t* out = row + ptrdiff_t{channels} * x;
-    if (chroma_.empty()) {
+    if (channels == 1) {
+      std::copy_n(luma, width, out);
+    } else if (chroma_.empty()) {
       GrayToRgb(luma, width, channels, out);
     } else if (HasColumnContext(upsampling_)) {
       DoubleYccToRgb(luma, chroma_[0].Sums(y, columns) + x / 2, chroma_[1].Sums(y, columns) + x / 2,
@@ -143,33 +146,30 @@ ColumnSpan EvenColumns(const ColumnSpan& needed, int width) {
 
 }  // namespace
 
-int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
-                      const BandFormat& format, BandSink& sink) {
-  const jpeg_decompress_struct& info = session.info();
-  Planes planes(info, upsampling, format);
+int64_t PlanesToBands(PlaneDecoder& decoder, ChromaUpsampling upsampling, const BandFormat& format,
+                      BandSink& sink) {
+  const JpegFrame& frame = decoder.frame();
+  Planes planes(frame, upsampling, format);
   const size_t row_bytes = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
   std::vector<uint8_t> pixels(row_bytes + kRowSlackBytes);
 
   int64_t decode_ns = 0;
-  const int mcu_rows = ImageRowsPerMcu(info);
+  const int mcu_rows = frame.rows_per_mcu();
   const int end_row = std::min(sink.EndRow(), format.height);
   const bool context = HasRowContext(upsampling);
   const ColumnSpan columns = EvenColumns(sink.Columns(), format.width);
   // Upsampling reads up to two more samples of chroma on each side.
   constexpr int kMoreColumns = 4;
-  session.NeedColumns(columns.begin - kMoreColumns, columns.end + kMoreColumns);
+  decoder.NeedColumns(columns.begin - kMoreColumns, columns.end + kMoreColumns);
   int row = 0;
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
   for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {
     const int64_t start = SteadyNowNs();
-    std::array<JSAMPARRAY, 3> slots = planes.Slots(mcu);
+    const PlaneRows slots = planes.Slots(mcu);
     int end = (mcu + 1) * mcu_rows;
     // The first row after an MCU may need chroma of it.
-    if (sink.NextRow(row) < (context ? end + 1 : end)) {
-      session.ReadPlanes(slots.data(), mcu_rows);
-    } else {
-      session.SkipPlanes(slots.data(), mcu_rows);
-    }
+    const bool needed = sink.NextRow(row) < (context ? end + 1 : end);
+    decoder.ReadMcuRow(needed ? &slots : nullptr);
     decode_ns += SteadyNowNs() - start;
     if (context && end < format.height) --end;
     end = std::min(end, end_row);

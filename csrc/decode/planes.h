@@ -45,7 +45,7 @@ struct JpegPlaneLayout {
   size_t size_bytes = 0;  // of the block
 };
 
-class LibjpegSession;
+class PlaneDecoder;
 
 // Entropy decoding and inverse DCT of one file, straight into memory of the caller's (pinned memory
 // that a GPU copies from); upsampling and color conversion are left to the reader of the planes.
@@ -75,9 +75,8 @@ class JpegPlaneReader {
   int64_t Decode(uint8_t* block);
 
  private:
-  std::unique_ptr<LibjpegSession> session_;
+  std::unique_ptr<PlaneDecoder> decoder_;
   JpegPlaneLayout layout_;
-  ImageHeader header_;
   int end_row_ = INT_MAX;
   int mcu_rows_needed_ = 0;
   int64_t open_ns_ = 0;

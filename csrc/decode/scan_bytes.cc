@@ -61,9 +61,10 @@ void ScanBytes::FillWindow() noexcept {
   }
 }
 
-bool ScanBytes::IsPastEnd(const ScanBits& bits) const noexcept {
-  const ptrdiff_t read = (bits.next - window_.data()) * 8 - static_cast<ptrdiff_t>(bits.count);
-  return read > (data_end_ - window_.data()) * 8;
+bool ScanBytes::IsPastEnd(const ScanBits& bits) const noexcept { return UnreadBits(bits) < 0; }
+
+bool ScanBytes::HasUnread(const ScanBits& bits) const noexcept {
+  return has_marker_ || marker_ == 0 || UnreadBits(bits) >= 8;
 }
 
 uint8_t ScanBytes::SkipToMarker() noexcept {

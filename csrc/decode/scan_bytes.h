@@ -55,6 +55,8 @@ class ScanBytes {
   void Move(ScanBits& bits) noexcept;
   // Whether more was read than there is before the marker.
   bool IsPastEnd(const ScanBits& bits) const noexcept;
+  // Whether there are whole bytes behind what was read, but for 0xFF at the end of the file.
+  bool HasUnread(const ScanBits& bits) const noexcept;
   // Leaves out what comes before the next marker and returns that; at the end of the file, where
   // none follows, the one that ends an image.
   uint8_t SkipToMarker() noexcept;
@@ -64,6 +66,10 @@ class ScanBytes {
 
  private:
   static constexpr size_t kWindowBytes = 4096;
+
+  ptrdiff_t UnreadBits(const ScanBits& bits) const noexcept {
+    return (data_end_ - bits.next) * 8 + static_cast<ptrdiff_t>(bits.count);
+  }
 
   void FillWindow() noexcept;
 

@@ -12,14 +12,9 @@ namespace {
 
 using Use = HuffmanTable::Use;
 
-struct Codes {
-  std::array<uint8_t, 16> counts{};
-  std::array<uint8_t, 256> symbols{};
-};
-
 // Codes of random lengths for the symbols 0 to 255, or 0 to 15, in random order; never all ones.
-Codes RandomCodes(Use use, std::mt19937& random) {
-  Codes codes;
+HuffmanCodes RandomCodes(Use use, std::mt19937& random) {
+  HuffmanCodes codes;
   const int wanted = use == Use::kDc ? 16 : 256;
   int room = 1;  // codes of the current length that are no prefix of another, nor have another
   int made = 0;
@@ -41,7 +36,7 @@ Codes RandomCodes(Use use, std::mt19937& random) {
 }
 
 // A code by the standard's own way: a bit at a time. Length 17: there is none.
-HuffmanEntry FindCode(const Codes& codes, uint64_t bits) {
+HuffmanEntry FindCode(const HuffmanCodes& codes, uint64_t bits) {
   uint32_t code = 0;
   uint32_t first = 0;
   size_t position = 0;
@@ -64,7 +59,7 @@ struct Coefficient {
 };
 
 // The code at the front, and its value. Step 0: a run of zeros alone, or a bad code.
-Coefficient FindCoefficient(const Codes& codes, Use use, uint64_t bits) {
+Coefficient FindCoefficient(const HuffmanCodes& codes, Use use, uint64_t bits) {
   const HuffmanEntry code = FindCode(codes, bits);
   const unsigned size = code.value_bits();
   if (code.length() > 16) return {17, 0, 0};
@@ -86,8 +81,8 @@ TEST_P(HuffmanTables, SayWhatTheBitsSayOneByOne) {
   int pairs = 0;
   int longer = 0;
   for (int round = 0; round < 40; ++round) {
-    const Codes codes = RandomCodes(GetParam(), random);
-    const HuffmanTable table(GetParam(), codes.counts.data(), codes.symbols.data());
+    const HuffmanCodes codes = RandomCodes(GetParam(), random);
+    const HuffmanTable table(GetParam(), codes);
     for (int i = 0; i < 2000; ++i) {
       const uint64_t bits = i == 0 ? ~uint64_t{0} : random_bits();
       const HuffmanEntry searched = table.Search(bits);
@@ -132,26 +127,26 @@ INSTANTIATE_TEST_SUITE_P(Of, HuffmanTables, ::testing::Values(Use::kDc, Use::kAc
                          [](const auto& use) { return use.param == Use::kDc ? "Dc" : "Ac"; });
 
 TEST(HuffmanTable, WithoutCodesHasNone) {
-  const Codes codes;
-  const HuffmanTable table(Use::kAc, codes.counts.data(), codes.symbols.data());
+  const HuffmanCodes codes;
+  const HuffmanTable table(Use::kAc, codes);
   EXPECT_TRUE(table.Look(0).nothing());
   EXPECT_EQ(table.Search(0).length(), 17);
 }
 
 TEST(HuffmanTable, LeavesOutWhatIsNoPrefixCode) {
-  Codes codes;
+  HuffmanCodes codes;
   codes.counts.fill(200);
-  const HuffmanTable table(Use::kAc, codes.counts.data(), codes.symbols.data());
+  const HuffmanTable table(Use::kAc, codes);
   EXPECT_EQ(table.Look(0).first_length(), 1);
   EXPECT_LE(table.Search(~uint64_t{0}).length(), 17);
 }
 
 TEST(HuffmanCache, KeepsTheTablesOfTheLastFiles) {
   std::mt19937 random(3);
-  std::vector<Codes> all;
+  std::vector<HuffmanCodes> all;
   for (int i = 0; i < 13; ++i) all.push_back(RandomCodes(Use::kDc, random));
   const auto table_of = [&all](size_t i, Use use = Use::kDc) {
-    return GetHuffmanTable(use, all[i].counts.data(), all[i].symbols.data());
+    return GetHuffmanTable(use, all[i]);
   };
   const auto first = table_of(0);
   EXPECT_NE(table_of(0, Use::kAc), first);

@@ -19,11 +19,8 @@ using Block = std::array<int16_t, kBlockValues>;
 // Codes for a scan that refines: of four bits the runs from 0 to 4 and of 8 bits others, with one
 // new coefficient each; ends of 1, 2 to 3, and 8 to 15 blocks; 16 zeros. The codes of all ones are
 // no codes.
-struct Codes {
-  std::array<uint8_t, 16> counts{};
-  std::array<uint8_t, 256> symbols{};
-
-  Codes() {
+struct TestCodes : HuffmanCodes {
+  TestCodes() {
     const std::array<uint8_t, 13> of_four = {0x01, 0x11, 0x21, 0x31, 0x41, 0x00, 0x10,
                                              0x30, 0xF0, 0x51, 0x61, 0x71, 0x81};
     const std::array<uint8_t, 7> of_eight = {0x91, 0xA1, 0xB1, 0xC1, 0xD1, 0xE1, 0xF1};
@@ -105,8 +102,8 @@ int64_t Position(const ScanBits& bits, const std::vector<uint8_t>& data) {
 
 void ExpectTheStandardsBlocks(DecodeAcBits decode) {
   std::mt19937 random(4);
-  const Codes codes;
-  const HuffmanTable table(HuffmanTable::Use::kCodes, codes.counts.data(), codes.symbols.data());
+  const TestCodes codes;
+  const HuffmanTable table(HuffmanTable::Use::kCodes, codes);
   int good = 0;
   for (int round = 0; round < 3000; ++round) {
     std::vector<uint8_t> data(4096);
@@ -151,8 +148,8 @@ TEST(ProgressiveBlock, RefinesByDepositAsTheStandardSays) {
 
 // 63 coefficients are more than the bits that are at hand at once.
 TEST(ProgressiveBlock, RefinesAFullBlock) {
-  const Codes codes;
-  const HuffmanTable table(HuffmanTable::Use::kCodes, codes.counts.data(), codes.symbols.data());
+  const TestCodes codes;
+  const HuffmanTable table(HuffmanTable::Use::kCodes, codes);
   const std::vector<uint8_t> data(64, 0xFF);
   for (const DecodeAcBits decode : {DecodeAcBitsAnywhere, DecodeAcBitsByDeposit()}) {
     if (decode == nullptr) continue;
@@ -173,9 +170,9 @@ TEST(ProgressiveBlock, RefinesAFullBlock) {
 
 // As libjpeg-turbo refuses it.
 TEST(ProgressiveBlock, ADcCoefficientThatLeavesItsTypeIsAnError) {
-  Codes codes;
+  TestCodes codes;
   codes.symbols[0] = 2;  // differences of two bits
-  const HuffmanTable table(HuffmanTable::Use::kDc, codes.counts.data(), codes.symbols.data());
+  const HuffmanTable table(HuffmanTable::Use::kDc, codes);
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   for (const auto& [last, bits, is_good] : {std::tuple{kMost - 3, 0b0000'1100, true},
                                             {kMost - 2, 0b0000'1100, false},
@@ -191,9 +188,9 @@ TEST(ProgressiveBlock, ADcCoefficientThatLeavesItsTypeIsAnError) {
 }
 
 TEST(ProgressiveBlock, FirstCoefficientsAreShiftedAndNoted) {
-  Codes codes;
+  TestCodes codes;
   codes.symbols[5] = 0x22;  // instead of an end: two zeros and a value of two bits
-  const HuffmanTable table(HuffmanTable::Use::kBands, codes.counts.data(), codes.symbols.data());
+  const HuffmanTable table(HuffmanTable::Use::kBands, codes);
   // 0101 and 11: 3 at the third place; 0000 and 0: -1; 0110 and 1: an end of three blocks.
   const std::vector<uint8_t> data = {0b0101'1100, 0b0000'1101, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
                                      0,           0,           0, 0, 0, 0, 0, 0, 0, 0, 0, 0};

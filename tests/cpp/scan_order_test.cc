@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "decode/jpeg_markers.h"
-#include "entropy_harness.h"
+#include "plane_harness.h"
 
 namespace endcap {
 namespace {
@@ -110,11 +110,11 @@ TEST(ScanOrder, OfAnyKindGivesTheLibrarysPixelsAndErrors) {
           for (auto change = random() % 3; change < 3; ++change) Change(pieces, random);
           const Bytes file = pieces.Join();
           const Outcome expected = Decode(file, By::kLibrary);
-          const Outcome actual = Decode(file, By::kUs);
+          const Outcome actual = Decode(file, By::kEndcap);
           const std::string what = std::string(kind.name) + ", round " + std::to_string(round);
           ASSERT_EQ(actual.error.empty(), expected.error.empty())
               << what << ": " << actual.error << "; the library: " << expected.error;
-          ASSERT_TRUE(!expected.error.empty() || actual.rows == expected.rows) << what;
+          ASSERT_TRUE(!expected.error.empty() || actual.samples == expected.samples) << what;
           (expected.error.empty() ? accepted : refused) += 1;
         }
       }
@@ -135,7 +135,7 @@ TEST(ScanOrder, EveryScanCounts) {
     Pieces pieces = good;
     pieces.scans[1].insert(pieces.scans[1].begin(), between.begin(), between.end());
     const Bytes file = pieces.Join();
-    for (const By by : {By::kLibrary, By::kUs}) EXPECT_EQ(Decode(file, by).error, "");
+    for (const By by : {By::kLibrary, By::kEndcap}) EXPECT_EQ(Decode(file, by).error, "");
     EXPECT_EQ(ReadHeader(testing::Encoded(file), {}).scan_count, count);
     EXPECT_THROW(ReadHeader(testing::Encoded(file), {.max_scans = count - 1}), Error);
   }
@@ -148,18 +148,14 @@ TEST(ScanOrder, MoreScansThanTheHeaderCountedAreAnError) {
   const Bytes file = MakeJpeg(40, 56, 3, options);
   ImageHeader header = ReadHeader(testing::Encoded(file), {});
   --header.scan_count;
-  for (const auto codes : {LibjpegSession::Codes::kLibrary, LibjpegSession::Codes::kEndcap}) {
-    LibjpegSession session(file, Truncated::kReject);
-    session.ReadHeader(header);
-    session.SetOutput(JCS_RGB, 1);
-    try {
-      session.Start(/*raw=*/false, codes);
-      FAIL() << "it started";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::kCorruptImage);
-      EXPECT_NE(std::string(error.what()).find("more than the 9 scans counted"), std::string::npos)
-          << error.what();
-    }
+  PlaneDecoder decoder(file, header, {});
+  try {
+    decoder.Start();
+    FAIL() << "it started";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCorruptImage);
+    EXPECT_NE(std::string(error.what()).find("more than the 9 scans counted"), std::string::npos)
+        << error.what();
   }
 }
 

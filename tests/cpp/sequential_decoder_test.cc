@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "decode/huffman_block.h"
-#include "decode/libjpeg_session.h"
+#include "decode/jpeg_markers.h"
 #include "endcap/decode.h"
 #include "endcap/error.h"
 #include "jpeg_writer.h"
@@ -94,28 +94,28 @@ struct CoefficientFile {
 };
 
 // The pixels of a file, or the message of its error.
-std::string DecodeOrError(const Bytes& file, int channels = 3) {
+std::string DecodeOrError(const Bytes& file, int channels = 3, int denominator = 1) {
   try {
-    const PixelBuffer image = Decode(Encoded(file), {}, {channels, 1}, true);
+    const PixelBuffer image = Decode(Encoded(file), {}, {channels, denominator}, true);
     return {image.pixels.begin(), image.pixels.end()};
   } catch (const Error& error) {
     return error.what();
   }
 }
 
+// At all scales.
 void ExpectTargetsEqual(const Bytes& file, const std::string& what, int channels = 3) {
-  CompareTargetsWithScalar(
-      Stage::kDecode, [&] { return DecodeOrError(file, channels); },
-      [&](const std::string& expected, const std::string& actual, const std::string& target) {
-        EXPECT_TRUE(actual == expected) << what << ", " << target;
-      });
+  for (const int denominator : {1, 2, 4, 8}) {
+    CompareTargetsWithScalar(
+        Stage::kDecode, [&] { return DecodeOrError(file, channels, denominator); },
+        [&](const std::string& expected, const std::string& actual, const std::string& target) {
+          EXPECT_TRUE(actual == expected) << what << ", 1/" << denominator << ", " << target;
+        });
+  }
 }
 
 bool IsTaken(const Bytes& file) {
-  LibjpegSession session(file, Truncated::kReject);
-  session.ReadHeader(ReadHeader(Encoded(file), {}));
-  session.SetOutput(JCS_RGB, 1);
-  return SequentialDecoder::CanDecode(session.info());
+  return SequentialDecoder::CanDecode(ReadMarkers(file.data(), file.size()));
 }
 
 TEST(SequentialDecoder, GivesTheLibrarysPixelsOfBlocksThatEndAnywhere) {

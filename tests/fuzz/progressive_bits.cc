@@ -14,11 +14,10 @@ using Block = std::array<int16_t, kBlockValues>;
 
 // A prefix code, which need not be complete.
 HuffmanTable PickTable(FuzzInput& input) {
-  std::array<uint8_t, HuffmanTable::kLongestCode> counts{};
-  std::array<uint8_t, 256> symbols{};
+  HuffmanCodes codes;
   int free_codes = 1;
   int count = 0;
-  for (uint8_t& of_length : counts) {
+  for (uint8_t& of_length : codes.counts) {
     free_codes = std::min(free_codes * 2, 64);
     of_length = static_cast<uint8_t>(input.Int(0, std::min(free_codes, 15)));
     free_codes -= of_length;
@@ -26,10 +25,10 @@ HuffmanTable PickTable(FuzzInput& input) {
   }
   for (int i = 0; i < count; ++i) {
     // Runs with a value of one bit or none; others are damage.
-    symbols[static_cast<size_t>(i)] =
+    codes.symbols[static_cast<size_t>(i)] =
         static_cast<uint8_t>(input.Happens(4) ? input.Byte() : input.Byte() & 0xF1);
   }
-  return HuffmanTable(HuffmanTable::Use::kCodes, counts.data(), symbols.data());
+  return HuffmanTable(HuffmanTable::Use::kCodes, codes);
 }
 
 std::array<Block, kBlocks> PickBlocks(FuzzInput& input, unsigned low) {

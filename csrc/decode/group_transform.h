@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "decode/huffman_block.h"
+#include "decode/inverse_dct.h"
+#include "decode/jpeg_frame.h"
+#include "decode/jpeg_tables.h"
+
+namespace endcap {
+
+// Where a decoder puts the samples of one row of MCUs: for each component that is needed the
+// beginnings of its rows, JpegComponent::rows_per_mcu of them, which have room for all MCUs.
+struct PlaneRows {
+  std::array<uint8_t**, kMaxJpegComponents> rows{};
+};
+
+// The inverse DCT of groups of blocks, by the kernels of the instruction set in use: how a group
+// and its quantization table lie in memory, and groups that go beyond the last block of a row.
+class GroupTransform {
+ public:
+  static constexpr size_t kGroupValues = kBlockValues * kMaxBlocksPerGroup;
+
+  GroupTransform() noexcept;
+
+  // Blocks of a group.
+  int blocks() const noexcept { return kernels_.blocks; }
+  // The place of a group's first block where the coefficient at a place in zigzag order is; those
+  // of the next block are kBlockSide places behind.
+  const std::array<uint8_t, 2 * kBlockValues>& order() const noexcept { return order_; }
+  // The steps once for each block of a group.
+  void FillQuantization(const JpegTables::Quantization& table, int16_t* quantization) const;
+
+  // As InverseDct, where the first `count` blocks of the group are in the plane.
+  void Run(const JpegComponent& component, int16_t* coefficients, const int16_t* quantization,
+           int last_place, int count, uint8_t* const* rows, size_t column) {
+    const InverseDct inverse_dct = kernels_.For(component.block_size);
+    if (count == kernels_.blocks) [[likely]] {
+      inverse_dct(coefficients, quantization, last_place, rows, column);
+    } else {
+      RunInPart(component, coefficients, quantization, last_place, count, rows, column);
+    }
+  }
+
+ private:
+  void RunInPart(const JpegComponent& component, int16_t* coefficients, const int16_t* quantization,
+                 int last_place, int count, uint8_t* const* rows, size_t column);
+
+  InverseDctKernels kernels_ = FastestInverseDct();
+  std::array<uint8_t, 2 * kBlockValues> order_;
+  alignas(64) std::array<std::array<uint8_t, kBlockSide * kMaxBlocksPerGroup>, kBlockSide> spare_{};
+};
+
+}  // namespace endcap

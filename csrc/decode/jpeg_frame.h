@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "common/chroma_upsampling.h"
+#include "decode/jpeg_markers.h"
+
+namespace endcap {
+
+inline constexpr int kBlockSide = 8;
+// The most blocks of an MCU where a scan has several components. Source: ITU-T T.81, B.2.3.
+inline constexpr size_t kMaxBlocksPerMcu = 10;
+
+// A component of a file, and the plane that it decodes to.
+struct JpegComponent {
+  int h = 1;  // sampling factors
+  int v = 1;
+  size_t quantization = 0;  // index of its table
+  int width_in_blocks = 0;  // the blocks that hold samples of the image
+  int height_in_blocks = 0;
+  int block_size = kBlockSide;  // samples of a block's side, in the plane
+  int width = 0;                // samples of the plane
+  int height = 0;
+
+  // What decoding writes: whole MCUs.
+  int rows_per_mcu() const noexcept { return v * block_size; }
+};
+
+// The frame of a file at the scale of its decoding.
+struct JpegFrame {
+  int width = 0;  // of the image at that scale
+  int height = 0;
+  JpegColor color = JpegColor::kYcbcr;
+  bool progressive = false;
+  int max_h = 1;
+  int max_v = 1;
+  int block_size = kBlockSide;  // of the components with the largest sampling factors
+  int mcus_per_row = 0;         // where a scan has several components
+  int mcu_rows = 0;
+  size_t component_count = 0;
+  std::array<JpegComponent, kMaxJpegComponents> components{};
+
+  // Rows and columns of the image that an MCU covers.
+  int rows_per_mcu() const noexcept { return max_v * block_size; }
+  int columns_per_mcu() const noexcept { return max_h * block_size; }
+  // Samples that a row of a component takes: whole MCUs.
+  int padded_width(const JpegComponent& component) const noexcept {
+    return mcus_per_row * component.h * component.block_size;
+  }
+};
+
+// The frame of a header, whose sizes were checked, at 1/scale_denominator: 1, 2, 4 or 8. As
+// libjpeg-turbo does, the blocks of subsampled components are scaled down less where that saves
+// upsampling.
+JpegFrame MakeFrame(const JpegMarkers& markers, int scale_denominator) noexcept;
+
+// The upsampling that libjpeg-turbo would do itself. Nothing where endcap cannot do the same: other
+// colors and samplings, and planes that are too small for the library's filter.
+std::optional<ChromaUpsampling> GetUpsampling(const JpegFrame& frame) noexcept;
+
+// Whether the first component is the image's luma at full size, so that it alone is the gray image.
+bool HasFullLuma(const JpegFrame& frame) noexcept;
+
+}  // namespace endcap

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "decode/byte_reader.h"
+
+namespace endcap {
+
+// The codes of a Huffman table as a file gives them. Source: ITU-T T.81, B.2.4.2.
+struct HuffmanCodes {
+  std::array<uint8_t, 16> counts{};  // how many codes have each length, from 1 bit on
+  std::array<uint8_t, 256> symbols{};
+
+  // Whether libjpeg-turbo takes them: a prefix code without one of ones alone, and for DC
+  // differences none of more than 15 bits. A table that was never defined has no code.
+  // Source: ITU-T T.81, C.2.
+  bool IsValid(bool is_dc) const noexcept;
+  bool operator==(const HuffmanCodes&) const = default;
+};
+
+// The tables and the restart interval that hold for the next scan of a file.
+struct JpegTables {
+  static constexpr size_t kCount = 4;  // of each kind
+
+  struct Quantization {
+    bool defined = false;
+    std::array<uint16_t, 64> steps{};  // in the order of rows
+  };
+  struct Huffman {
+    bool defined = false;
+    HuffmanCodes codes;
+  };
+
+  std::array<Quantization, kCount> quantization;
+  std::array<Huffman, kCount> dc;
+  std::array<Huffman, kCount> ac;
+  int restart_interval = 0;  // MCUs; 0: no restart markers
+};
+
+// Takes what a DQT, DHT or DRI segment defines. Returns false where libjpeg-turbo has an error.
+bool ReadTables(uint8_t marker, ByteReader segment, JpegTables& tables) noexcept;
+
+}  // namespace endcap

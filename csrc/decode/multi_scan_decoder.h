@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "decode/group_transform.h"
+#include "decode/jpeg_frame.h"
+#include "decode/jpeg_markers.h"
+#include "decode/scan_decoder.h"
+
+namespace endcap {
+
+// Decodes files of several scans, progressive or sequential: all scans to the coefficients of the
+// whole image, and these to samples, a row of MCUs at a time. Samples are libjpeg-turbo's; damage
+// anywhere in the file is an error.
+class MultiScanDecoder {
+ public:
+  // Whether it can: each scan is what encoders write, and follows from those before it; a
+  // progressive file has all its bits, so that libjpeg-turbo would not smooth what lacks some.
+  // scan_count: of the file's header, whose limits were checked.
+  static bool CanDecode(std::span<const uint8_t> file, const JpegMarkers& markers,
+                        int scan_count) noexcept;
+  // Reads the scans. The arguments as of SequentialDecoder. Throws kCorruptImage for damage and for
+  // bytes that are no longer those of CanDecode, std::bad_alloc.
+  MultiScanDecoder(std::span<const uint8_t> file, const JpegMarkers& markers,
+                   const JpegFrame& frame, size_t needed_components, int scan_count);
+  MultiScanDecoder(const MultiScanDecoder&) = delete;
+  MultiScanDecoder& operator=(const MultiScanDecoder&) = delete;
+
+  // As of SequentialDecoder.
+  void NeedColumns(int begin, int end) noexcept;
+  void ReadMcuRow(const PlaneRows* planes);
+
+ private:
+  static constexpr size_t kGroupValues = GroupTransform::kGroupValues;
+
+  void ReadScans(std::span<const uint8_t> file, const JpegMarkers& markers, int scan_count);
+  void TransformRow(size_t index, int block_row, uint8_t* const* rows);
+  int LoadGroup(size_t index, int block_row, int first_block, int count);
+
+  const JpegFrame& frame_;
+  size_t needed_components_;
+  int begin_column_ = 0;
+  int end_column_ = 0;
+  int mcu_row_ = 0;
+  GroupTransform transform_;
+  std::vector<CoefficientPlane> planes_;
+  alignas(64) std::array<int16_t, kGroupValues> group_{};
+  alignas(64) std::array<std::array<int16_t, kGroupValues>, kMaxJpegComponents> quantization_{};
+};
+
+}  // namespace endcap

@@ -1,0 +1,96 @@
+#include "decode/plane_decoder.h"
+
+#include <algorithm>
+
+#include "common/fail.h"
+#include "decode/file_formats.h"
+
+namespace endcap {
+namespace {
+
+JpegMarkers ReadMarkersAgain(std::span<const uint8_t> file, const ImageHeader& header) {
+  const JpegMarkers markers = ReadMarkers(file.data(), file.size());
+  const bool same = markers.width == header.width && markers.height == header.height &&
+                    markers.precision == 8 && markers.frame_marker <= kSof2 &&
+                    markers.progressive() == header.progressive &&
+                    DetectColor(markers) == header.color &&
+                    markers.component_count <= static_cast<int>(kMaxJpegComponents);
+  if (!same) FailChanged(FileFormat::kJpeg);
+  return markers;
+}
+
+}  // namespace
+
+PlaneDecoder::PlaneDecoder(std::span<const uint8_t> file, const ImageHeader& header,
+                           const DecodeOptions& options)
+    : file_(file),
+      header_(header),
+      markers_(ReadMarkersAgain(file, header)),
+      luma_only_(options.channels == 1),
+      truncated_(options.truncated),
+      scale_denominator_(options.scale_denominator),
+      frame_(MakeFrame(markers_, options.scale_denominator)) {}
+
+PlaneDecoder::Decoder PlaneDecoder::ChooseDecoder() const noexcept {
+  if (truncated_ == Truncated::kAccept) return Decoder::kLibjpegTurbo;
+  if (SequentialDecoder::CanDecode(markers_)) return Decoder::kSequential;
+  return MultiScanDecoder::CanDecode(file_, markers_, header_.scan_count) ? Decoder::kMultiScan
+                                                                          : Decoder::kLibjpegTurbo;
+}
+
+std::optional<ChromaUpsampling> PlaneDecoder::upsampling() const noexcept {
+  if (!luma_only_) return GetUpsampling(frame_);
+  return HasFullLuma(frame_) ? std::optional(ChromaUpsampling::kGray) : std::nullopt;
+}
+
+void PlaneDecoder::Start() {
+  decoder_ = ChooseDecoder();
+  switch (decoder_) {
+    case Decoder::kSequential:
+      sequential_ = std::make_unique<SequentialDecoder>(file_, markers_, frame_, plane_count());
+      break;
+    case Decoder::kMultiScan:
+      multi_scan_ = std::make_unique<MultiScanDecoder>(file_, markers_, frame_, plane_count(),
+                                                       header_.scan_count);
+      break;
+    case Decoder::kLibjpegTurbo:
+      StartLibrary();
+      break;
+  }
+}
+
+void PlaneDecoder::StartLibrary() {
+  library_ = std::make_unique<LibjpegSession>(file_, truncated_);
+  library_->ReadHeader(header_);
+  if (luma_only_) library_->TakeFirstComponentOnly();
+  library_->SetOutput(luma_only_ ? JCS_GRAYSCALE : JCS_RGB, scale_denominator_);
+  if (!library_->HasFrame(frame_)) FailChanged(FileFormat::kJpeg);
+  library_->Start(/*raw=*/true);
+}
+
+void PlaneDecoder::NeedColumns(int begin, int end) noexcept {
+  if (sequential_ != nullptr) sequential_->NeedColumns(begin, end);
+  if (multi_scan_ != nullptr) multi_scan_->NeedColumns(begin, end);
+}
+
+void PlaneDecoder::ReadMcuRow(const PlaneRows* planes) {
+  if (sequential_ != nullptr) {
+    sequential_->ReadMcuRow(planes);
+  } else if (multi_scan_ != nullptr) {
+    multi_scan_->ReadMcuRow(planes);
+  } else {
+    library_->ReadPlanes(planes, frame_.rows_per_mcu());
+  }
+}
+
+void PlaneDecoder::CheckEnd(int end_row) {
+  if (library_ != nullptr) return library_->CheckEnd(header_, end_row);
+  // The decoder of several scans has looked for the end of the file.
+  if (sequential_ == nullptr || end_row <= (frame_.mcu_rows - 1) * frame_.rows_per_mcu()) return;
+  const bool has_unread_bytes = sequential_->data().has_unread_bytes();
+  if (sequential_->data().FindEndMarker()) return;
+  CheckZerosAtEnd(file_);
+  if (has_unread_bytes) FailUnreadBytes();
+}
+
+}  // namespace endcap

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "decode/libjpeg_session.h"
+#include "decode/plane_decoder.h"
+#include "endcap/error.h"
+#include "jpeg_writer.h"
+
+// Decodes files to planes with libjpeg-turbo and with endcap's decoders.
+
+namespace endcap::testing {
+
+// The samples of a file's planes, or the message of its error. `skip`: rows of MCUs at the
+// beginning of which no sample is computed.
+struct Outcome {
+  Bytes samples;
+  std::string error;
+  PlaneDecoder::Decoder decoder = PlaneDecoder::Decoder::kLibjpegTurbo;
+};
+
+enum class By { kLibrary, kEndcap };
+
+// Memory for the planes of a whole image.
+class PlaneMemory {
+ public:
+  explicit PlaneMemory(const JpegFrame& frame) : frame_(frame) {
+    for (size_t i = 0; i < frame.component_count; ++i) {
+      const JpegComponent& component = frame.components[i];
+      const auto rows = static_cast<size_t>(frame.mcu_rows * component.rows_per_mcu());
+      const auto width = static_cast<size_t>(frame.padded_width(component));
+      samples_.emplace_back(rows * width);
+      rows_.emplace_back();
+      for (size_t row = 0; row < rows; ++row) {
+        rows_.back().push_back(samples_.back().data() + row * width);
+      }
+    }
+  }
+
+  PlaneRows At(int mcu_row) {
+    PlaneRows planes;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      planes.rows[i] = rows_[i].data() + mcu_row * frame_.components[i].rows_per_mcu();
+    }
+    return planes;
+  }
+
+  // What is in the image, from a row of MCUs on.
+  Bytes Samples(int first_mcu_row) const {
+    Bytes all;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const JpegComponent& component = frame_.components[i];
+      for (int y = first_mcu_row * component.rows_per_mcu(); y < component.height; ++y) {
+        const uint8_t* row = rows_[i][static_cast<size_t>(y)];
+        all.insert(all.end(), row, row + component.width);
+      }
+    }
+    return all;
+  }
+
+ private:
+  const JpegFrame& frame_;
+  std::vector<Bytes> samples_;
+  std::vector<std::vector<uint8_t*>> rows_;
+};
+
+inline Outcome Decode(const Bytes& file, By by, int denominator = 1, int skip = 0) {
+  Outcome outcome;
+  try {
+    const ImageHeader header = ReadHeader(Encoded(file), {});
+    PlaneDecoder decoder(file, header, {3, denominator});
+    const JpegFrame& frame = decoder.frame();
+    PlaneMemory memory(frame);
+    LibjpegSession session(file, Truncated::kReject);
+    if (by == By::kLibrary) {
+      session.ReadHeader(header);
+      session.SetOutput(session.info().jpeg_color_space, denominator);
+      EXPECT_TRUE(session.HasFrame(frame));
+      session.Start(/*raw=*/true);
+    } else {
+      decoder.Start();
+      outcome.decoder = decoder.decoder();
+    }
+    for (int mcu_row = 0; mcu_row < frame.mcu_rows; ++mcu_row) {
+      const PlaneRows rows = memory.At(mcu_row);
+      const PlaneRows* planes = mcu_row < skip ? nullptr : &rows;
+      if (by == By::kLibrary) {
+        session.ReadPlanes(planes, frame.rows_per_mcu());
+      } else {
+        decoder.ReadMcuRow(planes);
+      }
+    }
+    outcome.samples = memory.Samples(skip);
+  } catch (const Error& error) {
+    outcome.error = error.what();
+  }
+  return outcome;
+}
+
+inline void ExpectEqual(const Bytes& file, const std::string& what, int denominator = 1,
+                        int skip = 0) {
+  const Outcome expected = Decode(file, By::kLibrary, denominator, skip);
+  const Outcome actual = Decode(file, By::kEndcap, denominator, skip);
+  EXPECT_EQ(actual.error, expected.error) << what;
+  EXPECT_TRUE(actual.samples == expected.samples) << what;
+}
+
+// The kinds of files that differ in their scans.
+struct Kind {
+  const char* name;
+  JpegOptions options;
+};
+
+inline std::vector<Kind> Kinds() {
+  std::vector<Kind> kinds(4);
+  kinds[0].name = "one scan";
+  kinds[1] = {"separate scans", {}};
+  kinds[1].options.separate_scans = true;
+  kinds[2] = {"progressive", {}};
+  kinds[2].options.progressive = true;
+  kinds[3] = {"progressive bit by bit", {}};
+  kinds[3].options.bit_by_bit = true;
+  return kinds;
+}
+
+}  // namespace endcap::testing
