@@ -18,8 +18,8 @@ namespace endcap {
 int64_t RowsToBands(LibjpegSession& session, const BandFormat& format, BandSink& sink);
 
 // decode_simd: reads planes and converts the rows that `sink` needs to RGB or gray, one row a band.
-// upsampling: the decoder's.
+// upsampling: the decoder's. ahead: where a helper may read ahead; may be null.
 int64_t PlanesToBands(PlaneDecoder& decoder, ChromaUpsampling upsampling, const BandFormat& format,
-                      BandSink& sink);
+                      BandSink& sink, ReadAhead* ahead);
 
 }  // namespace endcap

@@ -81,7 +81,7 @@ J_COLOR_SPACE OutputColor(const ImageHeader& header, int channels) {
 }
 
 int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const DecodeOptions& options,
-                    BandSink& sink) {
+                    BandSink& sink, ReadAhead* ahead) {
   const int64_t start = SteadyNowNs();
   const std::span file(image.planes[0].data, image.size_bytes);
   const BandFormat format = DecodedFormat(header, options);
@@ -91,7 +91,7 @@ int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const Dec
       decoder.Start();
       int64_t decode_ns = SteadyNowNs() - start;
       sink.Begin(format);
-      decode_ns += PlanesToBands(decoder, *upsampling, format, sink);
+      decode_ns += PlanesToBands(decoder, *upsampling, format, sink, ahead);
       decoder.CheckEnd(std::min(sink.EndRow(), format.height));
       return decode_ns;
     }
@@ -147,8 +147,8 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 }
 
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
-                      const DecodeOptions& options, BandSink& sink) {
-  return header.format == FileFormat::kJpeg ? JpegToBands(image, header, options, sink)
+                      const DecodeOptions& options, BandSink& sink, ReadAhead* ahead) {
+  return header.format == FileFormat::kJpeg ? JpegToBands(image, header, options, sink, ahead)
                                             : OtherFormatToBands(image, header, options, sink);
 }
 

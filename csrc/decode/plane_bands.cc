@@ -147,7 +147,7 @@ ColumnSpan EvenColumns(const ColumnSpan& needed, int width) {
 }  // namespace
 
 int64_t PlanesToBands(PlaneDecoder& decoder, ChromaUpsampling upsampling, const BandFormat& format,
-                      BandSink& sink) {
+                      BandSink& sink, ReadAhead* ahead) {
   const JpegFrame& frame = decoder.frame();
   Planes planes(frame, upsampling, format);
   const size_t row_bytes = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
@@ -161,6 +161,7 @@ int64_t PlanesToBands(PlaneDecoder& decoder, ChromaUpsampling upsampling, const 
   // Upsampling reads up to two more samples of chroma on each side.
   constexpr int kMoreColumns = 4;
   decoder.NeedColumns(columns.begin - kMoreColumns, columns.end + kMoreColumns);
+  if (ahead != nullptr) decoder.BeginReadAhead(*ahead, (end_row + mcu_rows - 1) / mcu_rows);
   int row = 0;
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
   for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {

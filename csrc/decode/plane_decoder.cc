@@ -73,8 +73,15 @@ void PlaneDecoder::NeedColumns(int begin, int end) noexcept {
   if (multi_scan_ != nullptr) multi_scan_->NeedColumns(begin, end);
 }
 
+void PlaneDecoder::BeginReadAhead(ReadAhead& ahead, int end_mcu_row) {
+  if (sequential_ == nullptr) return;
+  queue_ = std::make_unique<CoefficientQueue>(*sequential_, ahead, end_mcu_row);
+}
+
 void PlaneDecoder::ReadMcuRow(const PlaneRows* planes) {
-  if (sequential_ != nullptr) {
+  if (queue_ != nullptr) {
+    queue_->ReadMcuRow(planes);
+  } else if (sequential_ != nullptr) {
     sequential_->ReadMcuRow(planes);
   } else if (multi_scan_ != nullptr) {
     multi_scan_->ReadMcuRow(planes);

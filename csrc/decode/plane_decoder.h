@@ -6,6 +6,7 @@
 #include <span>
 
 #include "common/chroma_upsampling.h"
+#include "decode/coefficient_queue.h"
 #include "decode/group_transform.h"
 #include "decode/jpeg_frame.h"
 #include "decode/jpeg_markers.h"
@@ -13,6 +14,7 @@
 #include "decode/multi_scan_decoder.h"
 #include "decode/sequential_decoder.h"
 #include "endcap/decode.h"
+#include "endcap/read_ahead.h"
 
 namespace endcap {
 
@@ -44,6 +46,9 @@ class PlaneDecoder {
   // Samples outside of these columns of the image are not needed, nor written where that saves
   // time. Between Start and ReadMcuRow.
   void NeedColumns(int begin, int end) noexcept;
+  // Lets a helper read ahead, as far as rows of MCUs before `end_mcu_row`; only files of one scan.
+  // After NeedColumns.
+  void BeginReadAhead(ReadAhead& ahead, int end_mcu_row);
   // Reads one row of MCUs. planes: null to compute no sample. Throws kCorruptImage when the data is
   // damaged up to there.
   void ReadMcuRow(const PlaneRows* planes);
@@ -65,6 +70,7 @@ class PlaneDecoder {
   const JpegFrame frame_;
   Decoder decoder_ = Decoder::kLibjpegTurbo;
   std::unique_ptr<SequentialDecoder> sequential_;
+  std::unique_ptr<CoefficientQueue> queue_;  // of `sequential_`
   std::unique_ptr<MultiScanDecoder> multi_scan_;
   std::unique_ptr<LibjpegSession> library_;
 };

@@ -103,8 +103,7 @@ void SequentialDecoder::PlaceBlocks() {
           const size_t group =
               component.first_group + static_cast<size_t>(y * component.h + column / batch);
           const auto lane = static_cast<size_t>(column % batch);
-          mcus_[place].push_back(
-              {&component, groups_[group].data() + lane * kBlockSide, &last_places_[group]});
+          mcus_[place].push_back({&component, group, group * group_values() + lane * kBlockSide});
         }
       }
     }
@@ -117,28 +116,70 @@ void SequentialDecoder::NeedColumns(int begin, int end) noexcept {
 }
 
 void SequentialDecoder::ReadMcuRow(const PlaneRows* planes) {
-  const int batch = transform_.blocks();
+  const Coefficients batch{groups_.front().data(), last_places_.data()};
   for (int row = 0; row < rows_of_mcus_ && mcu_rows_to_go_ > 0; ++row, --mcu_rows_to_go_) {
-    for (int mcu = 0; mcu < mcus_per_row_; mcu += batch) {
-      const int count = std::min(batch, mcus_per_row_ - mcu);
-      const bool skips =
-          planes == nullptr || mcu + count <= first_needed_mcu_ || mcu >= end_of_needed_mcus_;
-      for (int place = 0; place < count; ++place) {
-        DecodeMcu(mcus_[static_cast<size_t>(place)], skips);
-      }
-      if (!skips) Transform(mcu, count, *planes, row);
+    for (int mcu = 0; mcu < mcus_per_row_; mcu += transform_.blocks()) {
+      const bool skips = planes == nullptr || !IsNeeded(mcu);
+      ReadBatch(mcu, skips, batch);
+      if (!skips) TransformBatch(mcu, batch, *planes, row);
     }
   }
 }
 
-void SequentialDecoder::DecodeMcu(const std::vector<Block>& blocks, bool skips) {
-  if (reader_.BeginMcu()) {
-    for (Component& component : components_) component.last_dc = 0;
-  }
-  for (const Block& block : blocks) DecodeBlock(block, skips);
+size_t SequentialDecoder::batches_per_row() const noexcept {
+  return static_cast<size_t>(CeilDivide(mcus_per_row_, transform_.blocks()));
 }
 
-void SequentialDecoder::DecodeBlock(const Block& block, bool skips) {
+SequentialDecoder::Coefficients SequentialDecoder::BatchOf(CoefficientRow& row,
+                                                           size_t batch) const noexcept {
+  const size_t first_group = batch * groups_of_batch_.size();
+  return {row.values() + first_group * group_values(), row.last_places.data() + first_group};
+}
+
+CoefficientRow SequentialDecoder::MakeCoefficientRow() const {
+  const size_t groups =
+      static_cast<size_t>(rows_of_mcus_) * batches_per_row() * groups_of_batch_.size();
+  CoefficientRow row;
+  row.lines.resize(groups * group_values() / CoefficientRow::Line{}.values.size());
+  row.last_places.resize(groups);
+  return row;
+}
+
+void SequentialDecoder::ReadCodes(CoefficientRow& row) {
+  size_t batch = 0;
+  row.rows = 0;
+  for (; row.rows < rows_of_mcus_ && mcu_rows_to_go_ > 0; ++row.rows, --mcu_rows_to_go_) {
+    for (int mcu = 0; mcu < mcus_per_row_; mcu += transform_.blocks(), ++batch) {
+      ReadBatch(mcu, !IsNeeded(mcu), BatchOf(row, batch));
+    }
+  }
+}
+
+void SequentialDecoder::Transform(CoefficientRow& row, const PlaneRows* planes) {
+  if (planes == nullptr) {
+    std::ranges::fill(row.lines, CoefficientRow::Line{});
+    std::ranges::fill(row.last_places, 0);
+    return;
+  }
+  size_t batch = 0;
+  for (int y = 0; y < row.rows; ++y) {
+    for (int mcu = 0; mcu < mcus_per_row_; mcu += transform_.blocks(), ++batch) {
+      if (IsNeeded(mcu)) TransformBatch(mcu, BatchOf(row, batch), *planes, y);
+    }
+  }
+}
+
+void SequentialDecoder::ReadBatch(int first_mcu, bool skips, const Coefficients& to) {
+  const int count = std::min(transform_.blocks(), mcus_per_row_ - first_mcu);
+  for (int place = 0; place < count; ++place) {
+    if (reader_.BeginMcu()) {
+      for (Component& component : components_) component.last_dc = 0;
+    }
+    for (const Block& block : mcus_[static_cast<size_t>(place)]) ReadBlock(block, skips, to);
+  }
+}
+
+void SequentialDecoder::ReadBlock(const Block& block, bool skips, const Coefficients& to) {
   const bool may_end = reader_.BeginBlock();
   Component& component = *block.component;
   if (skips || !component.needed) {
@@ -148,14 +189,16 @@ void SequentialDecoder::DecodeBlock(const Block& block, bool skips) {
   }
   const int last_place =
       DecodeSequentialBlock(reader_.bits(), *component.dc, *component.ac, component.last_dc,
-                            block.coefficients, transform_.order().data());
+                            to.values + block.offset, transform_.order().data());
   reader_.EndBlock(may_end, last_place != kBadCode);
-  *block.last_place = std::max(*block.last_place, last_place);
+  int& of_group = to.last_places[block.group];
+  of_group = std::max(of_group, last_place);
 }
 
-// The samples of `count` MCUs. row_of_mcus: among those that ReadMcuRow decodes.
-void SequentialDecoder::Transform(int first_mcu, int count, const PlaneRows& planes,
-                                  int row_of_mcus) {
+// The samples of a batch. row_of_mcus: in the row of MCUs of the image.
+void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
+                                       const PlaneRows& planes, int row_of_mcus) {
+  const int count = std::min(transform_.blocks(), mcus_per_row_ - first_mcu);
   for (const Group& group : groups_of_batch_) {
     const Component& component = *group.component;
     if (!component.needed) continue;
@@ -164,8 +207,8 @@ void SequentialDecoder::Transform(int first_mcu, int count, const PlaneRows& pla
     const int block_size = component.in_frame->block_size;
     const int first_block = first_mcu * component.h + group.first_block;
     const int first_row = (row_of_mcus + group.row_of_blocks) * block_size;
-    transform_.Run(*component.in_frame, groups_[group.index].data(), component.quantization,
-                   std::exchange(last_places_[group.index], 0), blocks,
+    transform_.Run(*component.in_frame, from.values + group.index * group_values(),
+                   component.quantization, std::exchange(from.last_places[group.index], 0), blocks,
                    planes.rows[component.index] + first_row,
                    static_cast<size_t>(first_block * block_size));
   }

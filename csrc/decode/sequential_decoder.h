@@ -14,6 +14,19 @@
 
 namespace endcap {
 
+// The coefficients of a row of MCUs, in groups as the inverse DCT takes them.
+struct CoefficientRow {
+  struct alignas(64) Line {
+    std::array<int16_t, 32> values;
+  };
+
+  int16_t* values() noexcept { return lines.front().values.data(); }
+
+  std::vector<Line> lines;       // 0 where nothing was decoded
+  std::vector<int> last_places;  // of each group, see InverseDct
+  int rows = 0;                  // of the MCUs of a component that is alone; else 1
+};
+
 // Decodes the image data of a sequential file whose only scan has all components, from its bits to
 // samples, and keeps a few blocks of it at a time. Samples and errors are libjpeg-turbo's.
 class SequentialDecoder {
@@ -33,6 +46,14 @@ class SequentialDecoder {
   // Decodes the next row of MCUs. planes: null to read the codes and compute no sample. Throws
   // kCorruptImage for damage, and is not to be called again then.
   void ReadMcuRow(const PlaneRows* planes);
+
+  // The same in two steps, so that the codes of rows can be read ahead of their transform, by
+  // another thread. ReadCodes is called for one row after the other, each with memory that
+  // MakeCoefficientRow gave and that Transform has taken the last row of. Then ReadMcuRow is not to
+  // be called.
+  CoefficientRow MakeCoefficientRow() const;
+  void ReadCodes(CoefficientRow& row);
+  void Transform(CoefficientRow& row, const PlaneRows* planes);
 
   // After the last row.
   ScanReader& data() noexcept { return reader_; }
@@ -56,8 +77,8 @@ class SequentialDecoder {
   // A block of an MCU.
   struct Block {
     Component* component = nullptr;
-    int16_t* coefficients = nullptr;  // in its group
-    int* last_place = nullptr;        // of its group
+    size_t group = 0;
+    size_t offset = 0;  // in the coefficients of a batch
   };
   // A group of blocks of a batch.
   struct Group {
@@ -69,9 +90,24 @@ class SequentialDecoder {
 
   void Add(const ScanHeader::Component& in_scan, const JpegMarkers& markers, bool alone);
   void PlaceBlocks();
-  void DecodeMcu(const std::vector<Block>& blocks, bool skips);
-  void DecodeBlock(const Block& block, bool skips);
-  void Transform(int first_mcu, int count, const PlaneRows& planes, int row_of_mcus);
+  // Those of a batch.
+  struct Coefficients {
+    int16_t* values = nullptr;
+    int* last_places = nullptr;  // of its groups
+  };
+
+  bool IsNeeded(int first_mcu) const noexcept {
+    return first_mcu + transform_.blocks() > first_needed_mcu_ && first_mcu < end_of_needed_mcus_;
+  }
+  size_t group_values() const noexcept {
+    return kBlockValues * static_cast<size_t>(transform_.blocks());
+  }
+  size_t batches_per_row() const noexcept;
+  Coefficients BatchOf(CoefficientRow& row, size_t batch) const noexcept;
+  void ReadBatch(int first_mcu, bool skips, const Coefficients& to);
+  void ReadBlock(const Block& block, bool skips, const Coefficients& to);
+  void TransformBatch(int first_mcu, const Coefficients& from, const PlaneRows& planes,
+                      int row_of_mcus);
 
   static constexpr size_t kGroupValues = GroupTransform::kGroupValues;
 
@@ -85,7 +121,7 @@ class SequentialDecoder {
   int mcus_per_row_ = 0;
   int first_needed_mcu_ = 0;  // of a row
   int end_of_needed_mcus_ = 0;
-  int rows_of_mcus_ = 1;  // that ReadMcuRow decodes: several of a component that is alone
+  int rows_of_mcus_ = 1;  // in a row of MCUs of the image: several of a component that is alone
   int mcu_rows_to_go_ = 0;
   ScanReader reader_;
   std::array<int, kMaxBlocksPerMcu> last_places_{};  // of each group's blocks

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
 #include "common/fail.h"
 #include "common/steady_clock.h"
 #include "endcap/thread_pool.h"
@@ -33,12 +37,61 @@ std::vector<Share> MakeShares(std::span<const PreprocessInput> inputs) {
   return shares;
 }
 
-void RunImage(const PreprocessParams& params, const PreprocessInput& input,
+// Threads of this process that make tensors, those that help included.
+std::atomic<int> threads_at_work{0};
+
+class AtWork {
+ public:
+  AtWork() noexcept : others_(threads_at_work.fetch_add(1)) {}
+  ~AtWork() { threads_at_work.fetch_sub(1); }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+  int others() const noexcept { return others_; }
+
+ private:
+  int others_;
+};
+
+// Whether images are helped with. A helper that comes late shows that other processes have the
+// CPUs: some images, and more each time, are then left to one thread. Thread-safe.
+class HelpPolicy {
+ public:
+  bool Allows() noexcept {
+    int left = images_left_out_.load();
+    while (left > 0 && !images_left_out_.compare_exchange_weak(left, left - 1)) {
+    }
+    return left <= 0;
+  }
+  void Report(bool was_late) noexcept {
+    constexpr int kFew = 8;
+    constexpr int kMany = 1024;
+    if (!was_late) {
+      next_pause_ = kFew;
+      return;
+    }
+    const int pause = next_pause_;
+    next_pause_ = std::min(2 * pause, kMany);
+    images_left_out_ = pause;
+  }
+
+ private:
+  std::atomic<int> images_left_out_{0};
+  std::atomic<int> next_pause_{8};
+};
+
+// Whether a second thread is worth its wake-up: decoding so large a file takes some milliseconds.
+bool IsLarge(const PreprocessInput& input) {
+  constexpr size_t kLeastBytes = 128 << 10;
+  return !input.rois && input.image.format == PixelFormat::kEncoded &&
+         input.image.size_bytes >= kLeastBytes;
+}
+
+void RunImage(const PreprocessParams& params, const PreprocessInput& input, ReadAhead* ahead,
               PreprocessItem& item) noexcept {
   const PreprocessOutput& output = input.outputs[0];
   item.start_ns = SteadyNowNs();
   try {
-    item.decode_ns = ImageToTensor(params, input.image, output);
+    item.decode_ns = ImageToTensor(params, input.image, output, ahead);
     if (input.image.format == PixelFormat::kEncoded) item.decoder = JpegDecoder::kCpu;
   } catch (...) {
     item.status = MakeStatusFromCurrentException();
@@ -88,13 +141,29 @@ class CpuPreprocess final : public PreprocessDevice {
       if (rois) items[i].rois.resize(rois->size());
     }
     std::vector<Share> shares = MakeShares(inputs);
-    pool_.ParallelFor(static_cast<int>(shares.size()), [&](int i) {
+    const std::vector<size_t> helped = ChooseHelped(inputs, shares);
+    std::vector<ReadAhead> aheads(helped.size());
+    const auto share_count = static_cast<int>(shares.size());
+    pool_.ParallelFor(share_count + static_cast<int>(helped.size()), [&](int i) {
+      const AtWork at_work;
+      if (i >= share_count) {
+        // All shares have begun, so that the one to help ends this by its end at the latest.
+        if (at_work.others() < cpu_count_) aheads[static_cast<size_t>(i - share_count)].Help();
+        return;
+      }
       Share& share = shares[static_cast<size_t>(i)];
       const PreprocessInput& input = inputs[share.input];
       if (input.rois) {
         RunRegions(params_, input, share, items[share.input]);
-      } else {
-        RunImage(params_, input, items[share.input]);
+        return;
+      }
+      const auto place = std::ranges::find(helped, static_cast<size_t>(i));
+      ReadAhead* ahead =
+          place == helped.end() ? nullptr : &aheads[static_cast<size_t>(place - helped.begin())];
+      RunImage(params_, input, ahead, items[share.input]);
+      if (ahead != nullptr) {
+        ahead->End();
+        help_policy_.Report(ahead->was_late());
       }
     });
     for (const Share& share : shares) {
@@ -104,8 +173,21 @@ class CpuPreprocess final : public PreprocessDevice {
   }
 
  private:
+  // The shares that threads of the pool without a share of their own help with.
+  std::vector<size_t> ChooseHelped(std::span<const PreprocessInput> inputs,
+                                   std::span<const Share> shares) {
+    std::vector<size_t> helped;
+    const auto threads = static_cast<size_t>(pool_.thread_count());
+    for (size_t i = 0; i < shares.size() && shares.size() + helped.size() < threads; ++i) {
+      if (IsLarge(inputs[shares[i].input]) && help_policy_.Allows()) helped.push_back(i);
+    }
+    return helped;
+  }
+
   PreprocessParams params_;
   ThreadPool pool_;
+  HelpPolicy help_policy_;
+  int cpu_count_ = AvailableCpuCount();
 };
 
 }  // namespace

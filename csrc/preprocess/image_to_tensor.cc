@@ -56,7 +56,7 @@ void TensorSink::Finish() {
 }
 
 int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
-                      const PreprocessOutput& output) {
+                      const PreprocessOutput& output, ReadAhead* ahead) {
   const Implementation implementation = SelectImplementation(Stage::kPreprocess);
   const ImageHeader header = ReadImageHeader(params, image);
   if (output.image.data == nullptr) return CheckImage(params, image, header, output);
@@ -80,7 +80,7 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
     if (decode_whole) {
       decode_ns = OrientedFileToTensor(image, header, options, sink);
     } else {
-      decode_ns = DecodeToBands(image, header, options, sink.resizer());
+      decode_ns = DecodeToBands(image, header, options, sink.resizer(), ahead);
       sink.Finish();
     }
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "endcap/image_view.h"
+#include "endcap/read_ahead.h"
 #include "endcap/row_band.h"
 
 namespace endcap {
@@ -127,8 +128,10 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 // conversion itself, with the same result, for the rows that the sink needs; files of other colors
 // and samplings (CMYK, RGB, 4:1:1) are read as rows. Both leave out the inverse DCT of rows that
 // the sink does not need.
+//
+// ahead: where a helper may decode ahead of the sink; null: there is none. decode_simd uses it.
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
-                      const DecodeOptions& options, BandSink& sink);
+                      const DecodeOptions& options, BandSink& sink, ReadAhead* ahead = nullptr);
 
 // A whole image in memory: interleaved, rows dense.
 struct PixelBuffer {

@@ -1,0 +1,225 @@
+#include "endcap/read_ahead.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "endcap/decode.h"
+#include "endcap/error.h"
+#include "endcap/implementation.h"
+#include "endcap/preprocess.h"
+#include "jpeg_writer.h"
+
+namespace endcap {
+namespace {
+
+using testing::Bytes;
+using testing::Encoded;
+using testing::JpegOptions;
+using testing::WriteJpeg;
+
+constexpr int kSteps = 200;
+
+// Steps that note their order; `fails`: the one that throws.
+struct Steps {
+  std::vector<int> done;
+  int fails = -1;
+
+  void operator()(int i) {
+    if (i == fails) throw std::runtime_error("step " + std::to_string(i));
+    done.push_back(i);
+  }
+};
+
+std::vector<int> Sequence(int count) {
+  std::vector<int> numbers(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) numbers[static_cast<size_t>(i)] = i;
+  return numbers;
+}
+
+TEST(ReadAhead, TheUserDoesAllStepsWithoutAHelper) {
+  ReadAhead ahead;
+  Steps steps;
+  ahead.Begin([&](int i) { steps(i); });
+  ahead.Require(4);
+  EXPECT_EQ(steps.done, Sequence(5));
+  ahead.Require(2);
+  ahead.Allow(50);
+  ahead.End();
+  EXPECT_EQ(steps.done, Sequence(5));
+}
+
+TEST(ReadAhead, AHelperDoesTheStepsThatItMay) {
+  ReadAhead ahead;
+  std::atomic<int> done{0};
+  ahead.Begin([&](int) { ++done; });
+  std::thread helper([&] { ahead.Help(); });
+  ahead.Allow(7);
+  while (done < 7) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(done, 7);
+  ahead.End();
+  helper.join();
+  EXPECT_EQ(done, 7);
+}
+
+TEST(ReadAhead, EachStepIsDoneOnceAndInOrder) {
+  for (int run = 0; run < 50; ++run) {
+    ReadAhead ahead;
+    Steps steps;
+    std::thread helper([&] { ahead.Help(); });  // often before Begin
+    ahead.Begin([&](int i) { steps(i); });
+    for (int i = 0; i < kSteps; ++i) {
+      ahead.Allow(i + 1 + i % 8);
+      ahead.Require(i);
+    }
+    ahead.End();
+    helper.join();
+    EXPECT_GE(steps.done.size(), size_t{kSteps});
+    EXPECT_EQ(steps.done, Sequence(static_cast<int>(steps.done.size())));
+  }
+}
+
+TEST(ReadAhead, TheErrorOfAStepIsThatOfRequire) {
+  for (const bool helped : {false, true}) {
+    ReadAhead ahead;
+    Steps steps;
+    steps.fails = 5;
+    std::thread helper([&] {
+      if (helped) ahead.Help();
+    });
+    ahead.Begin([&](int i) { steps(i); });
+    ahead.Allow(20);
+    ahead.Require(4);
+    for (int again = 0; again < 2; ++again) {
+      try {
+        ahead.Require(5);
+        ADD_FAILURE();
+      } catch (const std::runtime_error& error) {
+        EXPECT_STREQ(error.what(), "step 5");
+      }
+    }
+    ahead.End();
+    helper.join();
+    EXPECT_EQ(steps.done, Sequence(5));
+  }
+}
+
+// As if it had lost its CPU.
+TEST(ReadAhead, AHelperThatComesLateHelpsNoMore) {
+  ReadAhead ahead;
+  std::atomic<bool> helps{false};
+  std::vector<std::thread::id> threads;
+  ahead.Begin([&](int i) {
+    threads.push_back(std::this_thread::get_id());
+    if (i > 0) return;
+    helps = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  });
+  std::thread helper([&] { ahead.Help(); });
+  const std::thread::id helper_id = helper.get_id();
+  ahead.Allow(1);
+  while (!helps) std::this_thread::yield();
+  ahead.Require(0);
+  EXPECT_TRUE(ahead.was_late());
+  helper.join();  // without End
+  ahead.Allow(10);
+  ahead.Require(9);
+  EXPECT_EQ(threads.size(), size_t{10});
+  EXPECT_EQ(threads.front(), helper_id);
+  EXPECT_EQ(std::ranges::count(threads, helper_id), 1);
+}
+
+TEST(ReadAhead, AHelperInTimeIsNotLate) {
+  ReadAhead ahead;
+  std::atomic<int> done{0};
+  ahead.Begin([&](int) { ++done; });
+  std::thread helper([&] { ahead.Help(); });
+  ahead.Allow(3);
+  while (done < 3) std::this_thread::yield();
+  ahead.Require(2);
+  EXPECT_FALSE(ahead.was_late());
+  ahead.End();
+  helper.join();
+}
+
+TEST(ReadAhead, EndsWithoutABeginning) {
+  ReadAhead ahead;
+  std::thread helper([&] { ahead.Help(); });
+  ahead.End();
+  helper.join();
+  ahead.Help();
+}
+
+// A file that is large enough for a helper.
+Bytes LargeFile(const JpegOptions& options) {
+  constexpr int kHeight = 700;
+  constexpr int kWidth = 900;
+  std::mt19937 random(5);
+  Bytes pixels(size_t{kHeight} * kWidth * 3);
+  for (uint8_t& value : pixels) value = static_cast<uint8_t>(random());
+  Bytes file = WriteJpeg(pixels, kHeight, kWidth, 3, options);
+  EXPECT_GT(file.size(), size_t{200} << 10);
+  return file;
+}
+
+struct Result {
+  std::vector<uint8_t> tensor;
+  int32_t status = 0;
+  std::string message;
+  bool operator==(const Result&) const = default;
+};
+
+Result Preprocess(Preprocessor& preprocessor, const Bytes& file) {
+  const PreprocessParams& params = preprocessor.params();
+  Result result;
+  const TensorSpec spec = PreprocessOutputs(params).front();
+  result.tensor.resize(static_cast<size_t>(params.height) * static_cast<size_t>(params.width) * 3);
+  PreprocessOutput output;
+  output.image.data = result.tensor.data();
+  output.image.dtype = spec.dtype;
+  output.image.rank = spec.rank;
+  output.image.shape = spec.shape;
+  const ImageView image = Encoded(file);
+  const std::vector<PreprocessItem> items = preprocessor.Run({&image, 1}, {&output, 1});
+  result.status = static_cast<int32_t>(items.front().status.code);
+  result.message = items.front().status.message;
+  return result;
+}
+
+TEST(ReadAhead, TensorsAndErrorsAreThoseOfOneThread) {
+  std::vector<JpegOptions> kinds(4);
+  kinds[1].luma_columns = kinds[1].luma_rows = 1;
+  kinds[2].restart_rows = 1;
+  kinds[3].progressive = true;
+  for (const int size : {96, 640}) {
+    PreprocessParams params = Preset("ultralytics");
+    params.height = params.width = size;
+    params.dtype = DType::kUint8;
+    params.scale = 1.0;
+    Preprocessor alone(params, 1);
+    Preprocessor helped(params, 2);
+    for (const JpegOptions& options : kinds) {
+      const Bytes good = LargeFile(options);
+      for (int run = 0; run < 10; ++run) {
+        Bytes file = good;
+        // Damage here and there, from the second run on.
+        if (run > 0) file[file.size() * static_cast<size_t>(run) / 11] ^= 0x55;
+        if (run > 7) file.resize(file.size() / 2);
+        const Result expected = Preprocess(alone, file);
+        EXPECT_EQ(expected.status == 0, run == 0 || expected.message.empty());
+        EXPECT_TRUE(Preprocess(helped, file) == expected) << size << ", run " << run;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace endcap
