@@ -87,11 +87,11 @@ int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const Dec
   const BandFormat format = DecodedFormat(header, options);
   if (SelectImplementation(Stage::kDecode) == Implementation::kSimd) {
     PlaneDecoder decoder(file, header, options);
-    if (const auto upsampling = decoder.upsampling()) {
+    if (decoder.has_pixels()) {
       decoder.Start();
       int64_t decode_ns = SteadyNowNs() - start;
       sink.Begin(format);
-      decode_ns += PlanesToBands(decoder, *upsampling, format, sink, ahead);
+      decode_ns += PlanesToBands(decoder, format, sink, ahead);
       decoder.CheckEnd(std::min(sink.EndRow(), format.height));
       return decode_ns;
     }

@@ -17,19 +17,6 @@ int ComponentBlockSize(const JpegFrame& frame, const JpegComponent& component) {
   return size;
 }
 
-// Samples of a component in each direction, of max_h and max_v at full size.
-struct Sampling {
-  int h = 0;
-  int v = 0;
-  bool operator==(const Sampling&) const = default;
-};
-
-Sampling GetSampling(const JpegFrame& frame, size_t index) {
-  const JpegComponent& component = frame.components[index];
-  return {component.h * component.block_size / frame.block_size,
-          component.v * component.block_size / frame.block_size};
-}
-
 }  // namespace
 
 JpegFrame MakeFrame(const JpegMarkers& markers, int scale_denominator) noexcept {
@@ -64,27 +51,35 @@ JpegFrame MakeFrame(const JpegMarkers& markers, int scale_denominator) noexcept 
   return frame;
 }
 
+std::optional<PlaneUpsampling> GetPlaneUpsampling(const JpegFrame& frame,
+                                                  size_t component) noexcept {
+  const JpegComponent& plane = frame.components[component];
+  const int h = plane.h * plane.block_size / frame.block_size;
+  const int v = plane.v * plane.block_size / frame.block_size;
+  if (frame.max_h % h != 0 || frame.max_v % v != 0) return std::nullopt;
+  PlaneUpsampling upsampling{frame.max_h / h, frame.max_v / v};
+  if (frame.block_size == 1 || upsampling.rows > 2) return upsampling;
+  upsampling.blends_columns = upsampling.columns == 2 && plane.width > 2;
+  upsampling.blends_rows =
+      upsampling.rows == 2 && (upsampling.columns == 1 || upsampling.blends_columns);
+  return upsampling;
+}
+
 std::optional<ChromaUpsampling> GetUpsampling(const JpegFrame& frame) noexcept {
   if (frame.color == JpegColor::kGray) return ChromaUpsampling::kGray;
-  if (frame.color != JpegColor::kYcbcr || frame.component_count != 3) return std::nullopt;
-  const Sampling full{frame.max_h, frame.max_v};
-  const Sampling chroma = GetSampling(frame, 1);
-  if (GetSampling(frame, 0) != full || GetSampling(frame, 2) != chroma) return std::nullopt;
-  if (chroma == full) return ChromaUpsampling::kNone;
-  const bool columns = chroma.h * 2 == full.h;
-  const bool rows = chroma.v * 2 == full.v;
-  if ((!columns && chroma.h != full.h) || (!rows && chroma.v != full.v)) return std::nullopt;
-  // Where the library takes the nearest sample instead of its filter.
-  if (frame.block_size == 1) return std::nullopt;
-  if (columns && frame.components[1].width <= 2) return std::nullopt;
-  if (columns) return rows ? ChromaUpsampling::kColumnsAndRows : ChromaUpsampling::kColumns;
-  return ChromaUpsampling::kRows;
+  if (frame.color != JpegColor::kYcbcr || !HasFullLuma(frame)) return std::nullopt;
+  const auto chroma = GetPlaneUpsampling(frame, 1);
+  if (!chroma || GetPlaneUpsampling(frame, 2) != chroma) return std::nullopt;
+  if (chroma == PlaneUpsampling{}) return ChromaUpsampling::kNone;
+  if (chroma == PlaneUpsampling{2, 1, true, false}) return ChromaUpsampling::kColumns;
+  if (chroma == PlaneUpsampling{1, 2, false, true}) return ChromaUpsampling::kRows;
+  if (chroma == PlaneUpsampling{2, 2, true, true}) return ChromaUpsampling::kColumnsAndRows;
+  return std::nullopt;
 }
 
 bool HasFullLuma(const JpegFrame& frame) noexcept {
   if (frame.color == JpegColor::kGray) return true;
-  return frame.color == JpegColor::kYcbcr &&
-         GetSampling(frame, 0) == Sampling{frame.max_h, frame.max_v};
+  return frame.color == JpegColor::kYcbcr && GetPlaneUpsampling(frame, 0) == PlaneUpsampling{};
 }
 
 }  // namespace endcap

@@ -56,8 +56,23 @@ struct JpegFrame {
 // upsampling.
 JpegFrame MakeFrame(const JpegMarkers& markers, int scale_denominator) noexcept;
 
-// The upsampling that libjpeg-turbo would do itself. Nothing where endcap cannot do the same: other
-// colors and samplings, and planes that are too small for the library's filter.
+// How a plane gets the image's size.
+struct PlaneUpsampling {
+  int columns = 1;  // of the image for each sample
+  int rows = 1;
+  // With libjpeg-turbo's triangle filter; else samples are repeated.
+  bool blends_columns = false;
+  bool blends_rows = false;
+
+  bool operator==(const PlaneUpsampling&) const = default;
+};
+
+// That of libjpeg-turbo; nothing where it has none, because the image's size is no multiple.
+std::optional<PlaneUpsampling> GetPlaneUpsampling(const JpegFrame& frame,
+                                                  size_t component) noexcept;
+
+// The upsampling of both planes of chroma. Nothing for other colors, and where luma does not have
+// the image's size or chroma is repeated.
 std::optional<ChromaUpsampling> GetUpsampling(const JpegFrame& frame) noexcept;
 
 // Whether the first component is the image's luma at full size, so that it alone is the gray image.

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
+#include "common/chroma_upsampling.h"
+#include "common/color_conversion.h"
 #include "common/steady_clock.h"
 #include "common/ycc_rows_simd.h"
 #include "decode/bands.h"
@@ -48,24 +51,32 @@ class PlaneRing {
   std::vector<uint8_t*> rows_;
 };
 
-// Rows of one chroma component, as the color conversion takes them.
-class ChromaRows {
+// Rows of one component at the size of the image.
+class ComponentRows {
  public:
-  ChromaRows(const JpegFrame& frame, const JpegComponent& component, ChromaUpsampling upsampling)
-      : plane_(frame, component),
-        has_row_context_(HasRowContext(upsampling)),
+  ComponentRows(const JpegFrame& frame, size_t component)
+      : plane_(frame, frame.components[component]),
+        upsampling_(GetPlaneUpsampling(frame, component).value_or(PlaneUpsampling{})),
         sums_(static_cast<size_t>(plane_.width()) + 2 + kRowSlackBytes),
-        samples_(static_cast<size_t>(plane_.width()) + kRowSlackBytes) {}
+        samples_(static_cast<size_t>(frame.width) + 2 + kRowSlackBytes) {}
 
   PlaneRing& plane() noexcept { return plane_; }
+  bool blends_rows() const noexcept { return upsampling_.blends_rows; }
 
-  // For image row y, samples of full height; `columns` of them are valid until the next call.
+  // For image row y, a sample for each of its columns; `columns` of them are valid until the next
+  // call.
   const uint8_t* Samples(int y, const ColumnSpan& columns) {
-    if (!has_row_context_) return plane_.Row(y);
-    const int x = columns.begin;
-    // The library's roundings above and below differ.
-    BlendRowsToBytes(plane_.Row(y / 2) + x, plane_.Row(Neighbour(y)) + x, columns.end - x,
-                     y % 2 == 0 ? 1 : 2, samples_.data() + x);
+    if (upsampling_ == PlaneUpsampling{}) return plane_.Row(y);
+    if (upsampling_.blends_columns) {
+      BlendColumns(y, columns);
+    } else if (upsampling_.blends_rows) {
+      const int x = columns.begin;
+      // The library's roundings above and below differ.
+      BlendRowsToBytes(plane_.Row(y / 2) + x, plane_.Row(Neighbour(y)) + x, columns.end - x,
+                       UpsampleBias(false, y % 2 != 0), samples_.data() + x);
+    } else {
+      Repeat(plane_.Row(y / upsampling_.rows), columns);
+    }
     return samples_.data();
   }
 
@@ -75,7 +86,7 @@ class ChromaRows {
     // With the neighbours that the first and the last column take their quarters from.
     const int x = std::max(columns.begin / 2 - 1, 0);
     const int count = std::min(columns.end / 2 + 2, plane_.width()) - x;
-    if (has_row_context_) {
+    if (upsampling_.blends_rows) {
       BlendRows(plane_.Row(y / 2) + x, plane_.Row(Neighbour(y)) + x, count, sums + x);
     } else {
       CopyRow(plane_.Row(y) + x, count, sums + x);
@@ -88,8 +99,26 @@ class ChromaRows {
  private:
   static int Neighbour(int y) { return y % 2 == 0 ? y / 2 - 1 : y / 2 + 1; }
 
+  void BlendColumns(int y, const ColumnSpan& columns) {
+    const int16_t* sums = Sums(y, columns);
+    for (int x = columns.begin; x < columns.end; ++x) {
+      const bool odd = x % 2 != 0;
+      const int near = sums[x / 2];
+      const int far = sums[odd ? x / 2 + 1 : x / 2 - 1];
+      samples_[static_cast<size_t>(x)] =
+          static_cast<uint8_t>(upsampling_.blends_rows ? UpsampleBlendedColumn(near, far, odd)
+                                                       : UpsampleColumn(near, far, odd));
+    }
+  }
+
+  void Repeat(const uint8_t* row, const ColumnSpan& columns) {
+    for (int x = columns.begin; x < columns.end; ++x) {
+      samples_[static_cast<size_t>(x)] = row[x / upsampling_.columns];
+    }
+  }
+
   PlaneRing plane_;
-  bool has_row_context_;
+  PlaneUpsampling upsampling_;
   std::vector<int16_t> sums_;
   std::vector<uint8_t> samples_;
 };
@@ -97,46 +126,104 @@ class ChromaRows {
 // The planes of one file, and the pixels that are made of them.
 class Planes {
  public:
-  Planes(const JpegFrame& frame, ChromaUpsampling upsampling, const BandFormat& format)
-      : upsampling_(upsampling), format_(format), luma_(frame, frame.components[0]) {
-    if (upsampling == ChromaUpsampling::kGray) return;
-    chroma_.reserve(2);
-    chroma_.emplace_back(frame, frame.components[1], upsampling);
-    chroma_.emplace_back(frame, frame.components[2], upsampling);
+  Planes(const PlaneDecoder& decoder, const BandFormat& format)
+      : color_(decoder.frame().color), format_(format), upsampling_(decoder.upsampling()) {
+    rows_.reserve(decoder.plane_count());
+    for (size_t i = 0; i < decoder.plane_count(); ++i) rows_.emplace_back(decoder.frame(), i);
+    if (color_ == JpegColor::kYcck) {
+      rgb_.resize(3 * static_cast<size_t>(format.width) + kRowSlackBytes);
+    }
+  }
+
+  // Whether a row of the image may need samples of the next row of MCUs, or of the one before.
+  bool has_row_context() const noexcept {
+    return std::ranges::any_of(rows_, [](const ComponentRows& rows) { return rows.blends_rows(); });
   }
 
   // Where the decoder is to put MCU row `mcu` of each component.
   PlaneRows Slots(int mcu) {
-    PlaneRows slots{{luma_.Slot(mcu)}};
-    for (size_t i = 0; i < chroma_.size(); ++i) slots.rows[i + 1] = chroma_[i].plane().Slot(mcu);
+    PlaneRows slots;
+    for (size_t i = 0; i < rows_.size(); ++i) slots.rows[i] = rows_[i].plane().Slot(mcu);
     return slots;
   }
 
   // Makes `columns` of row y, which begin at an even one, in their places of `row`.
   void MakeRow(int y, const ColumnSpan& columns, uint8_t* row) {
-    const int x = columns.begin;
-    const int width = columns.end - x;
-    const int channels = format_.channels;
-    const uint8_t* luma = luma_.Row(y) + x;
-    uint8_t* out = row + ptrdiff_t{channels} * x;
-    if (channels == 1) {
-      std::copy_n(luma, width, out);
-    } else if (chroma_.empty()) {
-      GrayToRgb(luma, width, channels, out);
-    } else if (HasColumnContext(upsampling_)) {
-      DoubleYccToRgb(luma, chroma_[0].Sums(y, columns) + x / 2, chroma_[1].Sums(y, columns) + x / 2,
-                     width, HasRowContext(upsampling_), channels, out);
-    } else {
-      YccToRgb(luma, chroma_[0].Samples(y, columns) + x, chroma_[1].Samples(y, columns) + x, width,
-               channels, out);
+    uint8_t* out = row + ptrdiff_t{format_.channels} * columns.begin;
+    switch (color_) {
+      case JpegColor::kGray:
+      case JpegColor::kYcbcr:
+        return MakeYccRow(y, columns, out);
+      case JpegColor::kRgb:
+        return MakeRgbRow(y, columns, out);
+      case JpegColor::kCmyk:
+      case JpegColor::kYcck:
+        return MakeCmykRow(y, columns, out);
     }
   }
 
  private:
-  ChromaUpsampling upsampling_;
+  const uint8_t* Samples(size_t component, int y, const ColumnSpan& columns) {
+    return rows_[component].Samples(y, columns) + columns.begin;
+  }
+
+  void MakeYccRow(int y, const ColumnSpan& columns, uint8_t* out) {
+    const int x = columns.begin;
+    const int width = columns.end - x;
+    const int channels = format_.channels;
+    const uint8_t* luma = Samples(0, y, columns);
+    if (channels == 1) {
+      std::copy_n(luma, width, out);
+    } else if (rows_.size() == 1) {
+      GrayToRgb(luma, width, channels, out);
+    } else if (upsampling_ && HasColumnContext(*upsampling_)) {
+      DoubleYccToRgb(luma, rows_[1].Sums(y, columns) + x / 2, rows_[2].Sums(y, columns) + x / 2,
+                     width, HasRowContext(*upsampling_), channels, out);
+    } else {
+      YccToRgb(luma, Samples(1, y, columns), Samples(2, y, columns), width, channels, out);
+    }
+  }
+
+  void MakeRgbRow(int y, const ColumnSpan& columns, uint8_t* out) {
+    const std::array rgb = {Samples(0, y, columns), Samples(1, y, columns), Samples(2, y, columns)};
+    const int width = columns.end - columns.begin;
+    for (int x = 0; x < width; ++x, out += format_.channels) {
+      if (format_.channels == 1) {
+        out[0] = Luma(rgb[0][x], rgb[1][x], rgb[2][x]);
+      } else {
+        for (size_t c = 0; c < 3; ++c) out[c] = rgb[c][x];
+      }
+    }
+  }
+
+  // YCCK is YCbCr of the inverted inks, and black.
+  void MakeCmykRow(int y, const ColumnSpan& columns, uint8_t* out) {
+    const int width = columns.end - columns.begin;
+    const uint8_t* black = Samples(3, y, columns);
+    std::array<const uint8_t*, 4> ink = {Samples(0, y, columns), Samples(1, y, columns),
+                                         Samples(2, y, columns), black};
+    if (color_ == JpegColor::kCmyk) {
+      return ConvertCmykRow(ink, 1, width, format_.channels, out);
+    }
+    YccToRgb(ink[0], ink[1], ink[2], width, 3, rgb_.data());
+    for (ptrdiff_t i = 0; i < 3 * ptrdiff_t{width}; ++i) {
+      rgb_[static_cast<size_t>(i)] = static_cast<uint8_t>(255 - rgb_[static_cast<size_t>(i)]);
+    }
+    ConvertYcckRow(black, width, out);
+  }
+
+  void ConvertYcckRow(const uint8_t* black, int width, uint8_t* out) {
+    for (int x = 0; x < width; ++x, out += format_.channels) {
+      const uint8_t* pixel = rgb_.data() + ptrdiff_t{3} * x;
+      ConvertCmykRow({pixel, pixel + 1, pixel + 2, black + x}, 1, 1, format_.channels, out);
+    }
+  }
+
+  JpegColor color_;
   BandFormat format_;
-  PlaneRing luma_;
-  std::vector<ChromaRows> chroma_;
+  std::optional<ChromaUpsampling> upsampling_;  // of two planes of chroma alike
+  std::vector<ComponentRows> rows_;
+  std::vector<uint8_t> rgb_;
 };
 
 // Columns of two share their chroma, so they are made together.
@@ -146,17 +233,17 @@ ColumnSpan EvenColumns(const ColumnSpan& needed, int width) {
 
 }  // namespace
 
-int64_t PlanesToBands(PlaneDecoder& decoder, ChromaUpsampling upsampling, const BandFormat& format,
-                      BandSink& sink, ReadAhead* ahead) {
+int64_t PlanesToBands(PlaneDecoder& decoder, const BandFormat& format, BandSink& sink,
+                      ReadAhead* ahead) {
   const JpegFrame& frame = decoder.frame();
-  Planes planes(frame, upsampling, format);
+  Planes planes(decoder, format);
   const size_t row_bytes = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
   std::vector<uint8_t> pixels(row_bytes + kRowSlackBytes);
 
   int64_t decode_ns = 0;
   const int mcu_rows = frame.rows_per_mcu();
   const int end_row = std::min(sink.EndRow(), format.height);
-  const bool context = HasRowContext(upsampling);
+  const bool context = planes.has_row_context();
   const ColumnSpan columns = EvenColumns(sink.Columns(), format.width);
   // Upsampling reads up to two more samples of chroma on each side.
   constexpr int kMoreColumns = 4;

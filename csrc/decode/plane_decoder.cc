@@ -26,7 +26,8 @@ PlaneDecoder::PlaneDecoder(std::span<const uint8_t> file, const ImageHeader& hea
     : file_(file),
       header_(header),
       markers_(ReadMarkersAgain(file, header)),
-      luma_only_(options.channels == 1),
+      luma_only_(options.channels == 1 &&
+                 (header.color == JpegColor::kGray || header.color == JpegColor::kYcbcr)),
       truncated_(options.truncated),
       scale_denominator_(options.scale_denominator),
       frame_(MakeFrame(markers_, options.scale_denominator)) {}
@@ -36,6 +37,13 @@ PlaneDecoder::Decoder PlaneDecoder::ChooseDecoder() const noexcept {
   if (SequentialDecoder::CanDecode(markers_)) return Decoder::kSequential;
   return MultiScanDecoder::CanDecode(file_, markers_, header_.scan_count) ? Decoder::kMultiScan
                                                                           : Decoder::kLibjpegTurbo;
+}
+
+bool PlaneDecoder::has_pixels() const noexcept {
+  for (size_t i = 0; i < plane_count(); ++i) {
+    if (!GetPlaneUpsampling(frame_, i)) return false;
+  }
+  return true;
 }
 
 std::optional<ChromaUpsampling> PlaneDecoder::upsampling() const noexcept {

@@ -34,11 +34,14 @@ class PlaneDecoder {
   PlaneDecoder& operator=(const PlaneDecoder&) = delete;
 
   const JpegFrame& frame() const noexcept { return frame_; }
-  // How the planes become the image. Nothing where only libjpeg-turbo's own pixels will do, and
-  // nothing else is to be called.
-  std::optional<ChromaUpsampling> upsampling() const noexcept;
-  // The planes that are decoded: all that the upsampling takes.
+  // Whether all planes can get the image's size; libjpeg-turbo has an error for others, and nothing
+  // else is to be called then.
+  bool has_pixels() const noexcept;
+  // The planes that are decoded: luma alone where the image is to be gray, and is not RGB or CMYK.
   size_t plane_count() const noexcept { return luma_only_ ? 1 : frame_.component_count; }
+  // How luma and chroma become the image; nothing where they are something else, see GetUpsampling
+  // and HasFullLuma.
+  std::optional<ChromaUpsampling> upsampling() const noexcept;
   Decoder decoder() const noexcept { return decoder_; }  // after Start
 
   // Takes memory; a file of several scans is read whole. Throws kCorruptImage, kOutOfMemory.

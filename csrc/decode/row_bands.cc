@@ -12,19 +12,6 @@ namespace {
 // Rows a band: two rows of the largest MCU, small enough to stay in the second-level cache.
 constexpr int kBandRows = 16;
 
-// Ink is stored inverted (255: none), Adobe's convention, which Pillow and OpenCV take for granted.
-void ConvertCmykRow(const uint8_t* cmyk, int width, int channels, uint8_t* out) {
-  for (int x = 0; x < width; ++x, cmyk += 4, out += channels) {
-    std::array<uint8_t, 3> rgb{};
-    for (size_t c = 0; c < 3; ++c) rgb[c] = InvertedCmykChannel(cmyk[c], cmyk[3]);
-    if (channels == 1) {
-      out[0] = Luma(rgb[0], rgb[1], rgb[2]);
-    } else {
-      std::copy(rgb.begin(), rgb.end(), out);
-    }
-  }
-}
-
 // Reads rows into one band buffer after the other.
 class BandReader {
  public:
@@ -56,7 +43,8 @@ class BandReader {
   }
   void ConvertCmyk(int rows) {
     for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
-      ConvertCmykRow(cmyk_.data() + row * RowBytes(4), format_.width, format_.channels,
+      const uint8_t* cmyk = cmyk_.data() + row * RowBytes(4);
+      ConvertCmykRow({cmyk, cmyk + 1, cmyk + 2, cmyk + 3}, 4, format_.width, format_.channels,
                      band_.data() + row * RowBytes(format_.channels));
     }
   }
@@ -69,6 +57,19 @@ class BandReader {
 };
 
 }  // namespace
+
+void ConvertCmykRow(const std::array<const uint8_t*, 4>& ink, int step, int width, int channels,
+                    uint8_t* out) {
+  for (ptrdiff_t at = 0; at < ptrdiff_t{width} * step; at += step, out += channels) {
+    std::array<uint8_t, 3> rgb{};
+    for (size_t c = 0; c < 3; ++c) rgb[c] = InvertedCmykChannel(ink[c][at], ink[3][at]);
+    if (channels == 1) {
+      out[0] = Luma(rgb[0], rgb[1], rgb[2]);
+    } else {
+      std::copy(rgb.begin(), rgb.end(), out);
+    }
+  }
+}
 
 int64_t RowsToBands(LibjpegSession& session, const BandFormat& format, BandSink& sink) {
   int64_t decode_ns = 0;

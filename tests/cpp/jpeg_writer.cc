@@ -72,10 +72,16 @@ Bytes WriteJpeg(const Bytes& pixels, int height, int width, int channels,
   info.input_components = channels;
   info.in_color_space = InputColor(channels);
   jpeg_set_defaults(&info);
+  if (options.as_rgb) jpeg_set_colorspace(&info, JCS_RGB);
+  if (options.as_ycck) jpeg_set_colorspace(&info, JCS_YCCK);
   jpeg_set_quality(&info, options.quality, TRUE);
-  if (channels == 3) {
+  if (channels == 3 && !options.as_rgb) {
     info.comp_info[0].h_samp_factor = options.luma_columns;
     info.comp_info[0].v_samp_factor = options.luma_rows;
+  }
+  for (size_t i = 0; i < options.sampling.size(); ++i) {
+    info.comp_info[i].h_samp_factor = options.sampling[i][0];
+    info.comp_info[i].v_samp_factor = options.sampling[i][1];
   }
   info.restart_in_rows = options.restart_rows;
   info.optimize_coding = options.optimized ? TRUE : FALSE;

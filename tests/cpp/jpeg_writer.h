@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct JpegOptions {
   int luma_rows = 2;
   int restart_rows = 0;    // rows of MCUs between restart markers; 0: none
   bool optimized = false;  // Huffman tables of the file's own
+  bool as_rgb = false;     // color: RGB is stored
+  bool as_ycck = false;    // of four channels: YCbCr of the inks, and black
+  // Columns and rows of samples of each component; empty: as above.
+  std::vector<std::array<int, 2>> sampling = {};
 };
 
 // Encodes interleaved pixels: 1 channel gray, 3 RGB, 4 CMYK as Adobe stores it (255: no ink).

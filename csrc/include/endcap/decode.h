@@ -123,11 +123,10 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 // also counts as truncated when bytes follow its last MCU, or when it ends in zeros, because
 // padding decodes like image data. With a sink that stops earlier this is not detected.
 //
-// Implementations, of JPEGs; files of other formats are decoded in one way. decode_scalar reads
-// rows from the library. decode_simd reads planes from it, and does chroma upsampling and color
-// conversion itself, with the same result, for the rows that the sink needs; files of other colors
-// and samplings (CMYK, RGB, 4:1:1) are read as rows. Both leave out the inverse DCT of rows that
-// the sink does not need.
+// Implementations, of JPEGs; files of other formats are decoded in one way. decode_scalar is
+// libjpeg-turbo. decode_simd decodes planes, by libjpeg-turbo only where a file is not what the
+// standard has, and makes pixels of the rows that the sink needs; they are the same. Both leave out
+// the inverse DCT of rows that the sink does not need.
 //
 // ahead: where a helper may decode ahead of the sink; null: there is none. decode_simd uses it.
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
