@@ -12,6 +12,9 @@
 
 namespace endcap {
 
+// A limit that all scores but NaN reach.
+inline constexpr float kLowestScore = -std::numeric_limits<float>::infinity();
+
 // A raw score under `activation`; kFamilyDefault and kNone leave it.
 ENDCAP_HOST_DEVICE inline float ActivateScore(Activation activation, float raw) {
   if (activation != Activation::kSigmoid) return raw;
@@ -21,14 +24,13 @@ ENDCAP_HOST_DEVICE inline float ActivateScore(Activation activation, float raw) 
 // A raw score whose ActivateScore is greater than `limit` (0 to 1) is greater than this. The
 // converse need not hold: it is for leaving out most of those that are not.
 inline float RawLimit(Activation activation, float limit) {
-  constexpr float kLowest = -std::numeric_limits<float>::infinity();
   if (activation != Activation::kSigmoid) return limit;
   // The errors of exponential, sum and quotient are less than a millionth of the score, unless it
   // is near to the subnormal numbers.
   const double probability = std::min(static_cast<double>(limit), 1.0) * (1.0 - 1e-6);
-  if (probability < 1e-30) return kLowest;
+  if (probability < 1e-30) return kLowestScore;
   const double logit = std::log(probability / (1.0 - probability));
-  return std::nextafter(static_cast<float>(logit), kLowest);
+  return std::nextafter(static_cast<float>(logit), kLowestScore);
 }
 
 // The same for the greatest class score of a row, less the background's score where a softmax has

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "box_decode/head_scan.h"
 #include "box_decode/score.h"
@@ -12,8 +11,6 @@
 
 namespace endcap {
 namespace {
-
-constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 float Highest(const HeadParams& params, const ScoreRows& rows, uint32_t row) {
   const float* scores = rows.Row(row);
@@ -66,7 +63,7 @@ void AddRow(const HeadParams& params, const ScoreRows& rows, uint32_t row, float
     const double sum = SoftmaxParts(params, rows, row, scratch);
     const double* powers = scratch.powers.data() + rows.first_class;
     const auto score_of = [&](uint32_t c) { return static_cast<float>(powers[c] / sum); };
-    AddClasses(params, raw, row, kLowest, score_of, scratch, list);
+    AddClasses(params, raw, row, kLowestScore, score_of, scratch, list);
   } else {
     const auto score_of = [&](uint32_t c) { return ActivateScore(activation, raw[c]); };
     AddClasses(params, raw, row, raw_limit, score_of, scratch, list);
@@ -123,7 +120,7 @@ void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementatio
   rows.tensor.RefuseNan();
   for (const HeadInput* other : others) other->RefuseNan();
   for (uint32_t row = 0; row < rows.count(); ++row) {
-    AddRow(params, rows, row, kLowest, scratch, list);
+    AddRow(params, rows, row, kLowestScore, scratch, list);
   }
 }
 

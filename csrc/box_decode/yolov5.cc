@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 
 #include "box_decode/anchors.h"
 #include "box_decode/candidate_list.h"
@@ -12,8 +11,6 @@
 namespace endcap {
 namespace {
 
-constexpr float kLowest = -std::numeric_limits<float>::infinity();
-
 // One row. Positions are those of AnchorLabel. raw_limit: class scores under which a product with
 // an objectness of 0 to 1 is no candidate. Throws kInvalidArgument for a score that is NaN.
 void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anchor, float raw_limit,
@@ -23,7 +20,7 @@ void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anch
   const bool multi_label = params.ResolvedMultiLabel();
   const Activation activation = params.ResolvedActivation();
   const float objectness = ActivateScore(activation, row[4]);
-  const float least = objectness >= 0.0F && objectness <= 1.0F ? raw_limit : kLowest;
+  const float least = objectness >= 0.0F && objectness <= 1.0F ? raw_limit : kLowestScore;
   float best = 0.0F;
   int best_class = -1;
   for (uint32_t c = 0; c < classes; ++c) {
@@ -46,7 +43,7 @@ void AddYolov5Rows(const HeadParams& params, const HeadInput& head, DecodeScratc
                    CandidateList& list) {
   const auto anchors = static_cast<uint32_t>(head.rows());
   for (uint32_t anchor = 0; anchor < anchors; ++anchor) {
-    AddYolov5Row(params, head, anchor, kLowest, scratch, list);
+    AddYolov5Row(params, head, anchor, kLowestScore, scratch, list);
   }
 }
 
