@@ -379,42 +379,61 @@ void InverseDctTo(int16_t* coefficients, const int16_t* quantization, int last_p
 }
 
 // To two samples, each the mean of four; only the first coefficient and the odd ones have a part in
-// them. The second pass is a sum of products along a row, in which the first column keeps 32 bits.
+// them. The second pass is a sum of products along a row.
+constexpr int kFourBits = 2;  // more in a sum of four
+constexpr int kFirstBitsOfTwo = kFactorBits - kFirstPassBits + kFourBits;
+constexpr int kSecondBitsOfTwo = kFactorBits + kFirstPassBits + 3 + kFourBits;
+
+// Of the results of the first pass the first column, times one. In libjpeg-turbo's code for x86 it
+// keeps 32 bits, in that for Arm 16; see Narrow.
+HWY_INLINE Sum FirstColumn(Sum sums) {
+  const Sum shifted = hn::ShiftRight<kFirstBitsOfTwo>(sums);
+  if constexpr (HWY_ARCH_ARM) {
+    return hn::ShiftRight<16>(hn::ShiftLeft<16>(shifted));
+  } else {
+    return shifted;
+  }
+}
+
+// A sample of a sum, which has wrapped in 32 bits.
+inline uint8_t SampleOfTwo(uint32_t sum) {
+  constexpr int kRest = kSecondBitsOfTwo - 16;
+  if constexpr (HWY_ARCH_ARM) {
+    return Clamp(((static_cast<int32_t>(sum) >> 16) + (1 << (kRest - 1))) >> kRest);
+  } else {
+    return Clamp(static_cast<int32_t>(sum + (1U << (kSecondBitsOfTwo - 1))) >> kSecondBitsOfTwo);
+  }
+}
+
 template <int rows>
 HWY_INLINE void TransformToTwo(int16_t* coefficients, const int16_t* quantization,
                                uint8_t* const* to, size_t column) {
-  constexpr int kMeanBits = 2;
-  constexpr int kFirstBits = kFactorBits - kFirstPassBits + kMeanBits;
-  constexpr int kSecondBits = kFactorBits + kFirstPassBits + 3 + kMeanBits;
   const Coefficients d;
   const Sums d32;
+  const hn::RebindToUnsigned<Sums> du32;
   Block block;
   Take<rows>(coefficients, quantization, block);
   const Row* v = block.v;
-  const WideRow mean = Add(Scale<kFactorBits + kMeanBits>(v[0]), Rounding<kFirstBits>());
+  const WideRow mean = Add(Scale<kFactorBits + kFourBits>(v[0]), Rounding<kFirstBitsOfTwo>());
   WideRow odd = Multiply(Interleave(v[3], v[1]), -kC1272, kC3624);
   if constexpr (rows == 8) odd = Add(odd, Multiply(Interleave(v[7], v[5]), -kC0720, kC0850));
   HWY_ALIGN constexpr int16_t kFactors[8] = {0, kC3624, 0, -kC1272, 0, kC0850, 0, -kC0720};
   const Row factors = hn::LoadDup128(d, kFactors);
   for (int row = 0; row < 2; ++row) {
-    const WideRow sums = row == 0
-                             ? Add(mean, odd)
-                             : WideRow{hn::Sub(mean.low, odd.low), hn::Sub(mean.high, odd.high)};
     // Of each block columns 0 to 3, and 4 to 7.
-    const Sum low = hn::ShiftRight<kFirstBits>(sums.low);
-    const Sum high = hn::ShiftRight<kFirstBits>(sums.high);
+    const Sum low = row == 0 ? hn::Add(mean.low, odd.low) : hn::Sub(mean.low, odd.low);
+    const Sum high = row == 0 ? hn::Add(mean.high, odd.high) : hn::Sub(mean.high, odd.high);
     HWY_ALIGN uint32_t first[kLanes / 2];
     HWY_ALIGN uint32_t products[kLanes / 2];
-    hn::Store(hn::BitCast(hn::RebindToUnsigned<Sums>(), low), hn::RebindToUnsigned<Sums>(), first);
-    const Sum pairs = MulAddPairs(d32, hn::ReorderDemote2To(d, low, high), factors);
-    hn::Store(hn::BitCast(hn::RebindToUnsigned<Sums>(), pairs), hn::RebindToUnsigned<Sums>(),
-              products);
+    hn::Store(hn::BitCast(du32, FirstColumn(low)), du32, first);
+    const Sum pairs = MulAddPairs(d32, Narrow<kFirstBitsOfTwo>(low, high), factors);
+    hn::Store(hn::BitCast(du32, pairs), du32, products);
     for (size_t at = 0; at < kLanes / 2; at += 4) {
-      const uint32_t even = (first[at] << (kFactorBits + kMeanBits)) + (1U << (kSecondBits - 1));
+      const uint32_t even = first[at] << (kFactorBits + kFourBits);
       const uint32_t others = products[at] + products[at + 1] + products[at + 2] + products[at + 3];
       uint8_t* samples = to[row] + column + at / 2;
-      samples[0] = Clamp(static_cast<int32_t>(even + others) >> kSecondBits);
-      samples[1] = Clamp(static_cast<int32_t>(even - others) >> kSecondBits);
+      samples[0] = SampleOfTwo(even + others);
+      samples[1] = SampleOfTwo(even - others);
     }
   }
 }

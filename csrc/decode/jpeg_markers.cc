@@ -75,14 +75,14 @@ std::optional<ScanHeader> ReadScanHeader(ByteReader segment, const JpegMarkers& 
   if (scan.component_count == 0 || scan.component_count > kMaxJpegComponents || !has_size) {
     return std::nullopt;
   }
-  const auto frame_count = static_cast<size_t>(markers.component_count);
-  unsigned seen = 0;
-  for (size_t i = 0; i < scan.component_count; ++i) {
+  // In the order of the frame header; libjpeg-turbo has an error for some others.
+  const size_t frame_count =
+      std::min(static_cast<size_t>(markers.component_count), kMaxJpegComponents);
+  size_t index = 0;
+  for (size_t i = 0; i < scan.component_count; ++i, ++index) {
     const uint8_t id = segment.Byte();
-    size_t index = 0;
     while (index < frame_count && markers.components[index].id != id) ++index;
-    if (index == frame_count || (seen >> index & 1U) != 0) return std::nullopt;
-    seen |= 1U << index;
+    if (index >= frame_count) return std::nullopt;
     const uint8_t tables = segment.Byte();
     scan.components[i] = {index, size_t{tables} >> 4, tables & size_t{15}};
     if (scan.components[i].dc_table >= JpegTables::kCount ||

@@ -111,6 +111,19 @@ TEST(PlaneDecoder, LeavesComponentsOfTwoScansToTheLibrary) {
   ExpectEqual(file, "four scans and a table");
 }
 
+// The library refuses some orders of components, and decodes others.
+TEST(PlaneDecoder, LeavesScansInAnotherOrderToTheLibrary) {
+  const Bytes good = MakeJpeg(40, 50, 4);
+  const size_t ids = ReadMarkers(good.data(), good.size()).scan_offset + 5;
+  std::array<size_t, 4> order = {0, 1, 2, 3};
+  do {
+    Bytes file = good;
+    for (size_t i = 0; i < order.size(); ++i) file[ids + 2 * i] = good[ids + 2 * order[i]];
+    ExpectEqual(file, "order " + std::to_string(order[0]) + std::to_string(order[1]) +
+                          std::to_string(order[2]));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
 // Of a file with one scan the message, too: which damage is found first. With several, the library
 // goes on behind the first, and may stumble over a worse one.
 TEST(PlaneDecoder, FindsTheDamageThatTheLibraryFinds) {
