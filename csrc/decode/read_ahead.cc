@@ -1,9 +1,29 @@
 #include "endcap/read_ahead.h"
 
-#include <chrono>
 #include <utility>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace endcap {
+namespace {
+
+// Waking a thread up takes as long as a short step, so that threads first wait awake.
+constexpr std::chrono::microseconds kAwake(100);
+// Several times as long as a step takes, and less than the turn of another process.
+constexpr std::chrono::milliseconds kLongestStep(1);
+constexpr std::chrono::milliseconds kForever = std::chrono::hours(1);
+
+void Pause() noexcept {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
 
 void ReadAhead::Begin(std::function<void(int)> step) {
   const std::scoped_lock lock(mutex_);
@@ -14,22 +34,18 @@ void ReadAhead::Begin(std::function<void(int)> step) {
 }
 
 void ReadAhead::Allow(int end) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (end <= allowed_) return;
-    allowed_ = end;
-  }
-  changed_.notify_all();
+  const std::scoped_lock lock(mutex_);
+  if (end <= allowed_) return;
+  allowed_ = end;
+  Notify();
 }
 
 void ReadAhead::Require(int i) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (next_ <= i) {
     if (busy_) {
-      if (WaitForStep(lock)) continue;
-      late_ = true;
-      ended_ = true;
-      changed_.wait(lock, [this] { return !busy_; });
+      const bool in_time = WaitForChange(lock, late_ ? kForever : kLongestStep);
+      if (!in_time && busy_) late_ = ended_ = true;
     } else if (error_ != nullptr) {
       std::rethrow_exception(error_);
     } else {
@@ -38,32 +54,25 @@ void ReadAhead::Require(int i) {
   }
 }
 
-// Returns whether the step of the helper has ended in time.
-bool ReadAhead::WaitForStep(std::unique_lock<std::mutex>& lock) {
-  // Several times as long as a step takes, and less than the turn of another process.
-  constexpr std::chrono::milliseconds kLongest(1);
-  return changed_.wait_for(lock, kLongest, [this] { return !busy_; });
-}
-
 void ReadAhead::End() noexcept {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   ended_ = true;
-  changed_.notify_all();
+  Notify();
   changed_.wait(lock, [this] { return !busy_; });
 }
 
-void ReadAhead::Help() noexcept {
-  std::unique_lock lock(mutex_);
-  while (!ended_) {
+void ReadAhead::Help(const std::function<bool()>& is_to_leave) noexcept {
+  Lock lock(mutex_);
+  while (!ended_ && !is_to_leave()) {
     if (!busy_ && next_ < allowed_ && error_ == nullptr) {
       DoNext(lock);
     } else {
-      changed_.wait(lock);
+      WaitForChange(lock, kForever);
     }
   }
 }
 
-void ReadAhead::DoNext(std::unique_lock<std::mutex>& lock) noexcept {
+void ReadAhead::DoNext(Lock& lock) noexcept {
   busy_ = true;
   lock.unlock();
   std::exception_ptr error;
@@ -79,7 +88,21 @@ void ReadAhead::DoNext(std::unique_lock<std::mutex>& lock) noexcept {
   } else {
     error_ = std::move(error);
   }
+  Notify();
+}
+
+void ReadAhead::Notify() noexcept {
+  ++changes_;
   changed_.notify_all();
+}
+
+bool ReadAhead::WaitForChange(Lock& lock, std::chrono::milliseconds most) {
+  const uint32_t seen = changes_;
+  lock.unlock();
+  const auto end = std::chrono::steady_clock::now() + kAwake;
+  while (changes_ == seen && std::chrono::steady_clock::now() < end) Pause();
+  lock.lock();
+  return changed_.wait_for(lock, most, [this, seen] { return changes_ != seen; });
 }
 
 }  // namespace endcap

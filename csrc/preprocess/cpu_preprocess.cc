@@ -42,14 +42,10 @@ std::atomic<int> threads_at_work{0};
 
 class AtWork {
  public:
-  AtWork() noexcept : others_(threads_at_work.fetch_add(1)) {}
-  ~AtWork() { threads_at_work.fetch_sub(1); }
+  AtWork() noexcept { ++threads_at_work; }
+  ~AtWork() { --threads_at_work; }
   AtWork(const AtWork&) = delete;
   AtWork& operator=(const AtWork&) = delete;
-  int others() const noexcept { return others_; }
-
- private:
-  int others_;
 };
 
 // Whether images are helped with. A helper that comes late shows that other processes have the
@@ -81,7 +77,7 @@ class HelpPolicy {
 
 // Whether a second thread is worth its wake-up: decoding so large a file takes some milliseconds.
 bool IsLarge(const PreprocessInput& input) {
-  constexpr size_t kLeastBytes = 128 << 10;
+  constexpr size_t kLeastBytes = 32 << 10;
   return !input.rois && input.image.format == PixelFormat::kEncoded &&
          input.image.size_bytes >= kLeastBytes;
 }
@@ -148,7 +144,8 @@ class CpuPreprocess final : public PreprocessDevice {
       const AtWork at_work;
       if (i >= share_count) {
         // All shares have begun, so that the one to help ends this by its end at the latest.
-        if (at_work.others() < cpu_count_) aheads[static_cast<size_t>(i - share_count)].Help();
+        aheads[static_cast<size_t>(i - share_count)].Help(
+            [this] { return threads_at_work > cpu_count_; });
         return;
       }
       Share& share = shares[static_cast<size_t>(i)];
@@ -177,7 +174,9 @@ class CpuPreprocess final : public PreprocessDevice {
   std::vector<size_t> ChooseHelped(std::span<const PreprocessInput> inputs,
                                    std::span<const Share> shares) {
     std::vector<size_t> helped;
-    const auto threads = static_cast<size_t>(pool_.thread_count());
+    // None of this call has begun.
+    const auto idle_cpus = static_cast<size_t>(std::max(cpu_count_ - threads_at_work.load(), 0));
+    const size_t threads = std::min(static_cast<size_t>(pool_.thread_count()), idle_cpus);
     for (size_t i = 0; i < shares.size() && shares.size() + helped.size() < threads; ++i) {
       if (IsLarge(inputs[shares[i].input]) && help_policy_.Allows()) helped.push_back(i);
     }

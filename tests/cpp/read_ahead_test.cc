@@ -70,6 +70,17 @@ TEST(ReadAhead, AHelperDoesTheStepsThatItMay) {
   EXPECT_EQ(done, 7);
 }
 
+TEST(ReadAhead, AHelperLeavesWhenItIsAskedTo) {
+  ReadAhead ahead;
+  Steps steps;
+  ahead.Begin([&](int i) { steps(i); });
+  ahead.Allow(20);
+  ahead.Help([&] { return steps.done.size() == 3; });
+  EXPECT_EQ(steps.done, Sequence(3));
+  ahead.Require(4);
+  EXPECT_EQ(steps.done, Sequence(5));
+}
+
 TEST(ReadAhead, EachStepIsDoneOnceAndInOrder) {
   for (int run = 0; run < 50; ++run) {
     ReadAhead ahead;

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -31,16 +34,24 @@ class ReadAhead {
   // Whether the user had to wait so long for the helper.
   bool was_late() const noexcept { return late_; }
 
-  // Of the helper: does steps until End.
-  void Help() noexcept;
+  // Of the helper: does steps until End, or until it is to leave, which is asked before each step
+  // and must not throw.
+  void Help(const std::function<bool()>& is_to_leave = [] { return false; }) noexcept;
 
  private:
-  bool WaitForStep(std::unique_lock<std::mutex>& lock);
+  using Lock = std::unique_lock<std::mutex>;
+
   // Does the next step. The lock is released meanwhile.
-  void DoNext(std::unique_lock<std::mutex>& lock) noexcept;
+  void DoNext(Lock& lock) noexcept;
+  // Says that the state has changed.
+  void Notify() noexcept;
+  // Waits for a change of the state as it is seen under the lock. Returns false where none has come
+  // in time.
+  bool WaitForChange(Lock& lock, std::chrono::milliseconds most);
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::atomic<uint32_t> changes_{0};
   std::function<void(int)> step_;
   int next_ = 0;     // the first step that is not done
   int allowed_ = 0;  // to the helper: those below
