@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import images, machine, paths
 from benchmarks.postprocess import run as postprocess
-from benchmarks.preprocess import all_threads, memory, one_thread, regions
+from benchmarks.preprocess import all_threads, memory, one_thread, regions, two_threads
 from benchmarks.timing import Budget
 
 
@@ -44,7 +44,7 @@ QUICK = Extent(
 
 def steps(extent: Extent) -> int:
     """How often `run` will say that something is done."""
-    return len(extent.images) + len(postprocess.names(extent.num_boxes)) + 3
+    return len(extent.images) + len(postprocess.names(extent.num_boxes)) + 4
 
 
 def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
@@ -58,6 +58,8 @@ def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
     latency = one_thread.run(pictures, extent.per_image, done)
     throughput = all_threads.run(pictures, extent.batch_size, extent.per_batch)
     done("all threads")
+    pairs = two_threads.run(pictures, extent.per_comparison)
+    done("two threads")
     largest = images.make(images.LARGEST, paths.IMAGES)
     peaks = memory.run(largest)
     done("memory")
@@ -69,6 +71,7 @@ def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
         "preprocess": {
             "one_thread": asdict(latency),
             "all_threads": asdict(throughput),
+            "two_threads": [asdict(pair) for pair in pairs],
             "memory": {
                 "image": largest.name,
                 "peers": {name: asdict(peak) for name, peak in peaks.items()},

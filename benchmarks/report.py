@@ -38,6 +38,8 @@ def tables(document: Json) -> Iterator[Table | Group]:
     if "preprocess" in document:
         yield _latency(document["preprocess"]["one_thread"])
         yield _throughput(document["preprocess"]["all_threads"])
+        if "two_threads" in document["preprocess"]:  # results of before have none
+            yield _two_threads(document["preprocess"]["two_threads"])
         yield _memory(document["preprocess"]["memory"])
         if "regions" in document["preprocess"]:  # results of before have none
             yield _regions(document["preprocess"]["regions"])
@@ -116,6 +118,18 @@ def _throughput(part: Json) -> Table:
         rate = part["images_per_second"].get(name)
         shown = "" if rate is None else f"{rate:.1f}"
         table.add_row(name, shown, cell(row), times(row["ratio"]), row["note"])
+    return table
+
+
+def _two_threads(part: list[Json]) -> Table:
+    table = Table(title="endcap, one image at a time: ms, and one thread to two")
+    names = list(part[0]["rows"])
+    table.add_column("image", no_wrap=True)
+    for name in (*names, "ratio"):
+        table.add_column(name, justify="right")
+    for pair in part:
+        rows = pair["rows"]
+        table.add_row(pair["image"], *map(cell, rows.values()), times(rows[names[0]]["ratio"]))
     return table
 
 

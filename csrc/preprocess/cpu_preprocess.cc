@@ -59,20 +59,17 @@ class HelpPolicy {
     return left <= 0;
   }
   void Report(bool was_late) noexcept {
-    constexpr int kFew = 8;
     constexpr int kMany = 1024;
-    if (!was_late) {
-      next_pause_ = kFew;
-      return;
-    }
     const int pause = next_pause_;
-    next_pause_ = std::min(2 * pause, kMany);
-    images_left_out_ = pause;
+    next_pause_ = was_late ? std::min(2 * pause, kMany) : std::max(pause / 2, kFew);
+    if (was_late) images_left_out_ = pause;
   }
 
  private:
+  static constexpr int kFew = 2;
+
   std::atomic<int> images_left_out_{0};
-  std::atomic<int> next_pause_{8};
+  std::atomic<int> next_pause_{kFew};
 };
 
 // Whether a second thread is worth its wake-up: decoding so large a file takes some milliseconds.
