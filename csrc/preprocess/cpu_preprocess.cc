@@ -6,6 +6,7 @@
 #include "common/steady_clock.h"
 #include "endcap/thread_pool.h"
 #include "preprocess/device.h"
+#include "preprocess/help_policy.h"
 #include "preprocess/image_to_tensor.h"
 #include "preprocess/preprocess_output.h"
 #include "preprocess/rois_to_tensors.h"
@@ -46,30 +47,6 @@ class AtWork {
   ~AtWork() { --threads_at_work; }
   AtWork(const AtWork&) = delete;
   AtWork& operator=(const AtWork&) = delete;
-};
-
-// Whether images are helped with. A helper that comes late shows that other processes have the
-// CPUs: some images, and more each time, are then left to one thread. Thread-safe.
-class HelpPolicy {
- public:
-  bool Allows() noexcept {
-    int left = images_left_out_.load();
-    while (left > 0 && !images_left_out_.compare_exchange_weak(left, left - 1)) {
-    }
-    return left <= 0;
-  }
-  void Report(bool was_late) noexcept {
-    constexpr int kMany = 1024;
-    const int pause = next_pause_;
-    next_pause_ = was_late ? std::min(2 * pause, kMany) : std::max(pause / 2, kFew);
-    if (was_late) images_left_out_ = pause;
-  }
-
- private:
-  static constexpr int kFew = 2;
-
-  std::atomic<int> images_left_out_{0};
-  std::atomic<int> next_pause_{kFew};
 };
 
 // Whether a second thread is worth its wake-up: decoding so large a file takes some milliseconds.
@@ -134,30 +111,33 @@ class CpuPreprocess final : public PreprocessDevice {
       if (rois) items[i].rois.resize(rois->size());
     }
     std::vector<Share> shares = MakeShares(inputs);
-    const std::vector<size_t> helped = ChooseHelped(inputs, shares);
-    std::vector<ReadAhead> aheads(helped.size());
+    const std::vector<Large> large = FindLarge(inputs, shares);
+    const auto helpers = static_cast<int>(std::ranges::count(large, true, &Large::helped));
+    std::vector<ReadAhead> aheads(large.size());
     const auto share_count = static_cast<int>(shares.size());
-    pool_.ParallelFor(share_count + static_cast<int>(helped.size()), [&](int i) {
+    pool_.ParallelFor(share_count + helpers, [&](int i) {
       const AtWork at_work;
       if (i >= share_count) {
         // All shares have begun, so that the one to help ends this by its end at the latest.
-        aheads[static_cast<size_t>(i - share_count)].Help(
+        aheads[HelpedAt(large, i - share_count)].Help(
             [this] { return threads_at_work > cpu_count_; });
         return;
       }
       Share& share = shares[static_cast<size_t>(i)];
       const PreprocessInput& input = inputs[share.input];
+      PreprocessItem& item = items[share.input];
+      const auto place = std::ranges::find(large, static_cast<size_t>(i), &Large::share);
       if (input.rois) {
-        RunRegions(params_, input, share, items[share.input]);
-        return;
-      }
-      const auto place = std::ranges::find(helped, static_cast<size_t>(i));
-      ReadAhead* ahead =
-          place == helped.end() ? nullptr : &aheads[static_cast<size_t>(place - helped.begin())];
-      RunImage(params_, input, ahead, items[share.input]);
-      if (ahead != nullptr) {
-        ahead->End();
-        help_policy_.Report(ahead->was_late());
+        RunRegions(params_, input, share, item);
+      } else if (place == large.end()) {
+        RunImage(params_, input, nullptr, item);
+      } else {
+        ReadAhead& ahead = aheads[static_cast<size_t>(place - large.begin())];
+        const int64_t start = SteadyNowNs();
+        RunImage(params_, input, place->helped ? &ahead : nullptr, item);
+        ahead.End();
+        help_policy_.Report(place->helped, SteadyNowNs() - start,
+                            static_cast<int64_t>(input.image.size_bytes));
       }
     });
     for (const Share& share : shares) {
@@ -167,17 +147,30 @@ class CpuPreprocess final : public PreprocessDevice {
   }
 
  private:
-  // The shares that threads of the pool without a share of their own help with.
-  std::vector<size_t> ChooseHelped(std::span<const PreprocessInput> inputs,
-                                   std::span<const Share> shares) {
-    std::vector<size_t> helped;
+  // A share that a thread of the pool without a share of its own can help with.
+  struct Large {
+    size_t share = 0;
+    bool helped = false;
+  };
+
+  std::vector<Large> FindLarge(std::span<const PreprocessInput> inputs,
+                               std::span<const Share> shares) {
+    std::vector<Large> large;
     // None of this call has begun.
     const auto idle_cpus = static_cast<size_t>(std::max(cpu_count_ - threads_at_work.load(), 0));
     const size_t threads = std::min(static_cast<size_t>(pool_.thread_count()), idle_cpus);
-    for (size_t i = 0; i < shares.size() && shares.size() + helped.size() < threads; ++i) {
-      if (IsLarge(inputs[shares[i].input]) && help_policy_.Allows()) helped.push_back(i);
+    for (size_t i = 0; i < shares.size() && shares.size() + large.size() < threads; ++i) {
+      if (IsLarge(inputs[shares[i].input])) large.push_back({i, help_policy_.Allows()});
     }
-    return helped;
+    return large;
+  }
+
+  // The place of the helped share with this number.
+  static size_t HelpedAt(std::span<const Large> large, int number) {
+    size_t at = 0;
+    for (int left = number; !large[at].helped || left-- > 0; ++at) {
+    }
+    return at;
   }
 
   PreprocessParams params_;

@@ -16,6 +16,7 @@
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"
 #include "jpeg_writer.h"
+#include "preprocess/help_policy.h"
 
 namespace endcap {
 namespace {
@@ -167,6 +168,32 @@ TEST(ReadAhead, EndsWithoutABeginning) {
   ahead.End();
   helper.join();
   ahead.Help();
+}
+
+// One of so many images is a trial of the other way.
+int HelpedOf(HelpPolicy& policy, int images, int64_t ns_with_help, int64_t ns_alone) {
+  int helped_count = 0;
+  for (int i = 0; i < images; ++i) {
+    const bool helped = policy.Allows();
+    helped_count += helped ? 1 : 0;
+    policy.Report(helped, helped ? ns_with_help : ns_alone, 1000);
+  }
+  return helped_count;
+}
+
+TEST(HelpPolicy, ChoosesWhatTakesLessTime) {
+  HelpPolicy gains;
+  EXPECT_GE(HelpedOf(gains, 320, 600, 1000), 320 - 12);
+  HelpPolicy loses;
+  EXPECT_LE(HelpedOf(loses, 320, 1200, 1000), 12);
+  EXPECT_GE(HelpedOf(loses, 320, 1200, 1000), 8);  // trials
+}
+
+TEST(HelpPolicy, NoticesAChange) {
+  HelpPolicy policy;
+  HelpedOf(policy, 100, 600, 1000);
+  EXPECT_LE(HelpedOf(policy, 320, 1500, 1000), 25);
+  EXPECT_GE(HelpedOf(policy, 640, 600, 1000), 320);
 }
 
 // A file that is large enough for a helper.
