@@ -48,10 +48,11 @@ class ScanReader {
       FailBadCode();
   }
 
-  // Whether the file has an end marker behind the data; if not, whether it has bytes that no MCU
-  // needs other than 0xFF, which fills up. After the last block.
-  bool FindEndMarker() noexcept;
+  // After the last block. Whether the file has bytes behind it that no MCU needs, other than 0xFF,
+  // which fills up; to be asked before FindEndMarker.
   bool has_unread_bytes() const noexcept { return bytes_.HasUnread(bits_); }
+  // Whether the file has an end marker behind the data.
+  bool FindEndMarker() noexcept;
 
  private:
   void Restart();

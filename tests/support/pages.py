@@ -110,7 +110,7 @@ def visit(
         page.goto(url)
         page.wait_for_selector("#sample-list img, #samples[hidden]", state="attached")
         yield seen
-        assert seen.problems == []
+        assert not seen.problems, seen.problems
 
 
 def _note(seen: Visit, request: Any) -> None:
