@@ -12,7 +12,7 @@ MODEL = "pre_queue"
 WAITING = 4
 # Keeps the one thread at work long enough for requests to queue up and be cancelled behind it.
 SLOW_FILE = jpegs.encode(jpegs.photo(2000, 2000, seed=1), quality=60, progressive=True)
-LARGE = strings([SLOW_FILE] * 8)
+LARGE = strings([SLOW_FILE] * 16)
 # What the backend takes: a request at work, one waiting, and one that wants to wait.
 TAKEN = 3
 SMALL = strings([jpegs.photo_jpeg(40, 50)])
