@@ -4,8 +4,9 @@
 #     scripts/arm64_sysroot.sh FOLDER
 #
 # They are packages of Debian, from the system's own package sources. apt-get has its lists and its list of
-# installed packages below FOLDER.apt, so that nothing of the system changes, and no rights are needed. The
-# cross compiler and QEMU are installed as scripts/system_packages.sh installs the build's packages.
+# installed packages in the folder, so that nothing of the system changes, and no rights are needed. The
+# cross compiler and QEMU are installed as scripts/system_packages.sh installs the build's packages. FOLDER
+# is new, or one that this script has made: anything else is refused, and left as it is.
 set -euo pipefail
 
 sysroot=${1:?usage: arm64_sysroot.sh FOLDER}
@@ -16,9 +17,15 @@ packages=(
   libpython3.11-dev python3.11-minimal
 )
 
+mark=$sysroot/.endcap-arm64-sysroot  # what the folder is made of; empty until it is complete
+if [ -e "$sysroot" ] || [ -L "$sysroot" ]; then
+  if [ -L "$sysroot" ] || [ ! -O "$sysroot" ] || [ -L "$mark" ] || [ ! -f "$mark" ]; then
+    echo "endcap: $sysroot exists and was not made by this script: give another folder" >&2
+    exit 1
+  fi
+  if [ "$(cat "$mark")" = "${packages[*]}" ]; then exit; fi
+fi
 "$(dirname "$0")"/system_packages.sh arm64
-stamp=$sysroot/.packages
-if [ "$(cat "$stamp" 2>/dev/null)" = "${packages[*]}" ]; then exit; fi
 # shellcheck source=/dev/null
 . /etc/os-release
 if [ "$ID" != debian ]; then
@@ -27,10 +34,13 @@ if [ "$ID" != debian ]; then
 fi
 
 echo "endcap: fetching arm64 packages of Debian $VERSION_ID into $sysroot"
-rm -rf "$sysroot" "$sysroot.apt"
-mkdir -p "$sysroot/usr/lib" "$sysroot.apt"/{state/lists/partial,cache/archives/partial}
+rm -rf "$sysroot"
+mkdir -p "$sysroot"
+: > "$mark"
 sysroot=$(realpath "$sysroot")
-state=$sysroot.apt
+mark=$sysroot/$(basename "$mark")
+state=$sysroot/.apt
+mkdir -p "$sysroot/usr/lib" "$state"/{state/lists/partial,cache/archives/partial}
 : > "$state/status"
 
 apt() {
@@ -53,4 +63,4 @@ find "$sysroot" -type l -lname '/*' | while read -r link; do
   ln -sfnr "$sysroot$(readlink "$link")" "$link"
 done
 rm -rf "$state"
-echo "${packages[*]}" > "$stamp"
+echo "${packages[*]}" > "$mark"

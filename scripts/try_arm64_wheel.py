@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 PYTHON = "3.11"  # of Debian 12
@@ -55,16 +55,15 @@ def main() -> int:
     parser.add_argument("sysroot", type=Path)
     options = parser.parse_args()
     sysroot = options.sysroot.resolve()
-    site = sysroot.with_name(f"{sysroot.name}.site")
-    shutil.rmtree(site, ignore_errors=True)
-    platforms = (f"--platform={each}_aarch64" for each in PLATFORMS)
-    install = ("-m", "pip", "install", "--quiet", "--only-binary=:all:", "--target", site)
-    target = ("--python-version", PYTHON, "--implementation", "cp", *platforms)
-    subprocess.run([sys.executable, *install, *target, options.wheel], check=True)
-    interpreter = sysroot / "usr" / "bin" / f"python{PYTHON}"
-    command = ["qemu-aarch64-static", "-L", sysroot, interpreter, "-c", PROGRAM, EXPECTED]
-    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONHOME": str(sysroot / "usr")}
-    return subprocess.run(command, env=environment, check=False).returncode
+    with tempfile.TemporaryDirectory(prefix="endcap-arm64-") as site:
+        platforms = (f"--platform={each}_aarch64" for each in PLATFORMS)
+        install = ("-m", "pip", "install", "--quiet", "--only-binary=:all:", "--target", site)
+        target = ("--python-version", PYTHON, "--implementation", "cp", *platforms)
+        subprocess.run([sys.executable, *install, *target, options.wheel], check=True)
+        interpreter = sysroot / "usr" / "bin" / f"python{PYTHON}"
+        command = ["qemu-aarch64-static", "-L", sysroot, interpreter, "-c", PROGRAM, EXPECTED]
+        environment = {**os.environ, "PYTHONPATH": site, "PYTHONHOME": str(sysroot / "usr")}
+        return subprocess.run(command, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":

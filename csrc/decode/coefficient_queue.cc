@@ -9,16 +9,18 @@ namespace {
 // the second-level cache.
 constexpr size_t kBytesPerStep = size_t{128} << 10;
 
-size_t BytesOf(const CoefficientRow& row) {
-  return row.lines.size() * sizeof(CoefficientRow::Line);
-}
+// Of all rows ahead, whatever the size of the image.
+constexpr size_t kMostBytes = size_t{2} << 20;
 
 }  // namespace
 
+bool CoefficientQueue::IsWorthwhile(const SequentialDecoder& decoder) noexcept {
+  return kStepsAhead * decoder.coefficient_row_bytes() <= kMostBytes;
+}
+
 CoefficientQueue::CoefficientQueue(SequentialDecoder& decoder, ReadAhead& ahead, int end_row)
     : decoder_(decoder), ahead_(ahead), end_row_(end_row) {
-  rows_.push_back(decoder.MakeCoefficientRow());
-  const size_t rows = kBytesPerStep / std::max<size_t>(BytesOf(rows_.front()), 1);
+  const size_t rows = kBytesPerStep / decoder.coefficient_row_bytes();
   // Small files have some steps, too.
   rows_per_step_ = std::max(std::min(static_cast<int>(rows), end_row / (2 * kStepsAhead)), 1);
   while (rows_.size() < static_cast<size_t>(rows_per_step_ * kStepsAhead)) {

@@ -11,6 +11,8 @@ namespace endcap {
 // samples. Several rows are one step of the helper, so that the threads seldom wait for each other.
 class CoefficientQueue {
  public:
+  // Whether the rows are not so long that those ahead would take much memory.
+  static bool IsWorthwhile(const SequentialDecoder& decoder) noexcept;
   // end_row: rows of MCUs from it on are not read ahead, so that damage is found where it is found
   // without a helper. Throws std::bad_alloc.
   CoefficientQueue(SequentialDecoder& decoder, ReadAhead& ahead, int end_row);

@@ -44,7 +44,10 @@ bool ReadFrame(uint8_t marker, ByteReader segment, JpegMarkers& markers) {
   markers.width = segment.Word();
   markers.component_count = segment.Byte();
   const auto count = static_cast<size_t>(markers.component_count);
-  bool regular = segment.remaining() == 3 * count;
+  // libjpeg-turbo has an error for larger sides.
+  constexpr int kMaxSide = 65500;
+  bool regular =
+      segment.remaining() == 3 * count && markers.width <= kMaxSide && markers.height <= kMaxSide;
   for (size_t i = 0; i < std::min(count, kMaxJpegComponents); ++i) {
     auto& component = markers.components[i];
     component.id = segment.Byte();
@@ -232,7 +235,7 @@ ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& mark
   return summary;
 }
 
-ScanWalker::Step ScanWalker::Next() noexcept {
+ScanIterator::Step ScanIterator::Next() noexcept {
   ByteReader reader(file_.data(), file_.size());
   reader.Seek(data_offset_);
   for (;;) {

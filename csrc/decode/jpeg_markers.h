@@ -90,7 +90,7 @@ struct JpegMarkers {
   }
 };
 
-// Walks the segments up to the first scan. Allocates nothing. Throws kCorruptImage.
+// Reads the segments up to the first scan. Allocates nothing. Throws kCorruptImage.
 // Source: ITU-T T.81, B.1.1 and B.2.
 JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size);
 
@@ -101,19 +101,19 @@ struct ScanSummary {
   size_t end = 0;         // of the file; the marker of a segment that it ends in
 };
 
-// Walks the scans and the segments between them; gives up after `stop_after` scans. Allocates
-// nothing. Source: ITU-T T.81, B.2.3 and G.1.1.
+// Counts the scans, whatever the segments between them are; gives up after `stop_after` scans.
+// Allocates nothing. Source: ITU-T T.81, B.2.3 and G.1.1.
 ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
                       int stop_after) noexcept;
 
-// Walks the scans of a file, with the tables that hold for each. Allocates nothing.
-class ScanWalker {
+// Goes through the scans of a file, with the tables that hold for each. Allocates nothing.
+class ScanIterator {
  public:
   // kIrregular: the file ends, or a segment is not what the standard has there.
   enum class Step { kScan, kEndMarker, kIrregular };
 
   // At the first scan, which the markers must have.
-  ScanWalker(std::span<const uint8_t> file, const JpegMarkers& markers) noexcept
+  ScanIterator(std::span<const uint8_t> file, const JpegMarkers& markers) noexcept
       : file_(file),
         markers_(markers),
         tables_(markers.tables),

@@ -78,16 +78,16 @@ bool HasQuantization(const ScanHeader& scan, const JpegTables& tables, const Jpe
 bool MultiScanDecoder::CanDecode(std::span<const uint8_t> file, const JpegMarkers& markers,
                                  int scan_count) noexcept {
   if (!markers.first_scan || !markers.has_several_scans()) return false;
-  ScanWalker walker(file, markers);
+  ScanIterator scans(file, markers);
   ScanOrder order(markers);
   for (int count = 1;; ++count) {
-    const bool good = count <= scan_count && order.Add(walker.scan()) &&
-                      CanDecodeScan(walker.scan(), walker.tables(), markers) &&
-                      HasQuantization(walker.scan(), walker.tables(), markers);
+    const bool good = count <= scan_count && order.Add(scans.scan()) &&
+                      CanDecodeScan(scans.scan(), scans.tables(), markers) &&
+                      HasQuantization(scans.scan(), scans.tables(), markers);
     if (!good) return false;
-    const ScanWalker::Step step = walker.Next();
-    if (step == ScanWalker::Step::kIrregular) return false;
-    if (step == ScanWalker::Step::kEndMarker) return order.IsComplete();
+    const ScanIterator::Step step = scans.Next();
+    if (step == ScanIterator::Step::kIrregular) return false;
+    if (step == ScanIterator::Step::kEndMarker) return order.IsComplete();
   }
 }
 
@@ -104,14 +104,14 @@ MultiScanDecoder::MultiScanDecoder(std::span<const uint8_t> file, const JpegMark
 // The bytes may have changed since CanDecode, so that all of it is asked again.
 void MultiScanDecoder::ReadScans(std::span<const uint8_t> file, const JpegMarkers& markers,
                                  int scan_count) {
-  ScanWalker walker(file, markers);
+  ScanIterator scans(file, markers);
   ScanOrder order(markers);
   unsigned has_quantization = 0;
-  auto step = ScanWalker::Step::kScan;
-  for (int count = 1; step == ScanWalker::Step::kScan; ++count) {
-    const ScanHeader& scan = walker.scan();
+  auto step = ScanIterator::Step::kScan;
+  for (int count = 1; step == ScanIterator::Step::kScan; ++count) {
+    const ScanHeader& scan = scans.scan();
     const bool good =
-        count <= scan_count && order.Add(scan) && CanDecodeScan(scan, walker.tables(), markers);
+        count <= scan_count && order.Add(scan) && CanDecodeScan(scan, scans.tables(), markers);
     if (!good) FailChanged(FileFormat::kJpeg);
     for (size_t i = 0; i < scan.component_count; ++i) {
       // The tables of a component's first scan hold for all of them.
@@ -119,12 +119,12 @@ void MultiScanDecoder::ReadScans(std::span<const uint8_t> file, const JpegMarker
       if ((has_quantization >> index & 1U) != 0) continue;
       has_quantization |= 1U << index;
       const size_t table = frame_.components[index].quantization;
-      transform_.FillQuantization(walker.tables().quantization[table], quantization_[index].data());
+      transform_.FillQuantization(scans.tables().quantization[table], quantization_[index].data());
     }
-    DecodeScan(walker.data(), scan, walker.tables(), frame_, planes_);
-    step = walker.Next();
+    DecodeScan(scans.data(), scan, scans.tables(), frame_, planes_);
+    step = scans.Next();
   }
-  if (step == ScanWalker::Step::kIrregular) FailChanged(FileFormat::kJpeg);
+  if (step == ScanIterator::Step::kIrregular) FailChanged(FileFormat::kJpeg);
 }
 
 void MultiScanDecoder::NeedColumns(int begin, int end) noexcept {

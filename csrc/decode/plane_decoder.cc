@@ -8,13 +8,27 @@
 namespace endcap {
 namespace {
 
+int ComponentCount(JpegColor color) {
+  switch (color) {
+    case JpegColor::kGray:
+      return 1;
+    case JpegColor::kYcbcr:
+    case JpegColor::kRgb:
+      return 3;
+    case JpegColor::kCmyk:
+    case JpegColor::kYcck:
+      return 4;
+  }
+  Fail(ErrorCode::kInternal, "an unknown color");
+}
+
 JpegMarkers ReadMarkersAgain(std::span<const uint8_t> file, const ImageHeader& header) {
   const JpegMarkers markers = ReadMarkers(file.data(), file.size());
   const bool same = markers.width == header.width && markers.height == header.height &&
                     markers.precision == 8 && markers.frame_marker <= kSof2 &&
                     markers.progressive() == header.progressive &&
                     DetectColor(markers) == header.color &&
-                    markers.component_count <= static_cast<int>(kMaxJpegComponents);
+                    markers.component_count == ComponentCount(header.color);
   if (!same) FailChanged(FileFormat::kJpeg);
   return markers;
 }
@@ -82,7 +96,7 @@ void PlaneDecoder::NeedColumns(int begin, int end) noexcept {
 }
 
 void PlaneDecoder::BeginReadAhead(ReadAhead& ahead, int end_mcu_row) {
-  if (sequential_ == nullptr) return;
+  if (sequential_ == nullptr || !CoefficientQueue::IsWorthwhile(*sequential_)) return;
   queue_ = std::make_unique<CoefficientQueue>(*sequential_, ahead, end_mcu_row);
 }
 

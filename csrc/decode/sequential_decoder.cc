@@ -38,7 +38,7 @@ SequentialDecoder::SequentialDecoder(std::span<const uint8_t> file, const JpegMa
                                      const JpegFrame& frame, size_t needed_components)
     : frame_(frame),
       needed_components_(needed_components),
-      reader_(ScanWalker(file, markers).data(), markers.tables.restart_interval) {
+      reader_(ScanIterator(file, markers).data(), markers.tables.restart_interval) {
   const ScanHeader& scan = *markers.first_scan;
   const bool alone = scan.component_count == 1;
   components_.reserve(scan.component_count);
@@ -126,8 +126,10 @@ void SequentialDecoder::ReadMcuRow(const PlaneRows* planes) {
   }
 }
 
-size_t SequentialDecoder::batches_per_row() const noexcept {
-  return static_cast<size_t>(CeilDivide(mcus_per_row_, transform_.blocks()));
+// Of a row of MCUs of the image.
+size_t SequentialDecoder::groups_per_row() const noexcept {
+  const int batches = rows_of_mcus_ * CeilDivide(mcus_per_row_, transform_.blocks());
+  return static_cast<size_t>(batches) * groups_of_batch_.size();
 }
 
 SequentialDecoder::Coefficients SequentialDecoder::BatchOf(CoefficientRow& row,
@@ -137,8 +139,7 @@ SequentialDecoder::Coefficients SequentialDecoder::BatchOf(CoefficientRow& row,
 }
 
 CoefficientRow SequentialDecoder::MakeCoefficientRow() const {
-  const size_t groups =
-      static_cast<size_t>(rows_of_mcus_) * batches_per_row() * groups_of_batch_.size();
+  const size_t groups = groups_per_row();
   CoefficientRow row;
   row.lines.resize(groups * group_values() / CoefficientRow::Line{}.values.size());
   row.last_places.resize(groups);

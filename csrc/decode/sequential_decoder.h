@@ -52,6 +52,9 @@ class SequentialDecoder {
   // MakeCoefficientRow gave and that Transform has taken the last row of. Then ReadMcuRow is not to
   // be called.
   CoefficientRow MakeCoefficientRow() const;
+  size_t coefficient_row_bytes() const noexcept {
+    return groups_per_row() * group_values() * sizeof(int16_t);
+  }
   void ReadCodes(CoefficientRow& row);
   void Transform(CoefficientRow& row, const PlaneRows* planes);
 
@@ -102,7 +105,7 @@ class SequentialDecoder {
   size_t group_values() const noexcept {
     return kBlockValues * static_cast<size_t>(transform_.blocks());
   }
-  size_t batches_per_row() const noexcept;
+  size_t groups_per_row() const noexcept;
   Coefficients BatchOf(CoefficientRow& row, size_t batch) const noexcept;
   void ReadBatch(int first_mcu, bool skips, const Coefficients& to);
   void ReadBlock(const Block& block, bool skips, const Coefficients& to);

@@ -9,47 +9,19 @@
 #include <vector>
 
 #include "decode/plane_decoder.h"
+#include "decoded_pixels.h"
 #include "endcap/decode.h"
-#include "endcap/error.h"
 #include "jpeg_writer.h"
-#include "simd_targets.h"
 
 namespace endcap {
 namespace {
 
 using testing::Bytes;
-using testing::CompareTargetsWithScalar;
+using testing::DecodeOrError;
 using testing::Encoded;
+using testing::ExpectTargetsEqual;
 using testing::JpegOptions;
 using testing::MakeJpeg;
-
-// The first three channels of each pixel, or the message of the error.
-std::string DecodeOrError(const Bytes& file, const DecodeOptions& options) {
-  try {
-    const PixelBuffer image = Decode(Encoded(file), {}, options, true);
-    if (options.channels != 4) return {image.pixels.begin(), image.pixels.end()};
-    std::string colors;
-    for (size_t i = 0; i < image.pixels.size(); ++i) {
-      if (i % 4 != 3) colors.push_back(static_cast<char>(image.pixels[i]));
-    }
-    return colors;
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
-void ExpectTargetsEqual(const Bytes& file, const std::string& what) {
-  for (const int channels : {3, 4, 1}) {
-    for (const int denominator : {1, 2, 4, 8}) {
-      CompareTargetsWithScalar(
-          Stage::kDecode, [&] { return DecodeOrError(file, {channels, denominator}); },
-          [&](const std::string& expected, const std::string& actual, const std::string& target) {
-            EXPECT_TRUE(actual == expected)
-                << what << ", " << channels << " channels, 1/" << denominator << ", " << target;
-          });
-    }
-  }
-}
 
 std::string Describe(const std::vector<std::array<int, 2>>& sampling) {
   std::string text;
@@ -116,8 +88,10 @@ TEST(PlaneBands, GiveTheLibrarysPixelsOfAnyColorAndSampling) {
       ASSERT_TRUE(decoder.has_pixels());
       decoder.Start();
       EXPECT_NE(decoder.decoder(), PlaneDecoder::Decoder::kLibjpegTurbo);
-      ExpectTargetsEqual(file, std::string(color.name) + Describe(options.sampling) + ", " +
-                                   std::to_string(width) + "x" + std::to_string(height));
+      ExpectTargetsEqual(file,
+                         std::string(color.name) + Describe(options.sampling) + ", " +
+                             std::to_string(width) + "x" + std::to_string(height),
+                         {3, 4, 1});
       ++files;
     }
   }
@@ -132,7 +106,7 @@ TEST(PlaneBands, LeaveFractionsToTheLibrarysError) {
   const PlaneDecoder decoder(file, ReadHeader(Encoded(file), {}), {});
   EXPECT_FALSE(decoder.has_pixels());
   EXPECT_NE(DecodeOrError(file, {}).find("Fractional sampling"), std::string::npos);
-  ExpectTargetsEqual(file, "fractions");
+  ExpectTargetsEqual(file, "fractions", {3, 4, 1});
 }
 
 }  // namespace

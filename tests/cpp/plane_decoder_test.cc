@@ -124,6 +124,24 @@ TEST(PlaneDecoder, LeavesScansInAnotherOrderToTheLibrary) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
+// Memory that somebody writes to between header and decoding.
+TEST(PlaneDecoder, RefusesAFileThatHasChanged) {
+  const Bytes good = MakeJpeg(40, 50, 3);
+  const ImageHeader header = ReadHeader(testing::Encoded(good), {});
+  const size_t count = FindFrame(good) + 9;
+  ASSERT_EQ(good[count], 3);
+  Bytes two_components = good;
+  two_components[count] = 2;
+  Bytes many_components = good;
+  many_components[count] = 5;
+  for (const Bytes& changed : {two_components, many_components, MakeJpeg(40, 50, 1),
+                               MakeJpeg(40, 51, 3), Bytes(good.begin(), good.begin() + 40)}) {
+    EXPECT_THROW(PlaneDecoder(changed, header, {}), Error);
+  }
+  const PlaneDecoder unchanged(good, header, {});
+  EXPECT_EQ(unchanged.plane_count(), size_t{3});
+}
+
 // Of a file with one scan the message, too: which damage is found first. With several, the library
 // goes on behind the first, and may stumble over a worse one.
 TEST(PlaneDecoder, FindsTheDamageThatTheLibraryFinds) {
