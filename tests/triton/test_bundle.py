@@ -169,8 +169,7 @@ def test_the_cpu_image_runs_this_command(plan: BundlePlan) -> None:
         _wait_until_ready(process, ports)
         _assert_detects(f"127.0.0.1:{ports.grpc}")
     finally:
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
+        output = _stop(process)
     assert process.returncode == 0, output
 
 
@@ -202,11 +201,20 @@ def test_the_gpu_image_runs_this_command(plan: BundlePlan) -> None:
             with pytest.raises(OSError, match="403"):
                 get(f"http://127.0.0.1:{ports.http}/v2/repository/index", b"{}")
         finally:
-            process.send_signal(signal.SIGTERM)
             started = time.monotonic()
-            output, _ = process.communicate(timeout=60)
+            output = _stop(process)
     assert process.returncode == 0, output
     assert time.monotonic() - started < 30, "nothing is in flight"
+
+
+def _stop(process: subprocess.Popen[str]) -> str:
+    """End the process as a container's runtime does, and return what it printed."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        return process.communicate(timeout=60)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
 
 
 def _wait_until_ready(process: subprocess.Popen[str], ports: ServerPorts) -> None:

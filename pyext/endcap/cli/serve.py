@@ -17,7 +17,7 @@ from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.advisories import find_advisories, summarise
 from endcap.server.release import ServerRelease
 from endcap.terminal.console import PlainConsole
-from endcap.terminal.failure import report_errors, say, stopped_by_signals
+from endcap.terminal.failure import check_stop, report_errors, say, stopped_by_signals
 from endcap.terminal.progress import installing
 
 EXAMPLES = """
@@ -183,6 +183,7 @@ def serve(
         if server.left_out is not None:
             say(f"endcap: {server.left_out}")
         while True:
+            check_stop()
             server.check_alive()
             time.sleep(_LOOK_AFTER_SERVER_EVERY_S)
 

@@ -31,14 +31,15 @@ class StopRequested(BaseException):
     """A signal requested the end of this program; not an Exception, so that no handler hides it."""
 
 
-class _Deferral:
-    """Whether a signal has to wait for the end of a block, and whether one does."""
+class _Stop:
+    """Whether a signal requested the end, has to wait for the end of a block, and does wait."""
 
-    blocks = 0
+    is_requested = False
+    deferring_blocks = 0
     is_waiting = False
 
 
-_DEFERRAL = _Deferral()
+_STOP = _Stop()
 
 
 @contextlib.contextmanager
@@ -47,14 +48,24 @@ def stop_deferred() -> Iterator[None]:
 
     For what must not be done in part, such as a line of a report. A second signal does not wait.
     """
-    _DEFERRAL.blocks += 1
+    _STOP.deferring_blocks += 1
     try:
         yield
     finally:
-        _DEFERRAL.blocks -= 1
-        if _DEFERRAL.is_waiting and not _DEFERRAL.blocks:
-            _DEFERRAL.is_waiting = False
+        _STOP.deferring_blocks -= 1
+        if _STOP.is_waiting and not _STOP.deferring_blocks:
+            _STOP.is_waiting = False
             raise StopRequested
+
+
+def check_stop() -> None:
+    """Raise StopRequested where a signal has requested the end; for each turn of an endless loop.
+
+    What the handler of a signal raises is lost where Python calls it from a finalizer or a callback
+    of an extension, such as gRPC's.
+    """
+    if _STOP.is_requested and not _STOP.deferring_blocks:
+        raise StopRequested
 
 
 @contextlib.contextmanager
@@ -111,8 +122,9 @@ def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
         requests.append(now)
         if len(requests) > 2:
             os._exit(exit_code)
-        if _DEFERRAL.blocks and len(requests) == 1:
-            _DEFERRAL.is_waiting = True
+        _STOP.is_requested = True
+        if _STOP.deferring_blocks and len(requests) == 1:
+            _STOP.is_waiting = True
             return
         raise StopRequested
 
@@ -124,6 +136,7 @@ def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
             _end_now(exit_code)
         raise typer.Exit(exit_code) from None
     finally:
+        _STOP.is_requested = False
         for number, handler in previous.items():
             signal.signal(number, handler)
 

@@ -27,7 +27,7 @@ from endcap.client.address import parse_address
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import PlainConsole, printable
-from endcap.terminal.failure import say
+from endcap.terminal.failure import check_stop, say
 from endcap.tools.top.local_servers import LocalServer, find_local_servers
 from endcap.tools.top.metrics import MetricsError, Scrape, check_parser, scrape
 from endcap.tools.top.rates import Interval, compare, model_names
@@ -193,6 +193,7 @@ def print_json_lines(watch: Watch, interval: float) -> None:
     """Print a JSON object for each interval until a signal ends it."""
     unknown = None
     while True:
+        check_stop()
         update = watch.update()
         if update.unknown not in (None, unknown):
             unknown = update.unknown
@@ -214,6 +215,7 @@ def show(watch: Watch, interval: float) -> None:
         if console.is_terminal:
             live = resources.enter_context(Live(console=console, screen=True, auto_refresh=False))
         while True:
+            check_stop()
             update = watch.update()
             width, height = console.size
             if live is not None:

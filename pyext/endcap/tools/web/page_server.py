@@ -16,6 +16,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from endcap.terminal.failure import check_stop
 from endcap.tools.web import PageError
 
 _REQUESTS_END_WITHIN_S = 3.0
@@ -82,7 +83,7 @@ class PageServer:
         """Block until an exception is raised in this thread, as a signal handler does."""
         # The kernel may deliver a signal to a thread that is just starting: this one is not woken.
         while not self._ended.wait(_SIGNAL_POLL_S):
-            pass
+            check_stop()
         raise PageError(f"the server of the page {self.url} has stopped unexpectedly")
 
     def _run(self) -> None:
