@@ -15,6 +15,10 @@ BENCH_BIN := $(BENCH)/bin
 JOBS ?= $(shell nproc)
 # Python test files at once; each may run a server. One more than cores: a quarter of their time they wait.
 TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
+# A file's tests stay together: they share servers. Files are taken in order, where those with the longest
+# tests come early; xdist by itself begins with those that have many.
+PYTEST = $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --no-loadscope-reorder \
+  --max-worker-restart 0
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
 # Debug information as far as backtraces and profiles need it: all of it takes a fifth longer.
@@ -131,12 +135,11 @@ test: test-cpp test-fuzz test-python test-triton
 test-cpp: build
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
-# A file's tests stay together: they share servers. The tests of GPU code run on the emulated GPU.
+# The tests of GPU code run on the emulated GPU.
 test-python: build $(VENV)/.test
-	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 \
-	  tests/python tests/fuzz tests/dali tests/wheel
+	$(PYTEST) tests/python tests/fuzz tests/dali tests/wheel
 	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
-	  $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 tests/gpu
+	  $(PYTEST) tests/gpu
 
 # C++ tests, GPU code on the emulated GPU among them. sanitize: of memory and of undefined behaviour, by
 # AddressSanitizer and UBSan; races: of threads, a GPU's among them, and streams, by ThreadSanitizer.
@@ -185,8 +188,7 @@ sanitize-server: build $(VENV)/.test
 	cmake --preset $@
 	cmake --build --preset $@
 	rm -rf $(SANITIZED)/reports && mkdir -p $(SANITIZED)/reports
-	scripts/sanitized.sh $(SANITIZED) $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile \
-	  --max-worker-restart 0 $(TRITON_TESTS)
+	scripts/sanitized.sh $(SANITIZED) $(PYTEST) $(TRITON_TESTS)
 
 REQUESTS ?= 200000
 FRAMES ?= 100000
@@ -199,7 +201,7 @@ soak: build $(VENV)/.test
 	$(BIN)/python tests/python/video/rtsp_soak.py --minutes $(MINUTES) --output build/rtsp_soak.json
 
 test-triton: build $(VENV)/.test
-	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 tests/triton
+	$(PYTEST) tests/triton
 
 # Scenes that no training has seen, drawn once; see training/README.md.
 evaluate: build $(SCENES)/annotations.json

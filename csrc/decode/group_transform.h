@@ -29,7 +29,7 @@ class GroupTransform {
   int blocks() const noexcept { return kernels_.blocks; }
   // The place of a group's first block where the coefficient at a place in zigzag order is; those
   // of the next block are kBlockSide places behind.
-  const std::array<uint8_t, 2 * kBlockValues>& order() const noexcept { return order_; }
+  const PlaceOrder& order() const noexcept { return order_; }
   // The steps once for each block of a group.
   void FillQuantization(const JpegTables::Quantization& table, int16_t* quantization) const;
 
@@ -49,7 +49,7 @@ class GroupTransform {
                  int last_place, int count, uint8_t* const* rows, size_t column);
 
   InverseDctKernels kernels_ = FastestInverseDct();
-  std::array<uint8_t, 2 * kBlockValues> order_;
+  PlaceOrder order_;
   alignas(64) std::array<std::array<uint8_t, kBlockSide * kMaxBlocksPerGroup>, kBlockSide> spare_{};
 };
 

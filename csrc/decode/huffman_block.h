@@ -15,10 +15,11 @@ namespace endcap {
 inline constexpr size_t kBlockValues = 64;
 
 // Where in a block the coefficients are that come in zigzag order. What is beyond the last belongs
-// to its place: a damaged run may reach there, and HuffmanEntry::kEnd.
-inline constexpr std::array<uint8_t, 2 * kBlockValues> kNaturalOrder = [] {
+// to its place: a damaged run may reach there, and BlockTable::Entry::kBeyond.
+using PlaceOrder = std::array<uint8_t, 4 * kBlockValues>;
+inline constexpr PlaceOrder kNaturalOrder = [] {
   constexpr int kBlockSide = 8;
-  std::array<uint8_t, 2 * kBlockValues> order{};
+  PlaceOrder order{};
   order.fill(kBlockValues - 1);
   int row = 0;
   int column = 0;
@@ -75,17 +76,6 @@ inline bool TakeDcDifference(ScanBits& bits, const HuffmanTable& table, int32_t&
   return true;
 }
 
-// Reads a DC coefficient, see DecodeSequentialBlock. False: a bad code.
-[[gnu::always_inline]] inline bool TakeDc(ScanBits& bits, const HuffmanTable& table,
-                                          int32_t& last_dc) {
-  int32_t difference = 0;
-  const bool good = TakeDcDifference(bits, table, difference);
-  // A damaged file's sum may leave the type; it wraps.
-  last_dc =
-      static_cast<int32_t>(static_cast<uint32_t>(last_dc) + static_cast<uint32_t>(difference));
-  return good;
-}
-
 // Reads the AC coefficients of a block behind the place `k`, up to `last`: put(place, value) for
 // each, in order; the last may come twice. A run that a damaged file has too long goes beyond
 // `last`. Where a code says that no more follow, end(its run) is called. False: a bad code.
@@ -136,38 +126,5 @@ inline bool TakeAc(ScanBits& bits, const HuffmanTable& table, size_t k, size_t l
   }
   return true;
 }
-
-// Blocks of sequential scans. `kept` must have a block's bytes ahead, see ScanBytes.
-// last_dc: the DC coefficient of the component's last block, and afterwards of this one; it wraps
-//   where a damaged file lets it leave the type.
-// Source: ITU-T T.81, F.2.2.
-
-// A code that the tables do not have, in the place of a place.
-inline constexpr int kBadCode = -1;
-
-// Reads a block of zeros; the coefficient at place k in zigzag order is at block[order[k]]. Returns
-// the place of the last coefficient that is not 0, or one behind it; or kBadCode.
-[[gnu::always_inline]] inline int DecodeSequentialBlock(ScanBits& kept, const HuffmanTable& dc,
-                                                        const HuffmanTable& ac, int32_t& last_dc,
-                                                        int16_t* block, const uint8_t* order) {
-  constexpr size_t kLast = kBlockValues - 1;
-  ScanBits bits = kept;  // in registers
-  size_t last_place = 0;
-  bool good = TakeDc(bits, dc, last_dc);
-  if (good) {
-    block[0] = static_cast<int16_t>(last_dc);
-    const auto store = [block, order, &last_place](size_t k, int value) {
-      block[order[k]] = static_cast<int16_t>(value);
-      last_place = k <= kLast ? k : last_place;  // 0 behind it is an end, see HuffmanEntry::End
-    };
-    good = TakeAc(bits, ac, 0, kLast, store, [](unsigned /*run*/) {});
-  }
-  kept = bits;
-  return good ? static_cast<int>(last_place) : kBadCode;
-}
-
-// Reads a block without its coefficients. False: a bad code.
-bool SkipSequentialBlock(ScanBits& kept, const HuffmanTable& dc, const HuffmanTable& ac,
-                         int32_t& last_dc);
 
 }  // namespace endcap

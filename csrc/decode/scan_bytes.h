@@ -19,6 +19,7 @@ struct ScanBits {
 
   // At least 56 bits afterwards. Eight bytes after `next` must be readable.
   void Fill() noexcept {
+    count %= 64;
     uint64_t word = 0;
     __builtin_memcpy(&word, next, sizeof(word));
     bits |= __builtin_bswap64(word) >> count;
@@ -27,6 +28,11 @@ struct ScanBits {
   }
   void Drop(unsigned length) noexcept {
     bits <<= length;
+    count -= length;
+  }
+  // The lowest six bits of `length`; the others spoil those of `count`, until Fill.
+  void DropModulo64(uint64_t length) noexcept {
+    bits <<= length % 64;
     count -= length;
   }
 };
@@ -53,6 +59,10 @@ class ScanBytes {
   bool HasBlock(const ScanBits& bits) const noexcept { return bits.next < enough_; }
   // Moves the window, unless the marker is in it.
   void Move(ScanBits& bits) noexcept;
+  // Whether bits can be filled twice, and be all used up in between. Else the window has to move;
+  // or more was read than there is, if the marker is in it.
+  bool HasTwoWords(const ScanBits& bits) const noexcept { return bits.next < enough_for_two_; }
+  bool has_whole_end() const noexcept { return marker_ != 0; }
   // Whether more was read than there is before the marker.
   bool IsPastEnd(const ScanBits& bits) const noexcept;
   // Whether there are whole bytes behind what was read, but for 0xFF at the end of the file.
@@ -79,6 +89,7 @@ class ScanBytes {
   bool has_marker_ = false;  // whether the file has it
   uint8_t* data_end_ = nullptr;
   const uint8_t* enough_ = nullptr;
+  const uint8_t* enough_for_two_ = nullptr;
   std::array<uint8_t, kWindowBytes + kBlockBytes + 8> window_;
 };
 

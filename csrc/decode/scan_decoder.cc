@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 
+#include "decode/block_reader.h"
 #include "decode/huffman_table.h"
 #include "decode/progressive_block.h"
 #include "decode/scan_reader.h"
@@ -26,8 +27,7 @@ bool NeedsDcTable(ScanKind kind) {
 bool NeedsAcTable(ScanKind kind) { return kind != ScanKind::kFirstDc && kind != ScanKind::kDcBit; }
 
 HuffmanTable::Use AcUse(ScanKind kind) {
-  if (kind == ScanKind::kFirstAc) return HuffmanTable::Use::kBands;
-  return kind == ScanKind::kAcBits ? HuffmanTable::Use::kCodes : HuffmanTable::Use::kAc;
+  return kind == ScanKind::kFirstAc ? HuffmanTable::Use::kBands : HuffmanTable::Use::kCodes;
 }
 
 DecodeAcBits FastestAcBits() {
@@ -49,6 +49,11 @@ class ScanDecoder {
       Component& added = components_[component_count_++];
       added.in_frame = &frame.components[in_scan.index];
       added.plane = &planes[in_scan.index];
+      if (kind_ == ScanKind::kSequential) {
+        added.blocks_dc = GetBlockTable(BlockTable::Use::kDc, tables.dc[in_scan.dc_table].codes);
+        added.blocks_ac = GetBlockTable(BlockTable::Use::kAc, tables.ac[in_scan.ac_table].codes);
+        continue;
+      }
       if (NeedsDcTable(kind_)) {
         added.dc = GetHuffmanTable(HuffmanTable::Use::kDc, tables.dc[in_scan.dc_table].codes);
       }
@@ -79,6 +84,8 @@ class ScanDecoder {
     CoefficientPlane* plane = nullptr;
     std::shared_ptr<const HuffmanTable> dc;
     std::shared_ptr<const HuffmanTable> ac;
+    std::shared_ptr<const BlockTable> blocks_dc;  // of a sequential scan, in the place of these
+    std::shared_ptr<const BlockTable> blocks_ac;
     int32_t last_dc = 0;
   };
 
@@ -122,7 +129,9 @@ class ScanDecoder {
   template <ScanKind kind>
   void DecodeBlock(Component& component, int y, int x) {
     int16_t* coefficients = component.plane->block(y, x);
-    if constexpr (kind == ScanKind::kFirstDc || kind == ScanKind::kDcBit) {
+    if constexpr (kind == ScanKind::kSequential) {
+      ReadSequentialBlock(component, coefficients, NonzeroOf(component, y, x));
+    } else if constexpr (kind == ScanKind::kFirstDc || kind == ScanKind::kDcBit) {
       const bool may_end = reader_.BeginBlock();
       bool good = true;
       if constexpr (kind == ScanKind::kFirstDc) {
@@ -152,7 +161,7 @@ class ScanDecoder {
   // where there is something to read.
   template <ScanKind kind>
   bool SkipsBlock(const uint64_t* nonzero) {
-    if (kind == ScanKind::kSequential || eob_run_ == 0) return false;
+    if (eob_run_ == 0) return false;
     if (kind == ScanKind::kAcBits && (*nonzero & band_places_) != 0) return false;
     --eob_run_;
     return true;
@@ -163,16 +172,21 @@ class ScanDecoder {
     ScanBits& bits = reader_.bits();
     if constexpr (kind == ScanKind::kFirstAc) {
       return DecodeFirstAc(bits, *component.ac, band_, eob_run_, {coefficients, nonzero});
-    } else if constexpr (kind == ScanKind::kAcBits) {
-      return decode_ac_bits_(bits, *component.ac, band_, eob_run_, {coefficients, nonzero});
     } else {
-      const int last_place =
-          DecodeSequentialBlock(bits, *component.dc, *component.ac, component.last_dc, coefficients,
-                                kNaturalOrder.data());
-      if (last_place == kBadCode) return false;
-      if (nonzero != nullptr) *nonzero = PlaceBit(static_cast<size_t>(last_place));
-      return true;
+      return decode_ac_bits_(bits, *component.ac, band_, eob_run_, {coefficients, nonzero});
     }
+  }
+
+  void ReadSequentialBlock(Component& component, int16_t* coefficients, uint64_t* nonzero) {
+    std::array<BlockPart, 3> parts = {{{component.blocks_dc.get(), coefficients},
+                                       {component.blocks_ac.get(), coefficients},
+                                       {&StopTable(), behind_blocks_.data()}}};
+    ReadBlocks(reader_, parts.data(), kNaturalOrder);
+    // A damaged file's sum may leave the type; it wraps.
+    component.last_dc = static_cast<int32_t>(static_cast<uint32_t>(component.last_dc) +
+                                             static_cast<uint32_t>(coefficients[0]));
+    coefficients[0] = static_cast<int16_t>(component.last_dc);
+    if (nonzero != nullptr) *nonzero = PlaceBit(parts[1].last_place);
   }
 
   const JpegFrame& frame_;
@@ -184,6 +198,7 @@ class ScanDecoder {
   size_t component_count_ = 0;
   uint32_t eob_run_ = 0;
   ScanReader reader_;
+  std::array<int16_t, kBlockValues> behind_blocks_{};
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -31,6 +32,19 @@ class ScanReader {
     return restarts;
   }
 
+  // The same for several MCUs: at most `count`, those before the next restart marker.
+  struct McuRun {
+    int count = 0;
+    bool restarts = false;
+  };
+  McuRun BeginMcus(int count) {
+    if (restart_interval_ == 0) return {count, false};
+    const bool restarts = BeginMcu();
+    const int run = std::min(count, mcus_to_restart_ + 1);
+    mcus_to_restart_ -= run - 1;
+    return {run, restarts};
+  }
+
   // To be called before each block, whose bytes are then ahead. Returns whether the data may end in
   // the block, which EndBlock is to be told.
   bool BeginBlock() noexcept {
@@ -46,6 +60,16 @@ class ScanReader {
       FailEnded();
     if (!good) [[unlikely]]
       FailBadCode();
+  }
+
+  // For who reads on without looking at blocks: whether bits, which are no longer those here, can
+  // be filled twice. Else GetBytes returns them with more bytes behind, or throws where the data
+  // ends.
+  bool HasBytes(const ScanBits& bits) const noexcept { return bytes_.HasTwoWords(bits); }
+  ScanBits GetBytes(ScanBits bits) {
+    if (bytes_.has_whole_end()) FailEnded();
+    bytes_.Move(bits);
+    return bits;
   }
 
   // After the last block. Whether the file has bytes behind it that no MCU needs, other than 0xFF,

@@ -8,6 +8,10 @@
 namespace endcap {
 namespace {
 
+// Columns of the image, or more, that are read before they are transformed: so many that the
+// reader's mistake at the end counts for little, so few that they stay in the first-level cache.
+constexpr int kColumnsPerBatch = 64;
+
 int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -43,7 +47,6 @@ SequentialDecoder::SequentialDecoder(std::span<const uint8_t> file, const JpegMa
   const bool alone = scan.component_count == 1;
   components_.reserve(scan.component_count);
   for (size_t i = 0; i < scan.component_count; ++i) Add(scan.components[i], markers, alone);
-  PlaceBlocks();
   if (alone) {
     const JpegComponent& component = *components_[0].in_frame;
     mcu_width_ = component.block_size;
@@ -56,6 +59,9 @@ SequentialDecoder::SequentialDecoder(std::span<const uint8_t> file, const JpegMa
     mcu_rows_to_go_ = frame.mcu_rows;
   }
   end_of_needed_mcus_ = mcus_per_row_;
+  PlaceGroups();
+  PlaceBlocks();
+  batch_ = MakeCoefficients(1);
 }
 
 void SequentialDecoder::Add(const ScanHeader::Component& in_scan, const JpegMarkers& markers,
@@ -72,42 +78,47 @@ void SequentialDecoder::Add(const ScanHeader::Component& in_scan, const JpegMark
   added.index = in_scan.index;
   added.in_frame = &in_frame;
   added.needed = in_scan.index < needed_components_;
-  added.dc = GetHuffmanTable(HuffmanTable::Use::kDc, markers.tables.dc[in_scan.dc_table].codes);
-  added.ac = GetHuffmanTable(HuffmanTable::Use::kAc, markers.tables.ac[in_scan.ac_table].codes);
+  added.dc = GetBlockTable(BlockTable::Use::kDc, markers.tables.dc[in_scan.dc_table].codes);
+  added.ac = GetBlockTable(BlockTable::Use::kAc, markers.tables.ac[in_scan.ac_table].codes);
   added.quantization = quantization.data();
-  if (!components_.empty()) {
-    const Component& last = components_.back();
-    added.first_group =
-        last.first_group + static_cast<size_t>(last.h) * static_cast<size_t>(last.v);
-  }
   components_.push_back(std::move(added));
 }
 
 // The blocks of a component and a batch lie in groups as they do in the plane: beside each other.
-void SequentialDecoder::PlaceBlocks() {
-  const int batch = transform_.blocks();
+void SequentialDecoder::PlaceGroups() {
+  const int group_blocks = transform_.blocks();
+  const int groups_wide = std::max(kColumnsPerBatch / (mcu_width_ * group_blocks), 1);
+  mcus_per_batch_ = groups_wide * group_blocks;
   for (const Component& component : components_) {
     for (int y = 0; y < component.v; ++y) {
-      for (int x = 0; x < component.h; ++x) {
-        const size_t index = component.first_group + static_cast<size_t>(y * component.h + x);
-        groups_of_batch_.push_back({&component, index, x * batch, y});
+      for (int x = 0; x < groups_wide * component.h; ++x) {
+        groups_of_batch_.push_back({&component, x * group_blocks, y});
       }
     }
   }
-  mcus_.resize(static_cast<size_t>(batch));
-  for (size_t place = 0; place < mcus_.size(); ++place) {
+}
+
+void SequentialDecoder::PlaceBlocks() {
+  const int group_blocks = transform_.blocks();
+  for (int mcu = 0; mcu < mcus_per_batch_; ++mcu) {
+    size_t first_group = 0;
     for (Component& component : components_) {
+      const int groups_wide = mcus_per_batch_ / group_blocks * component.h;
       for (int y = 0; y < component.v; ++y) {
-        for (int x = 0; x < component.h; ++x) {
-          const int column = static_cast<int>(place) * component.h + x;
+        for (int x = mcu * component.h; x < (mcu + 1) * component.h; ++x) {
           const size_t group =
-              component.first_group + static_cast<size_t>(y * component.h + column / batch);
-          const auto lane = static_cast<size_t>(column % batch);
-          mcus_[place].push_back({&component, group, group * group_values() + lane * kBlockSide});
+              first_group + static_cast<size_t>(y * groups_wide + x / group_blocks);
+          const auto lane = static_cast<size_t>(x % group_blocks);
+          blocks_of_batch_.push_back(
+              {&component, group, group * group_values() + lane * kBlockSide});
+          parts_.push_back({component.dc.get(), unneeded_block_.data()});
+          parts_.push_back({component.ac.get(), unneeded_block_.data()});
         }
       }
+      first_group += static_cast<size_t>(component.v * groups_wide);
     }
   }
+  parts_.push_back({&StopTable(), unneeded_block_.data()});
 }
 
 void SequentialDecoder::NeedColumns(int begin, int end) noexcept {
@@ -116,9 +127,9 @@ void SequentialDecoder::NeedColumns(int begin, int end) noexcept {
 }
 
 void SequentialDecoder::ReadMcuRow(const PlaneRows* planes) {
-  const Coefficients batch{groups_.front().data(), last_places_.data()};
+  const Coefficients batch = BatchOf(batch_, 0);
   for (int row = 0; row < rows_of_mcus_ && mcu_rows_to_go_ > 0; ++row, --mcu_rows_to_go_) {
-    for (int mcu = 0; mcu < mcus_per_row_; mcu += transform_.blocks()) {
+    for (int mcu = 0; mcu < mcus_per_row_; mcu += mcus_per_batch_) {
       const bool skips = planes == nullptr || !IsNeeded(mcu);
       ReadBatch(mcu, skips, batch);
       if (!skips) TransformBatch(mcu, batch, *planes, row);
@@ -127,9 +138,8 @@ void SequentialDecoder::ReadMcuRow(const PlaneRows* planes) {
 }
 
 // Of a row of MCUs of the image.
-size_t SequentialDecoder::groups_per_row() const noexcept {
-  const int batches = rows_of_mcus_ * CeilDivide(mcus_per_row_, transform_.blocks());
-  return static_cast<size_t>(batches) * groups_of_batch_.size();
+size_t SequentialDecoder::batches_per_row() const noexcept {
+  return static_cast<size_t>(rows_of_mcus_ * CeilDivide(mcus_per_row_, mcus_per_batch_));
 }
 
 SequentialDecoder::Coefficients SequentialDecoder::BatchOf(CoefficientRow& row,
@@ -138,19 +148,24 @@ SequentialDecoder::Coefficients SequentialDecoder::BatchOf(CoefficientRow& row,
   return {row.values() + first_group * group_values(), row.last_places.data() + first_group};
 }
 
-CoefficientRow SequentialDecoder::MakeCoefficientRow() const {
-  const size_t groups = groups_per_row();
+CoefficientRow SequentialDecoder::MakeCoefficients(size_t batches) const {
+  const size_t groups = batches * groups_of_batch_.size();
+  const size_t line_values = CoefficientRow::Line{}.values.size();
   CoefficientRow row;
-  row.lines.resize(groups * group_values() / CoefficientRow::Line{}.values.size());
+  row.lines.resize((groups * group_values() + line_values - 1) / line_values);
   row.last_places.resize(groups);
   return row;
+}
+
+CoefficientRow SequentialDecoder::MakeCoefficientRow() const {
+  return MakeCoefficients(batches_per_row());
 }
 
 void SequentialDecoder::ReadCodes(CoefficientRow& row) {
   size_t batch = 0;
   row.rows = 0;
   for (; row.rows < rows_of_mcus_ && mcu_rows_to_go_ > 0; ++row.rows, --mcu_rows_to_go_) {
-    for (int mcu = 0; mcu < mcus_per_row_; mcu += transform_.blocks(), ++batch) {
+    for (int mcu = 0; mcu < mcus_per_row_; mcu += mcus_per_batch_, ++batch) {
       ReadBatch(mcu, !IsNeeded(mcu), BatchOf(row, batch));
     }
   }
@@ -164,43 +179,69 @@ void SequentialDecoder::Transform(CoefficientRow& row, const PlaneRows* planes) 
   }
   size_t batch = 0;
   for (int y = 0; y < row.rows; ++y) {
-    for (int mcu = 0; mcu < mcus_per_row_; mcu += transform_.blocks(), ++batch) {
+    for (int mcu = 0; mcu < mcus_per_row_; mcu += mcus_per_batch_, ++batch) {
       if (IsNeeded(mcu)) TransformBatch(mcu, BatchOf(row, batch), *planes, y);
     }
   }
 }
 
-void SequentialDecoder::ReadBatch(int first_mcu, bool skips, const Coefficients& to) {
-  const int count = std::min(transform_.blocks(), mcus_per_row_ - first_mcu);
-  for (int place = 0; place < count; ++place) {
-    if (reader_.BeginMcu()) {
-      for (Component& component : components_) component.last_dc = 0;
-    }
-    for (const Block& block : mcus_[static_cast<size_t>(place)]) ReadBlock(block, skips, to);
+// Makes the parts store their coefficients there, but those of components that are not needed.
+void SequentialDecoder::StoreTo(const Coefficients& to) noexcept {
+  if (parts_store_to_ == to.values) return;
+  parts_store_to_ = to.values;
+  BlockPart* part = parts_.data();
+  for (const Block& block : blocks_of_batch_) {
+    int16_t* values = block.component->needed ? to.values + block.offset : unneeded_block_.data();
+    for (size_t i = 0; i < kPartsPerBlock; ++i) part++->block = values;
   }
 }
 
-void SequentialDecoder::ReadBlock(const Block& block, bool skips, const Coefficients& to) {
-  const bool may_end = reader_.BeginBlock();
-  Component& component = *block.component;
-  if (skips || !component.needed) {
-    reader_.EndBlock(may_end, SkipSequentialBlock(reader_.bits(), *component.dc, *component.ac,
-                                                  component.last_dc));
-    return;
+// skips: leaves no coefficients.
+void SequentialDecoder::ReadBatch(int first_mcu, bool skips, const Coefficients& to) {
+  StoreTo(to);
+  const int count = std::min(mcus_per_batch_, mcus_per_row_ - first_mcu);
+  for (int mcu = 0; mcu < count;) {
+    const ScanReader::McuRun run = reader_.BeginMcus(count - mcu);
+    if (run.restarts) {
+      for (Component& component : components_) component.last_dc = 0;
+    }
+    ReadBlocksOf(mcu, mcu + run.count, to);
+    mcu += run.count;
   }
-  const int last_place =
-      DecodeSequentialBlock(reader_.bits(), *component.dc, *component.ac, component.last_dc,
-                            to.values + block.offset, transform_.order().data());
-  reader_.EndBlock(may_end, last_place != kBadCode);
-  int& of_group = to.last_places[block.group];
-  of_group = std::max(of_group, last_place);
+  if (skips) {
+    std::fill_n(to.values, groups_of_batch_.size() * group_values(), int16_t{0});
+    std::fill_n(to.last_places, groups_of_batch_.size(), 0);
+  }
+}
+
+// Reads MCUs of a batch, between which is no restart marker.
+void SequentialDecoder::ReadBlocksOf(int begin_mcu, int end_mcu, const Coefficients& to) {
+  const size_t per_mcu = blocks_of_batch_.size() / static_cast<size_t>(mcus_per_batch_);
+  const size_t begin = static_cast<size_t>(begin_mcu) * per_mcu;
+  const size_t end = static_cast<size_t>(end_mcu) * per_mcu;
+  BlockPart& behind = parts_[end * kPartsPerBlock];
+  const BlockPart kept = std::exchange(behind, parts_.back());
+  ReadBlocks(reader_, &parts_[begin * kPartsPerBlock], transform_.order());
+  behind = kept;
+  for (size_t i = begin; i < end; ++i) {
+    const Block& block = blocks_of_batch_[i];
+    const BlockPart& ac = parts_[i * kPartsPerBlock + 1];
+    Component& component = *block.component;
+    // A damaged file's sum may leave the type; it wraps.
+    component.last_dc = static_cast<int32_t>(static_cast<uint32_t>(component.last_dc) +
+                                             static_cast<uint32_t>(ac.block[0]));
+    ac.block[0] = static_cast<int16_t>(component.last_dc);
+    int& of_group = to.last_places[block.group];
+    of_group = std::max(of_group, static_cast<int>(ac.last_place));
+  }
 }
 
 // The samples of a batch. row_of_mcus: in the row of MCUs of the image.
 void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
                                        const PlaneRows& planes, int row_of_mcus) {
-  const int count = std::min(transform_.blocks(), mcus_per_row_ - first_mcu);
-  for (const Group& group : groups_of_batch_) {
+  const int count = std::min(mcus_per_batch_, mcus_per_row_ - first_mcu);
+  for (size_t i = 0; i < groups_of_batch_.size(); ++i) {
+    const Group& group = groups_of_batch_[i];
     const Component& component = *group.component;
     if (!component.needed) continue;
     const int blocks = std::min(count * component.h - group.first_block, transform_.blocks());
@@ -208,9 +249,8 @@ void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
     const int block_size = component.in_frame->block_size;
     const int first_block = first_mcu * component.h + group.first_block;
     const int first_row = (row_of_mcus + group.row_of_blocks) * block_size;
-    transform_.Run(*component.in_frame, from.values + group.index * group_values(),
-                   component.quantization, std::exchange(from.last_places[group.index], 0), blocks,
-                   planes.rows[component.index] + first_row,
+    transform_.Run(*component.in_frame, from.values + i * group_values(), component.quantization,
+                   from.last_places[i], blocks, planes.rows[component.index] + first_row,
                    static_cast<size_t>(first_block * block_size));
   }
 }

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "decode/block_reader.h"
 #include "decode/group_transform.h"
-#include "decode/huffman_table.h"
 #include "decode/jpeg_frame.h"
 #include "decode/jpeg_markers.h"
 #include "decode/scan_reader.h"
@@ -53,7 +53,7 @@ class SequentialDecoder {
   // be called.
   CoefficientRow MakeCoefficientRow() const;
   size_t coefficient_row_bytes() const noexcept {
-    return groups_per_row() * group_values() * sizeof(int16_t);
+    return batches_per_row() * groups_of_batch_.size() * group_values() * sizeof(int16_t);
   }
   void ReadCodes(CoefficientRow& row);
   void Transform(CoefficientRow& row, const PlaneRows* planes);
@@ -62,53 +62,54 @@ class SequentialDecoder {
   ScanReader& data() noexcept { return reader_; }
 
  private:
-  // A component, and the blocks that it has in the MCUs of a batch: as many MCUs as a group has
-  // blocks.
+  // A component, and the blocks that it has in the MCUs of a batch.
   struct Component {
     size_t index = 0;  // in the file
     const JpegComponent* in_frame = nullptr;
     int h = 1;  // blocks of an MCU in a row
     int v = 1;  // rows of blocks of an MCU
     bool needed = true;
-    std::shared_ptr<const HuffmanTable> dc;
-    std::shared_ptr<const HuffmanTable> ac;
+    std::shared_ptr<const BlockTable> dc;
+    std::shared_ptr<const BlockTable> ac;
     const int16_t* quantization = nullptr;
     int32_t last_dc = 0;
-    size_t first_group = 0;
   };
 
-  // A block of an MCU.
+  // A block of a batch, which has two parts: its DC code and its AC codes.
   struct Block {
     Component* component = nullptr;
     size_t group = 0;
-    size_t offset = 0;  // in the coefficients of a batch
+    size_t offset = 0;  // in the coefficients of the batch
   };
+  static constexpr size_t kPartsPerBlock = 2;
   // A group of blocks of a batch.
   struct Group {
     const Component* component = nullptr;
-    size_t index = 0;
     int first_block = 0;    // among those of its component and row
     int row_of_blocks = 0;  // of a row of MCUs
   };
 
-  void Add(const ScanHeader::Component& in_scan, const JpegMarkers& markers, bool alone);
-  void PlaceBlocks();
   // Those of a batch.
   struct Coefficients {
     int16_t* values = nullptr;
     int* last_places = nullptr;  // of its groups
   };
 
-  bool IsNeeded(int first_mcu) const noexcept {
-    return first_mcu + transform_.blocks() > first_needed_mcu_ && first_mcu < end_of_needed_mcus_;
-  }
+  void Add(const ScanHeader::Component& in_scan, const JpegMarkers& markers, bool alone);
+  void PlaceGroups();
+  void PlaceBlocks();
+  CoefficientRow MakeCoefficients(size_t batches) const;
+  Coefficients BatchOf(CoefficientRow& row, size_t batch) const noexcept;
+  size_t batches_per_row() const noexcept;
   size_t group_values() const noexcept {
     return kBlockValues * static_cast<size_t>(transform_.blocks());
   }
-  size_t groups_per_row() const noexcept;
-  Coefficients BatchOf(CoefficientRow& row, size_t batch) const noexcept;
+  bool IsNeeded(int first_mcu) const noexcept {
+    return first_mcu + mcus_per_batch_ > first_needed_mcu_ && first_mcu < end_of_needed_mcus_;
+  }
+  void StoreTo(const Coefficients& to) noexcept;
   void ReadBatch(int first_mcu, bool skips, const Coefficients& to);
-  void ReadBlock(const Block& block, bool skips, const Coefficients& to);
+  void ReadBlocksOf(int begin_mcu, int end_mcu, const Coefficients& to);
   void TransformBatch(int first_mcu, const Coefficients& from, const PlaneRows& planes,
                       int row_of_mcus);
 
@@ -118,17 +119,20 @@ class SequentialDecoder {
   size_t needed_components_;
   GroupTransform transform_;
   std::vector<Component> components_;
+  int mcus_per_batch_ = 1;
   std::vector<Group> groups_of_batch_;
-  std::vector<std::vector<Block>> mcus_;  // of a batch
-  int mcu_width_ = 0;                     // in columns of the image
+  std::vector<Block> blocks_of_batch_;  // MCU after MCU
+  std::vector<BlockPart> parts_;        // of these, and the last part
+  const int16_t* parts_store_to_ = nullptr;
+  int mcu_width_ = 0;  // in columns of the image
   int mcus_per_row_ = 0;
   int first_needed_mcu_ = 0;  // of a row
   int end_of_needed_mcus_ = 0;
   int rows_of_mcus_ = 1;  // in a row of MCUs of the image: several of a component that is alone
   int mcu_rows_to_go_ = 0;
   ScanReader reader_;
-  std::array<int, kMaxBlocksPerMcu> last_places_{};  // of each group's blocks
-  alignas(64) std::array<std::array<int16_t, kGroupValues>, kMaxBlocksPerMcu> groups_{};
+  CoefficientRow batch_;
+  alignas(64) std::array<int16_t, kGroupValues> unneeded_block_{};
   alignas(64) std::array<std::array<int16_t, kGroupValues>, kMaxJpegComponents> quantization_{};
 };
 

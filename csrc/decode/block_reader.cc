@@ -1,0 +1,122 @@
+#include "decode/block_reader.h"
+
+#include <cstring>
+
+#include "decode/huffman_block.h"
+
+namespace endcap {
+namespace {
+
+constexpr size_t kLast = kBlockValues - 1;
+
+using Entry = BlockTable::Entry;
+
+// Hides from the compiler what a value is, which then neither makes a branch of what depends on it
+// nor finds it in another way. No instruction.
+template <typename Value>
+[[gnu::always_inline]] inline Value Opaque(Value value) {
+  __asm__("" : "+r"(value));
+  return value;
+}
+
+// An entry's length and flag, and more bytes above.
+[[gnu::always_inline]] inline uint64_t LoadWord(const Entry* entry) {
+  uint64_t word = 0;
+  std::memcpy(&word, entry, sizeof(word));
+  return word;
+}
+
+// Reads one code that a lookup does not tell, or that a block ends with although more values were
+// seen; `place` is of the last coefficient. Returns whether the part ends.
+[[gnu::always_inline]] inline bool ReadCode(ScanReader& reader, ScanBits& bits, BlockPart& part,
+                                            const Entry& entry, size_t& place,
+                                            const PlaceOrder& order) {
+  bits.Fill();
+  HuffmanCode code = entry.code();
+  if (entry.has_values()) {
+    code = part.table->search().Find(bits.bits);
+  } else if (code.length == 0) {
+    code = part.table->search().Find(bits.bits, kHuffmanLookupBits + 1);
+  }
+  bits.Drop(code.length);
+  if (code.length > HuffmanSearch::kLongestCode) [[unlikely]] {
+    reader.bits() = bits;
+    reader.EndBlock(/*may_end=*/true, /*good=*/false);
+  }
+  part.block[order[kLast]] = 0;  // what was stored there without asking
+  if (part.table->is_dc()) {
+    part.block[0] = static_cast<int16_t>(TakeValue(bits, code.value_bits()));
+    return true;
+  }
+  if (code.value_bits() > 0) {
+    place += code.run() + 1;
+    part.block[order[place]] = static_cast<int16_t>(TakeValue(bits, code.value_bits()));
+  } else if (code.run() == 15) {
+    place += 16;
+  } else {
+    part.last_place = static_cast<uint8_t>(place);
+    return true;
+  }
+  part.last_place = kLast;
+  return place >= kLast;
+}
+
+}  // namespace
+
+const BlockTable& StopTable() noexcept {
+  static const BlockTable table;
+  return table;
+}
+
+// The next lookup waits for the last one's length, and for the table that it ends a part with or
+// not: a load, a shift and a selection. All else is beside that chain, and must stay there.
+void ReadBlocks(ScanReader& reader, BlockPart* part, const PlaceOrder& order) {
+  // In registers.
+  ScanBits bits = reader.bits();
+  const Entry* entries = part->table->entries();
+  int16_t* block = part->block;
+  size_t place = 0;
+  for (;;) {
+    if (!reader.HasBytes(bits)) [[unlikely]]
+      bits = reader.GetBytes(bits);
+    bits.Fill();
+    const Entry* entry = nullptr;
+    size_t last_place = 0;
+    // As many lookups as there are bits for.
+#pragma GCC unroll 5
+    for (int i = 0; i < 5; ++i) {
+      const size_t lookup = BlockTable::LookupOf(bits.bits);
+      const uint64_t word = LoadWord(entries + lookup);
+      entry = entries + Opaque(lookup);
+      last_place = place;
+      block[order[place + entry->first_step]] = entry->first;
+      block[order[place + entry->second_step]] = entry->second;
+      place += entry->step;
+      part->last_place = static_cast<uint8_t>(place);
+      if (place >= kLast) [[unlikely]]
+        goto code;
+      bits.DropModulo64(word);
+      const uint64_t ends = word & Entry::kEnds;
+      const Entry* next_entries = Opaque(part[1].table->entries());
+      entries = ends != 0 ? next_entries : entries;
+      place = ends != 0 ? 0 : place;
+      part += ends / Entry::kEnds;
+      block = part->block;
+    }
+    continue;
+  code:
+    if (part->table == &StopTable()) break;
+    place = last_place;
+    if (ReadCode(reader, bits, *part, *entry, place, order)) {
+      ++part;
+      entries = part->table->entries();
+      block = part->block;
+      place = 0;
+    }
+  }
+  bits.count %= 64;
+  reader.bits() = bits;
+  reader.EndBlock(/*may_end=*/true, /*good=*/true);
+}
+
+}  // namespace endcap
