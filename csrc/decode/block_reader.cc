@@ -1,5 +1,6 @@
 #include "decode/block_reader.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "decode/huffman_block.h"
@@ -26,24 +27,16 @@ template <typename Value>
   return word;
 }
 
-// Reads one code that a lookup does not tell, or that a block ends with although more values were
-// seen; `place` is of the last coefficient. Returns whether the part ends.
-[[gnu::always_inline]] inline bool ReadCode(ScanReader& reader, ScanBits& bits, BlockPart& part,
-                                            const Entry& entry, size_t& place,
-                                            const PlaceOrder& order) {
-  bits.Fill();
-  HuffmanCode code = entry.code();
-  if (entry.has_values()) {
-    code = part.table->search().Find(bits.bits);
-  } else if (code.length == 0) {
-    code = part.table->search().Find(bits.bits, kHuffmanLookupBits + 1);
-  }
+// Reads one code that is too long for a lookup, or that a block ends with although a lookup saw
+// more values. `place` is of the last coefficient. Returns whether the part ends.
+bool ReadCode(ScanReader& reader, ScanBits& bits, BlockPart& part, size_t& place,
+              const PlaceOrder& order) {
+  const HuffmanCode code = part.table->search().Find(bits.bits);
   bits.Drop(code.length);
-  if (code.length > HuffmanSearch::kLongestCode) [[unlikely]] {
+  if (code.length > HuffmanSearch::kLongestCode) {
     reader.bits() = bits;
     reader.EndBlock(/*may_end=*/true, /*good=*/false);
   }
-  part.block[order[kLast]] = 0;  // what was stored there without asking
   if (part.table->is_dc()) {
     part.block[0] = static_cast<int16_t>(TakeValue(bits, code.value_bits()));
     return true;
@@ -105,9 +98,25 @@ void ReadBlocks(ScanReader& reader, BlockPart* part, const PlaceOrder& order) {
     }
     continue;
   code:
-    if (part->table == &StopTable()) break;
-    place = last_place;
-    if (ReadCode(reader, bits, *part, *entry, place, order)) {
+    bits.Fill();
+    bool ends = entry->ends();
+    if (entry->is_cut()) [[likely]] {
+      place -= Entry::kNoValue;
+      bits.Drop(entry->code_bits());
+      block[order[kLast]] = 0;  // what was stored there without asking
+      block[order[place]] = static_cast<int16_t>(TakeValue(bits, entry->value_bits()));
+      part->last_place = static_cast<uint8_t>(std::min(place, kLast));
+      ends |= place >= kLast;
+    } else {
+      if (part->table == &StopTable()) break;
+      block[order[kLast]] = 0;
+      place = last_place;
+      // By way of memory, so that the bits stay in registers elsewhere.
+      ScanBits kept = bits;
+      ends = ReadCode(reader, kept, *part, place, order);
+      bits = kept;
+    }
+    if (ends) {
       ++part;
       entries = part->table->entries();
       block = part->block;

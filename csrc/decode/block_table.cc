@@ -29,10 +29,11 @@ Entry MakeZeros(const HuffmanCode& code) {
   return entry;
 }
 
-Entry MakeCode(const HuffmanCode& code) {
+Entry MakeCut(const HuffmanCode& code, unsigned step) {
   Entry entry;
+  entry.step = static_cast<uint8_t>(Entry::kNoValue + step);
   entry.first = static_cast<int16_t>(code.length);
-  entry.second = static_cast<int16_t>(code.symbol);
+  entry.second = static_cast<int16_t>(code.value_bits());
   return entry;
 }
 
@@ -64,15 +65,19 @@ void BlockTable::EnterCode(const HuffmanCode& code, size_t first, size_t count) 
   const auto fill = [this](size_t lookup, size_t lookups, const Entry& entry) {
     std::fill_n(entries_.begin() + static_cast<ptrdiff_t>(lookup), lookups, entry);
   };
+  const unsigned step = is_dc_ ? 0 : code.run() + 1;
+  const uint8_t ends = is_dc_ ? Entry::kEnds : 0;
   const auto enter = [&](int value, size_t lookup, size_t lookups) {
-    Entry entry = MakeValue(code.length + code.value_bits(), is_dc_ ? 0 : code.run() + 1, value);
-    if (is_dc_) entry.length |= Entry::kEnds;
+    Entry entry = MakeValue(code.length + code.value_bits(), step, value);
+    entry.length |= ends;
     fill(lookup, lookups, entry);
   };
   if (code.value_bits() == 0) {
     is_dc_ ? enter(0, first, count) : fill(first, count, MakeZeros(code));
   } else if (!ForEachValue(code, first, count, enter)) {
-    fill(first, count, MakeCode(code));
+    Entry entry = MakeCut(code, step);
+    entry.length |= ends;
+    fill(first, count, entry);
   }
 }
 
@@ -81,7 +86,7 @@ void BlockTable::JoinValues() noexcept {
   std::array<Entry, kHuffmanLookups> single = entries_;
   for (size_t i = 0; i < kHuffmanLookups; ++i) {
     const Entry& entry = single[i];
-    if (!entry.has_values() || (entry.length & Entry::kEnds) != 0) continue;
+    if (!entry.has_values() || entry.ends()) continue;
     const Entry& next = single[(i << entry.length) % kHuffmanLookups];
     if (next.has_values() && entry.length + LengthOf(next) <= kHuffmanLookupBits) {
       entries_[i] = Join(entry, next);

@@ -16,8 +16,10 @@ class BlockTable {
  public:
   enum class Use { kDc, kAc };
 
-  // One or two codes with the values behind them, or a code alone where its value is cut off, or
-  // nothing where the code is longer than a lookup.
+  // What the next bits are:
+  //   values:  one or two codes with the values behind them, or the end
+  //   cut:     a code whose value is cut off
+  //   unknown: a code that is longer than a lookup
   //
   // Steps are places in zigzag order. Those of no coefficient lead beyond the block from anywhere
   // in it, so that what is stored there without asking does no harm.
@@ -27,15 +29,16 @@ class BlockTable {
     static constexpr unsigned kNoValue = 192;
 
     bool has_values() const noexcept { return first_step < kNoValue; }
-    // Of an entry without values: its code, whose length is 0 where it is not known.
-    HuffmanCode code() const noexcept {
-      return {static_cast<unsigned>(first), static_cast<unsigned>(second)};
-    }
+    bool is_cut() const noexcept { return first != 0 && !has_values(); }
+    bool ends() const noexcept { return (length & kEnds) != 0; }
+    // Of a value that is cut off: the bits of its code, and its own.
+    unsigned code_bits() const noexcept { return static_cast<unsigned>(first); }
+    unsigned value_bits() const noexcept { return static_cast<unsigned>(second); }
 
-    uint8_t length = 0;              // of all of it; with kEnds where it is the block's last
+    uint8_t length = 0;              // of all values; with kEnds where they are the part's last
     uint8_t first_step = kNoValue;   // from the last coefficient to the first value
     uint8_t second_step = kNoValue;  // and to the second; where there is none, the first again
-    uint8_t step = kNoValue;         // to the last of them
+    uint8_t step = kNoValue;         // to the last of them; more by kNoValue where it is cut off
     int16_t first = 0;
     int16_t second = 0;
   };

@@ -15,11 +15,10 @@ class HelpPolicy {
   // Of the next image. Now and then the worse way, to see whether it still is.
   bool Allows() noexcept {
     const std::scoped_lock lock(mutex_);
+    ++asked_;
+    if (asked_ <= kFirstTries) return asked_ % 2 == 1;
     const bool better = with_help_.ns_per_byte < kLeastGain * alone_.ns_per_byte;
-    const bool tries_other = ++asked_ % kTryOther == 0;
-    if (with_help_.images == 0) return true;
-    if (alone_.images == 0) return false;
-    return better != tries_other;
+    return better != (asked_ % kTryOther == 0);
   }
 
   // How long an image has taken, of so many bytes, that was decoded as Allows has said.
@@ -28,19 +27,23 @@ class HelpPolicy {
     Cost& cost = helped ? with_help_ : alone_;
     const double sample =
         static_cast<double>(ns) / static_cast<double>(std::max(bytes, int64_t{1}));
-    const double weight = cost.images == 0 ? 1.0 : kWeight;
-    cost.ns_per_byte += weight * (sample - cost.ns_per_byte);
-    cost.images = 1;
+    const double weight = sample < cost.ns_per_byte ? kWeightOfLess : kWeightOfMore;
+    cost.ns_per_byte += (cost.is_known ? weight : 1.0) * (sample - cost.ns_per_byte);
+    cost.is_known = true;
   }
 
  private:
   static constexpr double kLeastGain = 0.95;
-  static constexpr double kWeight = 0.25;  // of an image in the mean of the last ones
-  static constexpr uint32_t kTryOther = 32;
+  // Of an image in the mean of the last ones. What disturbs an image makes it take longer, so that
+  // less time says more.
+  static constexpr double kWeightOfLess = 0.5;
+  static constexpr double kWeightOfMore = 0.15;
+  static constexpr uint32_t kFirstTries = 8;  // by turns
+  static constexpr uint32_t kTryOther = 16;
 
   struct Cost {
     double ns_per_byte = 0;
-    int images = 0;  // 0: none so far
+    bool is_known = false;
   };
 
   std::mutex mutex_;

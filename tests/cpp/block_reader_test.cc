@@ -250,10 +250,12 @@ TEST_P(BlockTables, LeadBeyondTheBlockWhereThereIsNoCoefficient) {
       const BlockTable::Entry& entry = table.Look(bits);
       const HuffmanCode code = FindCode(codes, bits);
       if (!entry.has_values()) {
-        EXPECT_EQ(entry.length, 0);
+        EXPECT_EQ(entry.length % BlockTable::Entry::kEnds, 0);
         EXPECT_GE(std::min({entry.first_step, entry.second_step, entry.step}),
                   BlockTable::Entry::kNoValue);
-        EXPECT_EQ(entry.code().length, code.length <= kHuffmanLookupBits ? code.length : 0);
+        EXPECT_EQ(entry.is_cut(), code.length <= kHuffmanLookupBits);
+        EXPECT_EQ(entry.code_bits(), entry.is_cut() ? code.length : 0);
+        EXPECT_EQ(entry.value_bits(), entry.is_cut() ? code.value_bits() : 0);
         continue;
       }
       EXPECT_LE(entry.length % BlockTable::Entry::kEnds, kHuffmanLookupBits);
@@ -276,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(Of, BlockTables,
 TEST(BlockTable, WithoutCodesHasNone) {
   const BlockTable table(BlockTable::Use::kAc, HuffmanCodes());
   EXPECT_FALSE(table.Look(0).has_values());
-  EXPECT_EQ(table.Look(0).code().length, 0U);
+  EXPECT_FALSE(table.Look(0).is_cut());
   EXPECT_FALSE(StopTable().Look(~uint64_t{0}).has_values());
 }
 
