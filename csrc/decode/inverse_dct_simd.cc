@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "decode/inverse_dct.h"
 
@@ -20,6 +21,7 @@ using Sums = hn::RepartitionToWide<Coefficients>;
 using Row = hn::Vec<Coefficients>;
 using Sum = hn::Vec<Sums>;
 using Samples = hn::Rebind<uint8_t, Coefficients>;
+using Bytes = hn::Repartition<uint8_t, Coefficients>;
 
 constexpr size_t kLanes = hn::MaxLanes(Coefficients());
 
@@ -158,8 +160,9 @@ HWY_INLINE void Transform(Block& block) {
   Row* v = block.v;
   const WideRow round = Rounding<bits>();
   const RowPair v26 = Interleave(v[2], v[6]);
-  const WideRow sum = Add(Scale<kFactorBits>(hn::Add(v[0], v[4])), round);
-  const WideRow difference = Add(Scale<kFactorBits>(hn::Sub(v[0], v[4])), round);
+  const RowPair v04 = Interleave(hn::Add(v[0], v[4]), hn::Sub(v[0], v[4]));
+  const WideRow sum = Add(Multiply(v04, kOne, 0), round);
+  const WideRow difference = Add(Multiply(v04, 0, kOne), round);
   const WideRow outer = Multiply(v26, kC0541 + kC0765, kC0541);
   const WideRow inner = Multiply(v26, kC0541, kC0541 - kC1847);
   const WideRow even0 = Add(sum, outer);
@@ -296,6 +299,85 @@ HWY_INLINE void Put(const Row& row, uint8_t* to) {
   }
 }
 
+// From values around 0 to samples, of two columns: those of the first, of each block, before those
+// of the second.
+HWY_INLINE hn::Vec<Bytes> ToBytes(Row first, Row second) {
+  const Bytes d;
+  const hn::RebindToSigned<Bytes> d_signed;
+#if HWY_TARGET == HWY_AVX3
+  const hn::Vec<decltype(d_signed)> around_0{_mm512_packs_epi16(first.raw, second.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  const hn::Vec<decltype(d_signed)> around_0{_mm256_packs_epi16(first.raw, second.raw)};
+#else
+  static_assert(hn::MaxLanes(d) == 16);
+  const hn::Half<decltype(d_signed)> d_half;
+  const auto around_0 =
+      hn::Combine(d_signed, hn::DemoteTo(d_half, second), hn::DemoteTo(d_half, first));
+#endif
+  return hn::Xor(hn::BitCast(d, around_0), hn::Set(d, 0x80));
+}
+
+// Columns of values to rows of samples, in the blocks of the group beside each other.
+HWY_INLINE void PutEightColumns(const Block& columns, uint8_t* const* to, size_t column) {
+  const Bytes d;
+  const hn::Repartition<uint16_t, Bytes> d16;
+  const hn::Repartition<uint32_t, Bytes> d32;
+  const hn::Repartition<uint64_t, Bytes> d64;
+  const Row* v = columns.v;
+  const auto c04 = ToBytes(v[0], v[4]);
+  const auto c15 = ToBytes(v[1], v[5]);
+  const auto c26 = ToBytes(v[2], v[6]);
+  const auto c37 = ToBytes(v[3], v[7]);
+  // Pairs of columns, row after row.
+  const auto c01 = hn::BitCast(d16, hn::InterleaveLower(d, c04, c15));
+  const auto c23 = hn::BitCast(d16, hn::InterleaveLower(d, c26, c37));
+  const auto c45 = hn::BitCast(d16, hn::InterleaveUpper(d, c04, c15));
+  const auto c67 = hn::BitCast(d16, hn::InterleaveUpper(d, c26, c37));
+  const auto first_half = hn::BitCast(d32, hn::InterleaveLower(d16, c01, c23));
+  const auto first_half_below = hn::BitCast(d32, hn::InterleaveUpper(d16, c01, c23));
+  const auto second_half = hn::BitCast(d32, hn::InterleaveLower(d16, c45, c67));
+  const auto second_half_below = hn::BitCast(d32, hn::InterleaveUpper(d16, c45, c67));
+  // Each holds two rows of each block.
+  const auto put = [=](auto rows01, auto rows23, uint8_t* const* four_rows) HWY_ATTR {
+    const auto a = hn::BitCast(d64, rows01);
+    const auto b = hn::BitCast(d64, rows23);
+    const auto even = hn::BitCast(d, hn::ConcatEven(d64, b, a));
+    const auto odd = hn::BitCast(d, hn::ConcatOdd(d64, b, a));
+    const hn::Half<Bytes> d_half;
+    hn::StoreU(hn::LowerHalf(d_half, even), d_half, four_rows[0] + column);
+    hn::StoreU(hn::LowerHalf(d_half, odd), d_half, four_rows[1] + column);
+    hn::StoreU(hn::UpperHalf(d_half, even), d_half, four_rows[2] + column);
+    hn::StoreU(hn::UpperHalf(d_half, odd), d_half, four_rows[3] + column);
+  };
+  put(hn::InterleaveLower(d32, first_half, second_half),
+      hn::InterleaveUpper(d32, first_half, second_half), to);
+  put(hn::InterleaveLower(d32, first_half_below, second_half_below),
+      hn::InterleaveUpper(d32, first_half_below, second_half_below), to + 4);
+}
+
+// The same of four columns, in whose first four lanes the rows are.
+HWY_INLINE void PutFourColumns(const Block& columns, uint8_t* const* to, size_t column) {
+  const Bytes d;
+  const hn::Repartition<uint16_t, Bytes> d16;
+  const hn::Repartition<uint32_t, Bytes> d32;
+  const Row* v = columns.v;
+  const auto c02 = ToBytes(v[0], v[2]);
+  const auto c13 = ToBytes(v[1], v[3]);
+  const auto c01 = hn::BitCast(d16, hn::InterleaveLower(d, c02, c13));
+  const auto c23 = hn::BitCast(d16, hn::InterleaveUpper(d, c02, c13));
+  const auto rows_of_blocks = hn::BitCast(d32, hn::InterleaveLower(d16, c01, c23));
+  constexpr size_t kBlocks = kLanes / 8;
+  HWY_ALIGN uint32_t rows[4 * kBlocks];
+  HWY_ALIGN int32_t order[4 * kBlocks];
+  for (size_t i = 0; i < 4 * kBlocks; ++i) {
+    order[i] = static_cast<int32_t>(i % kBlocks * 4 + i / kBlocks);
+  }
+  hn::Store(hn::TableLookupLanes(rows_of_blocks, hn::SetTableIndices(d32, order)), d32, rows);
+  for (size_t row = 0; row < 4; ++row) {
+    std::memcpy(to[row] + column, rows + row * kBlocks, kBlocks * sizeof(uint32_t));
+  }
+}
+
 // Whether the first pass has a result of the first row alone that leaves 16 bits.
 HWY_INLINE bool LeavesRange(Row first_row) {
   const Coefficients d;
@@ -347,8 +429,11 @@ HWY_INLINE void TransformBlocks(int16_t* coefficients, const int16_t* quantizati
   }
   Transpose<rows>(block);
   TransformTo<size, rows, kSecondBits>(block);
-  Transpose<size == 8 ? 8 : 4>(block);
-  for (int row = 0; row < size; ++row) Put<size>(block.v[row], to[row] + column);
+  if constexpr (size == 8) {
+    PutEightColumns(block, to, column);
+  } else {
+    PutFourColumns(block, to, column);
+  }
 }
 
 // The first coefficient is the only one: all samples of a block are equal.
