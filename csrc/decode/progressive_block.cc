@@ -14,7 +14,8 @@ namespace {
 
 // The entry of a code whose value is not in the lookup table; the code is dropped. False: a bad
 // code.
-bool TakeCode(ScanBits& bits, const HuffmanTable& table, HuffmanEntry& entry) {
+[[gnu::always_inline]] inline bool TakeCode(ScanBits& bits, const HuffmanTable& table,
+                                            HuffmanEntry& entry) {
   if (entry.nothing()) entry = table.Search(bits.bits);
   bits.Drop(entry.length());
   return entry.length() <= HuffmanTable::kLongestCode;
@@ -22,14 +23,15 @@ bool TakeCode(ScanBits& bits, const HuffmanTable& table, HuffmanEntry& entry) {
 
 // The number of blocks that a progressive scan's code with this run means: 2^run, and as many as
 // the next bits say.
-uint32_t TakeEobRun(ScanBits& bits, unsigned run) {
+[[gnu::always_inline]] inline uint32_t TakeEobRun(ScanBits& bits, unsigned run) {
   const auto more = static_cast<uint32_t>(bits.bits >> 1 >> (63 - run));
   bits.Drop(run);
   return (1U << run) + more;
 }
 
 // From the last DC coefficient of a component to this one. False: a bad code.
-bool TakeDcDifference(ScanBits& bits, const HuffmanTable& table, int32_t& difference) {
+[[gnu::always_inline]] inline bool TakeDcDifference(ScanBits& bits, const HuffmanTable& table,
+                                                    int32_t& difference) {
   bits.Fill();
   HuffmanEntry entry = table.Look(bits.bits);
   if (entry.has_values()) {
@@ -46,7 +48,8 @@ bool TakeDcDifference(ScanBits& bits, const HuffmanTable& table, int32_t& differ
 // each, in order; the last may come twice. A run that a damaged file has too long goes beyond
 // `last`. Where a code says that no more follow, end(its run) is called. False: a bad code.
 template <typename Put, typename End>
-bool TakeAc(ScanBits& bits, const HuffmanTable& table, size_t k, size_t last, Put put, End end) {
+[[gnu::always_inline]] inline bool TakeAc(ScanBits& bits, const HuffmanTable& table, size_t k,
+                                          size_t last, Put put, End end) {
   // Takes an entry's values; where the first is the last of the block, the second is the next
   // one's.
   const auto take = [&](const HuffmanEntry& entry) {
@@ -139,23 +142,28 @@ struct Deposits {
 };
 #endif
 
-// Reads a bit for each of the coefficients at `places`: where it is 1, the coefficient's bit `bit`
-// becomes 1, unless a damaged file has set it before.
+// Reads a bit for each of the coefficients at `places`. Returns those whose bit is 1.
 template <typename Set>
-[[gnu::always_inline]] inline void TakeCorrections(ScanBits& bits, uint64_t places, int bit,
-                                                   int16_t* coefficients) {
+[[gnu::always_inline]] inline uint64_t TakeCorrections(ScanBits& bits, uint64_t places) {
+  uint64_t corrected = 0;
   while (places != 0) {
     bits.Fill();
-    Places ones = Set::TakeOnes(bits.bits, places);
+    const Places ones = Set::TakeOnes(bits.bits, places);
     bits.Drop(ones.count);
-    for (; ones.places != 0; ones.places &= ones.places - 1) {
-      const auto from_last = static_cast<size_t>(std::countr_zero(ones.places));
-      int16_t& coefficient = coefficients[kNaturalOrder[kBlockValues - 1 - from_last]];
-      const int value = coefficient;
-      const int sign = value >> 15;  // -1 or 0
-      const int one = bit & ~value;
-      coefficient = static_cast<int16_t>(value + ((one ^ sign) - sign));  // away from 0
-    }
+    corrected |= ones.places;
+  }
+  return corrected;
+}
+
+// Makes the bit `bit` of the coefficients at `places` 1, unless a damaged file has set it before.
+inline void Correct(uint64_t places, int bit, int16_t* coefficients) {
+  for (; places != 0; places &= places - 1) {
+    const auto from_last = static_cast<size_t>(std::countr_zero(places));
+    int16_t& coefficient = coefficients[kNaturalOrder[kBlockValues - 1 - from_last]];
+    const int value = coefficient;
+    const int sign = value >> 15;  // -1 or 0
+    const int one = bit & ~value;
+    coefficient = static_cast<int16_t>(value + ((one ^ sign) - sign));  // away from 0
   }
 }
 
@@ -166,6 +174,8 @@ template <typename Set>
   const int bit = 1 << band.low;
   uint64_t nonzero = *block.nonzero;
   uint64_t ahead = PlacesFrom(band.first) & ~PlacesFrom(band.last + 1);
+  // All at the end of the block: where each few of them end, a branch would be wrong.
+  uint64_t corrected = 0;
   ScanBits bits = kept;  // in registers
   if (eob_run == 0) {
     while (ahead != 0) {
@@ -180,7 +190,7 @@ template <typename Set>
       const bool positive = static_cast<int64_t>(bits.bits) < 0;
       if (begins) bits.Drop(1);
       const size_t place = Set::Behind(ahead & ~nonzero, entry.run(), band.last + 1);
-      TakeCorrections<Set>(bits, ahead & nonzero & ~PlacesFrom(place), bit, block.coefficients);
+      corrected |= TakeCorrections<Set>(bits, ahead & nonzero & ~PlacesFrom(place));
       if (begins) {
         block.coefficients[kNaturalOrder[place]] = static_cast<int16_t>(positive ? bit : -bit);
         nonzero |= PlaceBit(place);
@@ -190,9 +200,10 @@ template <typename Set>
     *block.nonzero = nonzero;
   }
   if (eob_run > 0) {
-    TakeCorrections<Set>(bits, ahead & nonzero, bit, block.coefficients);
+    corrected |= TakeCorrections<Set>(bits, ahead & nonzero);
     --eob_run;
   }
+  Correct(corrected, bit, block.coefficients);
   kept = bits;
   return true;
 }
