@@ -12,8 +12,8 @@ constexpr size_t kLast = kBlockValues - 1;
 
 using Entry = BlockTable::Entry;
 
-// Hides from the compiler what a value is, which then neither makes a branch of what depends on it
-// nor finds it in another way. No instruction.
+// Stops the compiler from turning what depends on this value into a branch, or from computing it
+// again. Emits no instruction.
 template <typename Value>
 [[gnu::always_inline]] inline Value Opaque(Value value) {
   __asm__("" : "+r"(value));
@@ -27,8 +27,8 @@ template <typename Value>
   return word;
 }
 
-// Reads one code that is too long for a lookup, or that a block ends with although a lookup saw
-// more values. `place` is of the last coefficient. Returns whether the part ends.
+// Reads one code: one too long for a lookup, or the last of a block whose lookup also decoded codes
+// behind it. `place` is of the last coefficient. Returns whether the part ends.
 bool ReadCode(ScanReader& reader, ScanBits& bits, BlockPart& part, size_t& place,
               const PlaceOrder& order) {
   const HuffmanCode code = part.table->search().Find(bits.bits);
@@ -63,9 +63,10 @@ const BlockTable& StopTable() noexcept {
 
 // The next lookup waits for the last one's length, and for the table that it ends a part with or
 // not: a load, a shift and a selection. All else is beside that chain, and must stay there.
-void ReadBlocks(ScanReader& reader, BlockPart* part, const PlaceOrder& order) {
+void ReadBlocks(ScanReader& reader, BlockPart* parts, const PlaceOrder& order) {
   // In registers.
   ScanBits bits = reader.bits();
+  BlockPart* part = parts;
   const Entry* entries = part->table->entries();
   int16_t* block = part->block;
   size_t place = 0;
@@ -111,7 +112,7 @@ void ReadBlocks(ScanReader& reader, BlockPart* part, const PlaceOrder& order) {
       if (part->table == &StopTable()) break;
       block[order[kLast]] = 0;
       place = last_place;
-      // By way of memory, so that the bits stay in registers elsewhere.
+      // A copy, so that `bits` can stay in registers.
       ScanBits kept = bits;
       ends = ReadCode(reader, kept, *part, place, order);
       bits = kept;

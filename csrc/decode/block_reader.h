@@ -16,6 +16,7 @@ namespace endcap {
 
 // The DC code of a block, or its AC codes. The last part of a list has StopTable, and a block of
 // its own.
+// Aligned, so that the size is a power of two and a shift finds the next part.
 struct alignas(32) BlockPart {
   const BlockTable* table = nullptr;
   int16_t* block = nullptr;  // zeros before

@@ -21,8 +21,8 @@ class BlockTable {
   //   cut:     a code whose value is cut off
   //   unknown: a code that is longer than a lookup
   //
-  // Steps are places in zigzag order. Those of no coefficient lead beyond the block from anywhere
-  // in it, so that what is stored there without asking does no harm.
+  // Steps are places in zigzag order. A step without a coefficient leads past the block from any
+  // place in it: the reader stores there unconditionally, and PlaceOrder maps it to the last place.
   struct Entry {
     static constexpr uint8_t kEnds = 0x80;
     static constexpr unsigned kBeyond = 128;
@@ -38,7 +38,7 @@ class BlockTable {
     uint8_t length = 0;              // of all values; with kEnds where they are the part's last
     uint8_t first_step = kNoValue;   // from the last coefficient to the first value
     uint8_t second_step = kNoValue;  // and to the second; where there is none, the first again
-    uint8_t step = kNoValue;         // to the last of them; more by kNoValue where it is cut off
+    uint8_t step = kNoValue;  // to the place after this lookup; plus kNoValue where it is cut off
     int16_t first = 0;
     int16_t second = 0;
   };

@@ -20,9 +20,9 @@ HuffmanSearch::HuffmanSearch(const HuffmanCodes& codes) noexcept : symbols_(code
   }
 }
 
-HuffmanCode HuffmanSearch::Find(uint64_t bits, unsigned shortest) const noexcept {
+HuffmanCode HuffmanSearch::Find(uint64_t bits) const noexcept {
   const auto code = static_cast<uint32_t>(bits >> (64 - kLongestCode));
-  unsigned length = shortest;
+  unsigned length = 1;
   while (length <= kLongestCode && code >= limits_[length]) ++length;
   if (length > kLongestCode) return {length, 0};
   const auto prefix = static_cast<int32_t>(code >> (kLongestCode - length));

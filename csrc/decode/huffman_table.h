@@ -33,8 +33,8 @@ class HuffmanSearch {
   explicit HuffmanSearch(const HuffmanCodes& codes) noexcept;
 
   // The code that begins `bits`, which has the next bits of the data from its highest on; its
-  // length is 17 where there is none. shortest: of the codes that it may be.
-  HuffmanCode Find(uint64_t bits, unsigned shortest = 1) const noexcept;
+  // length is 17 where there is none.
+  HuffmanCode Find(uint64_t bits) const noexcept;
 
  private:
   std::array<uint32_t, kLongestCode + 1>

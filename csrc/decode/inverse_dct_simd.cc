@@ -299,14 +299,14 @@ HWY_INLINE void Put(const Row& row, uint8_t* to) {
   }
 }
 
-// From values around 0 to samples, of two columns: those of the first, of each block, before those
-// of the second.
+// Two columns of values around 0 to samples: in each 128 bits eight of `first`, then eight of
+// `second`.
 HWY_INLINE hn::Vec<Bytes> ToBytes(Row first, Row second) {
   const Bytes d;
   const hn::RebindToSigned<Bytes> d_signed;
-#if HWY_TARGET == HWY_AVX3
+#if HWY_ARCH_X86 && HWY_MAX_BYTES == 64
   const hn::Vec<decltype(d_signed)> around_0{_mm512_packs_epi16(first.raw, second.raw)};
-#elif HWY_TARGET == HWY_AVX2
+#elif HWY_ARCH_X86 && HWY_MAX_BYTES == 32
   const hn::Vec<decltype(d_signed)> around_0{_mm256_packs_epi16(first.raw, second.raw)};
 #else
   static_assert(hn::MaxLanes(d) == 16);
@@ -355,7 +355,7 @@ HWY_INLINE void PutEightColumns(const Block& columns, uint8_t* const* to, size_t
       hn::InterleaveUpper(d32, first_half_below, second_half_below), to + 4);
 }
 
-// The same of four columns, in whose first four lanes the rows are.
+// The same for four columns; only their first four lanes are rows.
 HWY_INLINE void PutFourColumns(const Block& columns, uint8_t* const* to, size_t column) {
   const Bytes d;
   const hn::Repartition<uint16_t, Bytes> d16;

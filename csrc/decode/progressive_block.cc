@@ -174,14 +174,17 @@ template <typename Set>
   const int bit = 1 << band.low;
   uint64_t nonzero = *block.nonzero;
   uint64_t ahead = PlacesFrom(band.first) & ~PlacesFrom(band.last + 1);
-  // All at the end of the block: where each few of them end, a branch would be wrong.
+  // Applied once at the end of the block: a loop after each code would mispredict its exit.
   uint64_t corrected = 0;
   ScanBits bits = kept;  // in registers
   if (eob_run == 0) {
     while (ahead != 0) {
       bits.Fill();
       HuffmanEntry entry = table.Look(bits.bits);
-      if (!TakeCode(bits, table, entry) || entry.value_bits() > 1) return false;
+      if (!TakeCode(bits, table, entry) || entry.value_bits() > 1) {
+        kept = bits;  // whether the data had ended is asked
+        return false;
+      }
       const bool begins = entry.value_bits() == 1;
       if (!begins && entry.run() < 15) {
         eob_run = TakeEobRun(bits, entry.run());

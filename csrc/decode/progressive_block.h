@@ -39,8 +39,8 @@ struct ProgressiveBlock {
 //   a scan begins and where the data behind a restart marker does.
 // Return false at a code that the table does not have, or that the scan may not have.
 
-// The highest bits of the DC coefficient, down to `low`. last_dc: as of DecodeSequentialBlock, but
-// one that leaves the type is an error. Source: ITU-T T.81, G.1.2.1.
+// The highest bits of the DC coefficient, down to `low`. last_dc: the component's last DC
+// coefficient, and afterwards this one; leaving the type is an error. Source: ITU-T T.81, G.1.2.1.
 bool DecodeFirstDc(ScanBits& bits, const HuffmanTable& table, unsigned low, int32_t& last_dc,
                    int16_t* coefficients);
 // The bit `low` of the DC coefficient.

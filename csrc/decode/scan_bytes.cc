@@ -73,7 +73,8 @@ void ScanBytes::FillWindow() noexcept {
   if (marker_ != 0) {
     std::memset(data_end_, 0, kBlockBytes + 8);
     enough_ = window_.data();
-    enough_for_two_ = data_end_ + sizeof(uint64_t);  // as many as may have been filled before
+    enough_for_two_ =
+        data_end_ + sizeof(uint64_t);  // Fill may have taken seven zeros behind the end
   } else {
     enough_ = data_end_ - kBlockBytes;
     enough_for_two_ = data_end_ - 3 * sizeof(uint64_t);

@@ -30,7 +30,7 @@ struct ScanBits {
     bits <<= length;
     count -= length;
   }
-  // The lowest six bits of `length`; the others spoil those of `count`, until Fill.
+  // Drops length % 64 bits. The high bits of `count` are wrong until Fill.
   void DropModulo64(uint64_t length) noexcept {
     bits <<= length % 64;
     count -= length;
@@ -59,7 +59,7 @@ class ScanBytes {
   bool HasBlock(const ScanBits& bits) const noexcept { return bits.next < enough_; }
   // Moves the window, unless the marker is in it.
   void Move(ScanBits& bits) noexcept;
-  // Whether bits can be filled twice, and be all used up in between. Else the window has to move;
+  // Whether two fills, with all bits used in between, stay inside the window. Else it has to move;
   // or more was read than there is, if the marker is in it.
   bool HasTwoWords(const ScanBits& bits) const noexcept { return bits.next < enough_for_two_; }
   bool has_whole_end() const noexcept { return marker_ != 0; }

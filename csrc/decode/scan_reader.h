@@ -62,9 +62,8 @@ class ScanReader {
       FailBadCode();
   }
 
-  // For who reads on without looking at blocks: whether bits, which are no longer those here, can
-  // be filled twice. Else GetBytes returns them with more bytes behind, or throws where the data
-  // ends.
+  // For readers that do not stop at blocks, and keep the bits themselves: whether two fills fit. If
+  // not, GetBytes moves the window, or throws where the data ends.
   bool HasBytes(const ScanBits& bits) const noexcept { return bytes_.HasTwoWords(bits); }
   ScanBits GetBytes(ScanBits bits) {
     if (bytes_.has_whole_end()) FailEnded();

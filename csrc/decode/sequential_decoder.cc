@@ -8,8 +8,9 @@
 namespace endcap {
 namespace {
 
-// Columns of the image, or more, that are read before they are transformed: so many that the
-// reader's mistake at the end counts for little, so few that they stay in the first-level cache.
+// Columns of the file, or more, whose coefficients are read before they are transformed: so many
+// that the mispredicted branch at the end costs little, so few that they stay in the first-level
+// cache.
 constexpr int kColumnsPerBatch = 64;
 
 int CeilDivide(int a, int b) { return (a + b - 1) / b; }
@@ -87,7 +88,9 @@ void SequentialDecoder::Add(const ScanHeader::Component& in_scan, const JpegMark
 // The blocks of a component and a batch lie in groups as they do in the plane: beside each other.
 void SequentialDecoder::PlaceGroups() {
   const int group_blocks = transform_.blocks();
-  const int groups_wide = std::max(kColumnsPerBatch / (mcu_width_ * group_blocks), 1);
+  const int blocks_across = components_.size() == 1 ? 1 : frame_.max_h;  // of an MCU
+  const int groups_wide =
+      std::max(kColumnsPerBatch / (blocks_across * kBlockSide * group_blocks), 1);
   mcus_per_batch_ = groups_wide * group_blocks;
   for (const Component& component : components_) {
     for (int y = 0; y < component.v; ++y) {
@@ -152,7 +155,7 @@ CoefficientRow SequentialDecoder::MakeCoefficients(size_t batches) const {
   const size_t groups = batches * groups_of_batch_.size();
   const size_t line_values = CoefficientRow::Line{}.values.size();
   CoefficientRow row;
-  row.lines.resize((groups * group_values() + line_values - 1) / line_values);
+  row.lines.resize(groups * group_values() / line_values);
   row.last_places.resize(groups);
   return row;
 }
@@ -185,10 +188,10 @@ void SequentialDecoder::Transform(CoefficientRow& row, const PlaneRows* planes) 
   }
 }
 
-// Makes the parts store their coefficients there, but those of components that are not needed.
-void SequentialDecoder::StoreTo(const Coefficients& to) noexcept {
-  if (parts_store_to_ == to.values) return;
-  parts_store_to_ = to.values;
+// Points the parts at `to`; those of components that are not needed at a block of their own.
+void SequentialDecoder::SetDestination(const Coefficients& to) noexcept {
+  if (destination_ == to.values) return;
+  destination_ = to.values;
   BlockPart* part = parts_.data();
   for (const Block& block : blocks_of_batch_) {
     int16_t* values = block.component->needed ? to.values + block.offset : unneeded_block_.data();
@@ -198,7 +201,7 @@ void SequentialDecoder::StoreTo(const Coefficients& to) noexcept {
 
 // skips: leaves no coefficients.
 void SequentialDecoder::ReadBatch(int first_mcu, bool skips, const Coefficients& to) {
-  StoreTo(to);
+  SetDestination(to);
   const int count = std::min(mcus_per_batch_, mcus_per_row_ - first_mcu);
   for (int mcu = 0; mcu < count;) {
     const ScanReader::McuRun run = reader_.BeginMcus(count - mcu);
@@ -250,7 +253,8 @@ void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
     const int first_block = first_mcu * component.h + group.first_block;
     const int first_row = (row_of_mcus + group.row_of_blocks) * block_size;
     transform_.Run(*component.in_frame, from.values + i * group_values(), component.quantization,
-                   from.last_places[i], blocks, planes.rows[component.index] + first_row,
+                   std::exchange(from.last_places[i], 0), blocks,
+                   planes.rows[component.index] + first_row,
                    static_cast<size_t>(first_block * block_size));
   }
 }

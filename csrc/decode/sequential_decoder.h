@@ -107,7 +107,7 @@ class SequentialDecoder {
   bool IsNeeded(int first_mcu) const noexcept {
     return first_mcu + mcus_per_batch_ > first_needed_mcu_ && first_mcu < end_of_needed_mcus_;
   }
-  void StoreTo(const Coefficients& to) noexcept;
+  void SetDestination(const Coefficients& to) noexcept;
   void ReadBatch(int first_mcu, bool skips, const Coefficients& to);
   void ReadBlocksOf(int begin_mcu, int end_mcu, const Coefficients& to);
   void TransformBatch(int first_mcu, const Coefficients& from, const PlaneRows& planes,
@@ -122,8 +122,8 @@ class SequentialDecoder {
   int mcus_per_batch_ = 1;
   std::vector<Group> groups_of_batch_;
   std::vector<Block> blocks_of_batch_;  // MCU after MCU
-  std::vector<BlockPart> parts_;        // of these, and the last part
-  const int16_t* parts_store_to_ = nullptr;
+  std::vector<BlockPart> parts_;        // two for each block, then the stop part
+  const int16_t* destination_ = nullptr;
   int mcu_width_ = 0;  // in columns of the image
   int mcus_per_row_ = 0;
   int first_needed_mcu_ = 0;  // of a row

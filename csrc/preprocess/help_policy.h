@@ -34,12 +34,13 @@ class HelpPolicy {
 
  private:
   static constexpr double kLeastGain = 0.95;
-  // Of an image in the mean of the last ones. What disturbs an image makes it take longer, so that
-  // less time says more.
+  // Of an image in the mean of the last ones. Disturbances only add time, so a short time says
+  // more.
   static constexpr double kWeightOfLess = 0.5;
   static constexpr double kWeightOfMore = 0.15;
-  static constexpr uint32_t kFirstTries = 8;  // by turns
-  static constexpr uint32_t kTryOther = 16;
+  static constexpr uint32_t kFirstTries = 8;  // alternating
+  static constexpr uint32_t kTryOther =
+      17;  // odd, so that cameras that take turns do not keep step with it
 
   struct Cost {
     double ns_per_byte = 0;

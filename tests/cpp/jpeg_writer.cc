@@ -84,6 +84,7 @@ Bytes WriteJpeg(const Bytes& pixels, int height, int width, int channels,
     info.comp_info[i].v_samp_factor = options.sampling[i][1];
   }
   info.restart_in_rows = options.restart_rows;
+  info.restart_interval = static_cast<unsigned>(options.restart_mcus);
   info.optimize_coding = options.optimized ? TRUE : FALSE;
   if (options.progressive) jpeg_simple_progression(&info);
   const std::vector<jpeg_scan_info> scans = Scans(channels, options);

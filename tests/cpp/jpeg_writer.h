@@ -22,6 +22,7 @@ struct JpegOptions {
   int luma_columns = 2;         // samples of luma for each of chroma; color only
   int luma_rows = 2;
   int restart_rows = 0;    // rows of MCUs between restart markers; 0: none
+  int restart_mcus = 0;    // or MCUs
   bool optimized = false;  // Huffman tables of the file's own
   bool as_rgb = false;     // color: RGB is stored
   bool as_ycck = false;    // of four channels: YCbCr of the inks, and black

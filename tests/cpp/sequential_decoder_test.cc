@@ -163,6 +163,21 @@ TEST(SequentialDecoder, GivesTheLibrarysPixelsOfAnySizeAndSampling) {
   }
 }
 
+TEST(SequentialDecoder, GivesTheLibrarysPixelsWhereDataBeginsAnewAfterAnyMcu) {
+  for (const int mcus : {1, 3, 5, 9, 11}) {
+    for (const int columns : {1, 2}) {
+      JpegOptions options;
+      options.luma_columns = options.luma_rows = columns;
+      options.restart_mcus = mcus;
+      const Bytes file = MakeJpeg(40, 130, 3, options);
+      const std::string what = std::to_string(mcus) + " MCUs, " + std::to_string(columns);
+      ExpectTargetsEqual(file, what);
+      ExpectTargetsEqual(file, what + ", luma", {1});
+      ExpectTargetsEqual(MakeJpeg(40, 130, 1, options), what + ", gray");
+    }
+  }
+}
+
 TEST(SequentialDecoder, LeavesSidesThatTheLibraryRefusesToIt) {
   const Bytes file = MakeJpeg(8, 16, 1);
   EXPECT_TRUE(IsTaken(testing::WithSize(file, 1, 65500)));

@@ -28,6 +28,7 @@ from endcap.terminal.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
     StopRequested,
+    check_stop,
     message_of,
     say,
     stop_deferred,
@@ -295,6 +296,7 @@ class _Run:
             contextlib.closing(self._results(videos)) as results,
         ):
             for each in results:
+                check_stop()
                 self._take(videos[each.source], each.frame, each.result)
                 advance()
 
