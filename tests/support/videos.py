@@ -21,10 +21,16 @@ from endcap.video import VideoWriter
 
 Pixels = NDArray[np.uint8]
 
-# Container, encoder, pixel format and the encoder's options, by the name of the coding.
+# Container, encoder, pixel format and the encoder's options, by the name of the coding. FFmpeg's
+# writer of MP4 refuses what libx265 gives it now and then, with "not yet implemented".
 CODINGS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "h264": ("mp4", "libx264", "yuv420p", {"preset": "ultrafast"}),
-    "hevc": ("mp4", "libx265", "yuv420p", {"preset": "ultrafast", "x265-params": "log-level=0"}),
+    "hevc": (
+        "matroska",
+        "libx265",
+        "yuv420p",
+        {"preset": "ultrafast", "x265-params": "log-level=0"},
+    ),
     "vp9": ("webm", "libvpx-vp9", "yuv420p", {"deadline": "realtime", "cpu-used": "8"}),
     "vp8": ("webm", "libvpx", "yuv420p", {"b": "4M"}),
     "mpeg2": ("mpegts", "mpeg2video", "yuv420p", {}),
