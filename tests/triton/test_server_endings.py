@@ -169,11 +169,14 @@ def test_requests_that_a_server_drops_at_its_end_are_unavailable() -> None:
         threads = [threading.Thread(target=send, args=(url,)) for url in urls]
         for thread in threads:
             thread.start()
-        wait_for(lambda: statuses["ok"] > 20)
-        os.kill(server.pid, signal.SIGTERM)
-        wait_for(lambda: not Path(f"/proc/{server.pid}/cmdline").read_bytes())  # a zombie has none
-        ended.set()
-        for thread in threads:
-            thread.join()
+        try:
+            wait_for(lambda: statuses["ok"] > 20)
+            os.kill(server.pid, signal.SIGTERM)
+            # A zombie has no command line.
+            wait_for(lambda: not Path(f"/proc/{server.pid}/cmdline").read_bytes())
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
     assert statuses["unavailable"] > 0
     assert set(statuses) == {"ok", "unavailable"}
