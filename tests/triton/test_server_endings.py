@@ -172,8 +172,12 @@ def test_requests_that_a_server_drops_at_its_end_are_unavailable() -> None:
         try:
             wait_for(lambda: statuses["ok"] > 20)
             os.kill(server.pid, signal.SIGTERM)
-            # A zombie has no command line.
-            wait_for(lambda: not Path(f"/proc/{server.pid}/cmdline").read_bytes())
+            # A zombie has no command line. Once in twenty times 24.10 waits for ever where it stops
+            # its gRPC service; who supervises it kills it then.
+            try:
+                wait_for(lambda: not Path(f"/proc/{server.pid}/cmdline").read_bytes())
+            except AssertionError:
+                os.kill(server.pid, signal.SIGKILL)
         finally:
             ended.set()
             for thread in threads:
