@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from endcap import _core
 from endcap._system.scratch import scratch_folder
+from endcap._system.telemetry import disable_telemetry
 from endcap.batch.errors import BatchError, import_package
 from endcap.batch.rows import ImageRow
 from endcap.batch.storage import Storage
@@ -314,6 +315,7 @@ class Pipeline:
 
 def _open(spec: PipelineSpec, device: str, threads: int | None) -> Any:
     """Return a session of ONNX Runtime."""
+    disable_telemetry()
     onnxruntime = import_package("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0

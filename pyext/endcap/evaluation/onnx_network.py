@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from endcap._system.telemetry import disable_telemetry
 from endcap.evaluation.errors import EvaluationError, import_package
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 
@@ -103,6 +104,7 @@ def _single(head: NDArray[Any]) -> NDArray[Any]:
 
 
 def _open(model: Path, threads: int) -> Any:
+    disable_telemetry()
     onnxruntime: Any = import_package("onnxruntime", package="onnxruntime")
     if not model.is_file():
         raise EvaluationError(f"reference {model} is no file; give the network as an ONNX file")

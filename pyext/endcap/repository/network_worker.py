@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap._system.pip_commands import install_command
+from endcap._system.telemetry import disable_telemetry
 from endcap.repository.batch_outputs import (
     LargestBatch,
     Outputs,
@@ -210,6 +211,7 @@ def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
     onnx: Any = import_onnx()
     path = request["path"]
     try:
+        disable_telemetry()
         float16: Any = importlib.import_module("onnxruntime.transformers.float16")
     except ImportError as error:
         raise RepositoryError(
@@ -228,6 +230,7 @@ def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _open(path: str, file: str | bytes) -> Any:
+    disable_telemetry()
     onnxruntime: Any = importlib.import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ONLY_FATAL
