@@ -18,6 +18,7 @@ from endcap.cli import (
     infer,
     init,
     load,
+    parity,
     serve,
     server,
     stub,
@@ -44,6 +45,7 @@ app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
 app.command("load", epilog=load.EXAMPLES)(load.load)
 app.command("top", epilog=top.EXAMPLES)(top.top)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("parity", epilog=parity.EXAMPLES)(parity.parity)
 app.command("batch", epilog=batch.EXAMPLES)(batch.batch)
 app.command("bundle", epilog=bundle.EXAMPLES)(bundle.bundle)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)

@@ -13,7 +13,7 @@ from endcap._system.telemetry import disable_telemetry
 from endcap.evaluation.errors import EvaluationError, import_package
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 
-_ELEMENTS: dict[str, type[np.number[Any]]] = {
+ELEMENTS: dict[str, type[np.number[Any]]] = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
     "tensor(uint8)": np.uint8,
@@ -55,16 +55,16 @@ class OnnxNetwork:
         threads: int = 1,
     ) -> None:
         self._model, self._channels_last = model, settings.channels_last
-        self._session = _open(model, threads)
+        self._session = open_session(model, threads)
         expected = "[1, H, W, C]" if settings.channels_last else "[1, C, H, W]"
         expected = expected.replace("C", str(settings.channels))
         (image, *others) = self._session.get_inputs()
-        if others or len(image.shape) != 4 or image.type not in _ELEMENTS:
+        if others or len(image.shape) != 4 or image.type not in ELEMENTS:
             raise EvaluationError(
                 f"{model} takes {_described(self._session.get_inputs())}; one image {expected} of "
                 "float32, float16, uint8 or int8 is expected"
             )
-        self._image, self._element = image.name, _ELEMENTS[image.type]
+        self._image, self._element = image.name, ELEMENTS[image.type]
         self._heads = _head_outputs(model, self._session.get_outputs(), settings, outputs or {})
         self.size = _size(model, image.shape, settings, expected)
 
@@ -75,7 +75,7 @@ class OnnxNetwork:
         network fails.
         """
         try:
-            heads = self._session.run(self._heads, {self._image: _as(tensor, self._element)})
+            heads = self._session.run(self._heads, {self._image: to_element(tensor, self._element)})
         except Exception as error:  # ONNX Runtime's errors have no common type
             height, width = self.size
             raise EvaluationError(
@@ -91,7 +91,8 @@ class OnnxNetwork:
         return self.run(np.zeros((1, *shape), np.float32))
 
 
-def _as(tensor: NDArray[np.float32], element: type[np.number[Any]]) -> NDArray[Any]:
+def to_element(tensor: NDArray[np.float32], element: type[np.number[Any]]) -> NDArray[Any]:
+    """Return a tensor in the type that a network takes: rounded, and within its range."""
     if issubclass(element, np.integer):
         limits = np.iinfo(element)
         tensor = np.clip(np.rint(tensor), limits.min, limits.max)
@@ -103,7 +104,8 @@ def _single(head: NDArray[Any]) -> NDArray[Any]:
     return head.astype(np.float32) if np.issubdtype(head.dtype, np.floating) else head
 
 
-def _open(model: Path, threads: int) -> Any:
+def open_session(model: Path, threads: int) -> Any:
+    """Return ONNX Runtime's session of a file. Raises EvaluationError when it cannot be loaded."""
     disable_telemetry()
     onnxruntime: Any = import_package("onnxruntime", package="onnxruntime")
     if not model.is_file():

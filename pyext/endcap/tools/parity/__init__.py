@@ -1,0 +1,1 @@
+"""Differences between endcap's tensors and those of a training pipeline, and their causes."""

@@ -1,0 +1,351 @@
+"""Training pipelines: an image file to the tensor that a network was trained with.
+
+A pipeline is named (`ultralytics`, `torchvision:resnet50`), read from a configuration file
+(transformers' preprocessor_config.json, timm's config.json, a saved pipeline of albumentations), or
+a Python function `module:function` that takes the path of an image file and returns its tensor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from endcap.errors import InvalidArgumentError
+from endcap.evaluation.errors import EvaluationError, import_package
+
+Size = tuple[int, int]  # height, width
+Function = Callable[[Path], Any]
+
+_CLASSIFIERS = (224, 256)  # torchvision's crop, and the short side before it
+_CONFIG_SUFFIXES = (".json", ".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class TrainingPipeline:
+    """A training pipeline.
+
+    Attributes:
+        name: For reports, with the version of its library.
+        function: Returns what the library returns for the path of a file.
+    """
+
+    name: str
+    function: Function
+
+    def __call__(self, path: Path) -> NDArray[Any]:
+        """Return the tensor of an image file, without a batch dimension.
+
+        Raises:
+            EvaluationError: The pipeline failed, or returned no tensor of one image.
+        """
+        try:
+            value = self.function(path)
+        except Exception as error:  # the user's code and that of libraries may raise anything
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise EvaluationError(f"{self.name} failed on {path}: {reason}") from error
+        return _one_image(to_numpy(value), f"{self.name} returned for {path}")
+
+
+def load_pipeline(text: str, size: Size) -> TrainingPipeline:
+    """Return the pipeline that a text means.
+
+    Args:
+        text: A name with or without `:ARGUMENT`, a configuration file, or `module:function`.
+        size: Of the tensor, for pipelines that do not have a size of their own.
+
+    Raises:
+        EvaluationError: A package is missing.
+        InvalidArgumentError: The text means no pipeline.
+    """
+    path = Path(text)
+    if path.suffix in _CONFIG_SUFFIXES or path.is_dir():
+        return _from_file(path)
+    name, _, argument = text.partition(":")
+    if name in _NAMED:
+        package, load = _NAMED[name]
+        import_package(package[0], package=package[1])
+        return TrainingPipeline(_versioned(text, package[1]), load(argument, size))
+    if argument:
+        return TrainingPipeline(text, _import_function(name, argument))
+    raise InvalidArgumentError(
+        f"--training is '{text}'; give one of {', '.join(_NAMED)}, a configuration file such as "
+        "preprocessor_config.json, or module:function"
+    )
+
+
+def names() -> list[str]:
+    """Return the names of pipelines."""
+    return list(_NAMED)
+
+
+def _versioned(text: str, package: str) -> str:
+    try:
+        return f"{text} ({package} {importlib.metadata.version(package)})"
+    except importlib.metadata.PackageNotFoundError:
+        return text
+
+
+# --- named pipelines ---
+
+
+def _ultralytics(argument: str, size: Size) -> Function:
+    _no_argument("ultralytics", argument)
+    cv2: Any = import_package("cv2", package="opencv-python-headless")
+    augment: Any = importlib.import_module("ultralytics.data.augment")
+    letterbox = augment.LetterBox(new_shape=size, auto=False)
+
+    def run(path: Path) -> Any:
+        image = letterbox(image=_read_opencv(cv2, path))
+        return np.ascontiguousarray(image[..., ::-1].transpose(2, 0, 1)).astype(np.float32) / 255
+
+    return run
+
+
+def _torchvision(argument: str, size: Size) -> Function:
+    if argument:
+        models: Any = importlib.import_module("torchvision.models")
+        try:
+            transform = models.get_model_weights(argument).DEFAULT.transforms()
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"torchvision has no model '{argument}'; give the name of one of its models, such "
+                "as torchvision:resnet50"
+            ) from error
+    else:
+        presets: Any = importlib.import_module("torchvision.transforms._presets")
+        crop, shorter = _CLASSIFIERS
+        if size[0] != size[1]:
+            raise InvalidArgumentError(
+                f"torchvision's transform for classifiers crops a square, and the tensor is "
+                f"{size[0]},{size[1]}; give MODULE:FUNCTION"
+            )
+        transform = presets.ImageClassification(
+            crop_size=size[0], resize_size=round(size[0] * shorter / crop)
+        )
+    return lambda path: transform(_read_pillow(path))
+
+
+def _timm(argument: str, size: Size) -> Function:
+    timm: Any = importlib.import_module("timm")
+    if not argument:
+        raise InvalidArgumentError("timm needs a model: give timm:MODEL, such as timm:resnet50")
+    if not timm.is_model(argument.partition(".")[0]):
+        raise InvalidArgumentError(
+            f"timm has no model '{argument}'; give the name of one of its models"
+        )
+    return _timm_transform(timm.get_pretrained_cfg(argument).to_dict())
+
+
+def _timm_transform(config: Mapping[str, Any]) -> Function:
+    data: Any = import_package("timm.data", package="timm")
+    transform = data.create_transform(**data.resolve_data_config({}, pretrained_cfg=dict(config)))
+    return lambda path: transform(_read_pillow(path))
+
+
+def _opencv(argument: str, size: Size) -> Function:
+    _no_argument("opencv", argument)
+    cv2: Any = importlib.import_module("cv2")
+
+    def run(path: Path) -> Any:
+        image = cv2.resize(_read_opencv(cv2, path), (size[1], size[0]))
+        image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+        return image.transpose(2, 0, 1).astype(np.float32) / 255
+
+    return run
+
+
+def _pillow(argument: str, size: Size) -> Function:
+    _no_argument("pillow", argument)
+
+    def run(path: Path) -> Any:
+        image = _read_pillow(path).resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        return np.asarray(image).transpose(2, 0, 1).astype(np.float32) / 255
+
+    return run
+
+
+def _tensorflow(argument: str, size: Size) -> Function:
+    tf: Any = importlib.import_module("tensorflow")
+    if argument:
+        name = f"keras.applications.{argument}"
+        prepare = import_package(name, package="tensorflow").preprocess_input
+    else:
+        prepare = lambda image: image / 127.5 - 1.0  # noqa: E731 - of Inception and MobileNet
+
+    def run(path: Path) -> Any:
+        image = tf.io.decode_image(tf.io.read_file(str(path)), channels=3, expand_animations=False)
+        return prepare(tf.image.resize(image, size))
+
+    return run
+
+
+def _albumentations(argument: str, size: Size) -> Function:
+    if not argument:
+        raise InvalidArgumentError(
+            "albumentations needs a pipeline: give albumentations:FILE, of albumentations.save"
+        )
+    return _albumentations_file(Path(argument))
+
+
+def _albumentations_file(path: Path) -> Function:
+    cv2: Any = import_package("cv2", package="opencv-python-headless")
+    albumentations: Any = import_package("albumentations", package="albumentations")
+    try:
+        transform = albumentations.load(path, "yaml" if path.suffix != ".json" else "json")
+    except (OSError, ValueError, KeyError) as error:
+        raise InvalidArgumentError(f"{path} is no pipeline of albumentations: {error}") from error
+
+    def run(path: Path) -> Any:
+        return transform(image=cv2.cvtColor(_read_opencv(cv2, path), cv2.COLOR_BGR2RGB))["image"]
+
+    return run
+
+
+# name -> (module, package on PyPI), function
+_NAMED: dict[str, tuple[tuple[str, str], Callable[[str, Size], Function]]] = {
+    "ultralytics": (("ultralytics", "ultralytics"), _ultralytics),
+    "torchvision": (("torchvision", "torchvision"), _torchvision),
+    "timm": (("timm", "timm"), _timm),
+    "opencv": (("cv2", "opencv-python-headless"), _opencv),
+    "pillow": (("PIL", "pillow"), _pillow),
+    "tensorflow": (("tensorflow", "tensorflow"), _tensorflow),
+    "albumentations": (("albumentations", "albumentations"), _albumentations),
+}
+
+
+def _no_argument(name: str, argument: str) -> None:
+    if argument:
+        raise InvalidArgumentError(f"--training {name} takes nothing after a colon")
+
+
+def _read_opencv(cv2: Any, path: Path) -> Any:
+    image = cv2.imread(str(path))
+    if image is None:
+        raise ValueError("OpenCV cannot read it")
+    return image
+
+
+def _read_pillow(path: Path) -> Image.Image:
+    with Image.open(path) as image:
+        rgb: Image.Image = image.convert("RGB")
+        return rgb
+
+
+# --- pipelines of files ---
+
+
+def _from_file(path: Path) -> TrainingPipeline:
+    folder_file = path / "preprocessor_config.json"
+    file = folder_file if path.is_dir() else path
+    if not file.is_file():
+        raise InvalidArgumentError(f"--training {path} is no file; give an existing one")
+    if file.suffix != ".json":
+        return TrainingPipeline(_versioned(str(path), "albumentations"), _albumentations_file(file))
+    try:
+        content = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"--training {file} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        content = {}
+    if isinstance(content.get("pretrained_cfg"), dict):
+        import_package("timm", package="timm")
+        transform = _timm_transform(content["pretrained_cfg"])
+        return TrainingPipeline(_versioned(str(path), "timm"), transform)
+    if "transform" in content:
+        return TrainingPipeline(_versioned(str(path), "albumentations"), _albumentations_file(file))
+    if "image_processor_type" in content or "image_mean" in content:
+        return TrainingPipeline(_versioned(str(path), "transformers"), _transformers(file, content))
+    raise InvalidArgumentError(
+        f"--training {file} is neither transformers' preprocessor_config.json, timm's config.json "
+        "nor a pipeline that albumentations saved"
+    )
+
+
+def _transformers(file: Path, content: Mapping[str, Any]) -> Function:
+    transformers: Any = import_package("transformers", package="transformers torch torchvision")
+    kind = content.get("image_processor_type") or content.get("feature_extractor_type")
+    processor_class = getattr(transformers, str(kind), None)
+    if processor_class is None:
+        raise InvalidArgumentError(
+            f"{file} names the image processor {kind!r}, which transformers "
+            f"{transformers.__version__} does not have"
+        )
+    processor = processor_class.from_dict(dict(content))
+    return lambda path: processor(_read_pillow(path), return_tensors="pt")["pixel_values"]
+
+
+# --- functions ---
+
+
+def find_function(module: str, name: str, option: str) -> Callable[..., Any]:
+    """Return a function of a module, which may lie in the current folder.
+
+    Args:
+        module: The module's name.
+        name: The function's.
+        option: That the two were given to, for messages.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
+    try:
+        imported = importlib.import_module(module)
+    except ImportError as error:
+        raise InvalidArgumentError(
+            f"{option} {module}:{name}: the module cannot be imported ({error}); run the command "
+            "in the folder that holds it, or install it"
+        ) from error
+    function: Callable[..., Any] | None = getattr(imported, name, None)
+    if not callable(function):
+        raise InvalidArgumentError(f"{option} {module}:{name}: {module} has no function {name}")
+    return function
+
+
+def _import_function(module: str, name: str) -> Function:
+    function = find_function(module, name, "--training")
+    return lambda path: function(str(path))
+
+
+# --- tensors ---
+
+
+def to_numpy(value: Any) -> NDArray[Any]:
+    """Return an array of NumPy, PyTorch, TensorFlow or Pillow as NumPy's."""
+    if isinstance(value, Mapping):  # as processors return them
+        value = next(
+            (value[key] for key in ("pixel_values", "image", "images") if key in value), value
+        )
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":
+            value = value.float()
+    return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+
+
+def _one_image(tensor: NDArray[Any], what: str) -> NDArray[Any]:
+    while tensor.ndim > 3 and tensor.shape[0] == 1:
+        tensor = tensor[0]
+    if tensor.ndim == 2:
+        tensor = tensor[None]
+    is_number = np.issubdtype(tensor.dtype, np.floating) or np.issubdtype(tensor.dtype, np.integer)
+    if tensor.ndim != 3 or not is_number or not {1, 3} & {tensor.shape[0], tensor.shape[2]}:
+        raise EvaluationError(
+            f"{what} {tensor.dtype} {list(tensor.shape)}; the tensor of one image is expected, "
+            "[3, H, W], [H, W, 3] or with one channel, with or without a batch of 1 before it"
+        )
+    if not np.isfinite(tensor.astype(np.float64)).all():
+        raise EvaluationError(f"{what} numbers that are not finite")
+    return tensor

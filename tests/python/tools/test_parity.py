@@ -1,0 +1,371 @@
+"""`endcap parity`: its pipelines, the network's outputs, suppression, the page, and --write."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from cli_runs import assert_error_message, endcap
+from sample_heads import yolov8_head
+from training_faults import write_images
+
+from endcap.evaluation.numpy_heads import read_head, suppress
+from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
+from endcap.tools.parity.nms_rules import RulesReport, compare_rules
+from endcap.tools.parity.outputs import Postprocessing
+from endcap.tools.parity.pipelines import load_pipeline
+from endcap.tools.parity.resampling import Resampling, resample
+from endcap.tools.parity.run import read_served
+from endcap.triton.model_config import get_parameter, read_config
+
+SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
+SAMPLES = SHIPPED / "detect" / "samples"
+PIPELINE = """
+import cv2
+import numpy as np
+
+def load(path, bgr=False, size=640):
+    image = cv2.imread(path)
+    if image is None:
+        raise ValueError("no image")
+    height, width = image.shape[:2]
+    ratio = min(size / height, size / width)
+    height, width = round(height * ratio), round(width * ratio)
+    image = cv2.resize(image, (width, height))
+    top, left = (size - height) // 2, (size - width) // 2
+    padding = top, size - height - top, left, size - width - left
+    image = cv2.copyMakeBorder(image, *padding, cv2.BORDER_CONSTANT, value=(114,) * 3)
+    return image.transpose(2, 0, 1)[:: 1 if bgr else -1].astype(np.float32)[None] / 255
+
+def load_bgr(path):
+    return load(path, bgr=True)
+
+def load_large(path):
+    return load(path, size=704)
+
+def load_many(path):
+    return np.zeros((2, 3, 640, 640), np.float32)
+
+def load_text(path):
+    return np.array(["text"])
+
+def load_infinite(path):
+    return np.full((3, 640, 640), np.inf, np.float32)
+
+def load_any_size(path):
+    return np.zeros((3, *cv2.imread(path).shape[:2]), np.float32)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of training code in the current folder; its name is the test's own."""
+    name = f"training_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(PIPELINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    copy = tmp_path / "models"
+    copy.mkdir()
+    for name in ("detect", "preprocess", "detector", "postprocess"):
+        shutil.copytree(SHIPPED / name, copy / name, ignore=shutil.ignore_patterns("samples"))
+    return copy
+
+
+def preprocess_parameter(repository: Path, name: str) -> str | None:
+    return get_parameter(read_config(repository / "preprocess" / "config.pbtxt"), name)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_the_same_pixels(module: str, repository: Path) -> None:
+    result = endcap(
+        "parity", SAMPLES, "--training", f"{module}:load", "--repository", repository, columns=160
+    )
+    assert result.exit_code == 0, result.output
+    assert "No difference was found: the network sees the same pixels." in result.stdout
+    assert "60 training, 60 endcap, 60 matched" in result.stdout
+
+
+def test_what_was_found_is_written_and_mends_it(module: str, repository: Path) -> None:
+    arguments = ["parity", SAMPLES, "--training", f"{module}:load_bgr", "--repository", repository]
+    config = repository / "preprocess" / "config.pbtxt"
+    before = config.read_text()
+
+    result = endcap(*arguments, columns=160)
+    assert result.exit_code == 1
+    assert "order of the channels" in result.stdout
+    assert "set color=bgr" in result.stdout
+    assert config.read_text() == before
+
+    result = endcap(*arguments, "--write", columns=160)
+    assert result.exit_code == 1
+    assert f"--- {config}" in result.stdout
+    assert '+  key: "color"' in result.stdout
+    assert f"endcap: wrote {config}" in result.stderr
+    assert preprocess_parameter(repository, "color") == "bgr"
+    assert config.read_text().startswith(before)
+
+    result = endcap(*arguments)
+    assert result.exit_code == 0, result.output
+
+
+def test_what_the_network_decides_is_not_written(module: str, repository: Path) -> None:
+    # Without a network, which would not take such a tensor.
+    (repository / "detector" / "1" / "model.onnx").unlink()
+    result = endcap(
+        *("parity", SAMPLES, "--training", f"{module}:load_large"),
+        *("--repository", repository, "--write"),
+    )
+    assert result.exit_code == 1
+    assert "not written: size=704,704; the network's input decides that" in result.stderr
+    assert preprocess_parameter(repository, "size") is None
+
+
+def test_json_and_the_page(module: str, repository: Path, tmp_path: Path) -> None:
+    page = tmp_path / "parity.html"
+    result = endcap(
+        *("parity", SAMPLES / "shapes_640x427.jpg", "--training", f"{module}:load_bgr"),
+        *("--repository", repository, "--json", "--html", page),
+    )
+    assert result.exit_code == 1
+    report = json.loads(result.stdout)
+    (cause,) = report["causes"]
+    assert cause["name"] == "color"
+    assert cause["mean_steps"] > 1
+    assert report["settings"] == {"color": "bgr"}
+    assert report["before"]["equal_share"] < 0.9
+    assert report["after"]["equal_share"] > 0.999
+    assert report["outputs"]["largest_difference"]["head"] > 0
+    assert [Path(each["image"]).name for each in report["images"]] == ["shapes_640x427.jpg"]
+    text = page.read_text()
+    assert text.count("data:image/png;base64,") == 3
+    assert "shapes_640x427.jpg" in text
+    assert "http" not in text  # nothing is loaded from elsewhere
+
+
+def test_an_image_that_fails_is_named_and_the_others_are_compared(
+    module: str, tmp_path: Path
+) -> None:
+    images = tmp_path / "images"
+    write_images(images)
+    (images / "broken.jpg").write_bytes(b"\xff\xd8 no image")
+    result = endcap("parity", images, "--training", f"{module}:load", "--preset", "ultralytics")
+    assert result.exit_code == 1
+    assert "broken.jpg" in result.stdout
+    assert "images   5" in result.stdout
+    assert "No difference was found" in result.stdout
+
+
+def test_the_change_of_map(module: str, repository: Path, tmp_path: Path) -> None:
+    """Annotations are what the detector finds with the right pixels."""
+    import endcap as library
+
+    served = read_served(repository, "detect")
+    postprocessing = Postprocessing(parameters=served.postprocess, outputs=served.outputs)
+    network = __import__("onnxruntime").InferenceSession(str(served.network))
+    images, annotations = [], []
+    for number, path in enumerate(sorted(SAMPLES.glob("*.jpg"))[:4]):
+        made = library.preprocess(path)
+        (head,) = network.run(None, {network.get_inputs()[0].name: made.images})
+        images.append({"id": number, "file_name": path.name})
+        for each in postprocessing.make()(head, made.geometry)[0]:
+            x1, y1, x2, y2 = map(float, each.box)
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    "category_id": each.class_id + 1,
+                    "bbox": [x1, y1, x2 - x1, y2 - y1],
+                }
+            )
+    classes = int(postprocessing.make().parameters["num_classes"])
+    labels = served.ensemble.labels_text.split(",")
+    content = {
+        "images": images,
+        "annotations": annotations,
+        "categories": [{"id": n + 1, "name": labels[n]} for n in range(classes)],
+    }
+    file = tmp_path / "annotations.json"
+    file.write_text(json.dumps(content))
+    config = repository / "preprocess" / "config.pbtxt"
+    with config.open("a") as stream:
+        stream.write('parameters { key: "scale" value { string_value: "1" } }\n')
+    result = endcap(
+        *("parity", SAMPLES, "--training", f"{module}:load", "--repository", repository),
+        *("--annotations", file, "--json"),
+    )
+    assert result.exit_code == 1, result.output
+    accuracy = json.loads(result.stdout)["outputs"]["accuracy"]
+    assert accuracy["training"]["map50"] == pytest.approx(1.0)
+    assert accuracy["endcap"]["map50"] < accuracy["training"]["map50"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--training", "opencv"], "give --repository DIR, or --preset NAME"),
+        (["--training", "nothing", "--preset", "ultralytics"], "--training is 'nothing'"),
+        (["--training", "opencv:x", "--preset", "ultralytics"], "takes nothing after a colon"),
+        (["--training", "no.json", "--preset", "ultralytics"], "no.json is no file"),
+        (["--training", "no_module:f", "--preset", "ultralytics"], "cannot be imported"),
+        (["--training", "json:f", "--preset", "ultralytics"], "json has no function f"),
+        (["--training", "opencv", "--preset", "ultralytics", "--write"], "give --repository"),
+        (
+            ["--training", "opencv", "--preset", "ultralytics", "--repository", SHIPPED],
+            "leave --preset and --set out",
+        ),
+        (["--training", "opencv", "--repository", "nowhere"], "nowhere/detect/config.pbtxt"),
+        (["--training", "opencv", "--preset", "ultralytics", "--set", "size"], "give NAME=VALUE"),
+        (
+            ["--training", "opencv", "--preset", "ultralytics", "--training-postprocess", "x"],
+            "give ultralytics or module:function",
+        ),
+        (
+            [
+                "--training",
+                "opencv",
+                "--preset",
+                "ultralytics",
+                "--training-postprocess",
+                "json:loads",
+            ],
+            "needs the network and the postprocessing",
+        ),
+    ],
+)
+def test_what_cannot_be_compared(options: list[object], message: str) -> None:
+    assert_error_message(endcap("parity", SAMPLES, *options), message)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("load_many", "the tensor of one image is expected"),
+        ("load_text", "the tensor of one image is expected"),
+        ("load_infinite", "numbers that are not finite"),
+        ("load_any_size", "makes tensors of several shapes"),
+    ],
+)
+def test_what_a_function_must_return(module: str, function: str, message: str) -> None:
+    result = endcap("parity", SAMPLES, "--training", f"{module}:{function}", "--preset", "rtdetr")
+    assert_error_message(result, message)
+
+
+@pytest.mark.parametrize("name", ["ultralytics", "torchvision", "timm:resnet50"])
+def test_a_missing_library_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = name.partition(":")[0]
+    monkeypatch.setitem(__import__("sys").modules, package, None)  # as if it were not installed
+    result = endcap("parity", SAMPLES, "--training", name, "--preset", "ultralytics")
+    assert_error_message(result, f"takes {package}, which cannot be imported")
+    assert f"pip install {package}" in result.stderr
+
+
+def test_the_page_does_not_replace_an_input(module: str, tmp_path: Path) -> None:
+    image = tmp_path / "image.jpg"
+    shutil.copy(SAMPLES / "shapes_320x240.jpg", image)
+    result = endcap(
+        *("parity", image, "--training", f"{module}:load", "--preset", "ultralytics"),
+        *("--html", image),
+    )
+    assert_error_message(result, "would be overwritten: give --html another file")
+
+
+@pytest.mark.parametrize("name", ["pillow", "opencv"])
+def test_named_pipelines_agree_with_their_presets(name: str) -> None:
+    pipeline = load_pipeline(name, (640, 640))
+    assert name in pipeline.name
+    tensor = pipeline(SAMPLES / "shapes_640x427.jpg")
+    assert tensor.shape == (3, 640, 640)
+    settings = {"pillow": ["rtdetr"], "opencv": ["ultralytics", "--set", "fit=stretch"]}[name]
+    result = endcap("parity", SAMPLES, "--training", name, "--preset", *settings)
+    assert result.exit_code == 0, result.output
+
+
+# --- suppression ----------------------------------------------------------------------------------
+
+RULES: dict[str, dict[str, Any]] = {
+    "iou_threshold": {"iou_threshold": 0.45},
+    "class_agnostic": {"class_agnostic": True},
+    "multi_label": {"multi_label": True},
+    "score_threshold": {"score_threshold": 0.5},
+}
+HEADS = [{"head": yolov8_head(seed, anchors=400, num_classes=3)[None]} for seed in range(3)]
+
+
+def compare_with(**changes: Any) -> RulesReport:
+    """Compare endcap's defaults with NumPy's suppression with some things changed."""
+    settings = ReferenceSettings(
+        head=HeadName.yolov8, num_classes=3, **{"score_threshold": 0.25, **changes}
+    )
+
+    def training(outputs: Mapping[str, npt.NDArray[Any]]) -> Any:
+        boxes, scores, class_ids = read_head(outputs["head"][0], settings)
+        groups = np.zeros_like(class_ids) if settings.class_agnostic else class_ids
+        kept = suppress(boxes, groups, iou_threshold=settings.iou_threshold, max_detections=300)
+        return boxes[kept], scores[kept], class_ids[kept]
+
+    parameters = {"head": "yolov8", "num_classes": "3"}
+    return compare_rules(
+        HEADS, Postprocessing(parameters=parameters, outputs={"head": "head"}), training
+    )
+
+
+def test_equal_rules_have_no_cause() -> None:
+    report = compare_with()
+    assert report.before == 0.0
+    assert report.causes == ()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_that_differs_is_named(name: str) -> None:
+    report = compare_with(**RULES[name])
+    (cause,) = report.causes
+    assert cause.name == name
+    assert cause.training == {True: "true"}.get(RULES[name][name], str(RULES[name][name]))
+    assert report.before > 0.01
+    assert report.after < 0.005
+
+
+def test_two_rules_that_differ_are_named() -> None:
+    report = compare_with(iou_threshold=0.45, class_agnostic=True)
+    assert {each.name for each in report.causes} == {"iou_threshold", "class_agnostic"}
+    assert report.after < 0.005
+
+
+# --- resampling -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
+def test_antialiased_filters_are_pillows(interpolation: str) -> None:
+    from PIL import Image
+
+    picture = np.random.default_rng(4).integers(0, 256, (61, 83, 3), np.uint8)
+    size = 23, 37
+    filters = {
+        "bilinear": Image.Resampling.BILINEAR,
+        "bicubic": Image.Resampling.BICUBIC,
+        "lanczos": Image.Resampling.LANCZOS,
+    }
+    narrow = Image.fromarray(picture).resize((size[1], 61), filters[interpolation])
+    expected = np.asarray(narrow.resize((size[1], size[0]), filters[interpolation]))
+    given = resample(
+        picture,
+        size,
+        Resampling(interpolation=interpolation, antialias=True),
+        rows=np.arange(size[0]),
+        columns=np.arange(size[1]),
+    )
+    assert np.abs(given - expected).max() <= 1
+    assert np.mean(given == expected) > 0.99

@@ -1,0 +1,218 @@
+"""A training pipeline of OpenCV, Pillow and SciPy with switches, each of which makes it differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import jpegs
+import numpy as np
+import numpy.typing as npt
+import simplejpeg
+from PIL import Image, ImageOps
+from scipy import ndimage
+
+Floats = npt.NDArray[np.float64]
+Pixels = npt.NDArray[np.uint8]
+
+SIZE = (160, 192)  # height, width
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def write_images(folder: Path) -> list[Path]:
+    """Landscape, portrait, turned by EXIF, smaller than the tensor, and with odd sides."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kinds = [(300, 420, None), (411, 260, None), (360, 500, 6), (90, 120, None), (233, 377, None)]
+    paths = []
+    for seed, (height, width, orientation) in enumerate(kinds):
+        path = folder / f"{height}x{width}.jpg"
+        picture = jpegs.photo(height, width, seed=seed)
+        path.write_bytes(jpegs.encode(picture, orientation=orientation))
+        paths.append(path)
+    return paths
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What endcap's preset `ultralytics` follows at SIZE, but for what is set."""
+
+    size: tuple[int, int] = SIZE
+    decoder: str = "exact"
+    exif: bool = True
+    bgr: bool = False
+    fit: str = "letterbox"
+    sides: str = "nearest"
+    upscale: bool = True
+    pad_align: str = "center"
+    odd_first: bool = False
+    filter: str = "bilinear"
+    centers: str = "half_pixel"
+    antialias: bool = False
+    rounding: str = "nearest"
+    pad_value: int = 114
+    scale: float = 1 / 255
+    mean: tuple[float, ...] = (0.0,) * 3
+    std: tuple[float, ...] = (1.0,) * 3
+
+    def __call__(self, path: Path) -> npt.NDArray[np.float32]:
+        pixels = self._read(path)
+        height, width = pixels.shape[:2]
+        resized = self._resized(height, width)
+        content = self._resize(pixels, *resized)
+        canvas = np.full((*self.size, 3), float(self.pad_value))
+        free = [self.size[0] - resized[0], self.size[1] - resized[1]]
+        top, left = (
+            (0, 0)
+            if self.pad_align == "top_left"
+            else [(each + self.odd_first) // 2 for each in free]
+        )
+        canvas[top : top + resized[0], left : left + resized[1]] = content
+        if self.bgr:
+            canvas = canvas[..., ::-1]
+        tensor = (canvas * self.scale - np.array(self.mean)) / np.array(self.std)
+        return np.ascontiguousarray(tensor.transpose(2, 0, 1), np.float32)
+
+    def _read(self, path: Path) -> Pixels:
+        with Image.open(path) as image:
+            turn = image.getexif().get(jpegs.ORIENTATION_TAG)
+            stored = self._decode(path, image)
+        if not self.exif or turn is None:
+            return stored
+        picture = Image.fromarray(stored)
+        picture.getexif()[jpegs.ORIENTATION_TAG] = turn
+        return np.asarray(ImageOps.exif_transpose(picture))
+
+    def _decode(self, path: Path, image: Image.Image) -> Pixels:
+        if self.decoder == "limited":
+            image.draft("YCbCr", image.size)
+            y, cb, cr = np.moveaxis(np.asarray(image).astype(float), 2, 0)
+            y, cb, cr = (y - 16) * 255 / 219, (cb - 128) * 255 / 224, (cr - 128) * 255 / 224
+            rgb = y + 1.402 * cr, y - 0.344136 * cb - 0.714136 * cr, y + 1.772 * cb
+            return np.clip(np.rint(np.stack(rgb, axis=-1)), 0, 255).astype(np.uint8)
+        if self.decoder in ("fast_idct", "plain_chroma"):
+            return simplejpeg.decode_jpeg(
+                path.read_bytes(),
+                fastdct=self.decoder == "fast_idct",
+                fastupsample=self.decoder == "plain_chroma",
+            )
+        return np.asarray(image.convert("RGB"))
+
+    def _resized(self, height: int, width: int) -> tuple[int, int]:
+        if self.fit == "stretch":
+            return self.size
+        ratio = min(self.size[0] / height, self.size[1] / width)
+        ratio = ratio if self.upscale else min(ratio, 1.0)
+        whole = {"nearest": round, "truncate": int}[self.sides]
+        # A side that fills the tensor is whole but for the last bit.
+        return whole(height * ratio + 1e-9), whole(width * ratio + 1e-9)
+
+    def _resize(self, pixels: Pixels, height: int, width: int) -> Floats:
+        if self.centers != "half_pixel":
+            return self._rounded(_at_centers(pixels, height, width, self.centers))
+        if self.antialias:
+            return _pillow(pixels, height, width, as_floats=self.rounding != "nearest", then=self)
+        flags = {
+            "bilinear": cv2.INTER_LINEAR,
+            "bicubic": cv2.INTER_CUBIC,
+            "area": cv2.INTER_AREA,
+            "nearest": cv2.INTER_NEAREST_EXACT,
+        }
+        source: Any = pixels if self.rounding == "nearest" else pixels.astype(np.float32)
+        resized = cv2.resize(source, (width, height), interpolation=flags[self.filter])
+        return self._rounded(resized.astype(np.float64))
+
+    def _rounded(self, values: Floats) -> Floats:
+        if self.rounding == "none":
+            return values
+        whole = np.rint(values) if self.rounding == "nearest" else np.floor(values + 1e-4)
+        return np.clip(whole, 0, 255)
+
+
+def _at_centers(pixels: Pixels, height: int, width: int, centers: str) -> Floats:
+    positions = []
+    for source, target in zip(pixels.shape, (height, width), strict=False):
+        step = (source - 1) / (target - 1) if centers == "corners" else source / target
+        positions.append(np.arange(target) * step)
+    at = np.meshgrid(*positions, indexing="ij")
+    planes = [
+        ndimage.map_coordinates(pixels[..., c].astype(float), at, order=1, mode="nearest")
+        for c in range(3)
+    ]
+    return np.stack(planes, axis=-1)
+
+
+def _pillow(pixels: Pixels, height: int, width: int, *, as_floats: bool, then: Training) -> Floats:
+    bilinear = Image.Resampling.BILINEAR
+    if not as_floats:
+        narrow = Image.fromarray(pixels).resize((width, len(pixels)), bilinear)
+        return np.asarray(narrow.resize((width, height), bilinear)).astype(np.float64)
+    planes = [
+        np.asarray(
+            Image.fromarray(pixels[..., c].astype(np.float32)).resize((width, height), bilinear)
+        )
+        for c in range(3)
+    ]
+    return then._rounded(np.stack(planes, axis=-1).astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change of the pipeline, the part of it that it changes, and the causes to be named."""
+
+    part: str
+    changes: Mapping[str, Any]
+    causes: frozenset[str]
+
+    def on(self, training: Training) -> Training:
+        return replace(training, **self.changes)
+
+
+def _fault(part: str, *causes: str, **changes: Any) -> Fault:
+    return Fault(part, changes, frozenset(causes))
+
+
+FAULTS: dict[str, Fault] = {
+    "BGR": _fault("color", "color", bgr=True),
+    "EXIF ignored": _fault("exif", "exif", exif=False),
+    "corners aligned": _fault("resize", "centers", centers="corners"),
+    "asymmetric centres": _fault("resize", "centers", centers="asymmetric"),
+    "antialias": _fault("resize", "antialias", antialias=True),
+    "bicubic": _fault("resize", "interpolation", filter="bicubic"),
+    "area": _fault("resize", "interpolation", filter="area"),
+    "nearest": _fault("resize", "interpolation", filter="nearest"),
+    "truncating rounding": _fault("rounding", "rounding", rounding="truncate"),
+    "no rounding": _fault("rounding", "rounding", rounding="none"),
+    "stretched": _fault("place", "fit", fit="stretch"),
+    "top left": _fault("place", "pad_align", pad_align="top_left"),
+    "sides truncated": _fault("place", "sides", sides="truncate"),
+    "not enlarged": _fault("place", "upscale", upscale=False),
+    "odd pixel first": _fault("place", "offset", odd_first=True),
+    "black padding": _fault("pad", "pad_value", pad_value=0),
+    "not divided by 255": _fault("values", "normalization", scale=1.0),
+    "ImageNet's statistics": _fault("values", "normalization", mean=IMAGENET[0], std=IMAGENET[1]),
+    "-1 to 1": _fault("values", "normalization", mean=(0.5,) * 3, std=(0.5,) * 3),
+    "fast inverse DCT": _fault("decoder", "decoder", decoder="fast_idct"),
+    "chroma repeated": _fault("decoder", "decoder", decoder="plain_chroma"),
+    "limited range": _fault("decoder", "matrix", decoder="limited"),
+    "sides swapped": _fault("size", "size", size=SIZE[::-1]),
+}
+# The second of these cannot be seen with the first.
+HIDDEN = {
+    ("stretched", "black padding"),
+    ("nearest", "truncating rounding"),
+    ("nearest", "no rounding"),
+}
+
+
+def pairs() -> list[tuple[str, str]]:
+    """All pairs of faults of different parts that can both be seen."""
+    names = list(FAULTS)
+    return [
+        (one, other)
+        for position, one in enumerate(names)
+        for other in names[position + 1 :]
+        if FAULTS[one].part != FAULTS[other].part and not {(one, other), (other, one)} & HIDDEN
+    ]
