@@ -33,6 +33,8 @@ EXAMPLES = """
 - `endcap init resnet50.onnx -o models --preset torchvision --set resize_shorter=232
   --labels imagenet.txt`
 
+- `endcap init vit.onnx -o models --preprocess-from preprocessor_config.json`
+
 - `endcap init detector.onnx -o models --head yolov5 --size 480,640 --score-threshold 0.4`
 
 - `endcap init detector.onnx -o models --set color=bgr --set max_candidates=1000`
@@ -70,6 +72,16 @@ def init(
         typer.Option(
             help=f"Preprocessing that the network was trained with: {', '.join(presets())}. "
             "Default: recognised from the network.",
+            show_default=False,
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
+    preprocess_from: Annotated[
+        Path | None,
+        typer.Option(
+            help="File that says how images are prepared: transformers' preprocessor_config.json, "
+            "or timm's config.json. Default: those beside the network.",
+            metavar="FILE",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
@@ -251,6 +263,7 @@ def init(
             postprocess=postprocess,
             head=head,
             preset=preset,
+            preprocess_from=preprocess_from,
             size=_size(size),
             labels=labels,
             num_classes=num_classes,

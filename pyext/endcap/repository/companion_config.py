@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from endcap.repository.errors import RepositoryError
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import Decision
 
 _CONFIG = "config.json"
 _PROCESSORS = ("preprocessor_config.json", "processor_config.json")
+_PROCESSOR_KEYS = {"image_mean", "do_resize", "do_rescale", "image_processor_type"}
 _MOST_BYTES = 16 * 2**20  # with the names of some ten thousand classes
 _MOST_CLASSES = 1_000_000
 _TASKS = {"ForImageClassification": "classify", "ForObjectDetection": "detect"}
@@ -52,6 +54,7 @@ class CompanionConfig:
         num_classes: How many, None where unknown.
         processor: Of images, its file and its content.
         timm: `pretrained_cfg` of timm.
+        given: The file's name where the user named it; "" where it lies beside the network.
     """
 
     task: str = ""
@@ -59,6 +62,7 @@ class CompanionConfig:
     num_classes: int | None = None
     processor: tuple[str, Mapping[str, Any]] | None = None
     timm: Mapping[str, Any] | None = None
+    given: str = ""
 
     def complete(self, metadata: ExporterMetadata) -> ExporterMetadata:
         """Return the metadata, and what it lacks from the files."""
@@ -79,10 +83,15 @@ class CompanionConfig:
         None where no file says it.
         """
         if self.processor is not None:
-            return _read_processor(*self.processor, size, is_detector=is_detector)
+            file, content = self.processor
+            reason = self._reason(file)
+            return _read_processor(content, size, reason=reason, is_detector=is_detector)
         if self.timm is not None:
-            return _read_timm(self.timm, size)
+            return _read_timm(self.timm, size, reason=self._reason(f"pretrained_cfg in {_CONFIG}"))
         return None
+
+    def _reason(self, file: str) -> str:
+        return f"as {self.given} says" if self.given else f"{file} beside the network"
 
 
 def read_companion(network: Path) -> CompanionConfig:
@@ -95,6 +104,31 @@ def read_companion(network: Path) -> CompanionConfig:
         if config or processor is not None:
             return _companion(config, processor)
     return CompanionConfig()
+
+
+def read_recipe(file: Path) -> CompanionConfig:
+    """Return what a file says about how images are prepared, and nothing about classes.
+
+    Args:
+        file: transformers' preprocessor_config.json or processor_config.json, or timm's
+            config.json, under any name.
+
+    Raises:
+        RepositoryError: It is none of these.
+    """
+    if not file.is_file():
+        raise RepositoryError(f"--preprocess-from {file} is no file; give an existing one")
+    content = _read_json(file)
+    timm = content.get("pretrained_cfg", content if "crop_pct" in content else None)
+    processor = _image_processor(content)
+    if processor.keys() & _PROCESSOR_KEYS:
+        return CompanionConfig(processor=(file.name, processor), given=file.name)
+    if isinstance(timm, dict):
+        return CompanionConfig(timm=timm, given=file.name)
+    raise RepositoryError(
+        f"--preprocess-from {file} does not say how images are prepared; give transformers' "
+        "preprocessor_config.json or timm's config.json"
+    )
 
 
 def _companion(
@@ -120,12 +154,16 @@ def _companion(
 
 def _read_processor_file(folder: Path) -> tuple[str, Mapping[str, Any]] | None:
     for name in _PROCESSORS:
-        content = _read_json(folder / name)
-        inner = content.get("image_processor")
-        content = inner if isinstance(inner, dict) else content
+        content = _image_processor(_read_json(folder / name))
         if "size" in content or "image_mean" in content:
             return name, content
     return None
+
+
+def _image_processor(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the part of a processor's file that is of images."""
+    inner = content.get("image_processor")
+    return inner if isinstance(inner, dict) else content
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:
@@ -151,10 +189,9 @@ def _names(config: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _read_processor(
-    file: str, content: Mapping[str, Any], size: tuple[int, int], *, is_detector: bool
+    content: Mapping[str, Any], size: tuple[int, int], *, reason: str, is_detector: bool
 ) -> ImageRecipe:
     """Return the recipe of an image processor of transformers."""
-    reason = f"{file} beside the network"
     try:
         values = {
             **_processor_fit(content, size, is_detector=is_detector),
@@ -246,8 +283,7 @@ def _processor_values(content: Mapping[str, Any]) -> dict[str, str]:
     return values
 
 
-def _read_timm(content: Mapping[str, Any], size: tuple[int, int]) -> ImageRecipe:
-    reason = f"pretrained_cfg in {_CONFIG} beside the network"
+def _read_timm(content: Mapping[str, Any], size: tuple[int, int], *, reason: str) -> ImageRecipe:
     try:
         interpolation, mode = content.get("interpolation"), content.get("crop_mode") or "center"
         share: Any = content.get("crop_pct")

@@ -65,6 +65,8 @@ class InitOptions:
     """Options of `endcap init`; what is None is recognised from the network.
 
     Attributes:
+        preprocess_from: A file that says how images are prepared: transformers'
+            preprocessor_config.json, or timm's config.json. None takes those beside the network.
         settings: Parameters of preprocess and postprocess by name, which win over recognised ones.
         runtime: None is endcap_onnx, or python where an output has to be converted.
     """
@@ -74,6 +76,7 @@ class InitOptions:
     postprocess: PostprocessBackend = PostprocessBackend.cpp
     head: str | None = None
     preset: str | None = None
+    preprocess_from: Path | None = None
     size: tuple[int, int] | None = None
     labels: Path | None = None
     num_classes: int | None = None
@@ -97,6 +100,10 @@ class InitOptions:
             raise InvalidArgumentError(
                 f"name is '{self.name}': models are called by letters, digits and ._+-, and begin "
                 "with a letter, a digit or _"
+            )
+        if self.preset is not None and self.preprocess_from is not None:
+            raise InvalidArgumentError(
+                "preset and preprocess-from both say how images are prepared; give one of them"
             )
         self.inflight_limit()
 

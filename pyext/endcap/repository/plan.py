@@ -9,7 +9,7 @@ from pathlib import Path
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import suggestion
 from endcap.repository.batch_outputs import LargestBatch, suppressed_tensors
-from endcap.repository.companion_config import read_companion
+from endcap.repository.companion_config import read_companion, read_recipe
 from endcap.repository.detection_rows import find_detections
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
 from endcap.repository.graph_edit import edit_network
@@ -277,6 +277,8 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     if options.fp16:
         network = to_half(network, scratch, options.trial_limits)
     network = replace(network, metadata=companion.complete(network.metadata))
+    if options.preprocess_from is not None:
+        companion = read_recipe(options.preprocess_from)
     metadata = network.metadata
     image = read_input(network, options.size)
     size = f"{image.size[0]},{image.size[1]}"

@@ -86,6 +86,13 @@ def _recipe(
     metadata, path = network.metadata, network.path
     if options.preset is not None:
         return ImageRecipe(Decision(options.preset, AS_GIVEN))
+    if options.preprocess_from is not None and beside is not None:
+        if beside.missing:
+            raise RepositoryError(
+                f"preprocess cannot follow {options.preprocess_from}: {beside.missing}; give a "
+                "--preset, and what differs with --set"
+            )
+        return beside
     if head.family == "classification":
         if metadata.is_ultralytics and metadata.task == "classify":
             reason = "as Ultralytics' classifiers, by the exporter's metadata"

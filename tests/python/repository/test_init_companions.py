@@ -267,3 +267,64 @@ def test_squashed_images_of_timm(tmp_path: Path) -> None:
     config = {"num_classes": 7, "pretrained_cfg": recipe}
     chosen = endcap_parameters(plan_beside(tmp_path, families.classifier(), config))
     assert (chosen["fit"], chosen["mean"]) == ("stretch", "0.485,0.456,0.406")
+
+
+# --- a file that is given ---
+
+
+def test_a_given_processor_wins_over_what_lies_beside_the_network(tmp_path: Path) -> None:
+    given = tmp_path / "elsewhere" / "my_processor.json"
+    given.parent.mkdir()
+    given.write_text(json.dumps({**VIT, "resample": 2, "image_std": [1, 1, 1]}))
+    plan = plan_beside(
+        tmp_path, families.classifier(), classifier(SEVEN), VIT, preprocess_from=given
+    )
+    chosen = endcap_parameters(plan)
+    assert (chosen["interpolation"], chosen["std"]) == ("bilinear", "1,1,1")
+    assert plan.preprocess["preset"].reason.startswith("as my_processor.json says")
+    assert plan.classes.names == tuple(SEVEN)
+
+
+def test_a_given_processor_wins_over_the_exporters_metadata(tmp_path: Path) -> None:
+    given = tmp_path / "processor.json"
+    given.write_text(json.dumps({**VIT, "do_flip_channel_order": True}))
+    plan = plan_of(families.yolov8(classes=7), tmp_path, preprocess_from=given)
+    assert endcap_parameters(plan)["color"] == "bgr"
+
+
+@pytest.mark.parametrize("content", [{"pretrained_cfg": TIMM}, TIMM], ids=["config", "bare"])
+def test_a_given_config_of_timm(content: dict[str, Any], tmp_path: Path) -> None:
+    given = tmp_path / "timm.json"
+    given.write_text(json.dumps(content))
+    plan = plan_beside(tmp_path, families.classifier(), classifier(SEVEN), preprocess_from=given)
+    chosen = endcap_parameters(plan)
+    assert (chosen["interpolation"], chosen["resize_shorter"]) == ("bicubic", "73")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "is no file; give an existing one"),
+        ("no JSON", "does not say how images are prepared"),
+        ("{}", "does not say how images are prepared"),
+        (json.dumps({**VIT, "resample": 1}), "preprocess cannot follow .*resample is 1"),
+        (json.dumps({**VIT, "size": {"shortest_edge": 64}}), "leaves each image a size of its own"),
+    ],
+)
+def test_a_given_file_that_cannot_be_followed(
+    content: str | None, message: str, tmp_path: Path
+) -> None:
+    given = tmp_path / "given.json"
+    if content is not None:
+        given.write_text(content)
+    with pytest.raises(RepositoryError, match=message):
+        plan_beside(tmp_path, families.classifier(), classifier(SEVEN), preprocess_from=given)
+
+
+def test_a_given_file_and_a_preset_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="give one of them"):
+        plan_beside(
+            *(tmp_path, families.classifier(), classifier(SEVEN)),
+            preprocess_from=tmp_path / "x.json",
+            preset="torchvision",
+        )
