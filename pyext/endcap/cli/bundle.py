@@ -38,6 +38,7 @@ EXAMPLES = """
 _IMAGES = "Images"
 _KUBERNETES = "Kubernetes"
 _SECURITY = "Security"
+_TRACES = "Traces"
 _DEFAULTS = BundleOptions()
 
 
@@ -152,6 +153,26 @@ def bundle(
             rich_help_panel=_KUBERNETES,
         ),
     ] = _DEFAULTS.queue_ms,
+    trace_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Send traces there by OTLP over HTTP, such as "
+            "http://collector.monitoring:4318/v1/traces: of requests whose client sends a trace "
+            "context.",
+            metavar="URL",
+            show_default=False,
+            rich_help_panel=_TRACES,
+        ),
+    ] = None,
+    trace_every: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Trace one request in N, too; 0 only those with a trace context.",
+            metavar="N",
+            rich_help_panel=_TRACES,
+        ),
+    ] = _DEFAULTS.trace_every,
     monitoring_namespace: Annotated[
         str,
         typer.Option(help="Namespace of Prometheus.", metavar="NAME", rich_help_panel=_KUBERNETES),
@@ -181,6 +202,8 @@ def bundle(
             max_replicas=max_replicas,
             queue_ms=queue_ms,
             monitoring_namespace=monitoring_namespace,
+            trace_url=trace_url,
+            trace_every=trace_every,
         )
         check_output(output, repository)
         plan = make_plan(repository, options)

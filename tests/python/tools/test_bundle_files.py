@@ -63,6 +63,8 @@ def test_the_default_release_has_no_known_vulnerability() -> None:
         (["--min-replicas", "9"], ["--max-replicas is 8", "--min-replicas 9"]),
         (["--wheel", "nothing.whl"], ["nothing.whl", "make wheel"]),
         (["--model", "nothing"], ["no model 'nothing'", "detect"]),
+        (["--trace-url", "collector:4318"], ["'collector:4318' is no address", "OTLP over HTTP"]),
+        (["--trace-every", "100"], ["one request in 100", "--trace-url"]),
     ],
 )
 def test_wrong_options_are_errors(tmp_path: Path, options: list[str], parts: list[str]) -> None:
@@ -193,6 +195,30 @@ def test_the_gpu_server_is_closed_as_serve_closes_one() -> None:
     closed = restriction_options(release, ServerSettings())
     assert closed
     assert command[-len(closed) :] == closed
+
+
+def test_traces_go_where_they_are_sent(tmp_path: Path) -> None:
+    url = "http://collector.monitoring:4318"
+    folder = bundle(tmp_path / "deploy", CPU_TOO, "--trace-url", url, "--trace-every", "100")
+    commands = {}
+    for variant in ("gpu", "cpu"):
+        text = (folder / f"Dockerfile.{variant}").read_text()
+        (line,) = (each for each in text.splitlines() if each.startswith("CMD "))
+        commands[variant] = json.loads(line.removeprefix("CMD "))
+    assert f"--trace-config=opentelemetry,url={url}/v1/traces" in commands["gpu"]
+    assert "--trace-config=rate=100" in commands["gpu"]
+    assert {f"--trace-url={url}", "--trace-every=100"} <= {*commands["cpu"]}
+    assert outward_ports(folder) == [53, 53, 4318]
+
+    silent = bundle(tmp_path / "silent", CPU_TOO)
+    assert outward_ports(silent) == []
+    assert "trace-config" not in (silent / "Dockerfile.gpu").read_text()
+    assert "trace-url" not in (silent / "Dockerfile.cpu").read_text()
+
+
+def outward_ports(folder: Path) -> list[int]:
+    policy = yaml.safe_load((folder / "kubernetes/base/network-policy.yaml").read_text())
+    return [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
 
 
 def test_digests_are_written_where_they_are_given(tmp_path: Path) -> None:

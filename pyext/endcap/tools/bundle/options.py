@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from endcap._version import __version__
 from endcap.errors import EndcapError
@@ -115,6 +116,8 @@ class BundleOptions:
         max_replicas: The most pods.
         queue_ms: Mean queue time of a request above which pods are added.
         monitoring_namespace: Namespace of Prometheus, which may read the metrics.
+        trace_url: Receiver of traces, by OTLP over HTTP; None sends none.
+        trace_every: Trace one request in so many, too; 0 only those with a trace context.
     """
 
     name: str = "endcap"
@@ -132,6 +135,16 @@ class BundleOptions:
     max_replicas: int = 8
     queue_ms: int = 20
     monitoring_namespace: str = "monitoring"
+    trace_url: str | None = None
+    trace_every: int = 0
+
+    @property
+    def trace_port(self) -> int | None:
+        """The port of the receiver of traces; None without one."""
+        if self.trace_url is None:
+            return None
+        url = urlsplit(self.trace_url)
+        return url.port or (443 if url.scheme == "https" else 80)
 
     def __post_init__(self) -> None:
         for option in ("name", "namespace", "monitoring_namespace"):

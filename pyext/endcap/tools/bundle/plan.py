@@ -9,6 +9,7 @@ from pathlib import Path
 from endcap.server.advisories import find_advisories, first_fixed, summarise
 from endcap.server.exposure import restriction_options
 from endcap.server.models import check_model_names, choose_models, pool_megabytes
+from endcap.server.plan import trace_options
 from endcap.server.release import Release, ServerRelease
 from endcap.server.settings import ServerPorts, ServerSettings
 from endcap.tools.bundle.options import BundleError, BundleOptions, ImageReference, SourceKind
@@ -117,7 +118,14 @@ class BundlePlan:
             *(f"--model={name}" for name in self.needs.named),
             *([f"--http-port={ports.http}", f"--grpc-port={ports.grpc}"] if moved else []),
             "--ready-timeout=600",
+            *self._serve_trace_options(),
         ]
+
+    def _serve_trace_options(self) -> list[str]:
+        url, every = self.options.trace_url, self.options.trace_every
+        if url is None:
+            return []
+        return [f"--trace-url={url}", *([f"--trace-every={every}"] if every else [])]
 
     def _triton_command(self, folder: str, ports: ServerPorts) -> list[str]:
         named = self.needs.named
@@ -137,6 +145,7 @@ class BundlePlan:
             "--exit-on-error=true",
             f"--exit-timeout-secs={EXIT_TIMEOUT_S}",
             *restriction_options(ServerRelease(name="", release=self.release), ServerSettings()),
+            *trace_options(_trace_settings(self.options)),
         ]
 
 
@@ -149,6 +158,7 @@ def make_plan(repository: Path, options: BundleOptions) -> BundlePlan:
         ServerError: The repository cannot be served by any server.
     """
     _check_release(options)
+    trace_options(_trace_settings(options))  # raises for what is no address
     models = read_repository(repository)
     chosen, named = _served(models, options.models)
     check_model_names(chosen)
@@ -163,6 +173,10 @@ def make_plan(repository: Path, options: BundleOptions) -> BundlePlan:
         _check_packaged(chosen)
         variants.insert(0, Variant("cpu", ImageReference.parse(options.cpu_image, "--cpu-image")))
     return BundlePlan(repository.resolve(), options, needs, tuple(variants))
+
+
+def _trace_settings(options: BundleOptions) -> ServerSettings:
+    return ServerSettings(trace_url=options.trace_url, trace_every=options.trace_every)
 
 
 def why_no_cpu() -> str:

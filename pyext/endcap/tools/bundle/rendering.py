@@ -148,9 +148,17 @@ def _context(plan: BundlePlan) -> Mapping[str, Any]:
         "grace_period_s": plans.GRACE_PERIOD_S,
         "packaged_release": plans.PACKAGED_RELEASE,
         "onnxruntime_link": plans.ONNXRUNTIME_LINK,
+        "outwards": _outward_ports(plan),
         "scrape_interval_s": _SCRAPE_INTERVAL_S,
         "rules": (_TEMPLATES / "rules.yaml").read_text(encoding="utf-8"),
     }
+
+
+def _outward_ports(plan: BundlePlan) -> list[int]:
+    """Return the TCP ports that pods connect to."""
+    of_models = [443] if plan.options.source.kind is SourceKind.s3 else []
+    of_traces = [] if plan.options.trace_port is None else [plan.options.trace_port]
+    return sorted({*of_models, *of_traces})
 
 
 def _variant_context(plan: BundlePlan, variant: Variant) -> Mapping[str, Any]:
