@@ -39,7 +39,7 @@ HuffmanTable::HuffmanTable(Use use, const HuffmanCodes& codes) noexcept : search
     };
     if (use == Use::kDc && code.value_bits() == 0) {
       enter(0, first, count);
-    } else if (use == Use::kCodes || !ForEachValue(code, first, count, enter)) {
+    } else if (!ForEachValue(code, first, count, enter)) {
       std::fill_n(entries_.begin() + static_cast<ptrdiff_t>(first), count,
                   HuffmanEntry::Code(code.length, code.symbol));
     }

@@ -139,8 +139,8 @@ class HuffmanTable {
  public:
   static constexpr unsigned kLongestCode = HuffmanSearch::kLongestCode;
   // What the codes mean: DC differences; the highest bits of AC coefficients, where a code without
-  // a value may end several blocks; nothing that a lookup could tell.
-  enum class Use { kDc, kBands, kCodes };
+  // a value may end several blocks; or their lower bits, where each code is looked at alone.
+  enum class Use { kDc, kBands, kBits };
 
   // The codes are valid (HuffmanCodes::IsValid); of others those that fit are taken.
   HuffmanTable(Use use, const HuffmanCodes& codes) noexcept;

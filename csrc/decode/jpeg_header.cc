@@ -38,10 +38,10 @@ BlockCounts CountBlocks(const JpegMarkers& markers) {
 }
 
 // Throws kImageLimit when the coefficients of a progressive or multi-scan file take more than
-// max_coefficient_bytes: those of whole MCUs, and 8 bytes for each block of the image, see
-// CoefficientPlane.
+// max_coefficient_bytes: those of whole MCUs, DC apart, and 8 bytes for each block of the image,
+// see CoefficientPlane.
 void CheckCoefficientLimit(const JpegMarkers& markers, const DecodeLimits& limits) {
-  constexpr int64_t kBlockBytes = 64 * sizeof(int16_t);
+  constexpr int64_t kBlockBytes = 65 * sizeof(int16_t);
   if (!markers.has_several_scans()) return;
   const BlockCounts blocks = CountBlocks(markers);
   const int64_t bytes = blocks.in_mcus * kBlockBytes + blocks.in_image * int64_t{sizeof(uint64_t)};

@@ -176,12 +176,14 @@ int MultiScanDecoder::LoadGroup(size_t index, int block_row, int first_block, in
   const size_t row_values = static_cast<size_t>(transform_.blocks()) * kBlockSide;
   for (int b = 0; b < count; ++b) {
     const int16_t* block = plane.block(block_row, first_block + b);
-    int16_t* to = group_.data() + ptrdiff_t{b} * kBlockSide;
+    int16_t* const first = group_.data() + ptrdiff_t{b} * kBlockSide;
+    int16_t* to = first;
     for (int row = 0; row < RowsUpTo(last_place); ++row) {
       std::memcpy(to, block, kBlockSide * sizeof(int16_t));
       block += kBlockSide;
       to += row_values;
     }
+    *first = *plane.dc(block_row, first_block + b);
   }
   return last_place;
 }

@@ -52,7 +52,7 @@ template <typename Put, typename End>
                                           size_t last, Put put, End end) {
   // Takes an entry's values; where the first is the last of the block, the second is the next
   // one's.
-  const auto take = [&](const HuffmanEntry& entry) {
+  const auto take = [&](const HuffmanEntry& entry) __attribute__((always_inline)) {
     k += entry.first_step();
     put(k, entry.first_value());
     if (k >= last) {
@@ -95,31 +95,26 @@ template <typename Put, typename End>
   return true;
 }
 
-constexpr uint64_t kFirstPlace = uint64_t{1} << 63;
 // What ScanBits::Fill gives at least.
 constexpr unsigned kMaxCorrections = 56;
+// What is left of that behind a code and its sign.
+constexpr unsigned kCorrectionsBehindCode = kMaxCorrections - HuffmanTable::kLongestCode - 1;
 
-// Places, and how many bits of the data they take.
-struct Places {
-  uint64_t places = 0;
-  unsigned count = 0;
-};
-
-// What differs between CPUs.
+// What differs between CPUs. Sets of places are as in PlacesFrom; a set of one place is a bit.
 struct Loops {
-  // Of a set the place behind `run` others; `none` where it has too few.
-  static size_t Behind(uint64_t set, unsigned run, size_t none) {
-    for (; run > 0 && set != 0; --run) set &= ~(kFirstPlace >> std::countl_zero(set));
-    return set == 0 ? none : static_cast<size_t>(std::countl_zero(set));
+  static unsigned Count(uint64_t set) { return static_cast<unsigned>(std::popcount(set)); }
+  // Of a set that has more than `run` places the one behind so many.
+  static uint64_t Behind(uint64_t set, unsigned run, unsigned /*count*/) {
+    for (; run > 0; --run) set &= ~std::bit_floor(set);
+    return std::bit_floor(set);
   }
-  // Of the first places of a set, which are taken from it, those whose bit is 1.
-  static Places TakeOnes(uint64_t bits, uint64_t& set) {
-    Places ones;
-    for (; set != 0 && ones.count < kMaxCorrections; ++ones.count) {
-      const uint64_t place = kFirstPlace >> std::countl_zero(set);
+  // Of a set of `count` places those whose bit is 1.
+  static uint64_t TakeOnes(uint64_t bits, uint64_t set, unsigned /*count*/) {
+    uint64_t ones = 0;
+    for (; set != 0; bits <<= 1) {
+      const uint64_t place = std::bit_floor(set);
       set &= ~place;
-      ones.places |= static_cast<uint64_t>(static_cast<int64_t>(bits) >> 63) & place;
-      bits <<= 1;
+      ones |= static_cast<uint64_t>(static_cast<int64_t>(bits) >> 63) & place;
     }
     return ones;
   }
@@ -127,31 +122,39 @@ struct Loops {
 
 #ifdef ENDCAP_DEPOSIT
 struct Deposits {
-  ENDCAP_DEPOSIT static size_t Behind(uint64_t set, unsigned run, size_t none) {
-    const auto count = static_cast<unsigned>(std::popcount(set));
-    if (run >= count) return none;
-    return static_cast<size_t>(std::countl_zero(_pdep_u64(uint64_t{1} << (count - 1 - run), set)));
+  ENDCAP_DEPOSIT static unsigned Count(uint64_t set) {
+    return static_cast<unsigned>(std::popcount(set));
   }
-  ENDCAP_DEPOSIT static Places TakeOnes(uint64_t bits, uint64_t& set) {
-    uint64_t taken = set;
-    if (std::popcount(taken) > static_cast<int>(kMaxCorrections)) taken &= ~PlacesFrom(32);
-    set &= ~taken;
-    const auto count = static_cast<unsigned>(std::popcount(taken));
-    return {_pdep_u64(bits >> (64 - count), taken), count};
+  ENDCAP_DEPOSIT static uint64_t Behind(uint64_t set, unsigned run, unsigned count) {
+    return _pdep_u64(uint64_t{1} << (count - 1 - run), set);
+  }
+  ENDCAP_DEPOSIT static uint64_t TakeOnes(uint64_t bits, uint64_t set, unsigned count) {
+    return _pdep_u64(bits >> 1 >> (63 - count), set);
   }
 };
 #endif
 
-// Reads a bit for each of the coefficients at `places`. Returns those whose bit is 1.
+// Reads a bit for each of the coefficients at `places`; `at_hand`: of the bits are there. Returns
+// those whose bit is 1.
 template <typename Set>
-[[gnu::always_inline]] inline uint64_t TakeCorrections(ScanBits& bits, uint64_t places) {
+[[gnu::always_inline]] inline uint64_t TakeCorrections(ScanBits& bits, uint64_t places,
+                                                       unsigned at_hand) {
+  unsigned count = Set::Count(places);
   uint64_t corrected = 0;
-  while (places != 0) {
+  if (count > at_hand) [[unlikely]] {
     bits.Fill();
-    const Places ones = Set::TakeOnes(bits.bits, places);
-    bits.Drop(ones.count);
-    corrected |= ones.places;
+    if (count > kMaxCorrections) {
+      const uint64_t first = places & ~PlacesFrom(32);
+      const unsigned first_count = Set::Count(first);
+      corrected = Set::TakeOnes(bits.bits, first, first_count);
+      bits.Drop(first_count);
+      bits.Fill();
+      places &= ~first;
+      count -= first_count;
+    }
   }
+  corrected |= Set::TakeOnes(bits.bits, places, count);
+  bits.Drop(count);
   return corrected;
 }
 
@@ -167,6 +170,10 @@ inline void Correct(uint64_t places, int bit, int16_t* coefficients) {
   }
 }
 
+constexpr unsigned Magnitude(int value) {
+  return static_cast<unsigned>(value < 0 ? -value : value);
+}
+
 template <typename Set>
 [[gnu::always_inline]] inline bool DecodeBits(ScanBits& kept, const HuffmanTable& table,
                                               const SpectralBand& band, uint32_t& eob_run,
@@ -176,34 +183,68 @@ template <typename Set>
   uint64_t ahead = PlacesFrom(band.first) & ~PlacesFrom(band.last + 1);
   // Applied once at the end of the block: a loop after each code would mispredict its exit.
   uint64_t corrected = 0;
+  unsigned at_hand = 0;
   ScanBits bits = kept;  // in registers
   if (eob_run == 0) {
     while (ahead != 0) {
       bits.Fill();
+      at_hand = kCorrectionsBehindCode;
       HuffmanEntry entry = table.Look(bits.bits);
-      if (!TakeCode(bits, table, entry) || entry.value_bits() > 1) {
-        kept = bits;  // whether the data had ended is asked
-        return false;
+      unsigned run = 15;
+      int value = 0;
+      if (entry.has_values()) {
+        run = entry.first_step() - 1;
+        value = entry.first_value();
+        if (value != 1 && value != -1) [[unlikely]] {
+          bits.Drop(entry.length() - static_cast<unsigned>(std::bit_width(Magnitude(value))));
+          kept = bits;  // whether the data had ended is asked
+          return false;
+        }
+        bits.Drop(entry.length());
+      } else {
+        if (!TakeCode(bits, table, entry) || entry.value_bits() > 1) {
+          kept = bits;
+          return false;
+        }
+        run = entry.run();
+        if (entry.value_bits() == 1) {
+          value = TakeValue(bits, 1);
+        } else if (run < 15) {
+          eob_run = TakeEobRun(bits, run);
+          at_hand = 0;
+          break;
+        }
       }
-      const bool begins = entry.value_bits() == 1;
-      if (!begins && entry.run() < 15) {
-        eob_run = TakeEobRun(bits, entry.run());
+      const uint64_t zero = ahead & ~nonzero;
+      const unsigned zeros = Set::Count(zero);
+      if (run >= zeros) [[unlikely]] {  // of a damaged file, or a run of 16 that ends the band
+        corrected |= TakeCorrections<Set>(bits, ahead & nonzero, at_hand);
+        if (value != 0) {
+          const size_t place = std::min<size_t>(band.last + 1, kBlockValues - 1);
+          block.coefficients[kNaturalOrder[place]] = static_cast<int16_t>(value * bit);
+          nonzero |= PlaceBit(place);
+        }
+        ahead = 0;
         break;
       }
-      const bool positive = static_cast<int64_t>(bits.bits) < 0;
-      if (begins) bits.Drop(1);
-      const size_t place = Set::Behind(ahead & ~nonzero, entry.run(), band.last + 1);
-      corrected |= TakeCorrections<Set>(bits, ahead & nonzero & ~PlacesFrom(place));
-      if (begins) {
-        block.coefficients[kNaturalOrder[place]] = static_cast<int16_t>(positive ? bit : -bit);
-        nonzero |= PlaceBit(place);
+      const uint64_t place = Set::Behind(zero, run, zeros);
+      // Behind the last coefficient of earlier scans the next code does not wait for the place.
+      const uint64_t old = ahead & nonzero;
+      if (old != 0) {
+        const uint64_t before = uint64_t{0} - (place << 1);
+        corrected |= TakeCorrections<Set>(bits, old & before, at_hand);
       }
-      ahead &= PlacesFrom(place + 1);
+      if (value != 0) {
+        const auto index = static_cast<size_t>(std::countl_zero(place));
+        block.coefficients[kNaturalOrder[index]] = static_cast<int16_t>(value * bit);
+        nonzero |= place;
+      }
+      ahead &= place - 1;
     }
     *block.nonzero = nonzero;
   }
   if (eob_run > 0) {
-    corrected |= TakeCorrections<Set>(bits, ahead & nonzero);
+    corrected |= TakeCorrections<Set>(bits, ahead & nonzero, at_hand);
     --eob_run;
   }
   Correct(corrected, bit, block.coefficients);
@@ -239,18 +280,18 @@ DecodeAcBits DecodeAcBitsByDeposit() noexcept {
 }
 
 bool DecodeFirstDc(ScanBits& bits, const HuffmanTable& table, unsigned low, int32_t& last_dc,
-                   int16_t* coefficients) {
+                   int16_t* dc) {
   int32_t difference = 0;
   if (!TakeDcDifference(bits, table, difference)) return false;
   if (__builtin_add_overflow(last_dc, difference, &last_dc)) return false;
-  coefficients[0] = static_cast<int16_t>(static_cast<uint32_t>(last_dc) << low);
+  *dc = static_cast<int16_t>(static_cast<uint32_t>(last_dc) << low);
   return true;
 }
 
-void DecodeDcBit(ScanBits& bits, unsigned low, int16_t* coefficients) {
+void DecodeDcBit(ScanBits& bits, unsigned low, int16_t* dc) {
   bits.Fill();
   const auto one = static_cast<unsigned>(bits.bits >> 63);
-  coefficients[0] = static_cast<int16_t>(coefficients[0] | static_cast<int>(one << low));
+  *dc = static_cast<int16_t>(*dc | static_cast<int>(one << low));
   bits.Drop(1);
 }
 

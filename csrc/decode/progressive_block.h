@@ -42,9 +42,9 @@ struct ProgressiveBlock {
 // The highest bits of the DC coefficient, down to `low`. last_dc: the component's last DC
 // coefficient, and afterwards this one; leaving the type is an error. Source: ITU-T T.81, G.1.2.1.
 bool DecodeFirstDc(ScanBits& bits, const HuffmanTable& table, unsigned low, int32_t& last_dc,
-                   int16_t* coefficients);
+                   int16_t* dc);
 // The bit `low` of the DC coefficient.
-void DecodeDcBit(ScanBits& bits, unsigned low, int16_t* coefficients);
+void DecodeDcBit(ScanBits& bits, unsigned low, int16_t* dc);
 
 // The highest bits of the AC coefficients, down to `low`. table: of kBands. Source: ITU-T T.81,
 // G.1.2.2.
@@ -52,7 +52,7 @@ bool DecodeFirstAc(ScanBits& kept, const HuffmanTable& table, const SpectralBand
                    uint32_t& eob_run, const ProgressiveBlock& block);
 
 // The bit `low` of the AC coefficients that are there, and those that begin with it. table: of
-// kCodes. Source: ITU-T T.81, G.1.2.3; working on sets of places is ours.
+// kBits. Source: ITU-T T.81, G.1.2.3; working on sets of places is ours.
 using DecodeAcBits = bool (*)(ScanBits& kept, const HuffmanTable& table, const SpectralBand& band,
                               uint32_t& eob_run, const ProgressiveBlock& block);
 bool DecodeAcBitsAnywhere(ScanBits& kept, const HuffmanTable& table, const SpectralBand& band,

@@ -27,7 +27,7 @@ bool NeedsDcTable(ScanKind kind) {
 bool NeedsAcTable(ScanKind kind) { return kind != ScanKind::kFirstDc && kind != ScanKind::kDcBit; }
 
 HuffmanTable::Use AcUse(ScanKind kind) {
-  return kind == ScanKind::kFirstAc ? HuffmanTable::Use::kBands : HuffmanTable::Use::kCodes;
+  return kind == ScanKind::kFirstAc ? HuffmanTable::Use::kBands : HuffmanTable::Use::kBits;
 }
 
 DecodeAcBits FastestAcBits() {
@@ -128,24 +128,24 @@ class ScanDecoder {
 
   template <ScanKind kind>
   void DecodeBlock(Component& component, int y, int x) {
-    int16_t* coefficients = component.plane->block(y, x);
     if constexpr (kind == ScanKind::kSequential) {
-      ReadSequentialBlock(component, coefficients, NonzeroOf(component, y, x));
+      ReadSequentialBlock(component, y, x);
     } else if constexpr (kind == ScanKind::kFirstDc || kind == ScanKind::kDcBit) {
       const bool may_end = reader_.BeginBlock();
       bool good = true;
       if constexpr (kind == ScanKind::kFirstDc) {
         good = DecodeFirstDc(reader_.bits(), *component.dc, band_.low, component.last_dc,
-                             coefficients);
+                             component.plane->dc(y, x));
       } else {
-        DecodeDcBit(reader_.bits(), band_.low, coefficients);
+        DecodeDcBit(reader_.bits(), band_.low, component.plane->dc(y, x));
       }
       reader_.EndBlock(may_end, good);
     } else {
       uint64_t* nonzero = NonzeroOf(component, y, x);
       if (SkipsBlock<kind>(nonzero)) return;
       const bool may_end = reader_.BeginBlock();
-      reader_.EndBlock(may_end, DecodeCoefficients<kind>(component, coefficients, nonzero));
+      const ProgressiveBlock block{component.plane->block(y, x), nonzero};
+      reader_.EndBlock(may_end, DecodeCoefficients<kind>(component, block));
     }
   }
 
@@ -168,16 +168,17 @@ class ScanDecoder {
   }
 
   template <ScanKind kind>
-  bool DecodeCoefficients(Component& component, int16_t* coefficients, uint64_t* nonzero) {
+  bool DecodeCoefficients(Component& component, const ProgressiveBlock& block) {
     ScanBits& bits = reader_.bits();
     if constexpr (kind == ScanKind::kFirstAc) {
-      return DecodeFirstAc(bits, *component.ac, band_, eob_run_, {coefficients, nonzero});
+      return DecodeFirstAc(bits, *component.ac, band_, eob_run_, block);
     } else {
-      return decode_ac_bits_(bits, *component.ac, band_, eob_run_, {coefficients, nonzero});
+      return decode_ac_bits_(bits, *component.ac, band_, eob_run_, block);
     }
   }
 
-  void ReadSequentialBlock(Component& component, int16_t* coefficients, uint64_t* nonzero) {
+  void ReadSequentialBlock(Component& component, int y, int x) {
+    int16_t* const coefficients = component.plane->block(y, x);
     std::array<BlockPart, 3> parts = {{{component.blocks_dc.get(), coefficients},
                                        {component.blocks_ac.get(), coefficients},
                                        {&StopTable(), behind_blocks_.data()}}};
@@ -185,7 +186,8 @@ class ScanDecoder {
     // A damaged file's sum may leave the type; it wraps.
     component.last_dc = static_cast<int32_t>(static_cast<uint32_t>(component.last_dc) +
                                              static_cast<uint32_t>(coefficients[0]));
-    coefficients[0] = static_cast<int16_t>(component.last_dc);
+    *component.plane->dc(y, x) = static_cast<int16_t>(component.last_dc);
+    uint64_t* const nonzero = NonzeroOf(component, y, x);
     if (nonzero != nullptr) *nonzero = PlaceBit(parts[1].last_place);
   }
 
@@ -207,6 +209,7 @@ CoefficientPlane::CoefficientPlane(const JpegFrame& frame, const JpegComponent& 
     : blocks_per_row(static_cast<size_t>(frame.mcus_per_row * component.h)),
       coefficients(blocks_per_row * static_cast<size_t>(frame.mcu_rows * component.v) *
                    kBlockValues),
+      dcs(coefficients.size() / kBlockValues),
       nonzero(static_cast<size_t>(component.width_in_blocks) *
               static_cast<size_t>(component.height_in_blocks)) {}
 

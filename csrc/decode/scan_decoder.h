@@ -21,8 +21,15 @@ struct CoefficientPlane {
            (static_cast<size_t>(y) * blocks_per_row + static_cast<size_t>(x)) * kBlockValues;
   }
 
+  int16_t* dc(int y, int x) noexcept {
+    return dcs.data() + static_cast<size_t>(y) * blocks_per_row + static_cast<size_t>(x);
+  }
+
   size_t blocks_per_row = 0;
-  std::vector<int16_t> coefficients;  // in the order of rows
+  // AC coefficients in the order of rows, 64 to a block, the first of which has no meaning; and DC
+  // coefficients apart, for a scan of these would else touch all of the memory.
+  std::vector<int16_t> coefficients;
+  std::vector<int16_t> dcs;
   // Of each block that holds samples of the image the places of AC coefficients that are not 0, see
   // ProgressiveBlock; in a sequential file the last of them.
   std::vector<uint64_t> nonzero;

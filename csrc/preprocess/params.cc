@@ -142,7 +142,7 @@ const ParamTable<Params>& Table() {
       Means("most scans of a progressive or multi-scan file",
             IntegerField<Params>("max_scans", 1, kMaxScans, FIELD(limits.max_scans))),
       Means("most bytes of DCT coefficients, which a progressive or multi-scan file keeps of the "
-            "whole image: 136 for each 8x8 block",
+            "whole image: 138 for each 8x8 block",
             IntegerField<Params>("max_coefficient_bytes", 1, kMaxMemory,
                                  FIELD(limits.max_coefficient_bytes))),
       Means("most bytes that are held of a whole image where it is not decoded row by row: 3 to 9 "

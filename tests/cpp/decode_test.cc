@@ -275,12 +275,12 @@ TEST(Limits, AreCheckedOnTheHeader) {
   const Bytes progressive = MakeJpeg(40, 60, 3, {.progressive = true});
   const Bytes several_scans = MakeJpeg(40, 60, 3, {.separate_scans = true});
   // 4 x 3 MCUs of 6 blocks; of these 64 hold samples of the image.
-  constexpr int64_t kCoefficients = 72 * 128 + 64 * 8;
+  constexpr int64_t kCoefficients = 72 * (128 + 2) + 64 * 8;
   with({.max_coefficient_bytes = kCoefficients - 1}, progressive,
-       "progressive, and the coefficients of 60x40 pixels take 9728 bytes; max_coefficient_bytes "
-       "allows 9727");
+       "progressive, and the coefficients of 60x40 pixels take 9872 bytes; max_coefficient_bytes "
+       "allows 9871");
   with({.max_coefficient_bytes = kCoefficients - 1}, several_scans,
-       "of several scans, and the coefficients of 60x40 pixels take 9728 bytes");
+       "of several scans, and the coefficients of 60x40 pixels take 9872 bytes");
   EXPECT_TRUE(
       ReadHeader(Encoded(progressive), {.max_coefficient_bytes = kCoefficients}).progressive);
   EXPECT_EQ(ReadHeader(Encoded(several_scans), {.max_coefficient_bytes = kCoefficients}).scan_count,

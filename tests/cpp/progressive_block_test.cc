@@ -103,7 +103,7 @@ int64_t Position(const ScanBits& bits, const std::vector<uint8_t>& data) {
 void ExpectTheStandardsBlocks(DecodeAcBits decode) {
   std::mt19937 random(4);
   const TestCodes codes;
-  const HuffmanTable table(HuffmanTable::Use::kCodes, codes);
+  const HuffmanTable table(HuffmanTable::Use::kBits, codes);
   int good = 0;
   for (int round = 0; round < 3000; ++round) {
     std::vector<uint8_t> data(4096);
@@ -149,7 +149,7 @@ TEST(ProgressiveBlock, RefinesByDepositAsTheStandardSays) {
 // 63 coefficients are more than the bits that are at hand at once.
 TEST(ProgressiveBlock, RefinesAFullBlock) {
   const TestCodes codes;
-  const HuffmanTable table(HuffmanTable::Use::kCodes, codes);
+  const HuffmanTable table(HuffmanTable::Use::kBits, codes);
   const std::vector<uint8_t> data(64, 0xFF);
   for (const DecodeAcBits decode : {DecodeAcBitsAnywhere, DecodeAcBitsByDeposit()}) {
     if (decode == nullptr) continue;

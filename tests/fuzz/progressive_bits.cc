@@ -28,7 +28,7 @@ HuffmanTable PickTable(FuzzInput& input) {
     codes.symbols[static_cast<size_t>(i)] =
         static_cast<uint8_t>(input.Happens(4) ? input.Byte() : input.Byte() & 0xF1);
   }
-  return HuffmanTable(HuffmanTable::Use::kCodes, codes);
+  return HuffmanTable(HuffmanTable::Use::kBits, codes);
 }
 
 std::array<Block, kBlocks> PickBlocks(FuzzInput& input, unsigned low) {

@@ -47,9 +47,8 @@ struct DecodeLimits {
   int64_t max_bytes = int64_t{64} << 20;
   int max_scans = 500;  // scans of a progressive or multi-scan file
   // Bytes of DCT coefficients of the whole image, which are in memory while a progressive or
-  // multi-scan file is decoded: 128 for each 8x8 block of each component, 136 in a progressive
-  // file. The default suffices for a progressive file of 84 megapixels at 4:2:0, and of 42 at
-  // 4:4:4.
+  // multi-scan file is decoded: 138 for each 8x8 block of each component. The default suffices for
+  // a file of 83 megapixels at 4:2:0, and of 41 at 4:4:4.
   int64_t max_coefficient_bytes = int64_t{256} << 20;
   // Bytes that the decoder holds of a whole image in a file that cannot be read row by row: 3 to 9
   // a pixel in a WebP, up to 4 in an interlaced PNG, 1 in an interlaced GIF or a compressed BMP.

@@ -248,8 +248,8 @@ def test_limits_are_parameters() -> None:
     with pytest.raises(endcap.ImageLimitError, match="max_scans"):
         endcap.decode(progressive, max_scans=3)
     assert endcap.decode(progressive, max_scans=20).shape == (30, 40, 3)
-    # 3 x 2 MCUs of 6 blocks, 128 bytes each; the 32 that hold samples have 8 more.
-    needed = 36 * 128 + 32 * 8
+    # 3 x 2 MCUs of 6 blocks, 130 bytes each; the 32 that hold samples have 8 more.
+    needed = 36 * 130 + 32 * 8
     for call in (endcap.decode, partial(endcap.preprocess, size=8)):
         with pytest.raises(endcap.ImageLimitError, match=f"take {needed} bytes"):
             call(progressive, max_coefficient_bytes=needed - 1)
