@@ -158,6 +158,19 @@ def _pillow(pixels: Pixels, height: int, width: int, *, as_floats: bool, then: T
     return then._rounded(np.stack(planes, axis=-1).astype(np.float64))
 
 
+def crop(path: Path, *, size: int, shorter: int) -> npt.NDArray[np.float32]:
+    """The middle of an image whose short side was made `shorter`, as torchvision's transforms."""
+    with Image.open(path) as image:
+        pixels = np.asarray(image.convert("RGB"))
+    height, width = pixels.shape[:2]
+    short = min(height, width)
+    resized = shorter * height // short, shorter * width // short
+    content = _pillow(pixels, *resized, as_floats=False, then=Training())
+    top, left = (round((side - size) / 2) for side in resized)
+    cut = content[top : top + size, left : left + size]
+    return np.ascontiguousarray(cut.transpose(2, 0, 1), np.float32) / 255
+
+
 @dataclass(frozen=True)
 class Fault:
     """A change of the pipeline, the part of it that it changes, and the causes to be named."""

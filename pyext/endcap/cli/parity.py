@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -19,13 +20,14 @@ from endcap.terminal.console import PlainConsole, printable_lines
 from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_signals
 from endcap.terminal.progress import progress_bar
 from endcap.tools.parity.page import as_page
-from endcap.tools.parity.pipelines import names
+from endcap.tools.parity.pipelines import files_of, names
 from endcap.tools.parity.report import as_text
 from endcap.tools.parity.run import (
     ParityPlan,
     ParityReport,
     Served,
     config_changes,
+    find_ensemble,
     read_served,
     run,
 )
@@ -99,8 +101,14 @@ def parity(
         ),
     ] = None,
     model: Annotated[
-        str, typer.Option(help="Name of its ensemble.", rich_help_panel=_ENDCAP)
-    ] = "detect",
+        str | None,
+        typer.Option(
+            help="Name of its ensemble. Default: detect, else the only one.",
+            metavar="NAME",
+            show_default=False,
+            rich_help_panel=_ENDCAP,
+        ),
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -139,6 +147,9 @@ def parity(
             rich_help_panel=_ENDCAP,
         ),
     ] = False,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="Take images in subfolders, too.")
+    ] = False,
     limit: Annotated[
         int, typer.Option(min=1, help="Take the first N images.", metavar="N")
     ] = _DEFAULT_LIMIT,
@@ -171,9 +182,13 @@ def parity(
         served = _read_served(repository, model, preset, settings)
         if write and served is None:
             raise InvalidArgumentError("--write changes a repository; give --repository")
-        paths, dataset = _images(images, annotations, limit)
+        paths, dataset = _images(images, annotations, limit, recursive=recursive)
+        if page is not None and not page.parent.is_dir():
+            raise InvalidArgumentError(f"--html {page}: there is no folder {page.parent}; make it")
         read = [*paths, *filter(None, (annotations, network))]
         read += model_files(repository) if repository is not None else []
+        for text in filter(None, (training, training_postprocess)):
+            read += files_of(text)
         refuse_to_overwrite(read, [page] if page else [], advice="give --html another file")
         plan = ParityPlan(
             images=paths,
@@ -193,13 +208,13 @@ def parity(
         else:
             PlainConsole(highlight=False).print(as_text(report))
         if write and served is not None:
-            _write(served, report)
+            _write(served, report, sys.stderr if json_output else sys.stdout)
     if not report.ok:
         raise typer.Exit(_DIFFERENT)
 
 
 def _read_served(
-    repository: Path | None, model: str, preset: str | None, settings: list[str] | None
+    repository: Path | None, model: str | None, preset: str | None, settings: list[str] | None
 ) -> Served | None:
     if repository is None:
         if preset is None:
@@ -211,7 +226,7 @@ def _read_served(
         raise InvalidArgumentError(
             "--repository has the parameters; leave --preset and --set out, or give them without it"
         )
-    return read_served(repository, model)
+    return read_served(repository, model or find_ensemble(repository))
 
 
 def _parameters(preset: str | None, settings: list[str] | None) -> dict[str, str]:
@@ -225,10 +240,10 @@ def _parameters(preset: str | None, settings: list[str] | None) -> dict[str, str
 
 
 def _images(
-    arguments: list[str], annotations: Path | None, limit: int
+    arguments: list[str], annotations: Path | None, limit: int, *, recursive: bool
 ) -> tuple[list[Path], Dataset | None]:
     if annotations is None:
-        return expand_images(arguments)[:limit], None
+        return expand_images(arguments, recursive=recursive)[:limit], None
     folder = Path(arguments[0])
     if len(arguments) > 1 or not folder.is_dir():
         raise InvalidArgumentError(
@@ -239,15 +254,15 @@ def _images(
     return [image.path for image in dataset.images], dataset
 
 
-def _write(served: Served, report: ParityReport) -> None:
+def _write(served: Served, report: ParityReport, stream: TextIO) -> None:
     changes, left = config_changes(served, report)
     for change in changes:
-        print(printable_lines(change.diff()))
+        print(printable_lines(change.diff()), file=stream)
     for change in changes:
         change.write()
         say(f"endcap: wrote {change.file}")
     if not changes:
-        say("endcap: no parameter is to be set; nothing was written")
+        say("endcap: no parameter is to be set that would help; nothing was written")
     if left:
         say(
             f"endcap: not written: {', '.join(left)}; the network's input decides that, so export "

@@ -50,7 +50,7 @@ def open_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
 
 def oriented(image: Image.Image, *, upright: bool = True) -> Image.Image:
     """Return a copy without metadata of an orientation; upright: with the orientation applied."""
-    transform = _TRANSFORMS.get(_orientation(image)) if upright else None
+    transform = _TRANSFORMS.get(read_orientation(image)) if upright else None
     copy = image.copy() if transform is None else image.transpose(transform)
     for name in _ORIENTATION_METADATA:
         copy.info.pop(name, None)
@@ -69,7 +69,7 @@ def oriented_size(file: Path | IO[bytes], *, upright: bool = True) -> tuple[int,
     try:
         with _any_size(), open_picture(file) as image:
             width, height = image.size
-            swaps = upright and _orientation(image) >= _FIRST_THAT_SWAPS_SIDES
+            swaps = upright and read_orientation(image) >= _FIRST_THAT_SWAPS_SIDES
     except NOT_A_PICTURE:
         return None
     return (height, width) if swaps else (width, height)
@@ -85,7 +85,7 @@ def _any_size() -> Iterator[None]:
         Image.MAX_IMAGE_PIXELS = limit
 
 
-def _orientation(image: Image.Image) -> int:
+def read_orientation(image: Image.Image) -> int:
     """Return 1 to 8, and 1 where there is none or a damaged one, by the rules of the core."""
     block = image.info.get("exif", b"").removeprefix(_EXIF_PREFIX)
     order = _BYTE_ORDERS.get(block[:4])

@@ -58,6 +58,22 @@ def load_text(path):
 def load_infinite(path):
     return np.full((3, 640, 640), np.inf, np.float32)
 
+def load_printing(path):
+    print("loading", path)
+    return load(path)
+
+def load_pair(path):
+    return load(path), 3
+
+def load_mixed(path):
+    return load(path).astype(np.float16 if "320x240" in path else np.float32)
+
+def load_and_exit(path):
+    raise SystemExit(5)
+
+class Data:
+    load = staticmethod(load)
+
 def load_any_size(path):
     return np.zeros((3, *cv2.imread(path).shape[:2]), np.float32)
 """
@@ -229,7 +245,7 @@ def test_the_change_of_map(module: str, repository: Path, tmp_path: Path) -> Non
         (["--training", "opencv", "--repository", "nowhere"], "nowhere/detect/config.pbtxt"),
         (["--training", "opencv", "--preset", "ultralytics", "--set", "size"], "give NAME=VALUE"),
         (
-            ["--training", "opencv", "--preset", "ultralytics", "--training-postprocess", "x"],
+            ["--training", "opencv", "--repository", SHIPPED, "--training-postprocess", "x"],
             "give ultralytics or module:function",
         ),
         (
@@ -256,11 +272,56 @@ def test_what_cannot_be_compared(options: list[object], message: str) -> None:
         ("load_text", "the tensor of one image is expected"),
         ("load_infinite", "numbers that are not finite"),
         ("load_any_size", "makes tensors of several shapes"),
+        ("load_mixed", "makes tensors of several types or layouts, float16 nchw and float32 nchw"),
+        ("load_and_exit", "SystemExit: 5"),
     ],
 )
 def test_what_a_function_must_return(module: str, function: str, message: str) -> None:
     result = endcap("parity", SAMPLES, "--training", f"{module}:{function}", "--preset", "rtdetr")
     assert_error_message(result, message)
+
+
+@pytest.mark.parametrize("function", ["load_printing", "load_pair", "Data.load"])
+def test_what_a_function_may_do(module: str, function: str) -> None:
+    result = endcap(
+        *("parity", SAMPLES, "--training", f"{module}:{function}", "--preset", "ultralytics"),
+        "--json",
+    )
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["causes"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("raise ValueError('no')", "ValueError: no"), ("def f(:", "SyntaxError"), ("exit(3)", "3")],
+)
+def test_a_module_that_fails(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"failing_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = endcap("parity", SAMPLES, "--training", f"{name}:f", "--preset", "ultralytics")
+    assert_error_message(result, f"{name}:f", message)
+
+
+def test_a_tensor_that_the_network_does_not_take(module: str, repository: Path) -> None:
+    result = endcap(
+        *("parity", SAMPLES, "--training", f"{module}:load_large", "--repository", repository),
+        columns=160,
+    )
+    assert result.exit_code == 1
+    assert "size of the tensor" in result.stdout
+    assert "the network's outputs were not compared" in result.stdout
+
+
+def test_json_is_json_beside_what_is_written(module: str, repository: Path) -> None:
+    result = endcap(
+        *("parity", SAMPLES, "--training", f"{module}:load_bgr", "--repository", repository),
+        *("--write", "--json"),
+    )
+    assert json.loads(result.stdout)["settings"] == {"color": "bgr"}
+    assert '+  key: "color"' in result.stderr
 
 
 @pytest.mark.parametrize("name", ["ultralytics", "torchvision", "timm:resnet50"])
@@ -275,11 +336,14 @@ def test_a_missing_library_is_named(name: str, monkeypatch: pytest.MonkeyPatch) 
 def test_the_page_does_not_replace_an_input(module: str, tmp_path: Path) -> None:
     image = tmp_path / "image.jpg"
     shutil.copy(SAMPLES / "shapes_320x240.jpg", image)
-    result = endcap(
-        *("parity", image, "--training", f"{module}:load", "--preset", "ultralytics"),
-        *("--html", image),
-    )
-    assert_error_message(result, "would be overwritten: give --html another file")
+    for target in (image, tmp_path / f"{module}.py"):
+        before = target.read_bytes()
+        result = endcap(
+            *("parity", image, "--training", f"{module}:load", "--preset", "ultralytics"),
+            *("--html", target),
+        )
+        assert_error_message(result, "would be overwritten", "give --html another file")
+        assert target.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["pillow", "opencv"])
@@ -336,6 +400,18 @@ def test_a_rule_that_differs_is_named(name: str) -> None:
     assert cause.training == {True: "true"}.get(RULES[name][name], str(RULES[name][name]))
     assert report.before > 0.01
     assert report.after < 0.005
+
+
+def test_detections_that_nothing_explains_are_a_difference() -> None:
+    parameters = {"head": "yolov8", "num_classes": "3"}
+    nothing = np.zeros((0, 4)), np.zeros(0), np.zeros(0, np.int64)
+    report = compare_rules(
+        HEADS,
+        Postprocessing(parameters=parameters, outputs={"head": "head"}),
+        lambda outputs: nothing,
+    )
+    assert report.before == 1.0
+    assert not report.ok
 
 
 def test_two_rules_that_differ_are_named() -> None:

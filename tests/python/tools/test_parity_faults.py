@@ -6,9 +6,12 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from training_faults import FAULTS, SIZE, Training, pairs, write_images
+from PIL import Image
+from training_faults import FAULTS, SIZE, Training, crop, pairs, write_images
 
 from endcap.tools.parity.pipelines import TrainingPipeline
 from endcap.tools.parity.tensors import TensorsReport, compare_tensors
@@ -28,10 +31,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return write_images(tmp_path_factory.mktemp("images"))
 
 
-def compare(images: list[Path], training: Training) -> TensorsReport:
-    size = f"{SIZE[0]},{SIZE[1]}"
+def compare(images: list[Path], training: Callable[[Path], Any], **settings: str) -> TensorsReport:
+    parameters = {"size": f"{SIZE[0]},{SIZE[1]}", **settings}
     pipeline = TrainingPipeline("training", training)
-    return compare_tensors(images, pipeline, {"size": size}, progress=no_progress)
+    return compare_tensors(images, pipeline, parameters, progress=no_progress)
 
 
 def test_a_correct_pipeline_has_no_fault(images: list[Path]) -> None:
@@ -66,3 +69,151 @@ def test_two_faults_are_named(images: list[Path], pair: tuple[str, str]) -> None
     report = compare(images, second.on(first.on(Training())))
     assert {cause.name for cause in report.causes} == first.causes | second.causes
     assert report.unexplained_steps < 0.1
+
+
+# --- crops ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shorter", [128, 146, 200, 301])
+def test_a_crop_is_told_from_other_fits(images: list[Path], shorter: int) -> None:
+    def training(path: Path) -> Any:
+        return crop(path, size=128, shorter=shorter)
+
+    report = compare(images, training, size="128", antialias="true", exif="ignore")
+    assert {cause.name for cause in report.causes} == {"fit"}
+    assert report.settings == {"fit": "center_crop", "resize_shorter": str(shorter)}
+    assert report.after is not None
+    assert report.after.mean < 0.01
+
+
+def test_another_short_side_is_named(images: list[Path]) -> None:
+    def training(path: Path) -> Any:
+        return crop(path, size=128, shorter=128)
+
+    report = compare(images, training, preset="torchvision", size="128", mean="0", std="1")
+    assert report.settings == {"resize_shorter": "128"}
+
+
+def test_a_tensor_larger_than_the_crop(images: list[Path]) -> None:
+    """The preset's short side of 256 is no possible one for it."""
+
+    def training(path: Path) -> Any:
+        return crop(path, size=320, shorter=340)
+
+    report = compare(images, training, size="320", antialias="true", exif="ignore")
+    assert report.settings == {"fit": "center_crop", "resize_shorter": "340"}
+
+
+# --- what is no known fault -----------------------------------------------------------------------
+
+
+def noisy(path: Path) -> Any:
+    tensor = Training()(path)
+    return tensor + np.random.default_rng(1).normal(0, 0.02, tensor.shape).astype(np.float32)
+
+
+def negative(path: Path) -> Any:
+    return 1 - Training()(path)
+
+
+def turned_hue(path: Path) -> Any:
+    picture = np.rint(Training()(path).transpose(1, 2, 0) * 255).astype(np.uint8)
+    hsv = np.asarray(Image.fromarray(picture).convert("HSV"))
+    return hsv.transpose(2, 0, 1).astype(np.float32) / 255
+
+
+def bright(path: Path) -> Any:
+    return np.sqrt(Training()(path))
+
+
+@pytest.mark.parametrize("training", [noisy, negative, turned_hue, bright])
+def test_what_is_not_known_is_not_guessed(images: list[Path], training: Any) -> None:
+    report = compare(images, training)
+    assert not report.ok
+    assert report.causes == ()
+    assert report.settings == {}
+    assert report.unexplained_steps > 1
+
+
+def test_normalisation_of_each_image_by_itself(images: list[Path]) -> None:
+    def training(path: Path) -> Any:
+        tensor = Training(fit="stretch")(path)
+        return (tensor - tensor.mean()) / tensor.std()
+
+    report = compare(images, training, fit="stretch")
+    (cause,) = report.causes
+    assert cause.name == "normalization"
+    assert "each image" in cause.training
+    assert report.settings == {}
+
+
+def test_padding_that_is_not_constant(images: list[Path]) -> None:
+    def training(path: Path) -> Any:
+        tensor = Training()(path)
+        inside = np.flatnonzero((tensor[0] != tensor[0, 0, 0]).any(axis=1))
+        padded = np.pad(
+            tensor[:, inside[0] : inside[-1] + 1],
+            ((0, 0), (inside[0], tensor.shape[1] - 1 - inside[-1]), (0, 0)),
+            mode="edge",
+        )
+        return padded
+
+    wide = [path for path in images if path.name.startswith(("300x420", "233x377"))]
+    report = compare(wide, training)
+    (cause,) = report.causes
+    assert (cause.name, cause.training) == ("pad_value", "not constant")
+    assert report.settings == {}
+
+
+def test_padding_after_the_normalisation(images: list[Path]) -> None:
+    statistics = {"mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225"}
+
+    def training(path: Path) -> Any:
+        mean, std = ([float(each) for each in text.split(",")] for text in statistics.values())
+        tensor = Training(mean=tuple(mean), std=tuple(std))(path)
+        outside = Training(mean=tuple(mean), std=tuple(std), pad_value=255)(path) != tensor
+        tensor[outside] = 0.0
+        return tensor
+
+    report = compare(images, training, **statistics)
+    (cause,) = report.causes
+    assert cause.name == "pad_value"
+    assert "before it" in cause.advice
+    assert cause.parameters == {}
+
+
+# --- images that show little ----------------------------------------------------------------------
+
+
+def test_flat_and_tiny_images_are_no_fault(tmp_path: Path) -> None:
+    paths = [tmp_path / "flat.jpg", tmp_path / "tiny.png"]
+    Image.new("RGB", (200, 100), (90, 120, 40)).save(paths[0])
+    Image.new("RGB", (1, 1), (9, 9, 9)).save(paths[1])
+    report = compare(paths, Training())
+    assert report.ok
+    assert report.unexplained_steps == pytest.approx(0.0, abs=1e-3)
+
+
+def test_what_images_do_not_show_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "gray.png"
+    picture = np.random.default_rng(2).integers(0, 256, (SIZE[0], SIZE[1]), np.uint8)
+    Image.fromarray(picture).save(path)
+    report = compare([path], Training(bgr=True))
+    assert report.ok
+    notes = " ".join(report.notes)
+    for part in ("EXIF", "no image is a JPEG", "all images are gray", "no image is resized"):
+        assert part in notes
+
+
+def test_transparent_and_cmyk_images_are_left_out(images: list[Path], tmp_path: Path) -> None:
+    clear, ink = tmp_path / "clear.png", tmp_path / "ink.jpg"
+    with Image.open(images[0]) as picture:
+        opaque = picture.convert("RGBA")
+        opaque.putalpha(120)
+        opaque.save(clear)
+        picture.convert("CMYK").save(ink)
+    report = compare([*images, clear, ink], Training(bgr=True))
+    assert {cause.name for cause in report.causes} == {"color"}
+    notes = " ".join(report.notes)
+    assert "transparent" in notes
+    assert "CMYK" in notes

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from endcap.tools.parity.imitation import Grid
 from endcap.tools.parity.normalization import Normalization, number
-from endcap.tools.parity.recipe import Recipe
-from endcap.tools.parity.search import Explanation, Sample, revert
+from endcap.tools.parity.recipe import Recipe, native_offset, native_sides, revert
+from endcap.tools.parity.search import Explanation, Sample
 
 _MOST_PIXELS = 100_000
 # Pixel values of padding that count as equal, in 8-bit steps.
 _SAME_PAD = 0.6
+# From this mean difference on padding has no value of its own.
+_CONSTANT_SPREAD = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +141,8 @@ def find_causes(
         pad_value: Endcap's.
         samples: The images by which effects are measured.
     """
+    if not found.is_good:
+        return []
     measure = _Effects(found, own, samples)
     causes = [
         _recipe_cause(name, found.recipe, own, *measure.of_field(name))
@@ -197,11 +201,12 @@ def _recipe_cause(
     if name == "fit" and found.fit == "center_crop":
         parameters["resize_shorter"] = values["resize_shorter"]
     words = _WORDS.get(name, {})
+    native = {"sides": native_sides(found.fit), "offset": native_offset(found.fit)}
     return Cause(
         name=name,
         title=_TITLES[name],
         training=_word(words, getattr(found, name)),
-        endcap=_word(words, getattr(own, name)),
+        endcap=_word(words, native.get(name, getattr(own, name))),
         mean_steps=mean,
         max_steps=largest,
         parameters=parameters,
@@ -215,6 +220,16 @@ def _word(words: dict[object, str], value: object) -> str:
 
 def _normalization_causes(found: Explanation, own: Normalization, measure: _Effects) -> list[Cause]:
     theirs = found.normalization
+    if found.is_per_image:
+        return [
+            Cause(
+                name="normalization",
+                title="normalisation",
+                training="of each image by its own mean and deviation",
+                endcap=_line_text(own, ("scale", "mean", "std")),
+                advice="endcap normalises all images alike; move this step into the network",
+            )
+        ]
     if theirs == own or (
         np.allclose(theirs.slopes, own.slopes, rtol=1e-4)
         and np.allclose(theirs.shifts, own.shifts, rtol=1e-4, atol=1e-4)
@@ -264,7 +279,17 @@ def _short(values: Sequence[float]) -> str:
 
 def _pad_cause(found: Explanation, own: int, measure: _Effects) -> Cause | None:
     pads = found.pad_values
-    if pads is None or all(abs(value - own) < _SAME_PAD for value in pads):
+    if pads is None:
+        return None
+    if found.pad_spread > _CONSTANT_SPREAD:
+        return Cause(
+            name="pad_value",
+            title="padding",
+            training="not constant",
+            endcap=str(own),
+            advice="endcap pads with one value; the training repeats or mirrors the image there",
+        )
+    if all(abs(value - own) < _SAME_PAD for value in pads):
         return None
     share = measure.padding_share()
     steps = np.abs(np.array(pads) - own)
@@ -277,6 +302,6 @@ def _pad_cause(found: Explanation, own: int, measure: _Effects) -> Cause | None:
         endcap=str(own),
         mean_steps=float(steps.mean() * share),
         max_steps=float(steps.max()),
-        parameters={"pad_value": number(float(min(max(nearest, 0), 255)))},
+        parameters={"pad_value": number(float(min(max(nearest, 0), 255)))} if is_whole else {},
         advice="" if is_whole else "the training pads after the normalisation, endcap before it",
     )

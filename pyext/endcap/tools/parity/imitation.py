@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from endcap.decode import decode
-from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented
-from endcap.errors import EndcapError
+from endcap.drawing.orientation import (
+    NOT_A_PICTURE,
+    open_picture,
+    oriented,
+    read_orientation,
+)
 from endcap.evaluation.errors import import_package
 from endcap.preprocess import Preprocessor, PreprocessResult
 from endcap.tools.parity.recipe import Recipe
@@ -26,7 +30,7 @@ Pixels = NDArray[np.uint8]
 
 # The package that decodes as trainings with TurboJPEG's fast flags do.
 FASTER_DECODER = "simplejpeg"
-_DECODED_IMAGES = 24  # arrays of whole images that are kept
+_MOST_DECODED_BYTES = 100 << 20  # of an image, decoded in several ways
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
@@ -73,6 +77,8 @@ class Imitator:
         self.path = path
         self.encoded = path.read_bytes()
         self._decoded: dict[tuple[str, str, str], Pixels] = {}
+        kind = read_kind(self.encoded)
+        self.is_turned, self.is_ycc = kind.is_turned, kind.is_jpeg and kind.mode == "RGB"
 
     def pixels(self, recipe: Recipe, grid: Grid) -> Floats:
         """Return pixels [rows, columns, C] in 8-bit steps; NaN where the tensor is padding.
@@ -150,9 +156,14 @@ class Imitator:
         return values[..., ::-1] if recipe.color == "bgr" else values, placement
 
     def _decode(self, exif: str, decoder: str, matrix: str) -> Pixels:
+        if not self.is_turned:
+            exif = "ignore"
+        if not self.is_ycc:
+            decoder, matrix = "exact", "jpeg"
         key = (exif, decoder, matrix)
         if key not in self._decoded:
-            if len(self._decoded) >= _DECODED_IMAGES:
+            kept = sum(each.nbytes for each in self._decoded.values())
+            if kept > _MOST_DECODED_BYTES:
                 self._decoded.clear()
             self._decoded[key] = self._decode_now(exif, decoder, matrix)
         return self._decoded[key]
@@ -176,15 +187,32 @@ class Imitator:
             return np.asarray(oriented(stored))
 
 
-def has_orientation(imitator: Imitator) -> bool:
-    """Return whether EXIF turns or mirrors an image.
+@dataclass(frozen=True)
+class ImageKind:
+    """What a file's header says.
 
-    Raises:
-        EndcapError: It cannot be decoded.
+    Attributes:
+        is_jpeg: Whether it is a JPEG.
+        mode: Pillow's; "" of a file that Pillow does not read.
+        is_turned: Whether EXIF turns or mirrors it.
+        has_alpha: Whether it may have transparent pixels.
     """
-    applied = decode(imitator.encoded, exif="apply", formats="jpeg,png,webp,bmp,gif")
-    stored = decode(imitator.encoded, exif="ignore", formats="jpeg,png,webp,bmp,gif")
-    return applied.shape != stored.shape or not np.array_equal(applied, stored)
+
+    is_jpeg: bool
+    mode: str = ""
+    is_turned: bool = False
+    has_alpha: bool = False
+
+
+def read_kind(encoded: bytes) -> ImageKind:
+    """Return what the header of an image file says."""
+    is_jpeg = encoded.startswith(b"\xff\xd8")
+    try:
+        with open_picture(io.BytesIO(encoded)) as image:
+            has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+            return ImageKind(is_jpeg, image.mode, read_orientation(image) > 1, has_alpha)
+    except NOT_A_PICTURE:
+        return ImageKind(is_jpeg)
 
 
 @lru_cache(maxsize=256)
@@ -255,10 +283,8 @@ def _crop_offset(free: int, kind: int) -> int:
 
 
 def _by_simplejpeg(encoded: bytes, decoder: str) -> Pixels | None:
-    """Return RGB by libjpeg-turbo's faster and less exact ways; None for what is no colour JPEG."""
+    """Return RGB by libjpeg-turbo's faster and less exact ways; None for what it does not read."""
     simplejpeg: Any = import_package("simplejpeg", package=FASTER_DECODER)
-    if not encoded.startswith(b"\xff\xd8"):
-        return None
     try:
         decoded: Pixels = simplejpeg.decode_jpeg(
             encoded,
@@ -266,7 +292,7 @@ def _by_simplejpeg(encoded: bytes, decoder: str) -> Pixels | None:
             fastdct=decoder == "fast_idct",
             fastupsample=decoder == "plain_chroma",
         )
-    except ValueError:  # of CMYK, or damaged, which endcap's decoder reports
+    except ValueError:  # damage that endcap's decoder accepts
         return None
     return decoded
 
@@ -293,14 +319,3 @@ def _by_matrix(encoded: bytes, matrix: str) -> Pixels | None:
     b = y + np.float32(weights[3]) * cb
     rgb: Pixels = np.clip(np.rint(np.stack([r, g, b], axis=-1)), 0, 255).astype(np.uint8)
     return rgb
-
-
-def can_decode(path: Path) -> str:
-    """Return "" for an image that endcap decodes, else why it does not."""
-    try:
-        Imitator(path).size(exif="ignore")
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    except EndcapError as error:
-        return str(error)
-    return ""

@@ -20,12 +20,13 @@ from endcap.evaluation.errors import EvaluationError, import_package
 from endcap.evaluation.numpy_heads import box_iou
 from endcap.tools.parity.causes import Cause
 from endcap.tools.parity.outputs import Postprocessing, detect
-from endcap.tools.parity.pipelines import find_function, to_numpy
+from endcap.tools.parity.pipelines import find_function, to_numpy, user_code
 
 # Boxes [N, 4] xyxy in pixels of the tensor, scores [N], class ids [N].
 Detected = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 TrainingPostprocess = Callable[[Mapping[str, NDArray[Any]]], Detected]
 
+_ULTRALYTICS_HEADS = ("yolov8", "yolov8_seg", "yolov8_pose")
 _SAME_IOU, _SAME_SCORE = 0.95, 0.005
 _IOU_THRESHOLDS = ("0.3", "0.4", "0.45", "0.5", "0.55", "0.6", "0.65", "0.7", "0.75", "0.8", "0.9")
 _SCORE_THRESHOLDS = ("0.001", "0.01", "0.05", "0.1", "0.2", "0.25", "0.3", "0.4", "0.5", "0.6")
@@ -63,6 +64,11 @@ class RulesReport:
     after: float
     causes: tuple[Cause, ...]
 
+    @property
+    def ok(self) -> bool:
+        """Whether the detections are the same."""
+        return self.before < _LEAST_SHARE
+
     def to_json(self) -> dict[str, Any]:
         """Return it as an object of JSON."""
         return {
@@ -72,18 +78,27 @@ class RulesReport:
         }
 
 
-def load_postprocess(text: str) -> TrainingPostprocess:
+def load_postprocess(text: str, postprocess: Mapping[str, str]) -> TrainingPostprocess:
     """Return the postprocessing of a training: `ultralytics`, or `module:function`.
 
     The function takes the network's outputs by name, arrays with the batch's dimension, and returns
     boxes [N, 4] (xyxy in pixels of the tensor), scores [N] and class ids [N], or [N, 6] of these.
 
+    Args:
+        text: The name.
+        postprocess: Endcap's parameters, for the number of classes.
+
     Raises:
         EvaluationError: A package is missing.
-        InvalidArgumentError: There is no such function.
+        InvalidArgumentError: There is no such function, or it does not read such a head.
     """
     if text == "ultralytics":
-        return _ultralytics()
+        if postprocess.get("head") not in _ULTRALYTICS_HEADS:
+            raise InvalidArgumentError(
+                f"--training-postprocess ultralytics reads {', '.join(_ULTRALYTICS_HEADS)}, and "
+                f"the head is {postprocess.get('head')}; give MODULE:FUNCTION"
+            )
+        return _ultralytics(int(postprocess.get("num_classes", "80")))
     module, colon, name = text.partition(":")
     if not colon:
         raise InvalidArgumentError(
@@ -92,26 +107,22 @@ def load_postprocess(text: str) -> TrainingPostprocess:
     function = find_function(module, name, "--training-postprocess")
 
     def run(outputs: Mapping[str, NDArray[Any]]) -> Detected:
-        try:
+        with user_code(f"{text} failed"):
             return _detected(function(dict(outputs)), text)
-        except EndcapError:
-            raise
-        except Exception as error:  # the user's code may raise anything
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise EvaluationError(f"{text} failed: {reason}") from error
 
     return run
 
 
-def _ultralytics() -> TrainingPostprocess:
+def _ultralytics(num_classes: int) -> TrainingPostprocess:
     torch: Any = import_package("torch", package="ultralytics")
     nms: Any = import_package("ultralytics.utils.nms", package="ultralytics")
 
     def run(outputs: Mapping[str, NDArray[Any]]) -> Detected:
-        head = torch.from_numpy(next(iter(outputs.values())).astype(np.float32))
+        (array, *_) = (each for each in outputs.values() if each.ndim == 3)
+        head = torch.from_numpy(array.astype(np.float32))
         # Its time limit would make the result depend on the clock.
         found = nms.non_max_suppression(
-            head, conf_thres=0.25, iou_thres=0.7, max_det=300, max_time_img=1e6
+            head, conf_thres=0.25, iou_thres=0.7, max_det=300, nc=num_classes, max_time_img=1e6
         )
         return _detected(found[0][:, :6], "ultralytics")
 
@@ -123,17 +134,23 @@ def _detected(value: Any, name: str) -> Detected:
         boxes, scores, class_ids = (np.asarray(to_numpy(each)) for each in value)
     else:
         rows = np.asarray(to_numpy(value))
+        if rows.size == 0:
+            rows = np.zeros((0, 6))
         if rows.ndim != 2 or rows.shape[1] != 6:
             raise EvaluationError(
                 f"{name} returned {list(rows.shape)}; boxes [N, 4], scores [N] and class ids [N] "
                 "are expected, or rows [N, 6] of x1, y1, x2, y2, score, class id"
             )
         boxes, scores, class_ids = rows[:, :4], rows[:, 4], rows[:, 5]
-    return (
-        boxes.reshape(-1, 4).astype(np.float64),
-        scores.reshape(-1).astype(np.float64),
-        class_ids.reshape(-1).astype(np.int64),
-    )
+    boxes, scores, class_ids = boxes.reshape(-1, 4), scores.reshape(-1), class_ids.reshape(-1)
+    if not len(boxes) == len(scores) == len(class_ids):
+        raise EvaluationError(
+            f"{name} returned {len(boxes)} boxes, {len(scores)} scores and {len(class_ids)} class "
+            "ids; as many of each are expected"
+        )
+    if not all(np.isfinite(each.astype(np.float64)).all() for each in (boxes, scores, class_ids)):
+        raise EvaluationError(f"{name} returned numbers that are not finite")
+    return boxes.astype(np.float64), scores.astype(np.float64), class_ids.astype(np.int64)
 
 
 def compare_rules(

@@ -140,6 +140,8 @@ def known_normalizations(own: Normalization) -> list[Normalization]:
     add(1.0, [255 * value for value in _IMAGENET[0]], one)
     add(1.0, _CAFFE, one)
     add(1 / 128, one, one)
+    for middle in (128.0, 127.5):  # of whole numbers with a sign
+        add(1.0, [middle] * 3, one)
     add(own.scale, own.mean, own.std)
     add(own.scale, zero, own.std)
     add(own.scale, own.mean, one)

@@ -67,12 +67,11 @@ def _parts(report: ParityReport) -> Iterator[str]:
             "steps.</p>"
         )
         yield "".join(f"<p>{_text(line)}</p>" for line in advice_lines(report))
-    settings = [(n, v) for each in report.causes for n, v in each.parameters.items()]
-    if settings:
+    if report.settings:
         yield "<h2>Parameters to set</h2>"
         lines = [
             f'parameters {{ key: "{name}" value {{ string_value: "{value}" }} }}'
-            for name, value in settings
+            for name, value in report.settings.items()
         ]
         yield f"<pre>{_text(chr(10).join(lines))}</pre>"
     if report.outputs is not None:

@@ -7,12 +7,13 @@ a Python function `module:function` that takes the path of an image file and ret
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from endcap.errors import InvalidArgumentError
+from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.evaluation.errors import EvaluationError, import_package
 
 Size = tuple[int, int]  # height, width
@@ -49,12 +50,32 @@ class TrainingPipeline:
         Raises:
             EvaluationError: The pipeline failed, or returned no tensor of one image.
         """
-        try:
+        with user_code(f"{self.name} failed on {path}"):
             value = self.function(path)
-        except Exception as error:  # the user's code and that of libraries may raise anything
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise EvaluationError(f"{self.name} failed on {path}: {reason}") from error
-        return _one_image(to_numpy(value), f"{self.name} returned for {path}")
+            if isinstance(value, (tuple, list)) and value and hasattr(value[0], "shape"):
+                value = value[0]  # of a data set's pair of image and label
+            tensor = to_numpy(value)
+        return _one_image(tensor, f"{self.name} returned for {path}")
+
+
+@contextlib.contextmanager
+def user_code(what: str) -> Iterator[None]:
+    """Run the user's code: what it prints goes to standard error, what it raises is one error.
+
+    Args:
+        what: Begins the error message.
+
+    Raises:
+        EvaluationError: The code raised something, or ended the program.
+    """
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except EndcapError:
+        raise
+    except (Exception, SystemExit) as error:  # the code may raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise EvaluationError(f"{what}: {reason}") from error
 
 
 def load_pipeline(text: str, size: Size) -> TrainingPipeline:
@@ -301,17 +322,36 @@ def find_function(module: str, name: str, option: str) -> Callable[..., Any]:
     """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
-    try:
-        imported = importlib.import_module(module)
-    except ImportError as error:
+    if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         raise InvalidArgumentError(
-            f"{option} {module}:{name}: the module cannot be imported ({error}); run the command "
-            "in the folder that holds it, or install it"
+            f"{option} is '{module}:{name}'; give MODULE:FUNCTION by the names that Python has for "
+            "them, such as my_training:load_image"
+        )
+    try:
+        with user_code(f"{option} {module}:{name}: the module fails"):
+            found: Any = importlib.import_module(module)
+    except EvaluationError as error:
+        if not isinstance(error.__cause__, ImportError):
+            raise
+        raise InvalidArgumentError(
+            f"{option} {module}:{name}: the module cannot be imported ({error.__cause__}); run the "
+            "command in the folder that holds it, or install it"
         ) from error
-    function: Callable[..., Any] | None = getattr(imported, name, None)
-    if not callable(function):
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
         raise InvalidArgumentError(f"{option} {module}:{name}: {module} has no function {name}")
+    function: Callable[..., Any] = found
     return function
+
+
+def files_of(text: str) -> list[Path]:
+    """Return the files that a pipeline is read from, which must not be written over."""
+    module, _, argument = text.partition(":")
+    files = [Path(each) for each in (text, argument) if each and Path(each).is_file()]
+    source = getattr(sys.modules.get(module), "__file__", None)
+    beside = Path(f"{module.replace('.', '/')}.py")
+    return [*files, *([Path(source)] if source else []), *([beside] if beside.is_file() else [])]
 
 
 def _import_function(module: str, name: str) -> Function:

@@ -15,7 +15,9 @@ from endcap.tools.parity.resampling import Resampling
 
 # The part of the short side that libraries crop: torchvision's and timm's usual ones.
 _CROP_SHARES = (224 / 256, 0.875, 0.9, 0.95, 0.96, 0.965, 1.0, 224 / 232, 0.94, 0.985, 0.8)
-_CROP_STEPS = (-16, -8, -4, -2, -1, 1, 2, 4, 8, 16)
+_CROP_STEPS = (-32, -16, -8, -4, -2, -1, 1, 2, 4, 8, 16, 32)
+# To begin with, short sides in parts of the crop.
+_CROP_SCALES = (1.0, 1.07, 8 / 7, 1.25, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +72,8 @@ class Recipe:
     @property
     def is_possible(self) -> bool:
         """Whether its values go together."""
+        if self.fit == "center_crop" and self.resize_shorter < max(self.size):
+            return False
         return self.interpolation != "nearest" or not self.antialias
 
     @property
@@ -123,12 +127,19 @@ class Recipe:
         }
 
     def changed_fields(self, other: Recipe) -> list[str]:
-        """Return the names of the fields that differ and that matter to this recipe's fit."""
+        """Return the names of the fields that differ from another recipe.
+
+        What does not matter to this recipe's fit is left out, and what belongs to another fit is
+        compared with how preprocess does it for this one.
+        """
+        values = {each.name: getattr(other, each.name) for each in fields(self)}
+        values |= {"sides": native_sides(self.fit), "offset": native_offset(self.fit)}
+        if self.fit != other.fit:
+            values["resize_shorter"] = self.resize_shorter
         return [
-            each.name
-            for each in fields(self)
-            if getattr(self, each.name) != getattr(other, each.name)
-            and each.name in _relevant(self.fit)
+            name
+            for name, value in values.items()
+            if getattr(self, name) != value and name in _relevant(self.fit)
         ]
 
 
@@ -160,7 +171,7 @@ def recipe_of(parameters: Mapping[str, str], size: tuple[int, int]) -> Recipe:
         decoder="scaled" if parameters["decode"] == "fast" else "exact",
         color=parameters["color"],
         fit=fit,
-        resize_shorter=int(parameters["resize_shorter"]),
+        resize_shorter=max(int(parameters["resize_shorter"]), *size),
         sides=native_sides(fit),
         upscale=parameters["upscale"] == "true",
         pad_align=parameters["pad_align"],
@@ -237,6 +248,28 @@ def starting_points(recipe: Recipe) -> Iterator[Recipe]:
             for exif in ("apply", "ignore"):
                 for color in ("rgb", "bgr") if recipe.color != "gray" else ("gray",):
                     yield replace(fitted, pad_align=align, exif=exif, color=color)
+    cropped = _with_fit(recipe, "center_crop")
+    for scale in _CROP_SCALES:
+        for exif in ("apply", "ignore"):
+            yield replace(cropped, exif=exif, resize_shorter=round(max(recipe.size) * scale))
+
+
+def revert(recipe: Recipe, own: Recipe, name: str) -> Recipe:
+    """Return a recipe with one field as endcap's own, and what belongs to the fit with it."""
+    if name in ("sides", "offset"):
+        native = native_sides(recipe.fit) if name == "sides" else native_offset(recipe.fit)
+        return with_field(recipe, name, native)
+    if name != "fit":
+        return with_field(recipe, name, getattr(own, name))
+    return replace(
+        recipe,
+        fit=own.fit,
+        resize_shorter=own.resize_shorter,
+        sides=own.sides,
+        offset=own.offset,
+        pad_align=own.pad_align,
+        upscale=own.upscale,
+    )
 
 
 def _with_fit(recipe: Recipe, fit: str) -> Recipe:

@@ -14,10 +14,11 @@ from endcap.tools.parity.causes import Cause
 from endcap.tools.parity.nms_rules import RulesReport
 from endcap.tools.parity.outputs import OutputsReport
 from endcap.tools.parity.run import ParityReport
+from endcap.tools.parity.search import SMALL_STEPS
 from endcap.tools.parity.tensors import Difference
 
 # Below this a difference is rounding, in 8-bit steps; what is left above it is worth a word.
-NOTABLE_STEPS = 0.25
+NOTABLE_STEPS = SMALL_STEPS
 # Pixels that differ by one step, one in twenty of them at most.
 _SAME_STEPS = 0.05
 
@@ -31,7 +32,7 @@ def summary_rows(report: ParityReport) -> list[tuple[str, str, str, str]]:
     """Return rows of name, mean, largest difference and equal share, of the tensors."""
     tensors = report.tensors
     rows = [_row("now", tensors.before)]
-    if tensors.settings:
+    if tensors.settings and tensors.is_mended:
         rows.append(_row("with the settings below", tensors.after))
     return rows
 
@@ -54,21 +55,38 @@ def advice_lines(report: ParityReport) -> list[str]:
 
 def conclusion(report: ParityReport) -> str:
     """Return what the figures mean, in one or two sentences."""
+    texts = [_about_tensors(report)]
+    rules = report.rules
+    if rules is not None and not rules.ok and not rules.causes:
+        texts.append(
+            f"Of the detections {rules.before:.1%} differ, and no parameter of postprocess "
+            "explains it."
+        )
+    return " ".join(texts)
+
+
+def _about_tensors(report: ParityReport) -> str:
     tensors = report.tensors
+    steps = tensors.unexplained_steps
     if not report.causes:
-        if tensors.unexplained_steps < NOTABLE_STEPS:
+        if tensors.before is not None and tensors.before.mean < NOTABLE_STEPS:
             return "No difference was found: the network sees the same pixels."
         return (
-            f"The tensors differ by {tensors.unexplained_steps:.2f} steps in the mean, and nothing "
-            "that is known explains it: the training pipeline does something of its own."
+            f"The tensors differ by {steps:.2f} steps in the mean, and nothing that is known "
+            "explains it: the training pipeline does something of its own."
         )
     texts = [f"{count(len(report.causes), 'cause')} found."]
-    if tensors.after is not None and tensors.after.mean < _SAME_STEPS:
-        texts.append("With the parameters below the network sees the same pixels.")
-    if tensors.unexplained_steps >= NOTABLE_STEPS:
+    if tensors.after is not None:
+        if tensors.after.mean < _SAME_STEPS:
+            texts.append("With the parameters below the tensors are equal but for rounding.")
+        elif tensors.is_mended:
+            texts.append(f"The parameters below leave {tensors.after.mean:.2f} steps in the mean.")
+        else:
+            texts.append("The parameters of the causes do not bring the tensors closer.")
+    if steps >= NOTABLE_STEPS:
         texts.append(
-            f"With all of it imitated, {tensors.unexplained_steps:.2f} steps in the mean stay "
-            "unexplained: the training pipeline does something else of its own."
+            f"With all of it imitated, {steps:.2f} steps in the mean stay unexplained: the "
+            "training pipeline does something else of its own."
         )
     without = [each.title for each in report.causes if not each.parameters]
     if without:
@@ -132,10 +150,10 @@ def _parts(report: ParityReport) -> Iterator[RenderableType]:
         yield Text("mean, largest: what each alone makes, in 8-bit steps", style="dim")
         for line in advice_lines(report):
             yield Text(printable(line))
-        settings = [(n, v) for each in report.causes for n, v in each.parameters.items()]
+        settings = " ".join(f"{name}={value}" for name, value in report.settings.items())
         if settings:
             yield Text()
-            yield Text("set " + printable(" ".join(f"{n}={v}" for n, v in settings)), style="cyan")
+            yield Text(f"set {printable(settings)}", style="cyan")
     yield Text()
     yield Text(conclusion(report), style="bold")
     for name, why in tensors.failures.items():

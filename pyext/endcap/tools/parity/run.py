@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,10 @@ from endcap.triton.ensemble import (
 )
 from endcap.triton.labels import parse_labels
 from endcap.triton.model_config import CONFIG_NAME, read_config, set_parameter, write_config
+from endcap.triton.model_folder import read_repository
 
 # What the network's input decides; changing it takes another network or another export.
+_USUAL_ENSEMBLE = "detect"
 _OF_NETWORK = ("size", "layout", "dtype")
 
 
@@ -76,6 +78,23 @@ def read_served(repository: Path, model: str) -> Served:
     )
 
 
+def find_ensemble(repository: Path) -> str:
+    """Return the name of the ensemble to compare: detect, else the only one.
+
+    Raises:
+        InvalidArgumentError: There are none or several.
+    """
+    if (repository / _USUAL_ENSEMBLE).is_dir() or not repository.is_dir():
+        return _USUAL_ENSEMBLE
+    ensembles = [model.path.name for model in read_repository(repository) if model.steps]
+    if len(ensembles) != 1:
+        has = (
+            f"has the ensembles {', '.join(sorted(ensembles))}" if ensembles else "has no ensemble"
+        )
+        raise InvalidArgumentError(f"{repository} {has}; name one with --model")
+    return ensembles[0]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParityPlan:
     """What to compare.
@@ -111,7 +130,14 @@ class ParityReport:
     @property
     def ok(self) -> bool:
         """Whether nothing differs and no image failed."""
-        return self.tensors.ok and (self.rules is None or not self.rules.causes)
+        return self.tensors.ok and (self.rules is None or self.rules.ok)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The parameters to set, of preprocess and postprocess."""
+        of_rules = self.rules.causes if self.rules else ()
+        found = {name: value for each in of_rules for name, value in each.parameters.items()}
+        return {**(self.tensors.settings if self.tensors.is_mended else {}), **found}
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -122,6 +148,7 @@ class ParityReport:
         """Return it as an object of JSON."""
         return {
             **self.tensors.to_json(),
+            "settings": self.settings,
             "outputs": self.outputs.to_json() if self.outputs else None,
             "suppression": self.rules.to_json() if self.rules else None,
         }
@@ -138,34 +165,40 @@ def run(plan: ParityPlan, *, progress: ShowProgress) -> ParityReport:
     parameters = plan.served.preprocess if plan.served else plan.parameters
     size = make_preprocessor(parameters).parameters["size"].split(",")
     pipeline = load_pipeline(plan.training, (int(size[0]), int(size[1])))
-    training_postprocess = load_postprocess(plan.postprocess) if plan.postprocess else None
     network = _open_network(plan)
     postprocessing = (
         Postprocessing(parameters=plan.served.postprocess, outputs=plan.served.outputs)
         if plan.served
         else None
     )
-    if training_postprocess is not None and (network is None or postprocessing is None):
-        raise InvalidArgumentError(
-            "--training-postprocess needs the network and the postprocessing: give --repository, "
-            "and --network where the repository has no ONNX file"
-        )
+    _check_detections(plan, network is not None)
+    training_postprocess = (
+        load_postprocess(plan.postprocess, postprocessing.make().parameters)
+        if plan.postprocess and postprocessing
+        else None
+    )
     tensors = compare_tensors(
         plan.images, pipeline, parameters, progress=progress, has_network=network is not None
     )
     if network is None:
         return ParityReport(tensors=tensors)
-    with progress("network", len(tensors.images)) as advance:
-        outputs = compare_outputs(
-            network,
-            tensors.images,
-            tensors.geometries(),
-            parameters,
-            postprocessing,
-            dataset=plan.dataset,
-            labels=_labels(plan.served),
-            on_image=advance,
-        )
+    try:
+        with progress("network", len(tensors.images)) as advance:
+            outputs = compare_outputs(
+                network,
+                tensors.images,
+                tensors.geometries(),
+                parameters,
+                postprocessing,
+                dataset=plan.dataset,
+                labels=_labels(plan.served),
+                on_image=advance,
+            )
+    except EvaluationError as error:  # as of a network that takes no such tensor
+        if tensors.before is not None:
+            raise
+        note = f"the network's outputs were not compared: {error}"
+        return ParityReport(tensors=replace(tensors, notes=(*tensors.notes, note)))
     if training_postprocess is None or postprocessing is None:
         return ParityReport(tensors=tensors, outputs=outputs)
     heads = [network.run(each.training) for each in tensors.images]
@@ -174,15 +207,24 @@ def run(plan: ParityPlan, *, progress: ShowProgress) -> ParityReport:
     return ParityReport(tensors=tensors, outputs=outputs, rules=rules)
 
 
+def _check_detections(plan: ParityPlan, has_network: bool) -> None:
+    """Raise InvalidArgumentError where detections are asked for, and there is none."""
+    for option, is_given in (
+        ("--training-postprocess", plan.postprocess is not None),
+        ("--annotations", plan.dataset is not None),
+    ):
+        if is_given and (not has_network or plan.served is None):
+            raise InvalidArgumentError(
+                f"{option} needs the network and the postprocessing: give --repository, and "
+                "--network where the repository has no ONNX file"
+            )
+        if is_given and plan.served and plan.served.postprocess.get("head") == "classification":
+            raise InvalidArgumentError(f"{option} is for detectors; leave it out for a classifier")
+
+
 def _open_network(plan: ParityPlan) -> Network | None:
     file = plan.network or (plan.served.network if plan.served else None)
-    if file is not None:
-        return Network(file)
-    if plan.dataset is not None:
-        raise EvaluationError(
-            "--annotations needs the network; give its ONNX file with --network FILE.onnx"
-        )
-    return None
+    return Network(file) if file is not None else None
 
 
 def _labels(served: Served | None) -> Sequence[str] | None:
@@ -225,7 +267,7 @@ def config_changes(served: Served, report: ParityReport) -> tuple[list[ConfigCha
     Raises:
         InvalidArgumentError: A config.pbtxt in which a parameter cannot be set.
     """
-    settings = report.tensors.settings
+    settings = report.tensors.settings if report.tensors.is_mended else {}
     left = [f"{name}={value}" for name, value in settings.items() if name in _OF_NETWORK]
     of_stage = {
         PREPROCESS_BACKEND: {

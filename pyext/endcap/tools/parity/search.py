@@ -17,15 +17,24 @@ from numpy.typing import NDArray
 from endcap.evaluation.errors import EvaluationError
 from endcap.tools.parity.imitation import Grid, Imitator
 from endcap.tools.parity.normalization import Line, Normalization, fit_line, snap
-from endcap.tools.parity.recipe import Recipe, neighbours, starting_points, with_field
+from endcap.tools.parity.recipe import Recipe, neighbours, revert, starting_points
 
 _BEAM = 4
 _MOST_CHANGES = 8
 # In 8-bit steps. What an image may differ without counting, for the logarithm of the cost; what a
-# normalisation costs that no library uses; and a tensor that is on no line with the pixels at all.
+# normalisation costs that no library uses.
 _NOISE = 0.05
+# Below this in the mean the tensors are the same.
+_SAME_STEPS = 1e-3
 _UNKNOWN_NORMALIZATION = 0.3
-_NO_LINE = 200.0
+# An explanation is one when it leaves so many 8-bit steps in the mean, or this part of what there
+# was before; and a normalisation that no library uses only where pixels and numbers lie on a line
+# that leaves little.
+SMALL_STEPS = 0.25
+_SMALL_PART = 0.35
+_STRAIGHT, _UNKNOWN_STEPS = 0.98, 1.0
+# The slopes of images that are normalised each by itself differ by this part.
+_OTHER_SLOPE = 0.03
 # A change is one when it lowers the mean logarithm by this, and some image's difference by so many
 # 8-bit steps.
 _LEAST_GAIN = 0.08
@@ -54,7 +63,12 @@ class Explanation:
         is_known: Whether it is one that libraries use.
         residuals: Of each image, the mean difference of its pixels in 8-bit steps.
         pad_values: Pixel values of the padding per channel; None without padding.
+        pad_spread: Mean difference of the padding from these, in 8-bit steps.
+        correlation: Of pixels and numbers, in the image where it is best.
         cost: Mean logarithm of the residuals, and a little for each change.
+        inside_steps: The mean of the residuals without padding.
+        is_per_image: Whether each image is normalised by itself.
+        is_good: Whether it explains the tensors; where it does not, it is endcap's own recipe.
     """
 
     recipe: Recipe
@@ -62,7 +76,17 @@ class Explanation:
     is_known: bool
     residuals: tuple[float, ...]
     pad_values: tuple[float, ...] | None
+    pad_spread: float
+    correlation: float
     cost: float
+    inside_steps: float = 0.0
+    is_per_image: bool = False
+    is_good: bool = True
+
+    @property
+    def steps(self) -> float:
+        """The mean of the residuals."""
+        return float(np.mean(self.residuals))
 
 
 class Explainer:
@@ -96,6 +120,9 @@ class Explainer:
 
     def explain(self) -> Explanation:
         """Return the simplest recipe that explains the tensors best."""
+        unchanged = self._with_normalization(self._own, self._normalization)
+        if unchanged.steps < _SAME_STEPS:
+            return unchanged
         best = self._best(starting_points(self._own))
         for _ in range(_MOST_CHANGES):
             tried = [near for each in best for near in neighbours(each.recipe)]
@@ -104,7 +131,16 @@ class Explainer:
             best = after
             if is_done:
                 break
-        return self._simplified(best[0])
+        found = self._simplified(best[0])
+        limit = max(SMALL_STEPS, _SMALL_PART * unchanged.steps)
+        if found.steps > SMALL_STEPS:
+            for each in (unchanged, found):
+                if (by_image := self._per_image(each)) is not None:
+                    return by_image
+        is_good = min(found.steps, found.inside_steps) <= limit and (
+            found.is_known or (found.correlation > _STRAIGHT and found.steps < _UNKNOWN_STEPS)
+        )
+        return found if is_good else replace(unchanged, is_good=False)
 
     def measure(self, recipe: Recipe) -> Explanation | None:
         """Return how well a recipe explains the tensors; None where it cannot be tried."""
@@ -134,6 +170,28 @@ class Explainer:
         """Return a recipe with one field as endcap's own."""
         return self.measure(revert(recipe, self._own, name))
 
+    def _per_image(self, found: Explanation) -> Explanation | None:
+        """Return an explanation by normalising each image by itself; None where it is none."""
+        pixels = [each.imitator.pixels(found.recipe, self._grid) for each in self._samples]
+        lines = self._lines(pixels)
+        if len(lines) < len(pixels) or min(line.correlation for line in lines) < _STRAIGHT:
+            return None
+        slopes = np.array([line.slopes for line in lines])
+        if (slopes.max(axis=0) / slopes.min(axis=0) - 1).max() < _OTHER_SLOPE:
+            return None
+        residuals = [
+            _residual(each, (target - line.shifts) / line.slopes).mean
+            for each, target, line in zip(pixels, self._targets, lines, strict=True)
+        ]
+        if float(np.mean(residuals)) > SMALL_STEPS:
+            return None
+        return replace(found, residuals=tuple(residuals), is_per_image=True, pad_values=None)
+
+    def _lines(self, pixels: Sequence[NDArray[np.float32]]) -> list[Line]:
+        """Return the lines of the images that have one which rises."""
+        lines = [_line(each, target) for each, target in zip(pixels, self._targets, strict=True)]
+        return [line for line in lines if line is not None and (line.slopes > 0).all()]
+
     def _measure(self, recipe: Recipe) -> Explanation | None:
         if not recipe.is_possible:
             return None
@@ -142,20 +200,36 @@ class Explainer:
         except EvaluationError:  # a package is missing
             self.lacks_decoder = True
             return None
-        lines = [_line(each, target) for each, target in zip(pixels, self._targets, strict=True)]
-        line = max(filter(None, lines), key=lambda each: each.correlation, default=None)
-        if line is None or (line.slopes <= 0).any():
-            normalization, is_known, residuals = self._normalization, False, [_NO_LINE] * len(lines)
-            pads: list[NDArray[np.float64]] = []
-        else:
-            normalization, is_known = snap(line, self._normalization)
-            measured = [
-                _residual(each, normalization.undo(target))
-                for each, target in zip(pixels, self._targets, strict=True)
-            ]
-            residuals = [residual for residual, _ in measured]
-            pads = [pad for _, pad in measured if pad is not None]
+        own = self._explanation(recipe, pixels, self._normalization, True, 0.0)
+        lines = self._lines(pixels)
+        if not lines:
+            return own
+        line = max(lines, key=lambda each: each.correlation)
+        normalization, is_known = snap(line, self._normalization)
+        if normalization == self._normalization:
+            return replace(own, correlation=line.correlation)
+        found = self._explanation(recipe, pixels, normalization, is_known, line.correlation)
+        return found if found.cost < own.cost else own
+
+    def _with_normalization(self, recipe: Recipe, normalization: Normalization) -> Explanation:
+        pixels = [each.imitator.pixels(recipe, self._grid) for each in self._samples]
+        return self._explanation(recipe, pixels, normalization, True, 0.0)
+
+    def _explanation(
+        self,
+        recipe: Recipe,
+        pixels: Sequence[NDArray[np.float32]],
+        normalization: Normalization,
+        is_known: bool,
+        correlation: float,
+    ) -> Explanation:
+        measured = [
+            _residual(each, normalization.undo(target))
+            for each, target in zip(pixels, self._targets, strict=True)
+        ]
+        pads = [each.pad for each in measured if each.pad is not None]
         extra = 0.0 if is_known else _UNKNOWN_NORMALIZATION
+        residuals = tuple(each.mean for each in measured)
         cost = float(np.mean(np.log(np.array(residuals) + extra + _NOISE)))
         cost += _UNSUPPORTED_COST * len(recipe.unsupported)
         cost += _CHANGE_COST * len(recipe.changed_fields(self._own))
@@ -163,25 +237,13 @@ class Explainer:
             recipe,
             normalization,
             is_known,
-            tuple(residuals),
+            residuals,
             tuple(np.median(pads, axis=0).tolist()) if pads else None,
+            max((each.pad_spread for each in measured), default=0.0),
+            correlation,
             cost,
+            float(np.mean([each.inside for each in measured])),
         )
-
-
-def revert(recipe: Recipe, own: Recipe, name: str) -> Recipe:
-    """Return a recipe with one field as endcap's own, and what belongs to the fit with it."""
-    if name != "fit":
-        return with_field(recipe, name, getattr(own, name))
-    return replace(
-        recipe,
-        fit=own.fit,
-        resize_shorter=own.resize_shorter,
-        sides=own.sides,
-        offset=own.offset,
-        pad_align=own.pad_align,
-        upscale=own.upscale,
-    )
 
 
 def is_gain(before: Explanation, after: Explanation) -> bool:
@@ -202,17 +264,28 @@ def _line(pixels: NDArray[np.float32], target: NDArray[np.float64]) -> Line | No
     return fit_line(pixels[inside], target[inside])
 
 
-def _residual(
-    pixels: NDArray[np.float32], target: NDArray[np.float64]
-) -> tuple[float, NDArray[np.float64] | None]:
-    """Return the mean difference in 8-bit steps, and the value of the padding per channel.
+@dataclass(frozen=True)
+class _Residual:
+    """Mean differences in 8-bit steps: of all, without padding, and of the padding from `pad`."""
 
-    Padding differs by what is not constant in it.
-    """
+    mean: float
+    inside: float
+    pad: NDArray[np.float64] | None = None
+    pad_spread: float = 0.0
+
+
+def _residual(pixels: NDArray[np.float32], target: NDArray[np.float64]) -> _Residual:
+    """Return the difference of an image; padding differs by what is not constant in it."""
     padding = np.isnan(pixels[..., 0])
     difference = np.abs(target - np.nan_to_num(pixels))
     if not padding.any():
-        return float(difference.mean()), None
+        return _Residual(float(difference.mean()), float(difference.mean()))
     pad = np.median(target[padding], axis=0)
     difference[padding] = np.abs(target[padding] - pad)
-    return float(difference.mean()), pad
+    inside = difference[~padding]
+    return _Residual(
+        float(difference.mean()),
+        float(inside.mean()) if inside.size else 0.0,
+        pad,
+        float(difference[padding].mean()),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +15,11 @@ from endcap.errors import EndcapError
 from endcap.evaluation.errors import EvaluationError
 from endcap.preprocess import Preprocessor
 from endcap.tools.parity.causes import Cause, find_causes
-from endcap.tools.parity.imitation import FASTER_DECODER, Imitator, has_orientation
+from endcap.tools.parity.imitation import FASTER_DECODER, ImageKind, Imitator, read_kind
 from endcap.tools.parity.normalization import Normalization
 from endcap.tools.parity.pipelines import TrainingPipeline
 from endcap.tools.parity.recipe import Recipe, check_color, recipe_of
-from endcap.tools.parity.search import Explainer, Sample
+from endcap.tools.parity.search import SMALL_STEPS, Explainer, Sample
 
 # Starts to show the progress of so many steps of something, and yields what to call after each.
 ShowProgress = Callable[[str, "int | None"], AbstractContextManager[Callable[[], None]]]
@@ -28,6 +28,7 @@ ShowProgress = Callable[[str, "int | None"], AbstractContextManager[Callable[[],
 _SEARCHED_IMAGES = 6
 # A difference that counts as none, in 8-bit steps: float32 rounding behind the normalisation.
 _EQUAL_STEPS = 0.01
+_NO_SCALE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,16 @@ class TensorsReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs: no cause was found, and no image failed."""
-        return not self.causes and not self.failures
+        """Whether nothing differs: no cause, no difference without a cause, no failed image."""
+        is_same = self.before is not None and self.before.mean < SMALL_STEPS
+        return is_same and not self.causes and not self.failures
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether the tensors come much closer to each other with `settings`."""
+        if self.after is None:
+            return False
+        return self.before is None or self.after.mean < self.before.mean / 2
 
     def to_json(self) -> dict[str, Any]:
         """Return it as an object of JSON, without the tensors."""
@@ -150,7 +159,7 @@ def compare_tensors(
     own = preprocessor.parameters
     compared: list[ImageParity] = []
     failures: dict[str, str] = {}
-    raw: NDArray[Any] | None = None
+    forms: set[_Form] = set()
     with progress("images", len(images)) as advance:
         for path in images:
             try:
@@ -159,30 +168,26 @@ def compare_tensors(
             except (EndcapError, OSError) as error:
                 failures[str(path)] = str(error)
             else:
-                raw = tensor if raw is None else raw
-                theirs = _channels_last(tensor, tensor.shape[0] not in (1, 3))
-                compared.append(
-                    ImageParity(
-                        path,
-                        theirs,
-                        ours,
-                        difference(theirs, ours, normalization_of(own, ours.shape[2])),
-                    )
-                )
+                form = _Form("nchw" if tensor.shape[0] in (1, 3) else "nhwc", str(tensor.dtype))
+                forms.add(form)
+                theirs = _channels_last(tensor, form.layout == "nhwc")
+                found = difference(theirs, ours, normalization_of(own, ours.shape[2]))
+                compared.append(ImageParity(path, theirs, ours, found))
             advance()
-    if raw is None:
+    if not compared:
         first = next(iter(failures.items()), ("", "no image was given"))
         raise EvaluationError(f"no image can be compared; {first[0]}: {first[1]}")
     size, channels = _common_shape(compared, pipeline)
-    samples, notes = _choose_samples(compared, own["fit"])
+    samples, notes = _choose_samples(compared, own)
     recipe = recipe_of(own, size)
     recipe = replace(recipe, color=check_color(own["color"], channels))
     normalization = normalization_of(own, channels)
     with progress("recipes tried", None) as advance:
         explainer = Explainer(samples, recipe, normalization, on_step=advance)
-        found = explainer.explain()
-        causes = find_causes(found, recipe, normalization, int(own["pad_value"]), samples)
-    causes = [*_observed(own, raw, size, channels, has_network=has_network), *causes]
+        found_recipe = explainer.explain()
+        causes = find_causes(found_recipe, recipe, normalization, int(own["pad_value"]), samples)
+    form = _common_form(forms, pipeline)
+    causes = [*_observed(own, form, size, channels, has_network=has_network), *causes]
     if explainer.lacks_decoder:
         notes.append(
             "the faster and less exact ways to decode a JPEG were not tried; for these run `pip "
@@ -198,8 +203,10 @@ def compare_tensors(
         causes=tuple(causes),
         settings=settings,
         after=_with_settings(compared, {**parameters, **settings}) if settings else None,
-        unexplained_steps=float(np.mean(found.residuals)),
-        recipe=found.recipe,
+        unexplained_steps=min(found_recipe.steps, found_recipe.inside_steps)
+        if causes
+        else found_recipe.steps,
+        recipe=found_recipe.recipe,
         notes=tuple(notes),
     )
 
@@ -285,29 +292,86 @@ def _common_shape(
     return (height, width), channels
 
 
-def _choose_samples(compared: Sequence[ImageParity], fit: str) -> tuple[list[Sample], list[str]]:
+@dataclass(frozen=True)
+class _Form:
+    """Layout and data type of a tensor."""
+
+    layout: str
+    dtype: str
+
+
+def _common_form(forms: Collection[_Form], pipeline: TrainingPipeline) -> _Form:
+    if len(forms) > 1:
+        texts = sorted(f"{form.dtype} {form.layout}" for form in forms)
+        raise EvaluationError(
+            f"{pipeline.name} makes tensors of several types or layouts, {' and '.join(texts)}; "
+            "let it make one"
+        )
+    return next(iter(forms))
+
+
+def _choose_samples(
+    compared: Sequence[ImageParity], own: Mapping[str, str]
+) -> tuple[list[Sample], list[str]]:
     """Return the images for the search, those first that show most, and what none shows."""
-    imitators = [(Imitator(each.path), each) for each in compared]
-    turned = [has_orientation(imitator) for imitator, _ in imitators]
-    sizes = [imitator.size(exif="apply") for imitator, _ in imitators]
-    tensor = compared[0].training.shape
-    is_small = [height < tensor[0] and width < tensor[1] for height, width in sizes]
-    is_tall = [height > width for height, width in sizes]
+    kinds = [read_kind(each.path.read_bytes()) for each in compared]
+    plain = [
+        each
+        for each, kind in zip(compared, kinds, strict=True)
+        if not kind.has_alpha and kind.mode != "CMYK"
+    ]
+    # Where there is nothing else, they are what there is.
+    shown = [Imitator(each.path) for each in plain or compared]
+    tensors = [each.training for each in plain or compared]
+    sizes = [imitator.size(exif="apply") for imitator in shown]
+    size = tensors[0].shape[:2]
     seen: set[tuple[bool, bool, bool]] = set()
     first: list[int] = []
     rest: list[int] = []
-    for index, kind in enumerate(zip(turned, is_small, is_tall, strict=True)):
+    for index, (imitator, (height, width)) in enumerate(zip(shown, sizes, strict=True)):
+        kind = (imitator.is_turned, height < size[0] and width < size[1], height > width)
         (rest if kind in seen else first).append(index)
         seen.add(kind)
     chosen = (first + rest)[:_SEARCHED_IMAGES]
-    notes = []
-    if not any(turned):
-        notes.append("no image has an EXIF orientation, so that its handling was not compared")
-    if fit == "letterbox" and not any(is_small):
-        notes.append("no image is smaller than the tensor, so that enlarging was not compared")
+    notes = [*_left_out(kinds), *_not_shown(shown, kinds, sizes, size, own)]
+    return [Sample(shown[index], tensors[index]) for index in chosen], notes
+
+
+def _left_out(kinds: Sequence[ImageKind]) -> Iterator[str]:
+    if any(kind.has_alpha for kind in kinds):
+        yield (
+            "images with transparent pixels differ, for endcap lays them on white, and Pillow's "
+            'convert("RGB") and OpenCV show what lies below; no cause was looked for in these'
+        )
+    if any(kind.mode == "CMYK" for kind in kinds):
+        yield "CMYK images are converted as Pillow does; no cause was looked for in these"
+
+
+def _not_shown(
+    shown: Sequence[Imitator],
+    kinds: Sequence[ImageKind],
+    sizes: Sequence[tuple[int, int]],
+    size: tuple[int, ...],
+    own: Mapping[str, str],
+) -> Iterator[str]:
+    """Yield what the images do not show."""
+    if not any(each.is_turned for each in shown):
+        yield "no image has an EXIF orientation, so that its handling was not compared"
+    if not any(kind.is_jpeg for kind in kinds):
+        yield "no image is a JPEG, so that decoders were not compared"
+    if all(kind.mode in ("L", "1", "I;16", "LA") for kind in kinds):
+        yield "all images are gray, so that the order of the channels was not compared"
+    if own["fit"] == "letterbox" and not any(
+        height < size[0] and width < size[1] for height, width in sizes
+    ):
+        yield "no image is smaller than the tensor, so that enlarging was not compared"
+    if all(
+        abs(float(geometry[0]) - 1.0) < _NO_SCALE and abs(float(geometry[1]) - 1.0) < _NO_SCALE
+        for geometry in (each.geometry(recipe_of(own, (size[0], size[1]))) for each in shown)
+    ):
+        yield "no image is resized, so that interpolation was not compared"
     if len(set(sizes)) == 1:
-        notes.append("all images have one size, so that other aspect ratios were not compared")
-    return [Sample(imitators[index][0], imitators[index][1].training) for index in chosen], notes
+        yield "all images have one size, so that other aspect ratios were not compared"
 
 
 _SAME_FLOATS = ("float32", "float64")
@@ -315,7 +379,7 @@ _SAME_FLOATS = ("float32", "float64")
 
 def _observed(
     own: Mapping[str, str],
-    tensor: NDArray[Any],
+    form: _Form,
     size: tuple[int, int],
     channels: int,
     *,
@@ -352,18 +416,17 @@ def _observed(
         )
     if has_network:
         return causes
-    layout = "nchw" if tensor.shape[0] in (1, 3) else "nhwc"
-    if layout != own["layout"]:
+    if form.layout != own["layout"]:
         causes.append(
             Cause(
                 name="layout",
                 title="order of the dimensions",
-                training=layout,
+                training=form.layout,
                 endcap=own["layout"],
-                parameters={"layout": layout},
+                parameters={"layout": form.layout},
             )
         )
-    dtype = str(tensor.dtype)
+    dtype = form.dtype
     if dtype != own["dtype"] and not {dtype, own["dtype"]} <= set(_SAME_FLOATS):
         known = dtype in ("float32", "float16", "uint8", "int8")
         causes.append(
