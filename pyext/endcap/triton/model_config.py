@@ -1,4 +1,4 @@
-"""config.pbtxt: Triton's message, every field with its line, and one parameter set in place.
+"""config.pbtxt: Triton's message, every field with its line, and one value set in place.
 
 Protobuf reads the values and says what is wrong, by the definition that tritonclient brings, but it
 keeps neither the lines of what was right nor comments and layout. Its language:
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -172,6 +172,95 @@ def set_parameter(text: str, key: str, value: str) -> str:
     if text and not text.endswith("\n"):
         entry = f"\n{entry}"
     return text + (entry.replace("\n", "\r\n") if "\r\n" in text else entry)
+
+
+def set_field(text: str, path: Sequence[str], value: str) -> str:
+    """Return the text of a config.pbtxt in which a field has a value; all other text is kept.
+
+    Args:
+        text: The text.
+        path: The field's name behind those of the messages that it lies in. A message that is not
+            there is made; of one that is repeated the first is taken.
+        value: As it is written: a number, or a list in brackets, which replaces every value of a
+            repeated field.
+
+    Raises:
+        InvalidArgumentError: Brackets or strings do not close.
+    """
+    tokens = list(_tokens(text))
+    try:
+        begin, end = 0, len(tokens)
+        for depth, name in enumerate(path):
+            found = [each for each in _fields(tokens, begin, end) if tokens[each[0]].text == name]
+            if not found:
+                closing = tokens[end] if depth else None
+                written = f"{path[-1]}: {value}"
+                for message in reversed(path[depth:-1]):
+                    written = f"{message} {{ {written} }}"
+                return _insert(text, written, closing)
+            if depth == len(path) - 1:
+                return _replace(text, tokens, found, value)
+            begin, end = _inside(tokens, *found[0][1:])
+    except IndexError:
+        raise InvalidArgumentError(
+            "the brackets of the config.pbtxt do not close; close them"
+        ) from None
+    raise ValueError("the path of a field is empty")
+
+
+def _fields(tokens: list[_Token], begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the fields of a message: indices of name, first token of the value, and its end."""
+    index = begin
+    while index < end:
+        name, index = index, index + 1
+        index += tokens[index].text == ":"
+        first, depth = index, 0
+        while True:
+            token = tokens[index]
+            depth += (token.kind == "mark" and token.text in "{<[") - (
+                token.kind == "mark" and token.text in "}>]"
+            )
+            index += 1
+            is_sign = token.kind == "word" and token.text == "-"
+            is_split = token.kind == "string" and index < end and tokens[index].kind == "string"
+            if depth == 0 and not is_sign and not is_split:
+                break
+        yield name, first, index
+        index += index < end and tokens[index].text in (",", ";")
+
+
+def _inside(tokens: list[_Token], first: int, end: int) -> tuple[int, int]:
+    """Return the range of tokens in a message, or in the first of a list of them."""
+    if tokens[first].text != "[":
+        return first + 1, end - 1
+    opened, depth = first + 1, 0
+    for index in range(opened, end):
+        depth += (tokens[index].text in ("{", "<")) - (tokens[index].text in ("}", ">"))
+        if depth == 0:
+            return opened + 1, index
+    raise IndexError
+
+
+def _replace(text: str, tokens: list[_Token], found: list[tuple[int, int, int]], value: str) -> str:
+    for name, _, end in reversed(found[1:]):
+        has_separator = end < len(tokens) and tokens[end].text in (",", ";")
+        last = tokens[end if has_separator else end - 1]
+        text = text[: tokens[name].start] + text[last.end :]
+    _, first, end = found[0]
+    return text[: tokens[first].start] + value + text[tokens[end - 1].end :]
+
+
+def _insert(text: str, field: str, closing: _Token | None) -> str:
+    """Put a field before the end of a message, in a line of its own where the message has lines."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if closing is None:
+        before = "" if not text or text.endswith("\n") else newline
+        return f"{text}{before}{newline}{field}{newline}"
+    line = text.rfind("\n", 0, closing.start) + 1
+    indent = text[line : closing.start]
+    if line and not indent.strip():
+        return f"{text[:line]}{indent}  {field}{newline}{text[line:]}"
+    return f"{text[: closing.start].rstrip()} {field} {text[closing.start :]}"
 
 
 def _find(tokens: list[_Token], key: str) -> list[_Token]:
