@@ -50,6 +50,8 @@ EXAMPLES = """
 
 - `endcap load photos/ --concurrency 1,8,32 --duration 10`
 
+- `endcap load photos/ --rate 40,80 --duration 30`
+
 - `endcap load photo.jpg --protocol http --json`
 
 - `endcap load --shm system --csv --output figures.csv`
@@ -59,7 +61,9 @@ interrupted; the measurements until then are reported.
 """
 
 _CLIENT = ClientArguments()
+_LEVELS = "1,4,16"
 _MOST_CONCURRENT = 1024
+_SLOWEST, _FASTEST = 0.1, 100_000
 _MOST_BYTES = 512 << 20
 
 
@@ -77,11 +81,24 @@ def load(
     model: Model = _CLIENT.model,
     timeout: Timeout = _CLIENT.timeout_s,
     concurrency: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Requests in flight at once, a number for each level.", metavar="N,N,..."
+            help="Requests in flight at once, a number for each level. Default: 1,4,16.",
+            metavar="N,N,...",
+            show_default=False,
         ),
-    ] = "1,4,16",
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            help="Requests per second at random times instead, a number for each level.",
+            metavar="N,N,...",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of the arrivals and images of --rate.", metavar="N")
+    ] = 1,
     duration: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Seconds of the measurement of each level.")
     ] = 5.0,
@@ -113,6 +130,11 @@ def load(
     number of senders. The images are held in memory and sent in turn, without retries. A warm-up
     is followed by a window of --duration seconds, and the requests that end in it count.
 
+    With --rate an open loop: requests are sent at the times of a Poisson process, images drawn at
+    random, however long responses take; at most 64 are in flight. Those scheduled in the window
+    count, with latencies from the scheduled time. What finds no sender by the end of the window is
+    a failure, not_sent: the server is too slow for the rate.
+
     images/s counts images without errors. p50, p90, p99 and mean are request latencies, from the
     image's bytes to its detections, with the client's own work; percentiles by linear interpolation
     between the closest ranks. server, queue and compute are means of the server's statistics over
@@ -121,12 +143,15 @@ def load(
     where the client may be the limit.
 
     --json has the settings and for each level these figures, with failures by status and the
-    server's times step by step; --csv has one row for each level. `perf_analyzer` measures the same
-    for synthetic inputs and other load patterns.
+    server's times step by step; --csv has one row for each level.
     """
     form = chosen_form(json=json_output, csv=csv_output)
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        levels = _read_levels(concurrency)
+        if rate is not None and (concurrency is not None or use_asyncio):
+            other = "--concurrency" if concurrency is not None else "--async"
+            raise InvalidArgumentError(f"--rate does not go with {other}; leave one of them out")
+        rates = _read_rates(rate) if rate is not None else []
+        levels = [] if rates else _read_levels(_LEVELS if concurrency is None else concurrency)
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
         arguments = ClientArguments(
             url,
@@ -148,11 +173,11 @@ def load(
                 read = [*inputs.paths, tls_ca] if tls_ca is not None else inputs.paths
                 refuse_to_overwrite(read, [output], advice="give --output another file")
             inputs.download(timeout_s=timeout)
-            contents = _read(inputs)
+            contents = read_contents(inputs)
         timing = Timing(warmup, duration)
         test = LoadTest(arguments, contents, timing, use_asyncio=use_asyncio)
         with report_stream(output) as stream:
-            measured = test.run(levels)
+            measured = test.run_rates(rates, seed) if rates else test.run(levels)
             if form is Form.json:
                 write_text(as_json(measured, test.describe()), stream)
             elif form is Form.csv:
@@ -160,7 +185,7 @@ def load(
             else:
                 width = PlainConsole(file=stream).width
                 write_table(as_table(measured, test.heading(), width), stream)
-    _end(measured, levels)
+    _end(measured, len(rates or levels))
 
 
 def _read_levels(text: str) -> list[int]:
@@ -176,7 +201,21 @@ def _read_levels(text: str) -> list[int]:
     return levels
 
 
-def _read(inputs: ImageInputs) -> list[bytes]:
+def _read_rates(text: str) -> list[float]:
+    try:
+        rates = [float(part) for part in text.split(",")]
+    except ValueError:
+        rates = []
+    if not rates or not all(_SLOWEST <= rate <= _FASTEST for rate in rates):
+        raise InvalidArgumentError(
+            f"--rate {text!r} is not a list of numbers from {_SLOWEST:g} to {_FASTEST:g}; "
+            "write 20,40.5"
+        )
+    return rates
+
+
+def read_contents(inputs: ImageInputs) -> list[bytes]:
+    """Return the files of images, which are held in memory. Raises InvalidArgumentError."""
     for url, error in inputs.failures.items():
         raise InvalidArgumentError(f"image {url} cannot be downloaded ({error})")
     paths = inputs.paths
@@ -189,10 +228,10 @@ def _read(inputs: ImageInputs) -> list[bytes]:
     return [path.read_bytes() for path in paths]
 
 
-def _end(measured: Sequence[Level], levels: Sequence[int]) -> None:
+def _end(measured: Sequence[Level], levels: int) -> None:
     failures = sum(sum(level.figures.failures.values()) for level in measured)
-    if len(measured) < len(levels) or any(level.interrupted for level in measured):
-        say(f"endcap: interrupted in level {max(1, len(measured))} of {len(levels)}")
+    if len(measured) < levels or any(level.interrupted for level in measured):
+        say(f"endcap: interrupted in level {max(1, len(measured))} of {levels}")
         raise typer.Exit(INTERRUPTED)
     if failures:
         say(f"endcap: {count(failures, 'image')} failed")

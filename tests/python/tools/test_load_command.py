@@ -53,7 +53,7 @@ def test_failures_are_counted_by_status_and_are_no_throughput() -> None:
 def test_a_window_without_results() -> None:
     shown = summarize([done(0.1, None, 0, unavailable=1)], 0.0, 1.0)
     assert (shown.images_per_s, shown.latency_ms) == (0.0, {})
-    assert as_csv([level(shown)]).splitlines()[1] == "2,1.0,0,0,0.0,,,,,,,,,,0.1,1"
+    assert as_csv([level(shown)]).splitlines()[1] == "2,1.0,0,0,0.0,,,,,,,,,,0.1,1,"
     assert "2 in flight: images failed: 1 unavailable." in table([level(shown)])
 
 

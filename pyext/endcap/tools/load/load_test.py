@@ -1,4 +1,4 @@
-"""Load test of a server: levels of concurrency, each with a warm-up and a window."""
+"""Load test of a server: levels of concurrency or of rate, each with a warm-up and a window."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from endcap.client.address import Address, parse_address
 from endcap.terminal.console import count
 from endcap.terminal.failure import StopRequested
 from endcap.terminal.progress import stage_bar
+from endcap.tools.load.arrivals import SENDERS, OpenLoopSenders, PoissonArrivals
 from endcap.tools.load.senders import Finished, ImageCycle, Senders, TaskSenders, ThreadSenders
 from endcap.tools.load.server_times import ServerStatistics, ServerTimes
 
@@ -37,7 +38,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Figures:
-    """Throughput and latency of the requests that ended in a window.
+    """Throughput and latency of the requests that ended in a window, or were scheduled in it.
 
     Attributes:
         requests: With at least one image without an error.
@@ -59,8 +60,8 @@ class Figures:
 
 
 def summarize(requests: Iterable[Finished], begin_s: float, end_s: float) -> Figures:
-    """Return the figures of the requests that ended in [begin_s, end_s)."""
-    counted = [each for each in requests if begin_s <= each.end_s < end_s]
+    """Return the figures of the requests in [begin_s, end_s), by their end or their schedule."""
+    counted = [each for each in requests if begin_s <= each.counted_s < end_s]
     times = [each.latency_ms for each in counted if each.latency_ms is not None]
     failures: Counter[str] = Counter()
     for each in counted:
@@ -86,12 +87,14 @@ def latency_summary(times: Sequence[float]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Level:
-    """Result of one level: so many requests in flight during a window of time.
+    """Result of one level: so many requests in flight, or scheduled, during a window of time.
 
     Attributes:
+        concurrency: Number of senders.
         client_cpu: Cores that this process used on average.
         server: Times in the server; None with the reason in `server_problem`.
         interrupted: Whether the window was cut short.
+        rate: Requests per second of the schedule; None in a closed loop.
     """
 
     concurrency: int
@@ -100,6 +103,12 @@ class Level:
     server: ServerTimes | None
     server_problem: str | None
     interrupted: bool
+    rate: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What the level asked for, as text."""
+        return f"{self.concurrency} in flight" if self.rate is None else f"{self.rate:g} a second"
 
     @property
     def is_client_saturated(self) -> bool:
@@ -122,6 +131,7 @@ class Level:
         """Return what `endcap load --json` prints."""
         return {
             "concurrency": self.concurrency,
+            "rate": self.rate,
             "images_per_s": self.figures.images_per_s,
             **dataclasses.asdict(self.figures),
             "client_cpu": self.client_cpu,
@@ -156,20 +166,43 @@ class LoadTest:
         self._use_asyncio = use_asyncio
 
     def run(self, levels: Sequence[int]) -> list[Level]:
-        """Return the levels measured until the end or a signal.
+        """Return the levels of requests in flight that are measured until the end or a signal.
 
         Raises:
             ClientError: The server is not available, or cannot take these requests.
         """
+        return self._run([(f"{level} in flight", level, None) for level in levels])
+
+    def run_rates(self, rates: Sequence[float], seed: int) -> list[Level]:
+        """Return the levels of Poisson arrivals that are measured until the end or a signal.
+
+        Args:
+            rates: Requests per second.
+            seed: Of the arrivals and images.
+
+        Raises:
+            ClientError: As `run`.
+        """
+        return self._run(
+            [
+                (
+                    f"{rate:g} a second",
+                    SENDERS,
+                    PoissonArrivals(self._images, self._arguments.batch, rate, seed),
+                )
+                for rate in rates
+            ]
+        )
+
+    def _run(self, levels: Sequence[tuple[str, int, PoissonArrivals | None]]) -> list[Level]:
         measured: list[Level] = []
         steps = round((self._timing.warmup_s + self._timing.duration_s) / TICK_S)
         statistics = ServerStatistics(
             self._address, self._arguments.model, options=self._arguments.options, settle=False
         )
         with contextlib.closing(statistics), stage_bar() as begin:
-            for concurrency in levels:
-                advance = begin(f"{concurrency} in flight", steps)
-                level = self._measure(concurrency, statistics, advance)
+            for name, senders, arrivals in levels:
+                level = self._measure(senders, arrivals, statistics, begin(name, steps))
                 measured += [level] if level else []
                 if level is None or level.interrupted:
                     break
@@ -202,11 +235,20 @@ class LoadTest:
         return ", ".join(parts)
 
     def _measure(
-        self, concurrency: int, statistics: ServerStatistics, advance: Callable[[], None]
+        self,
+        concurrency: int,
+        arrivals: PoissonArrivals | None,
+        statistics: ServerStatistics,
+        advance: Callable[[], None],
     ) -> Level | None:
         images = ImageCycle(self._images, self._arguments.batch)
         arguments = dataclasses.replace(self._arguments, concurrency=concurrency)
         senders: Senders
+        if arrivals is not None:
+            with DetectionClient.from_arguments(arguments) as client:
+                senders = OpenLoopSenders(client, arrivals, concurrency)
+                level = measure_level(concurrency, senders, self._timing, statistics, advance)
+            return dataclasses.replace(level, rate=arrivals.rate) if level else None
         if self._use_asyncio:
             senders = TaskSenders(
                 lambda: AsyncDetectionClient.from_arguments(arguments), images, concurrency

@@ -13,16 +13,18 @@ from rich.table import Table
 from rich.text import Text
 
 from endcap.terminal.console import count, printable
-from endcap.terminal.table import Column, fitting_table, number
+from endcap.terminal.table import UNKNOWN, Column, fitting_table, number
 from endcap.tools.load.load_test import PERCENTILES, Level
 
 CSV_COLUMNS = (
     "concurrency", "seconds", "requests", "images", "images_per_s", "p50_ms", "p90_ms", "p99_ms",
     "mean_ms", "min_ms", "max_ms", "server_ms", "queue_ms", "compute_ms", "client_cpu", "failed",
+    "rate",
 )  # fmt: skip
 
 _COLUMNS: tuple[Column[Level], ...] = (
-    Column("in flight", lambda level: str(level.concurrency)),
+    Column("in flight", lambda level: _in_flight(level), optional=True),
+    Column("rate/s", lambda level: _rate(level), optional=True),
     Column("images/s", lambda level: number(level.figures.images_per_s)),
     Column("requests", lambda level: str(level.figures.requests), rank=5),
     Column("p50 ms", lambda level: number(level.figures.latency_ms.get("p50")), rank=1),
@@ -36,7 +38,8 @@ _COLUMNS: tuple[Column[Level], ...] = (
     Column("failed", lambda level: str(sum(level.figures.failures.values())), rank=2),
 )
 _EXPLANATION = (
-    "Times from an image's bytes to its detections, of the requests that ended in the window; "
+    "Times from an image's bytes to its detections, of the requests that ended in the window, or "
+    "from a request's scheduled arrival, of those scheduled in the window; "
     f"percentiles by {PERCENTILES}. Server, queue and compute are the server's own means. Client "
     "CPU is in cores."
 )
@@ -62,6 +65,7 @@ def as_csv(levels: Sequence[Level]) -> str:
                 *(level.concurrency, shown.seconds, shown.requests, shown.images),
                 *(shown.images_per_s, *measured, *parts, level.client_cpu),
                 sum(shown.failures.values()),
+                level.rate,
             )
         )
     return text.getvalue().removesuffix("\n")
@@ -76,6 +80,14 @@ def as_table(levels: Sequence[Level], heading: str, width: int) -> Group:
     return Group(*parts)
 
 
+def _in_flight(level: Level) -> str:
+    return str(level.concurrency) if level.rate is None else UNKNOWN
+
+
+def _rate(level: Level) -> str:
+    return UNKNOWN if level.rate is None else f"{level.rate:g}"
+
+
 def _server(level: Level, part: Literal["total", "queue", "compute"]) -> float | None:
     return getattr(level.server, part) if level.server else None
 
@@ -83,7 +95,7 @@ def _server(level: Level, part: Literal["total", "queue", "compute"]) -> float |
 def _warnings(levels: Sequence[Level]) -> list[str]:
     lines = []
     for level in levels:
-        name = f"{level.concurrency} in flight"
+        name = level.name
         if level.figures.failures:
             failed = ", ".join(f"{n} {status}" for status, n in level.figures.failures.items())
             lines.append(f"{name}: images failed: {failed}.")

@@ -22,24 +22,36 @@ class Finished(NamedTuple):
 
     Attributes:
         end_s: Of `time.perf_counter`.
-        latency_ms: From the image's bytes to its detections, as the client measures it; None where
-            every image failed.
+        latency_ms: From the image's bytes to its detections, as the client measures it, or from the
+            scheduled arrival; None where every image failed.
         images: Number of images without an error.
         failures: Number of failed images by status.
+        scheduled_s: The scheduled arrival, of `time.perf_counter`; None in a closed loop.
     """
 
     end_s: float
     latency_ms: float | None
     images: int
     failures: Mapping[str, int]
+    scheduled_s: float | None = None
+
+    @property
+    def counted_s(self) -> float:
+        """The time that says whether a window has the request: its arrival, or else its end."""
+        return self.end_s if self.scheduled_s is None else self.scheduled_s
 
     @classmethod
-    def of(cls, end_s: float, results: Sequence[ImageResult]) -> Finished:
+    def of(
+        cls, end_s: float, results: Sequence[ImageResult], scheduled_s: float | None = None
+    ) -> Finished:
         """Return the request with these results."""
         good = [result for result in results if result.ok]
         times = [result.latency_ms for result in good if result.latency_ms is not None]
         failures = Counter(result.status for result in results if not result.ok)
-        return cls(end_s, max(times, default=None), len(good), failures)
+        latency_ms = max(times, default=None)
+        if latency_ms is not None and scheduled_s is not None:
+            latency_ms = (end_s - scheduled_s) * 1e3
+        return cls(end_s, latency_ms, len(good), failures, scheduled_s)
 
 
 class Senders(Protocol):
