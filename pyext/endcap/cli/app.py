@@ -23,6 +23,7 @@ from endcap.cli import (
     server,
     stub,
     top,
+    tune,
     validate,
 )
 from endcap.terminal.streams import standard_streams
@@ -43,6 +44,7 @@ app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("validate", epilog=validate.EXAMPLES)(validate.validate)
 app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
 app.command("load", epilog=load.EXAMPLES)(load.load)
+app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.command("top", epilog=top.EXAMPLES)(top.top)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("parity", epilog=parity.EXAMPLES)(parity.parity)

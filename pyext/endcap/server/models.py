@@ -23,7 +23,12 @@ from endcap.server.locate import ServerInstallation
 from endcap.server.private_server import PACKAGES_VARIABLE, check_python, more_packages
 from endcap.server.python_stub import find_stub
 from endcap.triton.errors import ServerError
-from endcap.triton.model_config import CONFIG_NAME, protobuf_modules, read_model_config
+from endcap.triton.model_config import (
+    CONFIG_NAME,
+    protobuf_modules,
+    read_model_config,
+    write_config,
+)
 from endcap.triton.model_folder import ModelFolder, read_repository
 
 TRITON_DEFAULT_POOL_MB = 64
@@ -263,17 +268,49 @@ def repository_with(
         yield copy
 
 
+@contextlib.contextmanager
+def repository_with_texts(repository: Path, texts: Mapping[str, str]) -> Iterator[Path]:
+    """Yield a repository like `repository` in which models have other texts of config.pbtxt.
+
+    It lies where that of `repository_with` does, and goes like it.
+
+    Args:
+        repository: The original, which is not written to.
+        texts: By the name of the model.
+
+    Raises:
+        ServerError: `repository` is none.
+    """
+    models = read_repository(repository)
+    with scratch_folder(REPOSITORY_PURPOSE) as scratch:
+        copy = scratch / "repository"
+        copy.mkdir()
+        for model in models:
+            target = copy / model.path.name
+            if model.path.name not in texts:
+                _link(model.path, target)
+                continue
+            _link_entries(model.path, target)
+            write_config(target / CONFIG_NAME, texts[model.path.name])
+        yield copy
+
+
 def _copy_with(model: Path, target: Path, parameters: Mapping[str, str]) -> None:
     config = read_model_config(model)
     for name, value in parameters.items():
         config.parameters[name].string_value = value  # makes the entry where there is none
+    _link_entries(model, target)
+    text_format, _ = protobuf_modules()
+    text = text_format.MessageToString(config, as_utf8=True)
+    (target / CONFIG_NAME).write_text(text, encoding="utf-8")
+
+
+def _link_entries(model: Path, target: Path) -> None:
+    """Make a folder of links to all in a model's folder but its config.pbtxt."""
     target.mkdir()
     for entry in model.iterdir():
         if entry.name != CONFIG_NAME:
             _link(entry, target / entry.name)
-    text_format, _ = protobuf_modules()
-    text = text_format.MessageToString(config, as_utf8=True)
-    (target / CONFIG_NAME).write_text(text, encoding="utf-8")
 
 
 def _link(source: Path, link: Path) -> None:

@@ -1,0 +1,261 @@
+"""endcap tune: what is measured next and what that decides, the state file, and the page."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from cli_runs import assert_error_message, endcap
+
+from endcap.errors import InvalidArgumentError
+from endcap.tools.tune.disturbance import Disturbance
+from endcap.tools.tune.measurement import Bench, Traffic
+from endcap.tools.tune.outcome import Goal, Outcome
+from endcap.tools.tune.page import as_page, pareto
+from endcap.tools.tune.report import failure, summary
+from endcap.tools.tune.search import Search
+from endcap.tools.tune.settings import Change, Configuration, Knob, Pipeline, read_pipeline
+from endcap.tools.tune.state import State
+from endcap.tools.tune.windows import Measured, Window
+from endcap.triton.errors import ServerError
+
+REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
+SATURATION = 100.0
+FAST = Change("detector", "instances", "2")
+SAME = Change("preprocess", "threads", "1")
+BROKEN = Change("postprocess", "threads", "1")
+KNOBS = [Knob("same", ((SAME,),)), Knob("broken", ((BROKEN,),)), Knob("fast", ((FAST,),))]
+
+
+class QueueBench(Bench):
+    """A bench whose servers are queues of one server with exponential times, computed exactly.
+
+    The time in such a queue is exponential with the rate saturation - rate, so that the 99th
+    percentile over the limit has a known rate; noise comes from the seed.
+    """
+
+    def __init__(self, pipeline: Pipeline, limit_ms: float = 100.0) -> None:
+        super().__init__(pipeline, Traffic([b"image"], ["image"], 1, 30.0), limit_ms)
+        self.started: list[Configuration] = []
+
+    @contextlib.contextmanager
+    def serve(self, configuration: Configuration) -> Iterator[Any]:
+        self.started.append(configuration)
+        if BROKEN in configuration:
+            raise ServerError("model 'postprocess' does not load: threads")
+        yield Queue(SATURATION * (1.3 if FAST in configuration else 1.0), self.limit_ms)
+
+
+class Queue:
+    """One configuration of a QueueBench."""
+
+    def __init__(self, saturation: float, limit_ms: float) -> None:
+        self._saturation = saturation
+        self._limit_ms = limit_ms
+
+    def measure(self, window: Window) -> Measured:
+        left = self._saturation - window.rate
+        if window.rate == 0 or left <= 0:
+            return Measured(saturation=self._saturation, ended_early=bool(window.rate))
+        numbers = random.Random(str(window))
+        times = [
+            1e3 * numbers.expovariate(left) for _ in range(round(window.rate * window.seconds))
+        ]
+        return Measured(tuple(sorted(times)), lasted_s=window.seconds, saturation=self._saturation)
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    return read_pipeline(REPOSITORY, "detect")
+
+
+def state_in(folder: Path, *, restart: bool = False, **identity: str) -> State:
+    return State(folder / "tune.json", {"the machine": "here", **identity}, restart=restart)
+
+
+def run(bench: Bench, state: State, knobs: list[Knob], goal: Goal | None = None) -> Outcome:
+    # Queues take no time: the budget is what windows of 20 s are derived from.
+    return Search(bench, state, knobs, goal or Goal(100.0, None, 1200.0)).run()
+
+
+def test_the_better_configuration_is_found(pipeline: Pipeline, tmp_path: Path) -> None:
+    outcome = run(QueueBench(pipeline), state_in(tmp_path), KNOBS)
+    assert outcome.chosen.configuration == (FAST,)
+    assert outcome.chosen.meets(100.0)
+    assert max(outcome.ratios) < 1
+    # The quantile is 100 ms where exp(-0.1 (saturation - rate)) is 0.01.
+    for point, saturation in ((outcome.shipped, 100.0), (outcome.chosen, 130.0)):
+        exact = saturation - math.log(100) / 0.1
+        assert point.limit_rate == pytest.approx(exact, rel=0.1)
+    turns = [window for window, _ in outcome.windows if window.round]
+    assert len(turns) == len(set(turns))
+    verdicts = {trial.configuration: trial.verdict for trial in outcome.trials}
+    assert verdicts[(BROKEN,)] == "model 'postprocess' does not load: threads"
+    assert (SAME, FAST) not in verdicts
+
+
+def test_noise_changes_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
+    outcomes = [
+        run(QueueBench(pipeline), state_in(tmp_path, seed=str(seed)), KNOBS[:2],
+            Goal(100.0, None, 1200.0, seed))
+        for seed in range(20)
+    ]  # fmt: skip
+    assert not any(outcome.is_changed for outcome in outcomes)
+    assert all("as it is" in summary(each, Goal(100.0, None, 1200.0))[0] for each in outcomes)
+
+
+def test_a_search_goes_on_where_it_was(pipeline: Pipeline, tmp_path: Path) -> None:
+    class Interrupted(QueueBench):
+        def serve(self, configuration: Configuration) -> Any:
+            if len(self.started) == 4:
+                raise KeyboardInterrupt
+            return super().serve(configuration)
+
+    first = Interrupted(pipeline)
+    with pytest.raises(KeyboardInterrupt):
+        run(first, state_in(tmp_path), KNOBS)
+    state, second = state_in(tmp_path), QueueBench(pipeline)
+    assert state.reused > 4
+    resumed = run(second, state, KNOBS)
+    whole, third = QueueBench(pipeline), QueueBench(pipeline)
+    fresh = run(whole, state_in(tmp_path, restart=True), KNOBS)
+    assert resumed.chosen == fresh.chosen
+    assert len(first.started) + len(second.started) <= len(whole.started) + 1
+    again = run(third, state_in(tmp_path), KNOBS)
+    assert (again.chosen, third.started) == (fresh.chosen, [])
+
+
+def test_measurements_of_something_else_are_not_used(pipeline: Pipeline, tmp_path: Path) -> None:
+    run(QueueBench(pipeline), state_in(tmp_path), KNOBS[:1])
+    assert state_in(tmp_path).reused
+    other = state_in(tmp_path, **{"the machine": "there"})
+    assert (other.reused, other.differs) == (0, "the machine")
+    (tmp_path / "tune.json").write_text("{}")
+    with pytest.raises(InvalidArgumentError, match="not a file of endcap tune"):
+        state_in(tmp_path)
+
+
+def test_a_limit_that_nothing_meets_is_a_failure(pipeline: Pipeline, tmp_path: Path) -> None:
+    goal = Goal(20.0, None, 1200.0)
+    outcome = run(QueueBench(pipeline, 20.0), state_in(tmp_path), KNOBS, goal)
+    message = failure(outcome, goal)
+    assert message is not None
+    assert re.match(r"no configuration meets --p99-ms 20: the best has \d\d\.\d ms at", message)
+    # At the lowest rate the percentile of the better one is ln(100) / 125 s.
+    assert outcome.chosen.p99_ms == pytest.approx(36.8, rel=0.1)
+
+
+def test_a_given_rate_is_kept(pipeline: Pipeline, tmp_path: Path) -> None:
+    goal = Goal(100.0, 70.0, 1200.0)
+    outcome = run(QueueBench(pipeline), state_in(tmp_path), KNOBS, goal)
+    assert {trial.rate for trial in outcome.trials} == {70.0}
+    assert (outcome.chosen.configuration, outcome.chosen.rate) == ((FAST,), 70.0)
+
+
+def test_a_rate_beyond_the_repository_has_a_better_configuration(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    goal = Goal(500.0, 1.1 * SATURATION, 1200.0)
+    outcome = run(QueueBench(pipeline, 500.0), state_in(tmp_path), KNOBS, goal)
+    assert math.isinf(outcome.shipped.p99_ms)
+    assert outcome.chosen.configuration == (FAST,)
+    assert outcome.chosen.meets(500.0)
+
+
+def test_a_repository_that_fails_is_an_error(pipeline: Pipeline, tmp_path: Path) -> None:
+    class Failing(QueueBench):
+        def serve(self, configuration: Configuration) -> Any:
+            raise ServerError("model 'detector' does not load: no file")
+
+    with pytest.raises(ServerError, match=r"as it is cannot be measured: model 'detector' does"):
+        run(Failing(pipeline), state_in(tmp_path), KNOBS)
+
+
+def test_lost_windows_have_no_percentile() -> None:
+    window = Measured((1.0, 2.0), {"not_sent": 3}, 1.0)
+    assert window.is_lost
+    assert math.isinf(window.p99_ms)
+    tail = Measured(tuple(float(n) for n in range(1, 101)), lasted_s=1.0)
+    assert tail.tail_ms == 98.0
+
+
+def test_the_front_has_what_no_other_point_beats() -> None:
+    points = [(10.0, 5.0), (20.0, 8.0), (15.0, 9.0), (30.0, 40.0), (30.0, 50.0), (5.0, 5.0)]
+    assert pareto(points) == [(10.0, 5.0), (20.0, 8.0), (30.0, 40.0)]
+
+
+def test_the_page_needs_nothing_from_elsewhere(pipeline: Pipeline, tmp_path: Path) -> None:
+    goal = Goal(100.0, None, 1200.0)
+    outcome = run(QueueBench(pipeline), state_in(tmp_path), KNOBS, goal)
+    page = as_page(outcome, goal, "detect of <models>", "+count: 2 < 3")
+    assert "detect of &lt;models&gt;" in page
+    assert "+count: 2 &lt; 3" in page
+    assert not re.search(r"https?://|<script|src=|url\(", page)
+    (chart,) = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    drawn = ElementTree.fromstring(chart)
+    dots = [each for each in drawn.iter("circle") if list(each)]
+    finite = [each for _, each in outcome.windows if math.isfinite(each.p99_ms)]
+    assert len(dots) == len(finite)
+    assert len(page.split("<tr>")) - 2 == len(outcome.trials)
+
+
+def test_a_servers_own_cpu_time_is_no_disturbance() -> None:
+    busy = [sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen(busy) as server:
+        try:
+            clock = (~server.pid << 3) | 2  # the kernel's number for its CPU time
+            begin_s, used_s = time.perf_counter(), time.clock_gettime(clock)
+            counted, left_out = Disturbance(None), Disturbance(server.pid)
+            time.sleep(1.5)
+            used_s = time.clock_gettime(clock) - used_s
+            both = counted.cores(), left_out.cores()
+            seconds = time.perf_counter() - begin_s
+        finally:
+            server.kill()
+    assert used_s > 0.1
+    # The kernel counts in ticks of 10 ms.
+    assert both[0] - both[1] == pytest.approx(used_s / seconds, abs=0.1)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_tuned_is_said(tmp_path: Path) -> None:
+    photo = REPOSITORY / "detect" / "samples" / "shapes_320x240.jpg"
+    (tmp_path / "empty").mkdir()
+    options = ["-o", tmp_path / "out"]
+    no_folder = endcap("tune", tmp_path / "no", photo, *options)
+    assert_error_message(no_folder, "is not a folder; give a folder of model folders")
+    assert_error_message(endcap("tune", REPOSITORY, tmp_path / "empty", *options), "holds no image")
+    assert_error_message(
+        endcap("tune", REPOSITORY, photo, "--model", "other", *options), "no model 'other'"
+    )
+    assert_error_message(
+        endcap("tune", REPOSITORY, photo, "-o", REPOSITORY / "out"), "is in the repository"
+    )
+    (tmp_path / "out").mkdir(exist_ok=True)
+    (tmp_path / "out" / "tune.json").write_text("mine")
+    result = endcap("tune", REPOSITORY, photo, *options)
+    assert_error_message(result, "tune.json is there already, and endcap has not made it")
+    assert not (REPOSITORY / "out").exists()
+
+
+def test_a_model_that_does_not_load_is_named(tmp_path: Path) -> None:
+    for name in ("detect", "detector", "postprocess", "preprocess"):
+        shutil.copytree(REPOSITORY / name, tmp_path / "models" / name)
+    (tmp_path / "models" / "detector" / "1" / "model.onnx").write_bytes(b"no network")
+    photo = REPOSITORY / "detect" / "samples" / "shapes_320x240.jpg"
+    result = endcap("tune", tmp_path / "models", photo, "-o", tmp_path / "out")
+    assert_error_message(result, "the repository as it is cannot be measured", "detector")
+    assert not (tmp_path / "out" / "tune.json").exists()
