@@ -12,12 +12,6 @@ Bytes ExtendToElement(Bytes file) {
   return {file.data() - kStringLengthBytes, file.size() + kStringLengthBytes};
 }
 
-uint64_t ReadTimeout(const Request& request) {
-  uint64_t timeout_us = 0;
-  Check(TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request.handle(), &timeout_us));
-  return timeout_us;
-}
-
 std::vector<Bytes> ReadFiles(const InputTensor& encoded) {
   if (encoded.data_type() != TRITONSERVER_TYPE_BYTES) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -52,7 +46,7 @@ void ReadRequest(CascadeJob& job, size_t index, const InputReading& reading) {
   CascadeRequest& request = job.requests[index];
   const Request& source = request.pending.request;
   request.id = source.Id();
-  request.timeout_us = ReadTimeout(source);
+  request.timeout_us = source.TimeoutUs();
   request.wants_classes = source.WantsOutput(kClassIds) || source.WantsOutput(kClassScores) ||
                           source.WantsOutput(kClassLabels);
   std::optional<InputTensor>& encoded = request.shared->encoded;

@@ -1,10 +1,12 @@
 #include "preprocess/preprocess_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "endcap/cost.h"
 #include "endcap/thread_pool.h"
 #include "triton_util/tensors.h"
 
@@ -12,6 +14,7 @@ namespace endcap::triton {
 namespace {
 
 constexpr int64_t kAnyCount = -1;
+constexpr uint64_t kLogPeriodNs = 10'000'000'000;
 
 // The encoded files of a request's input `encoded`: one a BYTES element, or one a row of UINT8.
 // Throws kInvalidArgument unless there is one for each item.
@@ -52,7 +55,42 @@ std::vector<TensorSpec> RegionOutputs(const PreprocessParams& params, int64_t ro
   return specs;
 }
 
+MetricLabels WithReason(MetricLabels labels, RefusalReason reason) {
+  labels.emplace_back("reason", RefusalReasonName(reason));
+  return labels;
+}
+
 }  // namespace
+
+std::vector<MetricInfo> AdmissionCounters::Families() {
+  return {
+      {"accepted_total", "Requests accepted under max_queue_cost"},
+      {"refused_total", "Requests refused under max_queue_cost, by reason"},
+      {"queued_seconds", "Predicted work that waits under max_queue_cost",
+       TRITONSERVER_METRIC_KIND_GAUGE},
+      {"predicted_seconds_total", "Predicted time of requests served under max_queue_cost"},
+      {"measured_seconds_total", "Measured time of the same requests"},
+      {"prediction_error_seconds_total", "Difference of both without sign, summed over requests"},
+  };
+}
+
+AdmissionCounters::AdmissionCounters(const MetricFamilies& families, const MetricLabels& model)
+    : accepted_(families.NewCounter("accepted_total", model)),
+      queued_seconds_(families.NewGauge("queued_seconds", model)),
+      predicted_seconds_(families.NewCounter("predicted_seconds_total", model)),
+      measured_seconds_(families.NewCounter("measured_seconds_total", model)),
+      error_seconds_(families.NewCounter("prediction_error_seconds_total", model)) {
+  for (size_t i = 0; i < kRefusalReasonCount; ++i) {
+    refused_[i] =
+        families.NewCounter("refused_total", WithReason(model, static_cast<RefusalReason>(i)));
+  }
+}
+
+void AdmissionCounters::CountServed(double predicted_ms, double measured_ms) noexcept {
+  predicted_seconds_.Add(predicted_ms * 1e-3);
+  measured_seconds_.Add(measured_ms * 1e-3);
+  error_seconds_.Add(std::abs(predicted_ms - measured_ms) * 1e-3);
+}
 
 std::vector<TensorContract> PreprocessModel::InputContracts(bool with_rois) {
   TensorContract encoded;
@@ -77,21 +115,33 @@ std::vector<TensorContract> PreprocessModel::OutputContracts(const PreprocessPar
 }
 
 PreprocessModel::PreprocessModel(const ModelConfig& config, const MetricFamilies& families,
-                                 const PreprocessParams& params, int threads)
+                                 const PreprocessParams& params, const PreprocessSettings& settings)
     : BatchModel(config, families),
       params_(params),
-      threads_(threads),
+      settings_(settings),
       with_rois_(config.HasInput(kRois)),
       decode_seconds_(families.NewCounter("decode_seconds_total", metric_labels())) {
   LogParameters(DescribePreprocessParams(params));
+  if (settings_.max_queue_cost > 0) admission_ = AdmissionCounters(families, metric_labels());
 }
 
 PreprocessModel::Engine PreprocessModel::NewEngine(const ExecutionContext& execution_context) {
+  if (execution_context.on_gpu() && settings_.max_queue_cost > 0) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        "max_queue_cost is for instances on the CPU, and this one is on a GPU: leave it out, "
+        "or give instance_group { kind: KIND_CPU }");
+  }
   const DeviceId device = execution_context.device();
   const int key = execution_context.on_gpu() ? device.id : EnginePool<Preprocessor>::kCpu;
   auto preprocessor = preprocessors_.Get(
-      key, [&] { return std::make_shared<Preprocessor>(params_, device, threads_); });
-  return [preprocessor, stream = execution_context.stream()](auto images, auto outputs) {
+      key, [&] { return std::make_shared<Preprocessor>(params_, device, settings_.threads); });
+  return MakeEngine(std::move(preprocessor), execution_context.stream());
+}
+
+PreprocessModel::Engine PreprocessModel::MakeEngine(std::shared_ptr<Preprocessor> preprocessor,
+                                                    void* stream) {
+  return [preprocessor = std::move(preprocessor), stream](auto images, auto outputs) {
     std::vector<PreprocessInput> inputs;
     inputs.reserve(images.size());
     for (size_t i = 0; i < images.size(); ++i) {
@@ -103,7 +153,79 @@ PreprocessModel::Engine PreprocessModel::NewEngine(const ExecutionContext& execu
 
 int PreprocessModel::RequestThreadCount(const ExecutionContext& execution_context) const noexcept {
   if (execution_context.on_gpu()) return 0;
-  return threads_ == 0 ? AvailableCpuCount() : threads_;
+  return settings_.threads == 0 ? AvailableCpuCount() : settings_.threads;
+}
+
+std::shared_ptr<RequestServer> PreprocessModel::NewRequestServer(int count) {
+  if (settings_.max_queue_cost == 0) return BatchModel::NewRequestServer(count);
+  AdmissionThreads::Hooks hooks;
+  hooks.measure = [this](const RequestTask& task) { return MeasureDemand(task); };
+  hooks.serve = [this](const RequestTask& task, bool in_background) {
+    return ServeOne(task, in_background);
+  };
+  hooks.refuse = [this](const RequestTask& task, const Refusal& refusal) { Refuse(task, refusal); };
+  hooks.accepted = [this] { admission_.CountAccepted(); };
+  hooks.queued = [this](double ms) { admission_.SetQueued(ms); };
+  hooks.served = [this](double predicted_ms, double measured_ms) {
+    admission_.CountServed(predicted_ms, measured_ms);
+  };
+  return std::make_shared<AdmissionThreads>(count, settings_.max_queue_cost, std::move(hooks));
+}
+
+PreprocessModel::Engine PreprocessModel::NewBackgroundEngine() {
+  if (settings_.max_queue_cost == 0) return nullptr;
+  // With the caller's thread alone, because threads that help have the process' own priority.
+  auto preprocessor = std::make_shared<Preprocessor>(params_, /*threads=*/1);
+  return MakeEngine(std::move(preprocessor), /*stream=*/nullptr);
+}
+
+Demand PreprocessModel::MeasureDemand(const RequestTask& task) const noexcept {
+  constexpr double kLeastMs = 1e-3;
+  Demand demand;
+  try {
+    const Request request(task.request);
+    const InputReading on_host{.batched = batched(),
+                               .execution_context = task.instance->execution_context()};
+    const InputTensor encoded = request.GetInput(kEncoded, on_host);
+    int64_t regions = 0;
+    if (with_rois_) regions = AsRois(request.GetInput(kRois, on_host)).size();
+    for (const Bytes file : EncodedFiles(encoded)) {
+      demand.predicted_ms +=
+          PredictCostMs(params_, ImageView::Encoded(file.data(), file.size()), regions);
+    }
+    if (const uint64_t timeout_us = request.TimeoutUs(); timeout_us > 0) {
+      demand.timeout_ms = static_cast<double>(timeout_us) * 1e-3;
+    }
+  } catch (const std::exception&) {
+    // A request that cannot be read fails when it is served.
+    demand = {};
+  }
+  demand.predicted_ms = std::max(demand.predicted_ms, kLeastMs);
+  return demand;
+}
+
+void PreprocessModel::Refuse(const RequestTask& task, const Refusal& refusal) noexcept {
+  admission_.CountRefusal(refusal.reason);
+  Failure failure{TRITONSERVER_ERROR_UNAVAILABLE, ErrorCode::kOk, {}};
+  LogIfFailed(Guard([&] {
+    failure.message = DescribeRefusal(refusal);
+    LogRefusal(failure.message);
+  }));
+  RefuseOne(task, failure);
+}
+
+void PreprocessModel::LogRefusal(const std::string& message) {
+  const std::scoped_lock lock(log_mutex_);
+  const uint64_t now = NowNs();
+  if (logged_ns_ != 0 && now - logged_ns_ < kLogPeriodNs) {
+    ++unlogged_;
+    return;
+  }
+  std::string line = label() + ": refused a request, " + message;
+  if (unlogged_ > 0) line += "; refused " + std::to_string(unlogged_) + " others before it";
+  logged_ns_ = now;
+  unlogged_ = 0;
+  Log(TRITONSERVER_LOG_WARN, line);
 }
 
 void PreprocessModel::Prepare(JobType& job, const ExecutionContext& execution_context) {

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "endcap/preprocess.h"
+#include "preprocess/admission.h"
 #include "triton_util/batch_model.h"
 #include "triton_util/instance.h"
 #include "triton_util/tensor_contract.h"
@@ -21,6 +26,35 @@ struct SourceImage {
   std::optional<std::span<const Roi>> rois;
 };
 
+// The backend's own parameters.
+struct PreprocessSettings {
+  int threads = 0;            // images worked on at the same time; 0: all CPUs
+  double max_queue_cost = 0;  // milliseconds of predicted work that may wait; 0: not limited
+};
+
+// The metrics of the admission by max_queue_cost, for one model.
+class AdmissionCounters {
+ public:
+  // The families that they need.
+  static std::vector<MetricInfo> Families();
+  // Counts nothing.
+  AdmissionCounters() = default;
+  AdmissionCounters(const MetricFamilies& families, const MetricLabels& model);
+
+  void CountAccepted() noexcept { accepted_.Add(1); }
+  void CountRefusal(RefusalReason reason) noexcept { refused_[static_cast<size_t>(reason)].Add(1); }
+  void SetQueued(double ms) noexcept { queued_seconds_.Set(ms * 1e-3); }
+  void CountServed(double predicted_ms, double measured_ms) noexcept;
+
+ private:
+  Counter accepted_;
+  std::array<Counter, kRefusalReasonCount> refused_;
+  Gauge queued_seconds_;
+  Counter predicted_seconds_;
+  Counter measured_seconds_;
+  Counter error_seconds_;
+};
+
 // `encoded` -> images, geometry, status, one row for each image; or `encoded`, `rois` -> one row
 // for each region. With regions a request is one image, and the server does not batch the model:
 // requests have outputs of different lengths.
@@ -34,11 +68,14 @@ class PreprocessModel final
                                                      bool with_rois);
 
   PreprocessModel(const ModelConfig& config, const MetricFamilies& families,
-                  const PreprocessParams& params, int threads);
+                  const PreprocessParams& params, const PreprocessSettings& settings);
 
  protected:
+  // Throws kUnsupported on a GPU where max_queue_cost is given.
   Engine NewEngine(const ExecutionContext& execution_context) override;
   int RequestThreadCount(const ExecutionContext& execution_context) const noexcept override;
+  std::shared_ptr<RequestServer> NewRequestServer(int count) override;
+  Engine NewBackgroundEngine() override;
   void Prepare(JobType& job, const ExecutionContext& execution_context) override;
   void Count(std::span<const PreprocessItem> items) override;
   void Trace(const PreprocessItem& item, RequestTrace& trace) const noexcept override;
@@ -48,11 +85,21 @@ class PreprocessModel final
   void AllocateImages(JobType& job, const ExecutionContext& execution_context);
   void AllocateRegions(JobType& job, const ExecutionContext& execution_context);
 
+  static Engine MakeEngine(std::shared_ptr<Preprocessor> preprocessor, void* stream);
+  Demand MeasureDemand(const RequestTask& task) const noexcept;
+  void Refuse(const RequestTask& task, const Refusal& refusal) noexcept;
+  // Writes one line in kLogPeriodNs at most.
+  void LogRefusal(const std::string& message);
+
   PreprocessParams params_;
-  int threads_;
+  PreprocessSettings settings_;
   bool with_rois_;
   EnginePool<Preprocessor> preprocessors_;
   Counter decode_seconds_;
+  AdmissionCounters admission_;
+  std::mutex log_mutex_;
+  uint64_t logged_ns_ = 0;  // when a refusal was logged last; 0: never
+  int64_t unlogged_ = 0;    // refusals since
 };
 
 }  // namespace endcap::triton

@@ -61,10 +61,12 @@ class BatchModel : public SynchronousModel {
     auto instance =
         std::make_unique<BatchInstance>(execution_context, NewEngine(execution_context));
     if (const int count = RequestThreadCount(execution_context); count > 0) {
-      instance->threads = threads_.Get(EnginePool<RequestThreads>::kCpu, [&] {
-        return std::make_shared<RequestThreads>(
-            count, [this](const RequestThreads::Task& task) { ServeOne(task); });
-      });
+      instance->threads =
+          threads_.Get(EnginePool<RequestServer>::kCpu, [&] { return NewRequestServer(count); });
+      if (Engine engine = NewBackgroundEngine()) {
+        instance->background =
+            std::make_unique<BatchInstance>(execution_context, std::move(engine));
+      }
     }
     return instance;
   }
@@ -117,6 +119,14 @@ class BatchModel : public SynchronousModel {
     static_cast<void>(execution_context);
     return 0;
   }
+  // Returns the threads that serve one request each, for all instances together.
+  virtual std::shared_ptr<RequestServer> NewRequestServer(int count) {
+    return std::make_shared<RequestThreads>(
+        count, [this](const RequestTask& task) { ServeOne(task, /*in_background=*/false); });
+  }
+  // Returns the function that calls the core for requests that are served in the background; null
+  // for a model that has none.
+  virtual Engine NewBackgroundEngine() { return nullptr; }
   // Reads the request and allocates its outputs: fills tensors, inputs, outputs and results.
   virtual void Prepare(JobType& job, const ExecutionContext& execution_context) = 0;
   // Counts the stage's own metrics of one call.
@@ -134,14 +144,37 @@ class BatchModel : public SynchronousModel {
     static_cast<void>(execution_context);
   }
 
+  // Serves a request of Enqueue. Returns whether its response has no error.
+  bool ServeOne(const RequestTask& task, bool in_background) noexcept {
+    TRITONBACKEND_Request* request = task.request;
+    auto& owner = static_cast<BatchInstance&>(*task.instance);
+    const bool succeeded =
+        ExecuteAll(task.handle, in_background ? *owner.background : owner, std::span(&request, 1));
+    owner.in_flight.Leave(1);
+    return succeeded;
+  }
+
+  // Responds to a request of Enqueue with an error and releases it. Logs and counts nothing.
+  void RefuseOne(const RequestTask& task, const Failure& failure) noexcept {
+    const uint64_t now = NowNs();
+    {
+      PendingRequest pending(task.request);
+      pending.sink.Fail(failure);
+      ReportRequest(task.handle, pending, {now, now, now, now});
+    }
+    ReleaseRequest(task.request);
+    static_cast<BatchInstance&>(*task.instance).in_flight.Leave(1);
+  }
+
  private:
   struct BatchInstance final : Instance {
     BatchInstance(const ExecutionContext& context, Engine run)
         : Instance(context), engine(std::move(run)) {}
     ~BatchInstance() override { in_flight.WaitUntilNone(); }
     Engine engine;
-    InFlight in_flight;                       // requests of this instance in `threads`
-    std::shared_ptr<RequestThreads> threads;  // null: one call for each batch
+    std::unique_ptr<BatchInstance> background;  // null: no request is served there
+    InFlight in_flight;                         // requests of this instance in `threads`
+    std::shared_ptr<RequestServer> threads;     // null: one call for each batch
   };
 
   // Calls End for all requests, also when an exception leaves Process.
@@ -160,12 +193,6 @@ class BatchModel : public SynchronousModel {
       Attempt(*job.pending, [&] { Finish(job, batch_instance.execution_context()); });
       TraceItems(job);
     }
-  }
-
-  void ServeOne(const RequestThreads::Task& task) noexcept {
-    TRITONBACKEND_Request* request = task.request;
-    SynchronousModel::Execute(task.handle, *task.instance, {&request, 1});
-    static_cast<BatchInstance&>(*task.instance).in_flight.Leave(1);
   }
 
   template <typename Body>
@@ -244,7 +271,7 @@ class BatchModel : public SynchronousModel {
   // The server's work for an activity grows with the number of those before it.
   static constexpr size_t kMostTracedItems = 16;
 
-  EnginePool<RequestThreads> threads_;
+  EnginePool<RequestServer> threads_;
 };
 
 }  // namespace endcap::triton

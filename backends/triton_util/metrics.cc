@@ -26,6 +26,11 @@ void Counter::Add(double value) noexcept {
   LogIfFailed(TRITONSERVER_MetricIncrement(metric_.get(), value), TRITONSERVER_LOG_VERBOSE);
 }
 
+void Gauge::Set(double value) noexcept {
+  if (metric_ == nullptr) return;
+  LogIfFailed(TRITONSERVER_MetricSet(metric_.get(), value), TRITONSERVER_LOG_VERBOSE);
+}
+
 MetricFamilies::MetricFamilies(std::string_view backend, const std::vector<MetricInfo>& more) {
   Add(backend, {std::string(kImages), "Images processed without an error"});
   Add(backend, {std::string(kFailed), "Images, or whole requests, that failed, by reason"});
@@ -36,8 +41,8 @@ MetricFamilies::MetricFamilies(std::string_view backend, const std::vector<Metri
 void MetricFamilies::Add(std::string_view backend, const MetricInfo& info) {
   const std::string full_name = std::string(backend) + "_" + info.name;
   TRITONSERVER_MetricFamily* raw = nullptr;
-  const ErrorHandle error(TRITONSERVER_MetricFamilyNew(
-      &raw, TRITONSERVER_METRIC_KIND_COUNTER, full_name.c_str(), info.description.c_str()));
+  const ErrorHandle error(
+      TRITONSERVER_MetricFamilyNew(&raw, info.kind, full_name.c_str(), info.description.c_str()));
   if (error != nullptr) {
     Log(TRITONSERVER_LOG_INFO,
         "metric " + full_name + " is not kept: " + TRITONSERVER_ErrorMessage(error.get()));
@@ -46,7 +51,7 @@ void MetricFamilies::Add(std::string_view backend, const MetricInfo& info) {
   families_.emplace_back(info.name, raw);
 }
 
-Counter MetricFamilies::NewCounter(std::string_view name, const MetricLabels& labels) const {
+MetricHandle MetricFamilies::NewMetric(std::string_view name, const MetricLabels& labels) const {
   for (const auto& [family_name, family] : families_) {
     if (family_name != name) continue;
     std::vector<ParameterHandle> owners;
@@ -56,9 +61,9 @@ Counter MetricFamilies::NewCounter(std::string_view name, const MetricLabels& la
     }
     TRITONSERVER_Metric* raw = nullptr;
     Check(TRITONSERVER_MetricNew(&raw, family.get(), parameters.data(), parameters.size()));
-    return Counter(MetricHandle(raw));
+    return MetricHandle(raw);
   }
-  return Counter();
+  return nullptr;
 }
 
 StageCounters::StageCounters(const MetricFamilies& families, const MetricLabels& model)

@@ -23,9 +23,21 @@ class Counter {
   MetricHandle metric_;
 };
 
+// The same of kind gauge.
+class Gauge {
+ public:
+  Gauge() = default;
+  explicit Gauge(MetricHandle metric) noexcept : metric_(std::move(metric)) {}
+  void Set(double value) noexcept;
+
+ private:
+  MetricHandle metric_;
+};
+
 struct MetricInfo {
   std::string name;  // after the backend's name: "truncated_total"
   std::string description;
+  TRITONSERVER_MetricKind kind = TRITONSERVER_METRIC_KIND_COUNTER;
 };
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
@@ -39,9 +51,16 @@ class MetricFamilies {
   // nothing.
   MetricFamilies(std::string_view backend, const std::vector<MetricInfo>& more);
 
-  Counter NewCounter(std::string_view name, const MetricLabels& labels) const;
+  Counter NewCounter(std::string_view name, const MetricLabels& labels) const {
+    return Counter(NewMetric(name, labels));
+  }
+  Gauge NewGauge(std::string_view name, const MetricLabels& labels) const {
+    return Gauge(NewMetric(name, labels));
+  }
 
  private:
+  // Null if the server has metrics off.
+  MetricHandle NewMetric(std::string_view name, const MetricLabels& labels) const;
   void Add(std::string_view backend, const MetricInfo& info);
 
   std::vector<std::pair<std::string, MetricFamilyHandle>> families_;

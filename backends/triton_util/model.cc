@@ -80,8 +80,8 @@ void Model::LogParameters(const std::vector<ParameterInfo>& parameters) const {
   Log(TRITONSERVER_LOG_INFO, line);
 }
 
-void SynchronousModel::Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-                               std::span<TRITONBACKEND_Request*> requests) noexcept {
+bool SynchronousModel::ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                                  std::span<TRITONBACKEND_Request*> requests) noexcept {
   const uint64_t start = NowNs();
   ExecutionTimes times{start, start, start, start};
   std::vector<PendingRequest> pending_requests;
@@ -90,18 +90,21 @@ void SynchronousModel::Execute(TRITONBACKEND_ModelInstance* handle, Instance& in
     for (TRITONBACKEND_Request* request : requests) pending_requests.emplace_back(request);
   } catch (...) {
     FailAndRelease(requests, MakeFailureFromCurrentException());
-    return;
+    return false;
   }
   RespondToAll(instance, pending_requests, times);
   times.exec_end_ns = NowNs();
   int64_t items = 0;
+  bool succeeded = true;
   for (const PendingRequest& pending : pending_requests) {
     items += pending.item_count;
+    succeeded = succeeded && pending.sink.succeeded();
     ReportRequest(handle, pending, times);
   }
   ReportExecution(handle, items, times);
   pending_requests.clear();
   for (TRITONBACKEND_Request* request : requests) ReleaseRequest(request);
+  return succeeded;
 }
 
 void SynchronousModel::RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,

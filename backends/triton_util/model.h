@@ -97,9 +97,14 @@ class SynchronousModel : public Model {
   using Model::Model;
 
   void Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-               std::span<TRITONBACKEND_Request*> requests) noexcept override;
+               std::span<TRITONBACKEND_Request*> requests) noexcept override {
+    static_cast<void>(ExecuteAll(handle, instance, requests));
+  }
 
  protected:
+  // As Execute. Returns whether no response has an error.
+  bool ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                  std::span<TRITONBACKEND_Request*> requests) noexcept;
   // Responds to all requests, and sets the times of the computation. An exception fails the
   // requests without a response.
   virtual void Process(Instance& instance, std::span<PendingRequest> pending_requests,

@@ -174,6 +174,12 @@ bool Request::IsCancelled() const {
   return cancelled;
 }
 
+uint64_t Request::TimeoutUs() const {
+  uint64_t timeout_us = 0;
+  Check(TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request_, &timeout_us));
+  return timeout_us;
+}
+
 bool Request::WantsOutput(std::string_view name) const {
   uint32_t count = 0;
   Check(TRITONBACKEND_RequestOutputCount(request_, &count));

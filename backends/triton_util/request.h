@@ -78,6 +78,7 @@ class Request {
   std::variant<uint64_t, std::string> CorrelationId() const;  // 0: not part of a sequence
   uint32_t Flags() const;                                     // TRITONSERVER_RequestFlag, or-ed
   bool IsCancelled() const;
+  uint64_t TimeoutUs() const;  // the request's parameter `timeout`; 0: none
   bool WantsOutput(std::string_view name) const;
 
   // Returns a description for log lines: "request 'abc'", with the correlation id if there is one.

@@ -48,29 +48,42 @@ class InFlight {
   uint64_t entered_ = 0;  // calls of Enter that have returned
 };
 
+// A request of one instance of a model.
+struct RequestTask {
+  TRITONBACKEND_ModelInstance* handle;
+  Instance* instance;
+  TRITONBACKEND_Request* request;
+};
+
+// Serves the requests of a model's instances one by one, on threads of its own.
+class RequestServer {
+ public:
+  RequestServer() = default;
+  // Serves what is queued, then ends the threads.
+  virtual ~RequestServer() = default;
+  RequestServer(const RequestServer&) = delete;
+  RequestServer& operator=(const RequestServer&) = delete;
+
+  // Takes ownership of the request. Thread-safe.
+  virtual void Enqueue(const RequestTask& task) noexcept = 0;
+};
+
 // Threads that serve requests one by one, in the order of their arrival. If several threads are
 // idle, the one that became idle last takes the request, because its memory may still be in a
 // cache.
-class RequestThreads {
+class RequestThreads final : public RequestServer {
  public:
-  struct Task {
-    TRITONBACKEND_ModelInstance* handle;
-    Instance* instance;
-    TRITONBACKEND_Request* request;
-  };
+  using Task = RequestTask;
   // Responds to the request and releases it. Must not throw.
   using Serve = std::function<void(const Task&)>;
 
   // Throws std::system_error if the threads cannot be created.
   RequestThreads(int count, Serve serve);
-  // Serves the queued requests, then ends the threads.
-  ~RequestThreads();
-  RequestThreads(const RequestThreads&) = delete;
-  RequestThreads& operator=(const RequestThreads&) = delete;
+  ~RequestThreads() override;
 
   // Queues a request. Blocks while as many requests are queued as there are threads, so that the
-  // others stay in the server's queue, which applies priorities and timeouts. Thread-safe.
-  void Enqueue(const Task& task) noexcept;
+  // others stay in the server's queue, which applies priorities and timeouts.
+  void Enqueue(const Task& task) noexcept override;
 
  private:
   // An idle thread waits here for its next request.

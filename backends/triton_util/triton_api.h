@@ -77,7 +77,10 @@ enum TRITONSERVER_LogLevel {
 };
 
 enum TRITONSERVER_ParameterType { TRITONSERVER_PARAMETER_STRING = 0 };
-enum TRITONSERVER_MetricKind { TRITONSERVER_METRIC_KIND_COUNTER = 0 };
+enum TRITONSERVER_MetricKind {
+  TRITONSERVER_METRIC_KIND_COUNTER = 0,
+  TRITONSERVER_METRIC_KIND_GAUGE = 1
+};
 enum TRITONSERVER_RequestReleaseFlag { TRITONSERVER_REQUEST_RELEASE_ALL = 1 };
 enum TRITONSERVER_ResponseCompleteFlag { TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1 };
 enum TRITONSERVER_RequestFlag {
@@ -112,6 +115,7 @@ TRITONSERVER_Error* TRITONSERVER_MetricNew(TRITONSERVER_Metric** metric,
                                            TRITONSERVER_MetricFamily* family,
                                            const TRITONSERVER_Parameter** labels, uint64_t count);
 TRITONSERVER_Error* TRITONSERVER_MetricIncrement(TRITONSERVER_Metric* metric, double value);
+TRITONSERVER_Error* TRITONSERVER_MetricSet(TRITONSERVER_Metric* metric, double value);
 TRITONSERVER_Error* TRITONSERVER_MetricDelete(TRITONSERVER_Metric* metric);
 
 // Backend and model.

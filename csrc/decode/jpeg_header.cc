@@ -3,6 +3,7 @@
 #include "common/fail.h"
 #include "decode/file_formats.h"
 #include "decode/jpeg_markers.h"
+#include "endcap/cost.h"
 
 // The header of a JPEG: its markers and their limits, before anything is allocated.
 
@@ -111,6 +112,15 @@ int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
 }
 
 }  // namespace
+
+int64_t CountJpegBlocks(std::span<const uint8_t> file) noexcept {
+  try {
+    const JpegMarkers markers = ReadMarkers(file.data(), file.size());
+    return markers.width == 0 || markers.height == 0 ? 0 : CountBlocks(markers).in_image;
+  } catch (const Error&) {
+    return 0;
+  }
+}
 
 ImageHeader ReadJpegHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
   const uint8_t* bytes = file.data();

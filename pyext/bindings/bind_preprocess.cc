@@ -4,6 +4,7 @@
 #include "bindings/convert.h"
 #include "bindings/cuda_tensor.h"
 #include "bindings/gil.h"
+#include "endcap/cost.h"
 #include "endcap/preprocess.h"
 
 namespace py = pybind11;
@@ -118,6 +119,16 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
   return tuples;
 }
 
+py::dict NamedCostTerms(const PreprocessParams& params, const py::list& image, int64_t regions) {
+  const BorrowedImages borrowed(image, PixelFormat::kRgb);
+  const CostTerms terms = GetCostTerms(params, borrowed.OnlyView(), regions);
+  py::dict named;
+  for (size_t i = 0; i < kCostTermCount; ++i) {
+    named[py::str(std::string(CostTermName(static_cast<CostTerm>(i))))] = terms[i];
+  }
+  return named;
+}
+
 }  // namespace
 }  // namespace endcap::python
 
@@ -140,6 +151,19 @@ void BindPreprocess(py::module_& module) {
           "check_rois",
           [](const Preprocessor& self, int64_t count) { CheckRoiTensors(self.params(), count); },
           py::arg("count"))
+      .def(
+          "cost_terms",
+          [](const Preprocessor& self, const py::list& image, int64_t regions) {
+            return endcap::python::NamedCostTerms(self.params(), image, regions);
+          },
+          py::arg("image"), py::arg("regions") = 0)
+      .def(
+          "predict_ms",
+          [](const Preprocessor& self, const py::list& image, int64_t regions) {
+            const endcap::python::BorrowedImages borrowed(image, endcap::PixelFormat::kRgb);
+            return PredictCostMs(self.params(), borrowed.OnlyView(), regions);
+          },
+          py::arg("image"), py::arg("regions") = 0)
       .def_property_readonly(
           "parameters",
           [](const Preprocessor& self) {

@@ -60,6 +60,11 @@ TRITONSERVER_Error* TRITONSERVER_MetricIncrement(TRITONSERVER_Metric* metric, do
   endcap::fake::SharedState().counters[metric->name] += value;
   return nullptr;
 }
+TRITONSERVER_Error* TRITONSERVER_MetricSet(TRITONSERVER_Metric* metric, double value) {
+  const std::scoped_lock lock(endcap::fake::SharedState().mutex);
+  endcap::fake::SharedState().counters[metric->name] = value;
+  return nullptr;
+}
 TRITONSERVER_Error* TRITONSERVER_MetricDelete(TRITONSERVER_Metric* metric) {
   delete metric;
   return nullptr;

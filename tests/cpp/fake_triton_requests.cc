@@ -26,6 +26,11 @@ TRITONSERVER_Error* TRITONBACKEND_RequestIsCancelled(TRITONBACKEND_Request* /*re
   *is_cancelled = false;
   return nullptr;
 }
+TRITONSERVER_Error* TRITONBACKEND_InferenceRequestTimeoutMicroseconds(
+    TRITONBACKEND_Request* /*request*/, uint64_t* timeout_us) {
+  *timeout_us = 0;
+  return nullptr;
+}
 TRITONSERVER_Error* TRITONBACKEND_RequestCorrelationId(TRITONBACKEND_Request* /*request*/,
                                                        uint64_t* id) {
   *id = 0;

@@ -1,0 +1,209 @@
+#include "preprocess/admission.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace endcap::triton {
+namespace {
+
+double NowMs() {
+  const auto since_epoch = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::milli>(since_epoch).count();
+}
+
+// Lowers the priority of the calling thread. With 10 steps the kernel gives it about a tenth of the
+// time of a thread of the process' own priority on the same CPU.
+void LowerPriority() noexcept {
+  constexpr int kSteps = 10;
+  constexpr int kLowest = 19;
+  const int priority = std::min(getpriority(PRIO_PROCESS, 0) + kSteps, kLowest);
+  // It is always permitted to lower it.
+  static_cast<void>(setpriority(PRIO_PROCESS, 0, priority));
+}
+
+std::string Milliseconds(double ms) {
+  return std::to_string(static_cast<int64_t>(std::max(std::ceil(ms), 1.0))) + " ms";
+}
+
+}  // namespace
+
+const char* RefusalReasonName(RefusalReason reason) noexcept {
+  constexpr std::array kNames = {"queue", "deadline", "expired", "memory"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+std::string DescribeRefusal(const Refusal& refusal) {
+  std::string message = "unavailable: ";
+  switch (refusal.reason) {
+    case RefusalReason::kQueue:
+      message += Milliseconds(refusal.before_ms) +
+                 " of work wait before this request, and max_queue_cost is " +
+                 Milliseconds(refusal.limit_ms);
+      break;
+    case RefusalReason::kDeadline:
+      message += "the response would take " + Milliseconds(refusal.wait_ms + refusal.cost_ms) +
+                 ", and the request's timeout is " + Milliseconds(refusal.limit_ms);
+      break;
+    case RefusalReason::kExpired:
+      message += "the request's timeout ended in the queue";
+      break;
+    case RefusalReason::kMemory:
+      message += "no memory is left to queue the request";
+      break;
+  }
+  if (refusal.retry) message += "; retry after " + Milliseconds(refusal.wait_ms);
+  return message;
+}
+
+void CostScale::Observe(double predicted_ms, double measured_ms) noexcept {
+  constexpr double kKept = 0.98;
+  constexpr double kMostOff = 8;
+  if (predicted_ == 0) {
+    // The first request, which finds cold caches, does not decide alone.
+    predicted_ = measured_ = predicted_ms;
+  }
+  const double expected = predicted_ms * value();
+  predicted_ = kKept * predicted_ + predicted_ms;
+  measured_ = kKept * measured_ + std::clamp(measured_ms, expected / kMostOff, expected * kMostOff);
+}
+
+AdmissionThreads::AdmissionThreads(int count, double max_queue_cost, Hooks hooks)
+    : max_queue_cost_(max_queue_cost), hooks_(std::move(hooks)) {
+  const auto foreground = static_cast<size_t>(count);
+  const size_t background = std::max<size_t>(foreground / 2, 1);
+  background_.background = true;
+  threads_.reserve(foreground + background);
+  try {
+    Start(foreground_, foreground);
+    Start(background_, background);
+  } catch (...) {
+    Stop();
+    throw;
+  }
+}
+
+AdmissionThreads::~AdmissionThreads() { Stop(); }
+
+void AdmissionThreads::Start(Lane& lane, size_t count) {
+  lane.running.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    threads_.emplace_back([this, &lane, i] { Loop(lane, i); });
+  }
+}
+
+void AdmissionThreads::Stop() noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  foreground_.changed.notify_all();
+  background_.changed.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+AdmissionThreads::Lane& AdmissionThreads::LaneFor(const Demand& demand) noexcept {
+  const double cost_ms = demand.predicted_ms * foreground_.scale.value();
+  return cost_ms > max_queue_cost_ ? background_ : foreground_;
+}
+
+std::optional<Refusal> AdmissionThreads::Decide(const Lane& lane, const Demand& demand,
+                                                double now_ms) const {
+  const double scale = lane.scale.value();
+  const auto thread_count = static_cast<double>(lane.running.size());
+  const auto busy =
+      std::ranges::count_if(lane.running, [](const Running& each) { return each.cost_ms > 0; });
+  Refusal refusal;
+  refusal.cost_ms = demand.predicted_ms * scale;
+  refusal.retry = true;
+  // Where a thread is free for it, no work is before it.
+  if (static_cast<size_t>(busy) + lane.queue.size() >= lane.running.size()) {
+    refusal.before_ms = lane.queue.CostBefore(demand.predicted_ms) * scale;
+    double rest_ms = 0;
+    for (const Running& each : lane.running) {
+      rest_ms += std::max(each.cost_ms - (now_ms - each.start_ms), 0.0);
+    }
+    refusal.wait_ms = (refusal.before_ms + rest_ms) / thread_count;
+    if (refusal.before_ms >= max_queue_cost_) {
+      refusal.limit_ms = max_queue_cost_;
+      return refusal;
+    }
+  }
+  if (demand.timeout_ms && refusal.wait_ms + refusal.cost_ms > *demand.timeout_ms) {
+    refusal.reason = RefusalReason::kDeadline;
+    refusal.limit_ms = *demand.timeout_ms;
+    refusal.retry = refusal.cost_ms <= *demand.timeout_ms;
+    return refusal;
+  }
+  return std::nullopt;
+}
+
+double AdmissionThreads::QueuedMs() const noexcept {
+  return foreground_.queue.cost() * foreground_.scale.value() +
+         background_.queue.cost() * background_.scale.value();
+}
+
+void AdmissionThreads::Enqueue(const RequestTask& task) noexcept {
+  const Demand demand = hooks_.measure(task);
+  std::optional<Refusal> refusal;
+  {
+    const std::scoped_lock lock(mutex_);
+    const double now_ms = NowMs();
+    Lane& lane = LaneFor(demand);
+    refusal = Decide(lane, demand, now_ms);
+    if (!refusal) {
+      try {
+        lane.queue.Push(task, demand.predicted_ms,
+                        demand.timeout_ms ? now_ms + *demand.timeout_ms : 0);
+        // Before a thread takes the request, after which the model may be unloaded.
+        hooks_.accepted();
+        hooks_.queued(QueuedMs());
+        lane.changed.notify_one();
+        return;
+      } catch (const std::bad_alloc&) {
+        refusal = Refusal{RefusalReason::kMemory};
+      }
+    }
+  }
+  hooks_.refuse(task, *refusal);
+}
+
+void AdmissionThreads::Loop(Lane& lane, size_t number) {
+  if (lane.background) LowerPriority();
+  while (true) {
+    CostQueue::Entry entry;
+    {
+      std::unique_lock lock(mutex_);
+      lane.changed.wait(lock, [&] { return !lane.queue.empty() || stopping_; });
+      if (lane.queue.empty()) return;
+      entry = lane.queue.Pop();
+      lane.running[number] = {std::max(entry.cost * lane.scale.value(), 1e-6), NowMs()};
+      hooks_.queued(QueuedMs());
+    }
+    Serve(lane, number, entry);
+  }
+}
+
+void AdmissionThreads::Serve(Lane& lane, size_t number, const CostQueue::Entry& entry) noexcept {
+  const double start_ms = NowMs();
+  if (entry.deadline_ms > 0 && start_ms >= entry.deadline_ms) {
+    hooks_.refuse(entry.task, Refusal{RefusalReason::kExpired});
+    const std::scoped_lock lock(mutex_);
+    lane.running[number] = {};
+    return;
+  }
+  const bool succeeded = hooks_.serve(entry.task, lane.background);
+  const double measured_ms = NowMs() - start_ms;
+  const std::scoped_lock lock(mutex_);
+  if (succeeded) {
+    hooks_.served(lane.running[number].cost_ms, measured_ms);
+    lane.scale.Observe(entry.cost, measured_ms);
+  }
+  lane.running[number] = {};
+}
+
+}  // namespace endcap::triton

@@ -1,0 +1,59 @@
+#include "preprocess/cost_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace endcap::triton {
+
+size_t CostQueue::ClassOf(double cost) noexcept {
+  constexpr double kFactor = 4;
+  size_t number = 0;
+  for (double limit = 1; cost >= limit && number + 1 < kClassCount; limit *= kFactor) ++number;
+  return number;
+}
+
+double CostQueue::NextStart(size_t number) const noexcept {
+  // A class owes nothing for what it was served while no other request waited.
+  return empty() ? virtual_time_ : std::max(virtual_time_, classes_[number].finish);
+}
+
+double CostQueue::CostBefore(double cost) const noexcept {
+  const size_t number = ClassOf(cost);
+  const double start = NextStart(number);
+  double before = 0;
+  for (size_t i = 0; i < kClassCount; ++i) {
+    for (const Entry& entry : classes_[i].entries) {
+      if (i == number || entry.start <= start) before += entry.cost;
+    }
+  }
+  return before;
+}
+
+void CostQueue::Push(const RequestTask& task, double cost, double deadline_ms) {
+  const size_t number = ClassOf(cost);
+  CostClass& own = classes_[number];
+  const double start = NextStart(number);
+  own.entries.push_back({task, cost, deadline_ms, start});
+  if (empty()) {
+    for (CostClass& each : classes_) each.finish = start;
+  }
+  own.finish = start + cost;
+  ++size_;
+  cost_ += cost;
+}
+
+CostQueue::Entry CostQueue::Pop() noexcept {
+  CostClass* next = nullptr;
+  for (CostClass& each : classes_) {
+    if (each.entries.empty()) continue;
+    if (next == nullptr || each.entries.front().start < next->entries.front().start) next = &each;
+  }
+  const Entry entry = next->entries.front();
+  next->entries.pop_front();
+  virtual_time_ = entry.start;
+  --size_;
+  cost_ = empty() ? 0 : cost_ - entry.cost;
+  return entry;
+}
+
+}  // namespace endcap::triton
