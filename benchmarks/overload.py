@@ -4,8 +4,8 @@
     python -m benchmarks.overload --baseline FOLDER      with backends of another build, too
 
 A server runs `preprocess` twice: with max_queue_cost and without. Requests are sent over gRPC at
-times that do not depend on the responses (open loop, exponential gaps, the same for each model), with
-files and tensors in shared memory, so that the network is no part of the figures. Steps:
+times that do not depend on the responses (open loop, exponential gaps, the same for each model),
+with files and tensors in shared memory, so that the network is no part of the figures. Steps:
 
 - peak: responses per second at a fixed number of requests in flight, the best of several;
 - unloaded: half of the peak;
@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import numpy as np
 import tritonclient.grpc as triton
 from PIL import Image
@@ -105,8 +105,15 @@ class Region:
         )
 
     def close(self) -> None:
-        """Remove the region."""
-        self._client.unregister_system_shared_memory(self.name)
+        """Remove the region; the server lets go of it some time after the last response."""
+        for attempt in range(50):
+            try:
+                self._client.unregister_system_shared_memory(self.name)
+                break
+            except triton.InferenceServerException:
+                if attempt == 49:
+                    raise
+                time.sleep(0.1)
         shared_memory.destroy_shared_memory_region(self._handle)
 
 
@@ -155,6 +162,7 @@ class Sender:
             # From when it was due: where this program is late, that counts.
             self._start(run, model, int(random.integers(len(self._pixels))), due)
         self._drain()
+        run.seconds = max(seconds, time.perf_counter() - begin)
         return run
 
     def closed_loop(self, model: str, in_flight: int, seconds: float, seed: int) -> Run:
@@ -260,11 +268,11 @@ def large_client(address: str, model: str, file: bytes) -> Iterator[list[float]]
             result.close()
 
 
-def write_models(folder: Path, threads: int, max_queue_cost: float) -> None:
+def write_models(folder: Path, max_queue_cost: float) -> None:
     """Write the models `limited` and `open`."""
     for name in ("limited", "open"):
         (folder / name / "1").mkdir(parents=True)
-        parameters = {"preset": "ultralytics", "size": "640,640", "threads": str(threads)}
+        parameters = {"preset": "ultralytics", "size": "640,640"}
         if name == "limited":
             parameters["max_queue_cost"] = f"{max_queue_cost:g}"
         lines = ['backend: "endcap_preprocess"', "max_batch_size: 16", "dynamic_batching { }"]
@@ -276,7 +284,9 @@ def write_models(folder: Path, threads: int, max_queue_cost: float) -> None:
 
 
 @contextlib.contextmanager
-def serve(repository: Path, scratch: Path, backend: Path | None = None) -> Iterator[str]:
+def serve(
+    repository: Path, scratch: Path, *, one_cpu: bool, backend: Path | None = None
+) -> Iterator[str]:
     """Run a server and yield its gRPC address; backend: a folder of another endcap_preprocess."""
     if backend is not None:
         for model in repository.iterdir():
@@ -285,7 +295,10 @@ def serve(repository: Path, scratch: Path, backend: Path | None = None) -> Itera
     ports = ServerPorts(http=0, grpc=0, metrics=0)
     settings = ServerSettings(ports=ports, client_shared_memory=True)
     plan = plan_launch(repository, settings, scratch)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, server_cpus(one_cpu))
     process = ServerProcess([*plan.command], plan.environment, plan.working_directory)
+    os.sched_setaffinity(0, allowed - server_cpus(one_cpu) or allowed)
     threading.Thread(target=lambda: deque(process.output, maxlen=0), daemon=True).start()
     plan.reservation.close()
     address = f"127.0.0.1:{plan.ports.grpc}"
@@ -302,6 +315,13 @@ def serve(repository: Path, scratch: Path, backend: Path | None = None) -> Itera
         yield address
     finally:
         process.stop(30)
+        os.sched_setaffinity(0, allowed)
+
+
+def server_cpus(one_cpu: bool) -> set[int]:
+    """Return the CPUs of the server: the first one, which is then its alone, or all."""
+    allowed = os.sched_getaffinity(0)
+    return {min(allowed)} if one_cpu else allowed
 
 
 @contextlib.contextmanager
@@ -324,7 +344,11 @@ def large_file() -> bytes:
     path = paths.IMAGES / f"{LARGE_SIZE[0]}x{LARGE_SIZE[1]}.jpg"
     if not path.exists():
         with Image.open(images.make("4000x3000", paths.IMAGES).path) as opened:
-            opened.resize(LARGE_SIZE, Image.Resampling.BICUBIC).save(path, "JPEG", quality=88)
+            picture = np.asarray(opened.resize(LARGE_SIZE, Image.Resampling.BICUBIC), np.int16)
+        # With grain, without which an enlarged picture is cheaper to decode than a camera's.
+        grain = np.random.default_rng(1).normal(0, 5, picture.shape[:2]).astype(np.int16)
+        made = np.clip(picture + grain[..., None], 0, 255).astype(np.uint8)
+        Image.fromarray(made).save(path, "JPEG", quality=88)
     return path.read_bytes()
 
 
@@ -347,9 +371,13 @@ def measure_load(address: str, sender: Sender, seconds: float, rounds: int) -> d
                             "median_ms": statistics.median(served) if served else None}  # fmt: skip
         steps.setdefault(name, []).append(row)
         latency = row.get("latency_ms", {"p50": 0, "p99": 0})
-        print(f"{name:22} {row['responses_per_second']:6.1f}/s {row['megapixels_per_second']:6.0f} MP/s"
-              f" p50 {latency['p50']:6.1f} p99 {latency['p99']:7.1f} refused {row['refused']}"
-              f" {row['errors']} {row.get('large', '')}", flush=True)  # fmt: skip
+        print(
+            f"{name:18} {row['responses_per_second']:6.1f}/s"
+            f" {row['megapixels_per_second']:6.0f} MP/s"
+            f" p50 {latency['p50']:6.1f} p99 {latency['p99']:7.1f} refused {row['refused']}"
+            f" {row['errors']} {row.get('large', '')}",
+            flush=True,
+        )
 
     for number in range(rounds):
         seed = 10 + number
@@ -372,7 +400,7 @@ def measure_off(
         senders: dict[str, Sender] = {}
         for name, folder in (("this build", None), ("baseline", backend)):
             repository = scratch / name.replace(" ", "_")
-            write_models(repository, 0, 1.0)
+            write_models(repository, 1.0)
             for file in (repository / "limited").rglob("*"):
                 if file.is_file():
                     file.unlink()
@@ -380,7 +408,7 @@ def measure_off(
             (repository / "limited").rmdir()
             work = scratch / f"work_{len(senders)}"
             work.mkdir()
-            address = stack.enter_context(serve(repository, work, folder))
+            address = stack.enter_context(serve(repository, work, one_cpu=False, backend=folder))
             senders[name] = stack.enter_context(sending(address, files, pixels))
         found: dict[str, list[float]] = {name: [] for name in senders}
         for number in range(-1, rounds):
@@ -398,7 +426,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--threads", type=int, default=0, help="of the models (0: all CPUs)")
+    parser.add_argument("--one-cpu", action="store_true", help="the server has the first CPU alone")
     parser.add_argument("--max-queue-cost", type=float, default=20.0, metavar="MS")
     parser.add_argument("--seconds", type=float, default=15.0, help="of each load")
     parser.add_argument("--rounds", type=int, default=3)
@@ -409,16 +437,22 @@ def main() -> None:
     pictures = [images.make(name, paths.IMAGES) for name in PHOTOGRAPHS]
     files = [picture.encoded for picture in pictures]
     pixels = [picture.width * picture.height for picture in pictures]
-    document: dict[str, Any] = {"machine": machine.describe(), "threads": arguments.threads or cpu_count(),
-                                "max_queue_cost": arguments.max_queue_cost}  # fmt: skip
+    document: dict[str, Any] = {
+        "machine": machine.describe(),
+        "server_cpus": 1 if arguments.one_cpu else cpu_count(),
+        "max_queue_cost": arguments.max_queue_cost,
+    }
     sys.setswitchinterval(1e-3)
     with tempfile.TemporaryDirectory(prefix="endcap-bench-") as folder:
         scratch = Path(folder)
         if arguments.part != "off":
             repository, work = scratch / "models", scratch / "work"
-            write_models(repository, arguments.threads, arguments.max_queue_cost)
+            write_models(repository, arguments.max_queue_cost)
             work.mkdir()
-            with serve(repository, work) as address, sending(address, files, pixels) as sender:
+            with (
+                serve(repository, work, one_cpu=arguments.one_cpu) as address,
+                sending(address, files, pixels) as sender,
+            ):
                 document["load"] = measure_load(
                     address, sender, arguments.seconds, arguments.rounds
                 )

@@ -1,6 +1,7 @@
 #include "preprocess/admission.h"
 
-#include <sys/resource.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -16,14 +17,24 @@ double NowMs() {
   return std::chrono::duration<double, std::milli>(since_epoch).count();
 }
 
-// Lowers the priority of the calling thread. With 10 steps the kernel gives it about a tenth of the
-// time of a thread of the process' own priority on the same CPU.
-void LowerPriority() noexcept {
-  constexpr int kSteps = 10;
-  constexpr int kLowest = 19;
-  const int priority = std::min(getpriority(PRIO_PROCESS, 0) + kSteps, kLowest);
-  // It is always permitted to lower it.
-  static_cast<void>(setpriority(PRIO_PROCESS, 0, priority));
+double CpuMs(clockid_t clock) noexcept {
+  timespec time{};
+  if (clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+}
+
+clockid_t OwnCpuClock() noexcept {
+  clockid_t clock = CLOCK_MONOTONIC;  // never too little
+  static_cast<void>(pthread_getcpuclockid(pthread_self(), &clock));
+  return clock;
+}
+
+// A thread of another policy preempts it at once, however low the other's priority is; with a
+// raised nice value the kernel would first let it use up its time slice.
+void RunWhereIdle() noexcept {
+  const sched_param parameters{};
+  // Always permitted, but for filters of system calls: then it runs as the others do.
+  static_cast<void>(pthread_setschedparam(pthread_self(), SCHED_IDLE, &parameters));
 }
 
 std::string Milliseconds(double ms) {
@@ -173,19 +184,50 @@ void AdmissionThreads::Enqueue(const RequestTask& task) noexcept {
 }
 
 void AdmissionThreads::Loop(Lane& lane, size_t number) {
-  if (lane.background) LowerPriority();
+  const clockid_t cpu_clock = OwnCpuClock();
+  if (lane.background) RunWhereIdle();
   while (true) {
+    if (!lane.background) YieldToBackground();
     CostQueue::Entry entry;
     {
       std::unique_lock lock(mutex_);
       lane.changed.wait(lock, [&] { return !lane.queue.empty() || stopping_; });
       if (lane.queue.empty()) return;
       entry = lane.queue.Pop();
-      lane.running[number] = {std::max(entry.cost * lane.scale.value(), 1e-6), NowMs()};
+      lane.running[number] = {.cost_ms = std::max(entry.cost * lane.scale.value(), 1e-6),
+                              .start_ms = NowMs(),
+                              .cpu_ms = CpuMs(cpu_clock),
+                              .cpu_clock = cpu_clock};
       hooks_.queued(QueuedMs());
     }
     Serve(lane, number, entry);
   }
+}
+
+void AdmissionThreads::YieldToBackground() {
+  constexpr double kShare = 0.1;  // of a CPU
+  constexpr double kLeastMs = 2;
+  constexpr double kMostMs = 5;
+  double pause_ms = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (yielding_ || stopping_) return;
+    for (Running& each : background_.running) {
+      if (each.cost_ms == 0) continue;
+      const double share_ms = kShare * (NowMs() - each.start_ms);
+      const double missing_ms = share_ms - (CpuMs(each.cpu_clock) - each.cpu_ms);
+      // Where other processes take the CPUs, pauses are in vain.
+      if (missing_ms < kLeastMs || each.granted_ms > share_ms) continue;
+      pause_ms = std::min(missing_ms, kMostMs);
+      each.granted_ms += pause_ms;
+      break;
+    }
+    yielding_ = pause_ms > 0;
+  }
+  if (pause_ms == 0) return;
+  std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause_ms));
+  const std::scoped_lock lock(mutex_);
+  yielding_ = false;
 }
 
 void AdmissionThreads::Serve(Lane& lane, size_t number, const CostQueue::Entry& entry) noexcept {

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -60,8 +61,8 @@ class CostScale {
 //
 // A request is refused when the work that would be served before it exceeds max_queue_cost, or when
 // its response would come after its timeout. A request that alone costs more than max_queue_cost is
-// served by threads of their own with a lower scheduling priority: it takes the CPU time that the
-// others leave, and a tenth where they leave none.
+// served in the background: by a thread that runs where a CPU is idle, any other thread preempts
+// it. Where it gets less than a tenth of a CPU so, the other threads pause for it between requests.
 class AdmissionThreads final : public RequestServer {
  public:
   // Called by any thread; must not throw.
@@ -87,9 +88,13 @@ class AdmissionThreads final : public RequestServer {
   void Enqueue(const RequestTask& task) noexcept override;
 
  private:
+  // A thread and the request that it serves.
   struct Running {
     double cost_ms = 0;  // 0: the thread is idle
     double start_ms = 0;
+    double cpu_ms = 0;      // CPU time of the thread at the start
+    double granted_ms = 0;  // how long others have paused for it
+    clockid_t cpu_clock = 0;
   };
   // The threads of one priority and the requests that wait for them.
   struct Lane {
@@ -102,6 +107,8 @@ class AdmissionThreads final : public RequestServer {
 
   void Start(Lane& lane, size_t count);
   void Loop(Lane& lane, size_t number);
+  // Pauses while a request in the background gets too little CPU time.
+  void YieldToBackground();
   void Serve(Lane& lane, size_t number, const CostQueue::Entry& entry) noexcept;
   void Stop() noexcept;
   // The functions below need the lock.
@@ -115,6 +122,7 @@ class AdmissionThreads final : public RequestServer {
   Lane foreground_;
   Lane background_;
   bool stopping_ = false;
+  bool yielding_ = false;  // one thread pauses at a time
   std::vector<std::thread> threads_;
 };
 

@@ -22,9 +22,14 @@ double CostQueue::CostBefore(double cost) const noexcept {
   const double start = NextStart(number);
   double before = 0;
   for (size_t i = 0; i < kClassCount; ++i) {
-    for (const Entry& entry : classes_[i].entries) {
-      if (i == number || entry.start <= start) before += entry.cost;
+    const std::deque<Entry>& entries = classes_[i].entries;
+    if (entries.empty()) continue;
+    double of_class = 0;
+    for (const Entry& entry : entries) {
+      if (i == number || entry.start <= start) of_class += entry.cost;
     }
+    // A class that waits now is taken to go on, and gets its share until then.
+    before += i == number ? of_class : std::max(of_class, start - virtual_time_);
   }
   return before;
 }

@@ -28,8 +28,8 @@ class CostQueue {
   // The cost of all requests.
   double cost() const noexcept { return cost_; }
 
-  // Returns the cost of the requests that would be served before one of that cost, if it came now
-  // and no other after it.
+  // Returns the cost of the requests that would be served before one of that cost, if it came now:
+  // of those that wait, and of later ones as far as their classes have a share.
   double CostBefore(double cost) const noexcept;
 
   // Throws std::bad_alloc; the queue is then as before.

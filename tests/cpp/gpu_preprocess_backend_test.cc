@@ -187,6 +187,19 @@ TEST(GpuPreprocessBackend, WithoutGpuMemoryARequestFailsAndTheServerGoesOn) {
   ExpectSame(server.Infer({request})[0]);
 }
 
+TEST(GpuPreprocessBackend, MaxQueueCostIsForTheCpu) {
+  std::map<std::string, std::string> parameters = kParameters;
+  parameters["max_queue_cost"] = "50";
+  try {
+    const Server server(parameters, kOnGpu);
+    FAIL() << "the model loaded";
+  } catch (const std::runtime_error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("max_queue_cost is for instances on the CPU"), std::string::npos)
+        << message;
+  }
+}
+
 TEST(GpuPreprocessBackend, AGpuThatIsNotThereFailsTheLoadWithAMessage) {
   try {
     const Server server(kParameters, kOnGpu, 9);

@@ -24,6 +24,8 @@ class RequestError(EndcapError, RuntimeError):
         region_lost: Whether a shared-memory region is not registered with the server.
         transient: Whether the server is unavailable for now; the same request may succeed later.
         refused: Whether it is certain that the server has not run the request and will not.
+        retry_after_s: How long the server asks to wait before the request is repeated; None where
+            it does not.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class RequestError(EndcapError, RuntimeError):
         region_lost: bool = False,
         transient: bool = False,
         refused: bool = False,
+        retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message)
         self.status_name = status_name
@@ -42,6 +45,7 @@ class RequestError(EndcapError, RuntimeError):
         self.region_lost = region_lost
         self.transient = transient
         self.refused = refused
+        self.retry_after_s = retry_after_s
 
     def __reduce__(self) -> tuple[type[RequestError], tuple[str, str], dict[str, object]]:
         return type(self), (self.status_name, str(self)), vars(self)
@@ -99,6 +103,8 @@ _STOPPING = re.compile(_SERVER_STOPS + r"|has no available versions|is not at re
 # Its messages for a request that it has not begun. A connection that breaks while the request runs
 # has the same gRPC status, so that only the message distinguishes them.
 _REFUSED = re.compile(r"Exceeds maximum queue size|" + _SERVER_STOPS)
+# The end of the message of a preprocess model that has too much work for its max_queue_cost.
+_RETRY_AFTER = re.compile(r"; retry after (\d{1,9}) ms$")
 # Its messages for an API that --grpc-restricted-protocol or --http-restricted-api has closed; their
 # gRPC status is UNAVAILABLE.
 _RESTRICTED = re.compile(r"This (protocol|API) is restricted")
@@ -197,13 +203,15 @@ def _error(
     elif _STOPPING.search(message):
         name, transient = "unavailable", True
         refused = refused or not message.startswith("in ensemble")  # other steps of which may run
+    hint = _RETRY_AFTER.search(message) if name == "unavailable" else None
     return RequestError(
         name,
         message,
         request_id=request_id,
         region_lost=_REGION_LOST.search(message) is not None,
-        transient=transient,
-        refused=refused,
+        transient=transient or hint is not None,
+        refused=refused or hint is not None,
+        retry_after_s=None if hint is None else int(hint.group(1)) / 1e3,
     )
 
 

@@ -71,14 +71,14 @@ class Attempts:
         return error.transient and (error.refused or not self._shares_memory)
 
     def wait_after(self, error: RequestError) -> float:
-        """Return how many seconds to wait before the next attempt.
+        """Return how many seconds to wait before the next attempt, not less than the server asks.
 
         Raises `error` where there is none: its kind rules it out, the retries are used up, or the
         wait would exceed the deadline.
         """
         if not self.allows_retry(error) or self._left <= 0:
             raise error
-        wait_s = self._draw(0.0, self._longest_wait_s)
+        wait_s = (error.retry_after_s or 0.0) + self._draw(0.0, self._longest_wait_s)
         if wait_s >= self.remaining_s():
             raise error
         self._left -= 1

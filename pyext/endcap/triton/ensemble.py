@@ -16,7 +16,7 @@ POSTPROCESS_BACKEND = "endcap_postprocess"
 _SIDE_INPUTS = ("geometry", "status")  # of postprocess; its others are the network's heads
 _DEFAULT_FILE = "model.onnx"
 # Read by the backends themselves; they change no result.
-_OF_BACKENDS = ("threads", "labels_file", "labels_separator")
+_OF_BACKENDS = ("threads", "max_queue_cost", "labels_file", "labels_separator")
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,49 @@ def test_requests_that_may_run_are_not_retried_with_shared_memory(error: Request
     assert caught.value is error
 
 
+OVERLOADED = (
+    "unavailable: 43 ms of work wait before this request, and max_queue_cost is 40 ms; retry after"
+)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        from_grpc("UNAVAILABLE", f"{OVERLOADED} 1500 ms"),
+        from_grpc("UNAVAILABLE", f"in ensemble 'detect', {OVERLOADED} 1500 ms"),
+        from_grpc("UNAVAILABLE", f"model 'preprocess': {OVERLOADED} 1500 ms"),
+        from_http(503, json.dumps({"error": f"{OVERLOADED} 1500 ms"}).encode()),
+        from_stream(f"{OVERLOADED} 1500 ms", request_id="1"),
+    ],
+    ids=["gRPC", "ensemble", "cascade", "HTTP", "stream"],
+)
+def test_an_overloaded_server_is_asked_again_when_it_says(error: RequestError) -> None:
+    assert error.status_name == "unavailable"
+    assert error.retry_after_s == 1.5
+    assert error.refused
+    for shares_memory in (False, True):
+        waits = [Attempts(1, 60, shares_memory=shares_memory).wait_after(error) for _ in range(200)]
+        assert min(waits) >= 1.5
+        assert max(waits) <= 1.5 + FIRST_WAIT_S
+    with pytest.raises(RequestError) as caught:
+        Attempts(1, 1.4).wait_after(error)  # the deadline is before that
+    assert caught.value is error
+    with pytest.raises(RequestError):
+        Attempts(0, 60).wait_after(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        from_grpc("UNAVAILABLE", "Exceeds maximum queue size; retry after 5 s"),
+        from_grpc("INVALID_ARGUMENT", "invalid_argument: no; retry after 5 ms"),
+        from_grpc("UNAVAILABLE", f"{OVERLOADED} 99999999999 ms"),
+    ],
+)
+def test_other_messages_are_no_hint(error: RequestError) -> None:
+    assert error.retry_after_s is None
+
+
 def test_a_lost_request_is_repeated_with_another_region() -> None:
     attempts = Attempts(1, 10)
     assert attempts.wait_after_lost([]) is None

@@ -16,6 +16,7 @@ from endcap.repository.validation.tensors import (
     declared_interface,
 )
 from endcap.triton.cascade_settings import CascadeSettings, models_called, read_cascade_settings
+from endcap.triton.ensemble import PREPROCESS_BACKEND
 from endcap.triton.parameters import OPTIONAL, SERVER_PARAMETERS, parse_count
 from endcap.triton.tensor_contract import Core, class_paths_contract, contracts_of
 from endcap.triton.video_settings import read_video_settings
@@ -23,6 +24,8 @@ from endcap.triton.video_settings import read_video_settings
 _CORES: dict[str, type[Core]] = {PREPROCESS: _core.Preprocessor, POSTPROCESS: _core.Postprocessor}
 # The stages' own, which the core does not know.
 _OWN = {PREPROCESS: ("threads",), POSTPROCESS: ("threads", "labels_file", "labels_separator")}
+_QUEUE_COST = "max_queue_cost"  # of the backend endcap_preprocess, not of models in Python
+_MOST_QUEUE_COST_MS = 3.6e6
 BLS = "endcap_bls"
 TRACK = "endcap_track"
 _MAX_SEQUENCES = "max_sequences"  # of a tracker
@@ -59,7 +62,8 @@ def _read_parameters(model: Model) -> tuple[list[Finding], Core | None]:
     """Return what is wrong with the parameters, and the core's object for them if nothing is."""
     findings = [*_check_own(model)]
     of_python = (*SERVER_PARAMETERS, OPTIONAL) if model.backend == "python" else ()
-    own = [*_OWN[model.stage], *of_python]
+    of_backend = (_QUEUE_COST,) if model.backend == PREPROCESS_BACKEND else ()
+    own = [*_OWN[model.stage], *of_python, *of_backend]
     given = {name: value for name, value in model.parameters.items() if name not in own}
     core: Core | None = None
     while core is None:
@@ -98,6 +102,14 @@ def _check_own(model: Model) -> Iterator[Finding]:
             f"threads is '{threads}'",
             "give a whole number of 0 or more",
         )
+    if model.backend == PREPROCESS_BACKEND and not _is_queue_cost(
+        model.parameters.get(_QUEUE_COST, "0")
+    ):
+        yield model.error(
+            model.parameter_line(_QUEUE_COST),
+            f"{_QUEUE_COST} is '{model.parameters[_QUEUE_COST]}'",
+            "give the milliseconds of predicted work that may wait, up to 3600000; 0: no limit",
+        )
     optional = model.parameters.get(OPTIONAL, "false") if model.backend == "python" else "false"
     if optional not in ("true", "false"):
         yield model.error(
@@ -110,6 +122,13 @@ def _check_own(model: Model) -> Iterator[Finding]:
             "name the family of the network's head, as in "
             'parameters { key: "head" value { string_value: "yolov8" } }',
         )
+
+
+def _is_queue_cost(text: str) -> bool:
+    """Whether the backend accepts a text as `max_queue_cost`."""
+    if re.fullmatch(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is None:
+        return False
+    return float(text) <= _MOST_QUEUE_COST_MS
 
 
 def _check_rois(model: Model) -> Iterator[Finding]:

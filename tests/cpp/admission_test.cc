@@ -1,0 +1,291 @@
+#include "preprocess/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <ctime>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "endcap/thread_pool.h"
+
+namespace endcap::triton {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Requests are identified by their addresses, which nothing dereferences.
+std::array<char, 1000> addresses;
+
+RequestTask MakeTask(size_t number) {
+  return {nullptr, nullptr, reinterpret_cast<TRITONBACKEND_Request*>(&addresses.at(number))};
+}
+size_t GetNumber(const RequestTask& task) {
+  return static_cast<size_t>(reinterpret_cast<const char*>(task.request) - addresses.data());
+}
+
+// Threads whose requests wait, when they are served, until they are let through.
+class Served {
+ public:
+  Served(int threads, double max_queue_cost) {
+    AdmissionThreads::Hooks hooks;
+    hooks.measure = [this](const RequestTask& task) { return demands_.at(GetNumber(task)); };
+    hooks.serve = [this](const RequestTask& task, bool in_background) {
+      return Serve(GetNumber(task), in_background);
+    };
+    hooks.refuse = [this](const RequestTask& task, const Refusal& refusal) {
+      const std::scoped_lock lock(mutex_);
+      refusals_.emplace(GetNumber(task), refusal);
+      changed_.notify_all();
+    };
+    hooks.accepted = [this] { ++accepted_; };
+    hooks.queued = [this](double ms) { queued_ms_ = ms; };
+    hooks.served = [](double, double) {};
+    threads_ = std::make_unique<AdmissionThreads>(threads, max_queue_cost, std::move(hooks));
+  }
+  ~Served() { End(); }
+
+  // Returns the request's number.
+  size_t Enqueue(double cost_ms, std::optional<double> timeout_ms = std::nullopt) {
+    size_t number = 0;
+    {
+      const std::scoped_lock lock(mutex_);
+      number = count_++;
+      demands_.at(number) = {cost_ms, timeout_ms};
+    }
+    threads_->Enqueue(MakeTask(number));
+    return number;
+  }
+  void AwaitBegun(size_t count) {
+    std::unique_lock lock(mutex_);
+    ASSERT_TRUE(changed_.wait_for(lock, seconds(20), [&] { return begun_.size() >= count; }));
+  }
+  void Open() {
+    const std::scoped_lock lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  // Serves the rest.
+  void End() {
+    Open();
+    threads_.reset();
+  }
+  const Refusal* RefusalOf(size_t number) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = refusals_.find(number);
+    return found == refusals_.end() ? nullptr : &found->second;
+  }
+  std::vector<size_t> begun() {
+    const std::scoped_lock lock(mutex_);
+    return begun_;
+  }
+  bool WasInBackground(size_t number) {
+    const std::scoped_lock lock(mutex_);
+    return background_.at(number);
+  }
+  int accepted() const { return accepted_; }
+  double queued_ms() const { return queued_ms_; }
+
+ private:
+  bool Serve(size_t number, bool in_background) {
+    std::unique_lock lock(mutex_);
+    begun_.push_back(number);
+    background_[number] = in_background;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+    return false;  // so that the waits here do not count as measurements
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<Demand, addresses.size()> demands_;
+  size_t count_ = 0;
+  bool open_ = false;
+  std::vector<size_t> begun_;
+  std::map<size_t, bool> background_;
+  std::map<size_t, Refusal> refusals_;
+  std::atomic<int> accepted_ = 0;
+  std::atomic<double> queued_ms_ = 0;
+  std::unique_ptr<AdmissionThreads> threads_;
+};
+
+TEST(Admission, RefusesWhatWouldWaitForMoreThanTheLimit) {
+  Served served(1, 20);
+  served.Enqueue(10);
+  served.AwaitBegun(1);
+  served.Enqueue(10);
+  served.Enqueue(10);
+  const size_t third = served.Enqueue(10);  // 20 ms wait before it
+  const Refusal* refusal = served.RefusalOf(third);
+  ASSERT_NE(refusal, nullptr);
+  EXPECT_EQ(refusal->reason, RefusalReason::kQueue);
+  EXPECT_DOUBLE_EQ(refusal->before_ms, 20);
+  EXPECT_GE(refusal->wait_ms, 20);  // and the rest of the one at work
+  EXPECT_LE(refusal->wait_ms, 30);
+  EXPECT_TRUE(refusal->retry);
+  EXPECT_EQ(served.accepted(), 3);
+  EXPECT_DOUBLE_EQ(served.queued_ms(), 20);
+  served.End();
+  EXPECT_EQ(served.begun(), (std::vector<size_t>{0, 1, 2}));
+}
+
+TEST(Admission, AcceptsAnythingWhileAThreadIsIdle) {
+  Served served(2, 20);
+  const size_t first = served.Enqueue(19);
+  const size_t second = served.Enqueue(19);
+  EXPECT_EQ(served.RefusalOf(first), nullptr);
+  EXPECT_EQ(served.RefusalOf(second), nullptr);
+}
+
+TEST(Admission, RefusesWhatCannotBeInTime) {
+  Served served(1, 1000);
+  const size_t alone = served.Enqueue(30, 10.0);
+  ASSERT_NE(served.RefusalOf(alone), nullptr);
+  EXPECT_EQ(served.RefusalOf(alone)->reason, RefusalReason::kDeadline);
+  EXPECT_FALSE(served.RefusalOf(alone)->retry);  // it would never be
+  served.Enqueue(500);
+  served.AwaitBegun(1);
+  const size_t behind = served.Enqueue(30, 400.0);
+  ASSERT_NE(served.RefusalOf(behind), nullptr);
+  EXPECT_TRUE(served.RefusalOf(behind)->retry);
+  const size_t patient = served.Enqueue(30, 10000.0);
+  EXPECT_EQ(served.RefusalOf(patient), nullptr);
+}
+
+TEST(Admission, DoesNotServeWhatHasExpiredInTheQueue) {
+  Served served(1, 1000);
+  served.Enqueue(1);
+  served.AwaitBegun(1);
+  const size_t waiting = served.Enqueue(1, 40.0);
+  EXPECT_EQ(served.RefusalOf(waiting), nullptr);
+  std::this_thread::sleep_for(milliseconds(60));
+  served.End();
+  ASSERT_NE(served.RefusalOf(waiting), nullptr);
+  EXPECT_EQ(served.RefusalOf(waiting)->reason, RefusalReason::kExpired);
+  EXPECT_EQ(served.begun(), std::vector<size_t>{0});
+}
+
+TEST(Admission, ServesLargeRequestsBesideTheOthers) {
+  Served served(1, 20);
+  const size_t large = served.Enqueue(300);
+  const size_t small = served.Enqueue(5);
+  served.AwaitBegun(2);  // the large one does not occupy the thread
+  EXPECT_TRUE(served.WasInBackground(large));
+  EXPECT_FALSE(served.WasInBackground(small));
+  const size_t waits = served.Enqueue(300);
+  EXPECT_EQ(served.RefusalOf(waits), nullptr);
+  const size_t refused = served.Enqueue(300);
+  ASSERT_NE(served.RefusalOf(refused), nullptr);
+  EXPECT_EQ(served.RefusalOf(served.Enqueue(5)), nullptr);
+}
+
+TEST(Admission, EachRequestIsServedOrRefusedOnce) {
+  constexpr size_t kCallers = 4;
+  constexpr size_t kEach = 200;
+  std::array<std::atomic<int>, kCallers * kEach> ends{};
+  {
+    AdmissionThreads::Hooks hooks;
+    hooks.measure = [](const RequestTask& task) {
+      return Demand{0.1 + static_cast<double>(GetNumber(task) % 7) * 4, std::nullopt};
+    };
+    hooks.serve = [&](const RequestTask& task, bool) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      ++ends.at(GetNumber(task));
+      return true;
+    };
+    hooks.refuse = [&](const RequestTask& task, const Refusal&) { ++ends.at(GetNumber(task)); };
+    hooks.accepted = [] {};
+    hooks.queued = [](double) {};
+    hooks.served = [](double, double) {};
+    AdmissionThreads threads(3, 20, std::move(hooks));
+    std::vector<std::thread> callers;
+    for (size_t c = 0; c < kCallers; ++c) {
+      callers.emplace_back([&threads, c] {
+        for (size_t i = 0; i < kEach; ++i) threads.Enqueue(MakeTask(c * kEach + i));
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+  }
+  for (const std::atomic<int>& times : ends) EXPECT_EQ(times, 1);
+}
+
+double OwnCpuMs() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+}
+
+void Work(double cpu_ms) {
+  const double end = OwnCpuMs() + cpu_ms;
+  while (OwnCpuMs() < end) {
+  }
+}
+
+// Without the pauses the kernel gives the request in the background a three-hundredth of a CPU.
+TEST(Admission, ALargeRequestIsServedWhileOthersTakeAllCpus) {
+  const int cpus = AvailableCpuCount();
+  std::atomic<bool> done = false;
+  std::atomic<bool> stop = false;
+  AdmissionThreads* all = nullptr;
+  std::atomic<size_t> next = 1;
+  AdmissionThreads::Hooks hooks;
+  hooks.measure = [](const RequestTask& task) {
+    return Demand{GetNumber(task) == 0 ? 1e6 : 1.0, std::nullopt};
+  };
+  hooks.serve = [&](const RequestTask& task, bool in_background) {
+    if (in_background) {
+      Work(40);
+      done = true;
+    } else {
+      Work(1);
+      if (!stop) all->Enqueue(task);  // again, for ever
+    }
+    return false;
+  };
+  hooks.refuse = [](const RequestTask&, const Refusal&) {};
+  hooks.accepted = [] {};
+  hooks.queued = [](double) {};
+  hooks.served = [](double, double) {};
+  AdmissionThreads threads(cpus, 1e5, std::move(hooks));
+  all = &threads;
+  for (int i = 0; i < 2 * cpus; ++i) threads.Enqueue(MakeTask(next++));
+  threads.Enqueue(MakeTask(0));
+  const auto begin = Clock::now();
+  while (!done && Clock::now() - begin < seconds(4)) std::this_thread::sleep_for(milliseconds(5));
+  stop = true;
+  EXPECT_TRUE(done);
+}
+
+TEST(CostScale, FollowsTheMeasurements) {
+  CostScale scale;
+  EXPECT_EQ(scale.value(), 1);
+  for (int i = 0; i < 300; ++i) scale.Observe(2, 5);
+  EXPECT_NEAR(scale.value(), 2.5, 0.05);
+  for (int i = 0; i < 300; ++i) scale.Observe(2, 1);
+  EXPECT_NEAR(scale.value(), 0.5, 0.05);
+  scale.Observe(2, 1e6);  // one that was stopped meanwhile
+  EXPECT_LT(scale.value(), 0.6);
+}
+
+TEST(DescribeRefusal, EndsWithTheHint) {
+  EXPECT_EQ(DescribeRefusal({.reason = RefusalReason::kQueue,
+                             .before_ms = 20.2,
+                             .wait_ms = 12.3,
+                             .limit_ms = 20,
+                             .retry = true}),
+            "unavailable: 21 ms of work wait before this request, and max_queue_cost is 20 ms; "
+            "retry after 13 ms");
+  EXPECT_EQ(DescribeRefusal({.reason = RefusalReason::kDeadline, .cost_ms = 30, .limit_ms = 5}),
+            "unavailable: the response would take 30 ms, and the request's timeout is 5 ms");
+}
+
+}  // namespace
+}  // namespace endcap::triton

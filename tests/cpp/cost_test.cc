@@ -1,0 +1,112 @@
+#include "endcap/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <string>
+
+#include "jpeg_writer.h"
+
+namespace endcap {
+namespace {
+
+using testing::Bytes;
+using testing::Encoded;
+using testing::MakeJpeg;
+
+double Term(const CostTerms& terms, CostTerm term) { return terms[static_cast<size_t>(term)]; }
+
+CostTerms OnlyImage() {
+  CostTerms terms{};
+  terms[static_cast<size_t>(CostTerm::kImage)] = 1;
+  return terms;
+}
+
+TEST(Cost, TermsAreThoseOfTheHeader) {
+  const Bytes file = MakeJpeg(480, 640);
+  const CostTerms terms = GetCostTerms(Preset("ultralytics"), Encoded(file));
+  EXPECT_EQ(Term(terms, CostTerm::kImage), 1);
+  EXPECT_EQ(Term(terms, CostTerm::kSequentialBytes), static_cast<double>(file.size()));
+  // Luma 80x60 blocks, chroma a quarter of it twice.
+  EXPECT_EQ(Term(terms, CostTerm::kSequentialBlocks), 7200);
+  EXPECT_EQ(Term(terms, CostTerm::kProgressiveBytes), 0);
+  EXPECT_EQ(Term(terms, CostTerm::kScannedBlocks), 0);
+  EXPECT_EQ(Term(terms, CostTerm::kConvertedPixels), 640 * 480);
+  EXPECT_EQ(Term(terms, CostTerm::kTensorElements), 3 * 640 * 640);
+  EXPECT_EQ(Term(terms, CostTerm::kTensorBytes), 4 * 3 * 640 * 640);
+}
+
+TEST(Cost, CountsTheScansOfAProgressiveFile) {
+  const Bytes file = MakeJpeg(480, 640, 3, {.progressive = true});
+  const ImageHeader header = ReadHeader(Encoded(file), {});
+  const CostTerms terms = GetCostTerms(Preset("ultralytics"), Encoded(file));
+  EXPECT_EQ(Term(terms, CostTerm::kSequentialBlocks), 0);
+  EXPECT_EQ(Term(terms, CostTerm::kScannedBlocks), 7200.0 * header.scan_count);
+  EXPECT_GT(header.scan_count, 1);
+}
+
+TEST(Cost, GrowsWithTheWork) {
+  const PreprocessParams params = Preset("ultralytics");
+  const double small = PredictCostMs(params, Encoded(MakeJpeg(480, 640)));
+  const double large = PredictCostMs(params, Encoded(MakeJpeg(1920, 2560)));
+  EXPECT_GT(large, 4 * small);
+  const testing::JpegOptions progressive{.progressive = true};
+  EXPECT_GT(PredictCostMs(params, Encoded(MakeJpeg(480, 640, 3, progressive))), 1.5 * small);
+  const Bytes file = MakeJpeg(480, 640);
+  PreprocessParams big = params;
+  big.height = big.width = 1280;
+  EXPECT_GT(PredictCostMs(big, Encoded(file)), small);
+  EXPECT_GT(PredictCostMs(params, Encoded(file), /*regions=*/50), 5 * small);
+}
+
+TEST(Cost, FastDecodingTransformsLess) {
+  const Bytes file = MakeJpeg(1280, 1280);
+  PreprocessParams params = Preset("ultralytics");
+  const CostTerms exact = GetCostTerms(params, Encoded(file));
+  params.decode = DecodeMode::kFast;
+  const CostTerms fast = GetCostTerms(params, Encoded(file));
+  EXPECT_EQ(Term(fast, CostTerm::kTransformedBlocks),
+            Term(exact, CostTerm::kTransformedBlocks) / 4);
+}
+
+TEST(Cost, OfWhatIsRefusedIsThatOfOneHeader) {
+  const PreprocessParams params = Preset("ultralytics");
+  const Bytes file = MakeJpeg(480, 640);
+  EXPECT_EQ(GetCostTerms(params, ImageView::Encoded(nullptr, 0)), OnlyImage());
+  EXPECT_EQ(GetCostTerms(params, ImageView::Encoded(file.data(), 40)), OnlyImage());
+  // Too many pixels for the limits, and too few bytes for its pixels.
+  EXPECT_EQ(GetCostTerms(params, Encoded(testing::WithSize(file, 60000, 60000))), OnlyImage());
+  EXPECT_EQ(GetCostTerms(params, Encoded(testing::WithSize(file, 8000, 8000))), OnlyImage());
+  PreprocessParams strict = params;
+  strict.limits.max_bytes = 100;
+  EXPECT_EQ(GetCostTerms(strict, Encoded(file)), OnlyImage());
+}
+
+TEST(Cost, OfDamagedHeadersIsFiniteAndPositive) {
+  std::mt19937 random(5);
+  for (const bool progressive : {false, true}) {
+    const Bytes file = MakeJpeg(64, 96, 3, {.progressive = progressive, .orientation = 6});
+    for (int i = 0; i < 3000; ++i) {
+      Bytes damaged = file;
+      for (int k = 0; k < 4; ++k) {
+        damaged[random() % std::min<size_t>(damaged.size(), 700)] = static_cast<uint8_t>(random());
+      }
+      damaged.resize(1 + random() % damaged.size());
+      const double cost = PredictCostMs(Preset("torchvision"), Encoded(damaged));
+      ASSERT_GT(cost, 0);
+      ASSERT_LT(cost, 1e7);
+    }
+  }
+}
+
+TEST(Cost, TermsHaveDifferentNames) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < kCostTermCount; ++i) {
+    names.emplace(CostTermName(static_cast<CostTerm>(i)));
+  }
+  EXPECT_EQ(names.size(), kCostTermCount);
+}
+
+}  // namespace
+}  // namespace endcap
