@@ -1,7 +1,7 @@
 #include "preprocess/admission.h"
 
 #include <pthread.h>
-#include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -29,12 +29,11 @@ clockid_t OwnCpuClock() noexcept {
   return clock;
 }
 
-// A thread of another policy preempts it at once, however low the other's priority is; with a
-// raised nice value the kernel would first let it use up its time slice.
-void RunWhereIdle() noexcept {
-  const sched_param parameters{};
-  // Always permitted, but for filters of system calls: then it runs as the others do.
-  static_cast<void>(pthread_setschedparam(pthread_self(), SCHED_IDLE, &parameters));
+// Gives the calling thread the lowest priority, which is always permitted. Beside a thread of the
+// process' own priority on the same CPU the kernel leaves it a hundredth of the time or two.
+void LowerPriority() noexcept {
+  constexpr int kLowest = 19;
+  static_cast<void>(setpriority(PRIO_PROCESS, 0, kLowest));
 }
 
 std::string Milliseconds(double ms) {
@@ -185,7 +184,7 @@ void AdmissionThreads::Enqueue(const RequestTask& task) noexcept {
 
 void AdmissionThreads::Loop(Lane& lane, size_t number) {
   const clockid_t cpu_clock = OwnCpuClock();
-  if (lane.background) RunWhereIdle();
+  if (lane.background) LowerPriority();
   while (true) {
     if (!lane.background) YieldToBackground();
     CostQueue::Entry entry;

@@ -61,8 +61,8 @@ class CostScale {
 //
 // A request is refused when the work that would be served before it exceeds max_queue_cost, or when
 // its response would come after its timeout. A request that alone costs more than max_queue_cost is
-// served in the background: by a thread that runs where a CPU is idle, any other thread preempts
-// it. Where it gets less than a tenth of a CPU so, the other threads pause for it between requests.
+// served in the background, by threads of the lowest scheduling priority. Where it gets less than a
+// tenth of a CPU so, the other threads pause for it between requests.
 class AdmissionThreads final : public RequestServer {
  public:
   // Called by any thread; must not throw.
