@@ -80,6 +80,12 @@ PREPROCESS = {
         at='"threads"',
         says="threads is '-1'",
     ),
+    "queue_cost": Damage(
+        model="preprocess",
+        edits=added(parameter("max_queue_cost", "20ms")),
+        at='"max_queue_cost"',
+        says="max_queue_cost is '20ms'",
+    ),
     "other_size": Damage(
         model="preprocess",
         edits=added(parameter("size", 320)),
@@ -213,6 +219,12 @@ PYTHON = {
         edits=(("dims: [ 3, 640, 640 ]", "dims: [ 3, 320, 320 ]"),),
         at="dims: [ 3, 320, 320 ]",
         says="output images is declared as FP32 [3, 320, 320], and this model's is FP32 [3, 640",
+    ),
+    "python_queue_cost": Damage(
+        model="preprocess_python",
+        edits=added(parameter("max_queue_cost", 40)),
+        at='"max_queue_cost"',
+        says="'max_queue_cost'",
     ),
     "python_threads": Damage(
         model="preprocess_python",

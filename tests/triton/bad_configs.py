@@ -42,9 +42,18 @@ BAD_PREPROCESS = {
         {"parameters": {"max_queue_cost": -1}},
         ["max_queue_cost is '-1'", "milliseconds"],
     ),
-    "queue_cost_with_unit": ({"parameters": {"max_queue_cost": "20ms"}}, ["max_queue_cost", "20ms"]),
-    "queue_cost_not_a_number": ({"parameters": {"max_queue_cost": "nan"}}, ["max_queue_cost", "nan"]),
-    "queue_cost_too_large": ({"parameters": {"max_queue_cost": "1e9"}}, ["max_queue_cost", "3600000"]),
+    "queue_cost_with_unit": (
+        {"parameters": {"max_queue_cost": "20ms"}},
+        ["max_queue_cost", "20ms"],
+    ),
+    "queue_cost_not_a_number": (
+        {"parameters": {"max_queue_cost": "nan"}},
+        ["max_queue_cost", "nan"],
+    ),
+    "queue_cost_too_large": (
+        {"parameters": {"max_queue_cost": "1e9"}},
+        ["max_queue_cost", "3600000"],
+    ),
     "images_of_other_size": (
         {"outputs": [tensor("images", "TYPE_FP32", [3, 320, 320])]},
         ["'images'", "[3, 320, 320]", "[3, 640, 640]"],

@@ -114,6 +114,14 @@ def test_all_bad_parameters_of_a_model_are_reported(tmp_path: Path) -> None:
     assert sorted({finding.line for finding in findings}) == [f.line for f in findings]
 
 
+@pytest.mark.parametrize("value", ["0", "40", "12.5", "1e3", "3600000"])
+def test_the_limit_of_the_queue_may_be_any_number(tmp_path: Path, value: str) -> None:
+    config = copy_of_shipped(tmp_path) / "preprocess" / "config.pbtxt"
+    line = f'parameters {{ key: "max_queue_cost" value {{ string_value: "{value}" }} }}'
+    config.write_text(f"{config.read_text()}\n{line}\n")
+    assert not validate_repository(tmp_path).findings
+
+
 def test_versions_that_are_not_loaded(tmp_path: Path) -> None:
     """Triton loads only the newest version by default."""
     folder = copy_of_shipped(tmp_path) / "detector_python"
