@@ -213,7 +213,7 @@ CLIENT_STATUSES = {
         "Look at the path and its permissions.",
     ),
     "unavailable": (
-        "No server responds, it stops or is overloaded, its queue is full, or the model is not loaded.",
+        "No server responds, it stops, its queue is full or too long, or the model is not loaded.",
         "`endcap serve`; `--url`; the client has repeated what may be repeated (`--retries`).",
     ),
     "timeout": (
