@@ -63,18 +63,18 @@ class ServedDetector:
         urls: Their addresses, HOST:PORT.
         model: The ensemble's name.
         concurrency: Requests in flight at once, of each server.
-        patience_s: How long to wait for a server that is not there, or does not answer in time.
+        max_wait_s: How long to wait for a server that is not there, or does not answer in time.
 
     Raises:
         ClientError: No server responds, or it does not serve the model.
     """
 
     def __init__(
-        self, urls: Sequence[str], *, model: str, concurrency: int = 4, patience_s: float = 60.0
+        self, urls: Sequence[str], *, model: str, concurrency: int = 4, max_wait_s: float = 60.0
     ) -> None:
         self._clients = [DetectionClient(url, model=model, concurrency=concurrency) for url in urls]
         self._turns = itertools.cycle(self._clients)
-        self._patience_s = patience_s
+        self._max_wait_s = max_wait_s
         self.task = self._clients[0].task
         self.max_bytes: int | None = None  # the servers say what is too large
 
@@ -86,7 +86,7 @@ class ServedDetector:
         """
         rows: dict[int, ImageRow] = {}
         waiting = list(range(len(images)))
-        end, pause = time.monotonic() + self._patience_s, _FIRST_PAUSE_S
+        end, pause = time.monotonic() + self._max_wait_s, _FIRST_PAUSE_S
         while True:
             results = next(self._turns).detect([images[position][1] for position in waiting])
             again = []
@@ -99,7 +99,7 @@ class ServedDetector:
                 return [rows[position] for position in range(len(images))]
             if time.monotonic() > end:
                 raise BatchError(
-                    f"the server did not answer for {self._patience_s:g} s: {again[0][1].error}"
+                    f"the server did not answer for {self._max_wait_s:g} s: {again[0][1].error}"
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -253,7 +253,7 @@ def _search(
             pipeline,
             traffic,
             goal.limit_ms,
-            patience_s=wait_s,
+            max_wait_s=wait_s,
             tritonserver=tritonserver,
             on_tick=lambda text: show(text, state.now_s),
             progress=installing,

@@ -68,13 +68,13 @@ class Bench:
         pipeline: What is served.
         traffic: What is sent.
         limit_ms: The limit of the latency, from which windows end early that are lost.
-        patience_s: Seconds to wait, in all, for other programs to let the CPUs alone.
+        max_wait_s: Seconds to wait, in all, for other programs to let the CPUs alone.
         tritonserver: As for ServerSettings.
         on_tick: Shows the progress.
         progress: Shows the installation of a server.
 
     Attributes:
-        patience_s: What is left of it.
+        wait_left_s: What is left of these seconds.
         waited_s: Seconds of waiting, and of measurements that were given up for it.
     """
 
@@ -84,7 +84,7 @@ class Bench:
         traffic: Traffic,
         limit_ms: float,
         *,
-        patience_s: float = 0.0,
+        max_wait_s: float = 0.0,
         tritonserver: Path | None = None,
         on_tick: OnTick = lambda _: None,
         progress: Progress = no_progress,
@@ -92,7 +92,7 @@ class Bench:
         self.pipeline = pipeline
         self.traffic = traffic
         self.limit_ms = limit_ms
-        self.patience_s = patience_s
+        self.wait_left_s = max_wait_s
         self.waited_s = 0.0
         self.on_tick = on_tick
         self._tritonserver = tritonserver
@@ -125,13 +125,13 @@ class Bench:
     def is_quiet(self, others: Disturbance, server: int | None) -> bool:
         """Return whether what was measured counts; wait, where other programs have disturbed it.
 
-        Without patience it counts, too.
+        It counts where no more time is left to wait, too.
         """
-        if self.patience_s <= 0 or not others.is_disturbing:
+        if self.wait_left_s <= 0 or not others.is_disturbing:
             return True
         begin_s = others.begin_s
         is_quiet = False
-        while self.patience_s > 0 and not is_quiet:
+        while self.wait_left_s > 0 and not is_quiet:
             others = Disturbance(server)
             for _ in range(_LOOK_EVERY):
                 time.sleep(TICK_S)
@@ -139,7 +139,7 @@ class Bench:
                 self.on_tick("waiting: other programs use the CPUs")
             is_quiet = not others.is_disturbing
             now_s = time.perf_counter()
-            self.patience_s -= now_s - begin_s
+            self.wait_left_s -= now_s - begin_s
             self.waited_s += now_s - begin_s
             begin_s = now_s
         return False
@@ -194,7 +194,7 @@ class Served:
         """Return what a window gives; it ends early where the limit is far exceeded.
 
         A rate of 0 gives the saturation only, after each image was sent once. Where other programs
-        disturb it, it is measured again, as long as the bench has patience.
+        disturb it, it is measured again, as long as the bench may wait.
 
         Raises:
             InvalidArgumentError: An image fails.
@@ -275,7 +275,7 @@ class Served:
             senders.check()
             bench.on_tick(name)
             ticks += 1
-            if ticks % _LOOK_EVERY == 0 and bench.patience_s > 0 and others.is_disturbing:
+            if ticks % _LOOK_EVERY == 0 and bench.wait_left_s > 0 and others.is_disturbing:
                 break
             new = senders.requests[seen:]
             seen += len(new)
