@@ -12,7 +12,7 @@ from rich.text import Text
 
 from endcap._system.scratch import scratch_folder
 from endcap.cli.files import find_repository
-from endcap.cli.options import Verbose, refused_option
+from endcap.cli.options import Verbose, read_settings, refused_option
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import postprocess_defaults
 from endcap.preprocess import presets
@@ -304,14 +304,7 @@ def _size(text: str | None) -> tuple[int, int] | None:
 
 def _settings(given: list[str], **named: float | None) -> dict[str, str]:
     settings = {key: str(value) for key, value in named.items() if value is not None}
-    for pair in given:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise InvalidArgumentError(f"--set is '{pair}'; give NAME=VALUE, such as upscale=false")
-        if key.strip() in settings:
-            raise InvalidArgumentError(f"{key.strip()} is given twice; leave one out")
-        settings[key.strip()] = value.strip()
-    return settings
+    return read_settings(given, settings)
 
 
 def _report(plan: Plan, output: Path) -> None:

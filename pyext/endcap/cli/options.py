@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -157,6 +157,24 @@ def refused_option(name: str, ours: str) -> Any:
             raise typer.BadParameter(f"there is no such option here; give {ours}")
 
     return typer.Option(name, hidden=True, callback=refuse)
+
+
+def read_settings(given: Sequence[str], others: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the parameters of `--set NAME=VALUE`, and `others` that options of their own gave.
+
+    Raises:
+        InvalidArgumentError: A pair is none, or a name is given twice.
+    """
+    settings = dict(others or {})
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise InvalidArgumentError(f"--set is '{pair}'; give NAME=VALUE, such as upscale=false")
+        if name in settings:
+            raise InvalidArgumentError(f"{name} is given twice; leave one out")
+        settings[name] = value.strip()
+    return settings
 
 
 def connection_options(

@@ -12,13 +12,14 @@ import typer
 from endcap._system.written_file import whole_text_file
 from endcap.cli.files import model_files, refuse_to_overwrite
 from endcap.cli.images import expand_images
-from endcap.cli.options import OUTPUT_PANEL, Verbose
+from endcap.cli.options import OUTPUT_PANEL, Verbose, read_settings
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import Dataset, load_dataset
 from endcap.preprocess import presets
 from endcap.terminal.console import PlainConsole, printable_lines
 from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_signals
 from endcap.terminal.progress import progress_bar
+from endcap.tools.config_changes import diff, write
 from endcap.tools.parity.page import as_page
 from endcap.tools.parity.pipelines import files_of, names
 from endcap.tools.parity.report import as_text
@@ -138,7 +139,7 @@ def parity(
             rich_help_panel=_ENDCAP,
         ),
     ] = None,
-    write: Annotated[
+    write_configs: Annotated[
         bool,
         typer.Option(
             "--write",
@@ -180,7 +181,7 @@ def parity(
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         served = _read_served(repository, model, preset, settings)
-        if write and served is None:
+        if write_configs and served is None:
             raise InvalidArgumentError("--write changes a repository; give --repository")
         paths, dataset = _images(images, annotations, limit, recursive=recursive)
         if page is not None and not page.parent.is_dir():
@@ -207,7 +208,7 @@ def parity(
             print(json.dumps(report.to_json(), indent=1, allow_nan=False))
         else:
             PlainConsole(highlight=False).print(as_text(report))
-        if write and served is not None:
+        if write_configs and served is not None:
             _write(served, report, sys.stderr if json_output else sys.stdout)
     if not report.ok:
         raise typer.Exit(_DIFFERENT)
@@ -230,13 +231,7 @@ def _read_served(
 
 
 def _parameters(preset: str | None, settings: list[str] | None) -> dict[str, str]:
-    parameters = {} if preset is None else {"preset": preset}
-    for pair in settings or []:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise InvalidArgumentError(f"--set is '{pair}'; give NAME=VALUE, such as size=320")
-        parameters[name.strip()] = value.strip()
-    return parameters
+    return {**({} if preset is None else {"preset": preset}), **read_settings(settings or [])}
 
 
 def _images(
@@ -256,11 +251,10 @@ def _images(
 
 def _write(served: Served, report: ParityReport, stream: TextIO) -> None:
     changes, left = config_changes(served, report)
-    for change in changes:
-        print(printable_lines(change.diff()), file=stream)
-    for change in changes:
-        change.write()
-        say(f"endcap: wrote {change.file}")
+    if changes:
+        print(printable_lines(diff(changes)), file=stream)
+    for name in write(changes):
+        say(f"endcap: wrote {name}")
     if not changes:
         say("endcap: no parameter is to be set that would help; nothing was written")
     if left:

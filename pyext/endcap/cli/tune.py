@@ -25,14 +25,20 @@ from endcap.terminal.failure import (
     stopped_by_signals,
 )
 from endcap.terminal.progress import budget_bar, installing
-from endcap.tools.tune.changes import client_options, diff, write
+from endcap.tools.config_changes import diff, write
 from endcap.tools.tune.measurement import Bench, Traffic
 from endcap.tools.tune.outcome import Goal, Outcome, Trial
 from endcap.tools.tune.page import as_page
 from endcap.tools.tune.perf_analyzer import cross_check
 from endcap.tools.tune.report import as_group, failure, trial_line
 from endcap.tools.tune.search import Search
-from endcap.tools.tune.settings import Pipeline, cpu_count, find_knobs, read_pipeline
+from endcap.tools.tune.settings import (
+    Pipeline,
+    client_options,
+    cpu_count,
+    find_knobs,
+    read_pipeline,
+)
 from endcap.tools.tune.state import State, identify
 
 EXAMPLES = """
@@ -188,7 +194,7 @@ def tune(
             f"{model} of {repository}, p99 within {p99_ms:g} ms, Poisson arrivals, "
             f"{count(len(contents), 'image')}, seed {seed}"
         )
-        changes = diff(pipeline, outcome.chosen.configuration)
+        changes = diff(pipeline.changes(outcome.chosen.configuration))
         with whole_text_file(targets[1]) as stream:
             stream.write(as_page(outcome, goal, heading, changes))
         console = PlainConsole(highlight=False)
@@ -293,5 +299,5 @@ def _apply(pipeline: Pipeline, outcome: Outcome, goal: Goal, changes: str, *, wa
     elif not outcome.chosen.meets(goal.limit_ms):
         typer.echo("Nothing was written: the limit is not met.")
     else:
-        files = write(pipeline, configuration)
+        files = write(pipeline.changes(configuration))
         typer.echo(f"Written: {', '.join(files)}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from endcap.errors import InvalidArgumentError
-from endcap.tools.tune.changes import diff, write
+from endcap.tools.config_changes import diff, write
 from endcap.tools.tune.settings import (
     CLIENT,
     Change,
@@ -133,9 +133,9 @@ def texts_of(pipeline: Pipeline) -> dict[str, str]:
 
 def test_written_files_keep_all_other_text(pipeline: Pipeline) -> None:
     before = texts_of(pipeline)
-    shown = diff(pipeline, CHANGES).splitlines()
+    shown = diff(pipeline.changes(CHANGES)).splitlines()
     assert texts_of(pipeline) == before
-    files = write(pipeline, CHANGES)
+    files = write(pipeline.changes(CHANGES))
     after = texts_of(pipeline)
     assert files == [str(pipeline.repository / n / "config.pbtxt") for n in MODELS[1::2]]
     assert {name for name in before if before[name] != after[name]} == {"detector", "preprocess"}
@@ -150,22 +150,23 @@ def test_a_file_that_was_changed_meanwhile_is_left_alone(pipeline: Pipeline) -> 
     file = pipeline.repository / "preprocess" / "config.pbtxt"
     file.write_text(file.read_text() + "# mine\n")
     before = texts_of(pipeline)
-    with pytest.raises(ServerError, match=r"preprocess/config.pbtxt was changed while"):
-        write(pipeline, CHANGES)
+    with pytest.raises(ServerError, match=r"preprocess/config.pbtxt was changed meanwhile"):
+        write(pipeline.changes(CHANGES))
     assert texts_of(pipeline) == before
 
 
 WRITE = """
 import resource, sys
 from pathlib import Path
-from endcap.tools.tune.changes import write
+from endcap.tools.config_changes import write
 from endcap.tools.tune.settings import Change, read_pipeline
 from endcap.triton.errors import ServerError
 pipeline = read_pipeline(Path(sys.argv[1]), "detect")
 limit = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
-    write(pipeline, (Change("detector", "instances", "2"), Change("preprocess", "threads", "1")))
+    changes = Change("detector", "instances", "2"), Change("preprocess", "threads", "1")
+    write(pipeline.changes(changes))
 except ServerError as error:
     print(error)
 """

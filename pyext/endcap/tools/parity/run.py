@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import Dataset
 from endcap.evaluation.errors import EvaluationError
+from endcap.tools.config_changes import ConfigChange
 from endcap.tools.parity.causes import Cause
 from endcap.tools.parity.nms_rules import RulesReport, compare_rules, load_postprocess
 from endcap.tools.parity.outputs import Network, OutputsReport, Postprocessing, compare_outputs
@@ -30,7 +30,7 @@ from endcap.triton.ensemble import (
     stage_parameters,
 )
 from endcap.triton.labels import parse_labels
-from endcap.triton.model_config import CONFIG_NAME, read_config, set_parameter, write_config
+from endcap.triton.model_config import CONFIG_NAME, read_config, set_parameter
 from endcap.triton.model_folder import read_repository
 
 # What the network's input decides; changing it takes another network or another export.
@@ -230,35 +230,6 @@ def _open_network(plan: ParityPlan) -> Network | None:
 def _labels(served: Served | None) -> Sequence[str] | None:
     text = served.ensemble.labels_text if served else ""
     return parse_labels(text) if text else None
-
-
-@dataclass(frozen=True)
-class ConfigChange:
-    """A config.pbtxt, and its text before and after.
-
-    Attributes:
-        file: The file.
-        before, after: Its text.
-    """
-
-    file: Path
-    before: str
-    after: str
-
-    def diff(self) -> str:
-        """Return the difference in unified form."""
-        lines = difflib.unified_diff(
-            self.before.splitlines(),
-            self.after.splitlines(),
-            str(self.file),
-            str(self.file),
-            lineterm="",
-        )
-        return "\n".join(lines)
-
-    def write(self) -> None:
-        """Replace the file."""
-        write_config(self.file, self.after)
 
 
 def config_changes(served: Served, report: ParityReport) -> tuple[list[ConfigChange], list[str]]:

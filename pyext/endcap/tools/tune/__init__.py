@@ -8,7 +8,6 @@ The steps of `endcap tune`:
       measurement    a server on a copy of the repository, under Poisson arrivals
     perf_analyzer  the chosen point, measured by NVIDIA's program where it is installed
     report, page   table and HTML
-    changes        the diff, and the files in the repository where the user wants them
 
 The search (`search`) turns one knob after the other, the one of most effect first, and holds the
 others at the best values so far:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from endcap.errors import InvalidArgumentError
 from endcap.server.models import choose_models
+from endcap.tools.config_changes import ConfigChange
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import (
@@ -148,6 +149,20 @@ class Pipeline:
         for name, text in texts.items():
             _check(by_name[name], text, [each for each in configuration if each.model == name])
         return texts
+
+    def changes(self, configuration: Configuration) -> list[ConfigChange]:
+        """Return the changes of config.pbtxt files that a configuration takes."""
+        by_name = {model.name: model for model in self.models}
+        return [
+            ConfigChange(by_name[name].file, by_name[name].text, text)
+            for name, text in sorted(self.texts(configuration).items())
+        ]
+
+
+def client_options(configuration: Configuration) -> list[str]:
+    """Return what clients and the server have to be told, which no config.pbtxt holds."""
+    shared = any(change.model == CLIENT for change in configuration)
+    return ["--shm system (the server needs --client-shared-memory)"] if shared else []
 
 
 def read_pipeline(repository: Path, model: str) -> Pipeline:
