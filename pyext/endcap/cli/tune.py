@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from endcap._system.locked_file import lock_folder
 from endcap._system.written_file import whole_text_file
 from endcap.cli.files import make_folder, refuse_foreign
 from endcap.cli.images import image_inputs
@@ -173,9 +175,18 @@ def tune(
 
     NVIDIA's perf_analyzer measures the recommended point, too, where it is on $PATH.
     """
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with (
+        report_errors(verbose=verbose),
+        stopped_by_signals(exit_code=INTERRUPTED),
+        contextlib.ExitStack() as until_end,
+    ):
         pipeline = read_pipeline(repository, model)
         targets = _targets(repository, output)
+        if not until_end.enter_context(lock_folder(output)):
+            raise InvalidArgumentError(
+                f"--output {output} is in use by another `endcap tune`, which would disturb this "
+                "one; wait for its end"
+            )
         with image_inputs(images) as inputs:
             inputs.download(timeout_s=timeout)
             contents = read_contents(inputs)

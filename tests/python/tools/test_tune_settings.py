@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli_runs import assert_error_message, endcap
 
+from endcap._system.locked_file import lock_folder
 from endcap.errors import InvalidArgumentError
 from endcap.tools.config_changes import diff, write
 from endcap.tools.tune.settings import (
@@ -182,3 +184,17 @@ def test_all_files_are_written_or_none(pipeline: Pipeline) -> None:
     assert texts_of(pipeline) == before
     left = [path for name in MODELS for path in (pipeline.repository / name).glob(".endcap*")]
     assert left == []
+
+
+def test_two_at_once_do_not_share_an_output(
+    pipeline: Pipeline, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    output = tmp_path_factory.mktemp("tune-output")
+    command = ["tune", pipeline.repository, output / "absent.jpg", "--output", output]
+    with lock_folder(output) as is_free:
+        assert is_free
+        assert_error_message(
+            endcap(*command), "in use by another `endcap tune`", "wait for its end"
+        )
+    assert_error_message(endcap(*command), "absent.jpg does not exist")
+    assert list(output.iterdir()) == []
