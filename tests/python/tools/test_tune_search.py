@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import random
 import re
@@ -103,6 +104,52 @@ def test_the_better_configuration_is_found(pipeline: Pipeline, tmp_path: Path) -
     verdicts = {trial.configuration: trial.verdict for trial in outcome.trials}
     assert verdicts[(BROKEN,)] == "model 'postprocess' does not load: threads"
     assert (SAME, FAST) not in verdicts
+
+
+def test_the_choice_is_measured_again(pipeline: Pipeline, tmp_path: Path) -> None:
+    goal = Goal(100.0, None, 1200.0)
+    outcome = run(QueueBench(pipeline), state_in(tmp_path), KNOBS, goal)
+    assert abs(outcome.deviation) <= 0.1
+    assert (outcome.fresh.configuration, outcome.fresh.rate) == ((FAST,), outcome.chosen.rate)
+    count = len(outcome.fresh.p99_each)
+    before, again = outcome.windows[:-count], outcome.windows[-count:]
+    assert not {window.seed for window, _ in before} & {window.seed for window, _ in again}
+    said = summary(outcome, goal)
+    assert f"  measured again, with other arrivals: p99 {outcome.fresh.p99_ms:.1f} ms" in said[2]
+    assert not any("Warning" in line for line in said)
+
+
+@pytest.mark.parametrize("factor", [1.5, math.inf])
+def test_a_choice_that_does_not_hold_is_said(
+    pipeline: Pipeline, tmp_path: Path, factor: float
+) -> None:
+    class Slowed(QueueBench):
+        """All servers after those of the comparison have less throughput."""
+
+        @contextlib.contextmanager
+        def serve(self, configuration: Configuration) -> Iterator[Any]:
+            with super().serve(configuration) as queue:
+                yield SlowedQueue(queue, factor)
+
+    class SlowedQueue:
+        def __init__(self, queue: Queue, factor: float) -> None:
+            self._queue = queue
+            self._factor = factor
+
+        def measure(self, window: Window) -> Measured:
+            measured = self._queue.measure(window)
+            if window.seed < 3000:
+                return measured
+            if math.isinf(self._factor):
+                return dataclasses.replace(measured, ended_early=True)
+            times = tuple(self._factor * each for each in measured.latencies_ms)
+            return dataclasses.replace(measured, latencies_ms=times)
+
+    goal = Goal(100.0, None, 1200.0)
+    outcome = run(Slowed(pipeline), state_in(tmp_path), KNOBS[:1], goal)
+    warnings = [line for line in summary(outcome, goal) if "Warning" in line]
+    assert len(warnings) == 1
+    assert "the 99th percentile was another one" in warnings[0]
 
 
 def test_noise_changes_nothing(pipeline: Pipeline, tmp_path: Path) -> None:

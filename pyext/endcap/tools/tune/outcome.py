@@ -75,6 +75,7 @@ class Outcome:
     Attributes:
         shipped: The repository as it is, at the rate of `chosen`.
         chosen: What is recommended: `shipped` itself, or a configuration that is better.
+        fresh: The same as `chosen`, measured again after the choice, on arrivals of its own.
         tried: The best one that was compared with the repository; None where nothing was better.
         ratios: Its tails divided by those of the repository, pair by pair.
         untried: Knobs for which there was no time.
@@ -83,12 +84,18 @@ class Outcome:
 
     shipped: Point
     chosen: Point
+    fresh: Point
     tried: Configuration | None = None
     ratios: tuple[float, ...] = ()
     trials: list[Trial] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
     windows: list[tuple[Window, Measured]] = field(default_factory=list)
     spent_s: float = 0.0
+
+    @property
+    def deviation(self) -> float:
+        """The 99th percentile that was measured again over that which is predicted, less 1."""
+        return self.fresh.p99_ms / self.chosen.p99_ms - 1
 
     @property
     def is_changed(self) -> bool:

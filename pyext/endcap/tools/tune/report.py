@@ -16,6 +16,8 @@ from endcap.tools.tune.settings import describe
 from endcap.tools.tune.windows import Measured
 
 _PRECISION = 3
+# A measurement after the choice is within this of what was predicted.
+_DEVIATION = 0.1
 
 
 def as_table(trials: Sequence[Trial], width: int) -> Table:
@@ -62,6 +64,11 @@ def summary(outcome: Outcome, goal: Goal) -> list[str]:
     else:
         lines = ["Recommended: the repository as it is. No configuration that was tried is better."]
     lines.append(f"  {_point(chosen)}")
+    if math.isfinite(outcome.deviation):
+        lines.append(
+            f"  measured again, with other arrivals: p99 {outcome.fresh.p99_ms:.1f} ms, "
+            f"{100 * outcome.deviation:+.0f} % ({count(outcome.fresh.requests, 'request')})"
+        )
     if outcome.is_changed:
         lines.append(f"  as it is: {_point(shipped)}")
     if outcome.ratios:
@@ -134,6 +141,11 @@ def _point(point: Point) -> str:
 def _warnings(outcome: Outcome, goal: Goal) -> list[str]:
     lines = []
     measured = [each for _, each in outcome.windows]
+    if math.isfinite(outcome.chosen.p99_ms) and not abs(outcome.deviation) <= _DEVIATION:
+        lines.append(
+            "Warning: measured again, the 99th percentile was another one. Measure for longer by "
+            "--budget-minutes, on a machine with nothing else to do."
+        )
     disturbed = [each.others_cpu for each in measured if each.is_disturbed]
     if disturbed:
         lines.append(

@@ -6,11 +6,12 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
-from statistics import fmean, median, stdev
+from statistics import median
 
 import numpy as np
 
 from endcap.errors import EndcapError, InvalidArgumentError
+from endcap.tools.tune.decision import crossing, is_better, mean_ratio, rounded_rate
 from endcap.tools.tune.measurement import LOST_BEYOND, Bench
 from endcap.tools.tune.outcome import Goal, Outcome, Point, Trial
 from endcap.tools.tune.settings import AS_IT_IS, Configuration, Knob, combine
@@ -24,13 +25,12 @@ _LIMITS = 10  # and is so many times as long as the limit
 _SHORTEST_S = 1.0
 _FEWEST_WINDOWS = 60  # that the whole time would have room for
 _START_S = 3.0  # of a server, roughly, for the plan of the time that is left
-_FINAL_SHARE = 1 / 3
+_FINAL_SHARE, _CHECK_SHARE = 0.42, 0.14
 _FEWEST_PAIRS, _MOST_PAIRS = 3, 8
 # Ratios of the tails to those of the reference.
 _PROMISING = 0.92
 _OBVIOUS = 0.5
 _CONFIRMED = 0.95
-_RELEVANT = 0.97
 _CONFIRMATIONS = 2
 _REFERENCES = 3
 # Rates: the first one relative to the saturation, and the steps to where the limit is crossed.
@@ -40,9 +40,7 @@ _RATES = 7
 _HEADROOM = 0.85
 _LOWERED = 0.92
 _LOWERINGS = 2
-_SEED, _CONFIRM_SEED, _FINAL_SEED = 1, 1000, 2000
-# Student's t: 95 % of the differences are below it, by degrees of freedom.
-_T = {1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895}
+_SEED, _CONFIRM_SEED, _FINAL_SEED, _CHECK_SEED = 1, 1000, 2000, 3000
 
 
 Measure = Callable[[Window], Measured]
@@ -99,7 +97,7 @@ class Search:
         if best == AS_IT_IS:
             return self._outcome(shipped, shipped, None, (), untried)
         ratios = tuple(map(self._tail_ratio, results[best], results[AS_IT_IS]))
-        if _is_better(ratios):
+        if is_better(ratios):
             chosen = self._point(best, self._rate, results[best])
             return self._outcome(shipped, chosen, best, ratios, untried)
         if not shipped.meets(self._goal.limit_ms) and self._goal.rate is None:
@@ -115,8 +113,9 @@ class Search:
         ratios: tuple[float, ...],
         untried: list[str],
     ) -> Outcome:
+        fresh = self._check(chosen)
         return Outcome(
-            shipped, chosen, tried, ratios, self._trials, untried, self._windows,
+            shipped, chosen, fresh, tried, ratios, self._trials, untried, self._windows,
             self._state.spent_s,
         )  # fmt: skip
 
@@ -137,7 +136,7 @@ class Search:
         above: tuple[float, float] | None = None
         rate = guess
         for _ in range(_RATES):
-            rate = _rounded(rate)
+            rate = rounded_rate(rate)
             measured = measure(self._window(configuration, rate))
             self._note(Trial("rate", configuration, rate, measured, self._against_limit(measured)))
             p99 = measured.p99_ms
@@ -156,9 +155,9 @@ class Search:
             else:
                 low = _LOWEST_RATE * saturation
                 rate = max(low, rate / _RATE_STEP if _halves(measured, self._goal) else rate / 3)
-        found = _rounded(_crossing(below, above, self._goal.limit_ms)) if below else None
+        found = rounded_rate(crossing(below, above, self._goal.limit_ms)) if below else None
         self._limit_rates[configuration] = found
-        return rate if found is None else _rounded(_HEADROOM * found)
+        return rate if found is None else rounded_rate(_HEADROOM * found)
 
     def _against_limit(self, measured: Measured) -> str:
         return "within the limit" if measured.p99_ms <= self._goal.limit_ms else "over the limit"
@@ -180,13 +179,13 @@ class Search:
             winner = min(trials, key=_ratio, default=None)
             if winner is None or _ratio(winner) > _PROMISING:
                 continue
-            is_better = _ratio(winner) <= _OBVIOUS
-            if not is_better:
+            is_confirmed = _ratio(winner) <= _OBVIOUS
+            if not is_confirmed:
                 needed = 2 * _CONFIRMATIONS * (self._final_s + _START_S)
                 if not self._has_time(needed):
                     return best, rate, [each.name for each in self._knobs[place:]]
-                is_better = self._confirm(knob.name, best, winner.configuration, rate)
-            if is_better:
+                is_confirmed = self._confirm(knob.name, best, winner.configuration, rate)
+            if is_confirmed:
                 best = winner.configuration
                 is_within = winner.measured.p99_ms <= self._goal.limit_ms
                 if self._goal.rate is None and is_within:
@@ -230,10 +229,10 @@ class Search:
         for number in range(_CONFIRMATIONS):
             turn = self._turn((before, after), rate, seconds, number, _CONFIRM_SEED)
             ratios.append(self._tail_ratio(turn[after], turn[before]))
-        is_better = max(ratios) < 1 and _mean_ratio(ratios) <= _CONFIRMED
-        verdict = "better, confirmed" if is_better else "not better when repeated"
-        self._note(Trial(knob, after, rate, turn[after], verdict, _mean_ratio(ratios)))
-        return is_better
+        is_confirmed = max(ratios) < 1 and mean_ratio(ratios) <= _CONFIRMED
+        verdict = "better, confirmed" if is_confirmed else "not better when repeated"
+        self._note(Trial(knob, after, rate, turn[after], verdict, mean_ratio(ratios)))
+        return is_confirmed
 
     def _tail_ratio(self, after: Measured, before: Measured) -> float:
         """Return the tail of one window divided by another's, infinite where it was lost."""
@@ -269,7 +268,7 @@ class Search:
                 p99_ms = self._point(last, rate, results[last]).p99_ms
                 is_first_look = number + 1 == _FEWEST_PAIRS and lowering < _LOWERINGS
                 if is_first_look and may_lower and p99_ms > self._goal.limit_ms:
-                    rate = _rounded(_LOWERED * rate)
+                    rate = rounded_rate(_LOWERED * rate)
                     break
             else:
                 break
@@ -300,10 +299,21 @@ class Search:
 
     def _rounds(self, seconds: float) -> Iterator[int]:
         """Yield the numbers of rounds of so many seconds while there is time for another."""
+        left_for_check = _CHECK_SHARE * self._goal.budget_s
         for number in range(_MOST_PAIRS):
-            if number >= _FEWEST_PAIRS and self.left_s < seconds:
+            if number >= _FEWEST_PAIRS and self.left_s < seconds + left_for_check:
                 break
             yield number
+
+    def _check(self, point: Point) -> Point:
+        """Measure a point again, each time on another server and with arrivals of its own."""
+        measured: list[Measured] = []
+        for number in range(len(point.p99_each)):
+            if number >= _FEWEST_PAIRS and self.left_s < self._final_s + _START_S:
+                break
+            turn = self._turn([point.configuration], point.rate, self._final_s, number, _CHECK_SEED)
+            measured += turn.values()
+        return self._point(point.configuration, point.rate, measured)
 
     def _point(
         self, configuration: Configuration, rate: float, measured: Sequence[Measured]
@@ -383,43 +393,10 @@ class Search:
             yield measure
 
 
-def _is_better(ratios: Sequence[float]) -> bool:
-    """Return whether the mean of the ratios is below 1 by more than chance and by a margin."""
-    if len(ratios) < 2 or not all(map(math.isfinite, ratios)):
-        return False
-    logs = [math.log(ratio) for ratio in ratios]
-    error = stdev(logs) / math.sqrt(len(logs))
-    quantile = _T.get(len(logs) - 1, _T[max(_T)])
-    return fmean(logs) + quantile * error < math.log(_RELEVANT)
-
-
 def _ratio(trial: Trial) -> float:
     return math.inf if trial.ratio is None else trial.ratio
-
-
-def _mean_ratio(ratios: Sequence[float]) -> float:
-    return math.exp(fmean(map(math.log, ratios))) if all(map(math.isfinite, ratios)) else math.inf
 
 
 def _halves(measured: Measured, goal: Goal) -> bool:
     """Return whether a small step may lead below the limit: the median is there already."""
     return not measured.is_lost and measured.percentile(50) <= goal.limit_ms / 2
-
-
-def _crossing(
-    below: tuple[float, float] | None, above: tuple[float, float] | None, limit_ms: float
-) -> float:
-    """Return the rate at which the latency crosses the limit, by rates and latencies around it."""
-    if below is None:
-        raise ValueError("no rate is below the limit")
-    if above is None:
-        return below[0]
-    if not math.isfinite(above[1]):
-        return math.sqrt(below[0] * above[0])
-    share = math.log(limit_ms / below[1]) / math.log(above[1] / below[1])
-    return below[0] * math.exp(share * math.log(above[0] / below[0]))
-
-
-def _rounded(rate: float) -> float:
-    """Return a rate with three digits."""
-    return float(f"{rate:.3g}")

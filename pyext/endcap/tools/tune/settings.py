@@ -264,14 +264,13 @@ def find_knobs(pipeline: Pipeline, *, cpus: int, batch: int, shared_memory: bool
         *(_run_threads(model, cpus) for model in networks),
         *(_core_threads(model, cpus) for model in before),
         *(_instances(model, {2, cpus}) for model in networks),
+        Knob("shared memory", ((Change(CLIENT, SHARED_MEMORY, "system"),),) * shared_memory),
         *(_batching(model) for model in networks),
         _largest_batch(pipeline, batch),
         *(_core_threads(model, cpus) for model in after),
         *(_queue_delay(model) for model in (*before, *after)),
         *(_instances(model, {2}) for model in (*before, *after)),
     ]
-    if shared_memory:
-        knobs.append(Knob("shared memory", ((Change(CLIENT, SHARED_MEMORY, "system"),),)))
     return [knob for knob in knobs if knob.alternatives]
 
 

@@ -54,6 +54,7 @@ class State:
         self._file = file
         self._identity = dict(identity)
         self._known: dict[str, tuple[Measured, float]] = {}
+        self._rows: list[str] = []  # of the file, as text
         self._since_s = time.monotonic()
         if file.exists():
             self._read(restart)
@@ -85,19 +86,16 @@ class State:
         now = time.monotonic()
         self.spent_s += now - self._since_s - waited_s
         self._since_s = now
-        self._known[_key(window)] = measured, self.spent_s
-        rows = [
-            {**json.loads(key), **figures.to_json(), "spent_s": round(spent, 3)}
-            for key, (figures, spent) in self._known.items()
-        ]
-        content = {
-            "comment": _MARK,
-            "format": _FORMAT,
-            "identity": self._identity,
-            "measurements": rows,
-        }
+        self._add(window, measured, self.spent_s)
+        content = {"comment": _MARK, "format": _FORMAT, "identity": self._identity}
+        rows = ",\n".join(self._rows)
         with whole_text_file(self._file) as stream:
-            json.dump(content, stream)
+            stream.write(f'{json.dumps(content)[:-1]}, "measurements": [\n{rows}\n]}}\n')
+
+    def _add(self, window: Window, measured: Measured, spent_s: float) -> None:
+        self._known[_key(window)] = measured, spent_s
+        row = {**window.to_json(), **measured.to_json(), "spent_s": round(spent_s, 3)}
+        self._rows.append(json.dumps(row))
 
     def _read(self, restart: bool) -> None:
         try:
@@ -121,7 +119,7 @@ class State:
         for row in content["measurements"]:
             window = Window.from_json(row)
             figures = {name: row[name] for name in Measured().to_json()}
-            self._known[_key(window)] = Measured.from_json(figures), float(row["spent_s"])
+            self._add(window, Measured.from_json(figures), float(row["spent_s"]))
 
 
 def _key(window: Window) -> str:
