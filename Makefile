@@ -79,7 +79,7 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-arm64 test-fuzz test-wheel test-peers evaluate bench \
-        bench-formats bench-tracking bench-video bench-data-sets bench-traces bench-overload bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz image-check \
+        bench-formats bench-tracking bench-video bench-data-sets bench-traces bench-connections bench-overload bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz image-check \
         fuzz-coverage soak format docs wheel wheels wheel-arm64 cross-wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
@@ -97,6 +97,7 @@ help:
 	@echo "make bench-video  clips to tracks beside OpenCV and ultralytics, on two cores"
 	@echo "make bench-data-sets  data sets on Ray, beside its own reading of images"
 	@echo "make bench-traces what traces cost a server"
+	@echo "make bench-connections  what connections cost clients, and loading models a server"
 	@echo "make bench-overload  the prediction of times, and a server under twice the load that it can take"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make bench-pipelines  the pipelines of docs/pipelines.md, and its tables"
@@ -254,6 +255,9 @@ bench-data-sets: $(BENCH)/.endcap build
 bench-overload: $(BENCH)/.endcap build
 	$(BENCH_BIN)/python -m benchmarks.cost check
 	$(BIN)/python -m benchmarks.overload --one-cpu $(BENCH_OPTIONS)
+
+bench-connections: build
+	$(BIN)/python -m benchmarks.connections $(BENCH_OPTIONS)
 
 bench-traces: build
 	$(BIN)/python -m benchmarks.traces $(BENCH_OPTIONS)
