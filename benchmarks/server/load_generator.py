@@ -48,13 +48,17 @@ class LoadGenerator:
 
     Args:
         folder: Where the program is unpacked, once.
+
+    Attributes:
+        program: The program.
+        libraries: A folder that it finds libraries in.
     """
 
     def __init__(self, folder: Path, grpc_authority: str) -> None:
         self._folder = folder
         self._authority = grpc_authority
-        self._program = _program(folder)
-        self._libraries = _cuda_runtime(folder)
+        self.program = _program(folder)
+        self.libraries = _cuda_runtime(folder)
 
     def run(
         self, model: str, encoded: bytes, concurrency: int, window: Window, output_bytes: int
@@ -74,14 +78,14 @@ class LoadGenerator:
         requests, figures = self._folder / "requests.json", self._folder / "figures.csv"
         requests.write_text(json.dumps(input_data(encoded)))
         figures.unlink(missing_ok=True)
-        command = [str(self._program), "-m", model, "-u", self._authority, "-i", "grpc"]
+        command = [str(self.program), "-m", model, "-u", self._authority, "-i", "grpc"]
         command += ["--input-data", str(requests), "-f", str(figures)]
         command += ["--shared-memory", "system", "--output-shared-memory-size", str(output_bytes)]
         command += ["--concurrency-range", str(concurrency)]
         command += ["--measurement-interval", str(window.interval_ms)]
         command += ["--max-trials", str(window.most_trials)]
         command += ["--stability-percentage", str(window.stability_percent)]
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(self._libraries)}
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(self.libraries)}
         try:
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=120, check=False

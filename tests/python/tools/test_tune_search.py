@@ -109,6 +109,8 @@ def test_the_better_configuration_is_found(pipeline: Pipeline, tmp_path: Path) -
 def test_the_choice_is_measured_again(pipeline: Pipeline, tmp_path: Path) -> None:
     goal = Goal(100.0, None, 1200.0)
     outcome = run(QueueBench(pipeline), state_in(tmp_path), KNOBS, goal)
+    assert outcome.fresh is not None
+    assert outcome.deviation is not None
     assert abs(outcome.deviation) <= 0.1
     assert (outcome.fresh.configuration, outcome.fresh.rate) == ((FAST,), outcome.chosen.rate)
     count = len(outcome.fresh.p99_each)
@@ -150,6 +152,20 @@ def test_a_choice_that_does_not_hold_is_said(
     warnings = [line for line in summary(outcome, goal) if "Warning" in line]
     assert len(warnings) == 1
     assert "the 99th percentile was another one" in warnings[0]
+
+
+def test_without_time_the_choice_is_not_measured_again(pipeline: Pipeline, tmp_path: Path) -> None:
+    class Slow(QueueBench):
+        @contextlib.contextmanager
+        def serve(self, configuration: Configuration) -> Iterator[Any]:
+            time.sleep(0.1)
+            with super().serve(configuration) as queue:
+                yield queue
+
+    goal = Goal(100.0, 50.0, 0.3)
+    outcome = run(Slow(pipeline), state_in(tmp_path), KNOBS, goal)
+    assert outcome.fresh is None
+    assert "  not measured again: no time was left" in summary(outcome, goal)
 
 
 def test_noise_changes_nothing(pipeline: Pipeline, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from endcap.tools.tune.settings import AS_IT_IS, Configuration
@@ -75,7 +76,8 @@ class Outcome:
     Attributes:
         shipped: The repository as it is, at the rate of `chosen`.
         chosen: What is recommended: `shipped` itself, or a configuration that is better.
-        fresh: The same as `chosen`, measured again after the choice, on arrivals of its own.
+        fresh: The same as `chosen`, measured again after the choice, on arrivals of its own; None
+            where there was no time.
         tried: The best one that was compared with the repository; None where nothing was better.
         ratios: Its tails divided by those of the repository, pair by pair.
         untried: Knobs for which there was no time.
@@ -84,7 +86,7 @@ class Outcome:
 
     shipped: Point
     chosen: Point
-    fresh: Point
+    fresh: Point | None
     tried: Configuration | None = None
     ratios: tuple[float, ...] = ()
     trials: list[Trial] = field(default_factory=list)
@@ -93,8 +95,13 @@ class Outcome:
     spent_s: float = 0.0
 
     @property
-    def deviation(self) -> float:
-        """The 99th percentile that was measured again over that which is predicted, less 1."""
+    def deviation(self) -> float | None:
+        """The 99th percentile that was measured again over that which is predicted, less 1.
+
+        None where one of them is not known.
+        """
+        if self.fresh is None or not math.isfinite(self.chosen.p99_ms):
+            return None
         return self.fresh.p99_ms / self.chosen.p99_ms - 1
 
     @property

@@ -64,11 +64,7 @@ def summary(outcome: Outcome, goal: Goal) -> list[str]:
     else:
         lines = ["Recommended: the repository as it is. No configuration that was tried is better."]
     lines.append(f"  {_point(chosen)}")
-    if math.isfinite(outcome.deviation):
-        lines.append(
-            f"  measured again, with other arrivals: p99 {outcome.fresh.p99_ms:.1f} ms, "
-            f"{100 * outcome.deviation:+.0f} % ({count(outcome.fresh.requests, 'request')})"
-        )
+    lines += _measured_again(outcome)
     if outcome.is_changed:
         lines.append(f"  as it is: {_point(shipped)}")
     if outcome.ratios:
@@ -138,10 +134,22 @@ def _point(point: Point) -> str:
     )
 
 
+def _measured_again(outcome: Outcome) -> list[str]:
+    fresh, deviation = outcome.fresh, outcome.deviation
+    if fresh is None:
+        return ["  not measured again: no time was left"]
+    if deviation is None or math.isinf(deviation):
+        return [f"  measured again, with other arrivals: {_point(fresh)}"]
+    return [
+        f"  measured again, with other arrivals: p99 {fresh.p99_ms:.1f} ms, "
+        f"{100 * deviation:+.0f} % ({count(fresh.requests, 'request')})"
+    ]
+
+
 def _warnings(outcome: Outcome, goal: Goal) -> list[str]:
     lines = []
     measured = [each for _, each in outcome.windows]
-    if math.isfinite(outcome.chosen.p99_ms) and not abs(outcome.deviation) <= _DEVIATION:
+    if outcome.deviation is not None and abs(outcome.deviation) > _DEVIATION:
         lines.append(
             "Warning: measured again, the 99th percentile was another one. Measure for longer by "
             "--budget-minutes, on a machine with nothing else to do."

@@ -305,15 +305,15 @@ class Search:
                 break
             yield number
 
-    def _check(self, point: Point) -> Point:
-        """Measure a point again, each time on another server and with arrivals of its own."""
+    def _check(self, point: Point) -> Point | None:
+        """Measure a point again, on other servers and arrivals; None where no time is left."""
+        seconds = self._final_s
+        count = min(len(point.p99_each), int(self.left_s / (seconds + _START_S)))
         measured: list[Measured] = []
-        for number in range(len(point.p99_each)):
-            if number >= _FEWEST_PAIRS and self.left_s < self._final_s + _START_S:
-                break
-            turn = self._turn([point.configuration], point.rate, self._final_s, number, _CHECK_SEED)
+        for number in range(count):
+            turn = self._turn([point.configuration], point.rate, seconds, number, _CHECK_SEED)
             measured += turn.values()
-        return self._point(point.configuration, point.rate, measured)
+        return self._point(point.configuration, point.rate, measured) if measured else None
 
     def _point(
         self, configuration: Configuration, rate: float, measured: Sequence[Measured]
