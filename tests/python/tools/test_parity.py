@@ -179,7 +179,7 @@ def test_an_image_that_fails_is_named_and_the_others_are_compared(
     (images / "broken.jpg").write_bytes(b"\xff\xd8 no image")
     result = endcap("parity", images, "--training", f"{module}:load", "--preset", "ultralytics")
     assert result.exit_code == 1
-    assert "broken.jpg" in result.stdout
+    assert "broken.jpg" in result.stdout.replace("\n", "")  # long paths are broken anywhere
     assert "images   5" in result.stdout
     assert "No difference was found" in result.stdout
 

@@ -30,7 +30,13 @@ Pixels = NDArray[np.uint8]
 
 # The package that decodes as trainings with TurboJPEG's fast flags do.
 FASTER_DECODER = "simplejpeg"
-_MOST_DECODED_BYTES = 100 << 20  # of an image, decoded in several ways
+_MOST_DECODED_BYTES = 256 << 20  # of an image, decoded in several ways
+_FIRST_SIDEWAYS = 5  # EXIF orientation
+# Weights of red and blue in the luma; the ranges of luma and chroma; the luma of black.
+_MATRICES = {
+    "limited": (0.299, 0.114, (219, 224), 16),
+    "bt709": (0.2126, 0.0722, (255, 255), 0),
+}
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
@@ -77,7 +83,7 @@ class Imitator:
         self.path = path
         self.encoded = path.read_bytes()
         self._decoded: dict[tuple[str, str, str], Pixels] = {}
-        kind = read_kind(self.encoded)
+        self.kind = kind = read_kind(self.encoded)
         self.is_turned, self.is_ycc = kind.is_turned, kind.is_jpeg and kind.mode == "RGB"
 
     def pixels(self, recipe: Recipe, grid: Grid) -> Floats:
@@ -103,8 +109,12 @@ class Imitator:
         Raises:
             EndcapError: It cannot be decoded.
         """
-        height, width = self._decode(exif, "exact", "jpeg").shape[:2]
-        return height, width
+        kind = self.kind
+        if not kind.mode:  # only endcap reads it
+            height, width = self._decode(exif, "exact", "jpeg").shape[:2]
+            return height, width
+        is_swapped = kind.swaps_sides and exif == "apply"
+        return (kind.width, kind.height) if is_swapped else (kind.height, kind.width)
 
     def geometry(self, recipe: Recipe) -> Floats:
         """Return how the image lies in the tensor, float32 [8] as preprocess gives it.
@@ -194,13 +204,18 @@ class ImageKind:
     Attributes:
         is_jpeg: Whether it is a JPEG.
         mode: Pillow's; "" of a file that Pillow does not read.
+        width, height: As it is stored; 0 of such a file.
         is_turned: Whether EXIF turns or mirrors it.
+        swaps_sides: Whether EXIF makes its width the height.
         has_alpha: Whether it may have transparent pixels.
     """
 
     is_jpeg: bool
     mode: str = ""
+    width: int = 0
+    height: int = 0
     is_turned: bool = False
+    swaps_sides: bool = False
     has_alpha: bool = False
 
 
@@ -210,7 +225,16 @@ def read_kind(encoded: bytes) -> ImageKind:
     try:
         with open_picture(io.BytesIO(encoded)) as image:
             has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-            return ImageKind(is_jpeg, image.mode, read_orientation(image) > 1, has_alpha)
+            orientation = read_orientation(image)
+            return ImageKind(
+                is_jpeg,
+                image.mode,
+                image.width,
+                image.height,
+                is_turned=orientation > 1,
+                swaps_sides=orientation >= _FIRST_SIDEWAYS,
+                has_alpha=has_alpha,
+            )
     except NOT_A_PICTURE:
         return ImageKind(is_jpeg)
 
@@ -304,18 +328,22 @@ def _by_matrix(encoded: bytes, matrix: str) -> Pixels | None:
             image.draft("YCbCr", None)
             if image.mode != "YCbCr":
                 return None
-            ycc = np.asarray(image).astype(np.float32)
+            ycc = np.asarray(image, np.float32)
     except NOT_A_PICTURE:
         return None
-    y, cb, cr = ycc[..., 0], ycc[..., 1] - 128, ycc[..., 2] - 128
-    if matrix == "limited":
-        y = (y - 16) * np.float32(255 / 219)
-        cb, cr = cb * np.float32(255 / 224), cr * np.float32(255 / 224)
-        weights = (1.402, 0.344136, 0.714136, 1.772)
-    else:
-        weights = (1.5748, 0.187324, 0.468124, 1.8556)
-    r = y + np.float32(weights[0]) * cr
-    g = y - np.float32(weights[1]) * cb - np.float32(weights[2]) * cr
-    b = y + np.float32(weights[3]) * cb
-    rgb: Pixels = np.clip(np.rint(np.stack([r, g, b], axis=-1)), 0, 255).astype(np.uint8)
-    return rgb
+    kr, kb, scale, offset = _MATRICES[matrix]
+    kg = 1 - kr - kb
+    luma, chroma = 255 / scale[0], 255 / scale[1]
+    of_cr, of_cb = 2 * (1 - kr) * chroma, 2 * (1 - kb) * chroma
+    weights = np.array(
+        [
+            [luma, 0, of_cr],
+            [luma, -of_cb * kb / kg, -of_cr * kr / kg],
+            [luma, of_cb, 0],
+        ],
+        np.float32,
+    )
+    ycc -= np.array([offset, 128, 128], np.float32)
+    rgb: Floats = ycc @ weights.T
+    np.clip(np.rint(rgb, out=rgb), 0, 255, out=rgb)
+    return rgb.astype(np.uint8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,20 +15,18 @@ from endcap.errors import EndcapError
 from endcap.evaluation.errors import EvaluationError
 from endcap.preprocess import Preprocessor
 from endcap.tools.parity.causes import Cause, find_causes
-from endcap.tools.parity.imitation import FASTER_DECODER, ImageKind, Imitator, read_kind
+from endcap.tools.parity.imitation import FASTER_DECODER, Imitator
 from endcap.tools.parity.normalization import Normalization
 from endcap.tools.parity.pipelines import TrainingPipeline
 from endcap.tools.parity.recipe import Recipe, check_color, recipe_of
-from endcap.tools.parity.search import SMALL_STEPS, Explainer, Sample
+from endcap.tools.parity.samples import choose_samples
+from endcap.tools.parity.search import SMALL_STEPS, Explainer
 
 # Starts to show the progress of so many steps of something, and yields what to call after each.
 ShowProgress = Callable[[str, "int | None"], AbstractContextManager[Callable[[], None]]]
 
-# Images that the search for causes uses: each costs the same time.
-_SEARCHED_IMAGES = 6
 # A difference that counts as none, in 8-bit steps: float32 rounding behind the normalisation.
 _EQUAL_STEPS = 0.01
-_NO_SCALE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ def compare_tensors(
         first = next(iter(failures.items()), ("", "no image was given"))
         raise EvaluationError(f"no image can be compared; {first[0]}: {first[1]}")
     size, channels = _common_shape(compared, pipeline)
-    samples, notes = _choose_samples(compared, own)
+    samples, notes = choose_samples([(each.path, each.training) for each in compared], own)
     recipe = recipe_of(own, size)
     recipe = replace(recipe, color=check_color(own["color"], channels))
     normalization = normalization_of(own, channels)
@@ -308,70 +306,6 @@ def _common_form(forms: Collection[_Form], pipeline: TrainingPipeline) -> _Form:
             "let it make one"
         )
     return next(iter(forms))
-
-
-def _choose_samples(
-    compared: Sequence[ImageParity], own: Mapping[str, str]
-) -> tuple[list[Sample], list[str]]:
-    """Return the images for the search, those first that show most, and what none shows."""
-    kinds = [read_kind(each.path.read_bytes()) for each in compared]
-    plain = [
-        each
-        for each, kind in zip(compared, kinds, strict=True)
-        if not kind.has_alpha and kind.mode != "CMYK"
-    ]
-    # Where there is nothing else, they are what there is.
-    shown = [Imitator(each.path) for each in plain or compared]
-    tensors = [each.training for each in plain or compared]
-    sizes = [imitator.size(exif="apply") for imitator in shown]
-    size = tensors[0].shape[:2]
-    seen: set[tuple[bool, bool, bool]] = set()
-    first: list[int] = []
-    rest: list[int] = []
-    for index, (imitator, (height, width)) in enumerate(zip(shown, sizes, strict=True)):
-        kind = (imitator.is_turned, height < size[0] and width < size[1], height > width)
-        (rest if kind in seen else first).append(index)
-        seen.add(kind)
-    chosen = (first + rest)[:_SEARCHED_IMAGES]
-    notes = [*_left_out(kinds), *_not_shown(shown, kinds, sizes, size, own)]
-    return [Sample(shown[index], tensors[index]) for index in chosen], notes
-
-
-def _left_out(kinds: Sequence[ImageKind]) -> Iterator[str]:
-    if any(kind.has_alpha for kind in kinds):
-        yield (
-            "images with transparent pixels differ, for endcap lays them on white, and Pillow's "
-            'convert("RGB") and OpenCV show what lies below; no cause was looked for in these'
-        )
-    if any(kind.mode == "CMYK" for kind in kinds):
-        yield "CMYK images are converted as Pillow does; no cause was looked for in these"
-
-
-def _not_shown(
-    shown: Sequence[Imitator],
-    kinds: Sequence[ImageKind],
-    sizes: Sequence[tuple[int, int]],
-    size: tuple[int, ...],
-    own: Mapping[str, str],
-) -> Iterator[str]:
-    """Yield what the images do not show."""
-    if not any(each.is_turned for each in shown):
-        yield "no image has an EXIF orientation, so that its handling was not compared"
-    if not any(kind.is_jpeg for kind in kinds):
-        yield "no image is a JPEG, so that decoders were not compared"
-    if all(kind.mode in ("L", "1", "I;16", "LA") for kind in kinds):
-        yield "all images are gray, so that the order of the channels was not compared"
-    if own["fit"] == "letterbox" and not any(
-        height < size[0] and width < size[1] for height, width in sizes
-    ):
-        yield "no image is smaller than the tensor, so that enlarging was not compared"
-    if all(
-        abs(float(geometry[0]) - 1.0) < _NO_SCALE and abs(float(geometry[1]) - 1.0) < _NO_SCALE
-        for geometry in (each.geometry(recipe_of(own, (size[0], size[1]))) for each in shown)
-    ):
-        yield "no image is resized, so that interpolation was not compared"
-    if len(set(sizes)) == 1:
-        yield "all images have one size, so that other aspect ratios were not compared"
 
 
 _SAME_FLOATS = ("float32", "float64")

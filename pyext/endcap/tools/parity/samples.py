@@ -1,0 +1,100 @@
+"""Images for the search for causes, and what none of the images shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from endcap.tools.parity.imitation import ImageKind, Imitator
+from endcap.tools.parity.recipe import recipe_of
+from endcap.tools.parity.search import Sample
+
+# What the search for causes uses at most: each image and each pixel costs time and memory.
+_SEARCHED_IMAGES, _SEARCHED_PIXELS = 6, 30_000_000
+_NO_SCALE = 1e-6
+
+
+def choose_samples(
+    images: Sequence[tuple[Path, NDArray[np.float32]]], own: Mapping[str, str]
+) -> tuple[list[Sample], list[str]]:
+    """Return the images for the search, those first that show most, and what none shows.
+
+    Args:
+        images: Files with the training pipeline's tensors of them.
+        own: Endcap's parameters of preprocess, all of them.
+    """
+    everything = [(Imitator(path), tensor) for path, tensor in images]
+    kinds = [imitator.kind for imitator, _ in everything]
+    plain = [each for each in everything if not _is_left_out(each[0].kind)]
+    # Where there is nothing else, they are what there is.
+    shown = [imitator for imitator, _ in plain or everything]
+    tensors = [tensor for _, tensor in plain or everything]
+    sizes = [imitator.size(exif="apply") for imitator in shown]
+    size = tensors[0].shape[:2]
+    seen: set[tuple[bool, bool, bool]] = set()
+    first: list[int] = []
+    rest: list[int] = []
+    for index, (imitator, (height, width)) in enumerate(zip(shown, sizes, strict=True)):
+        kind = (imitator.is_turned, height < size[0] and width < size[1], height > width)
+        (rest if kind in seen else first).append(index)
+        seen.add(kind)
+    pixels = [height * width for height, width in sizes]
+    chosen = _within((*first, *sorted(rest, key=lambda index: pixels[index])), pixels)
+    notes = [*_left_out(kinds), *_not_shown(shown, kinds, sizes, size, own)]
+    return [Sample(shown[index], tensors[index]) for index in chosen], notes
+
+
+def _within(order: Iterable[int], pixels: Sequence[int]) -> list[int]:
+    """Return the first images of an order that are not too many; at least one."""
+    chosen: list[int] = []
+    left = _SEARCHED_PIXELS
+    for index in order:
+        left -= pixels[index]
+        if chosen and (left < 0 or len(chosen) == _SEARCHED_IMAGES):
+            break
+        chosen.append(index)
+    return chosen
+
+
+def _is_left_out(kind: ImageKind) -> bool:
+    return kind.has_alpha or kind.mode == "CMYK"
+
+
+def _left_out(kinds: Sequence[ImageKind]) -> Iterator[str]:
+    if any(kind.has_alpha for kind in kinds):
+        yield (
+            "images with transparent pixels differ, for endcap lays them on white, and Pillow's "
+            'convert("RGB") and OpenCV show what lies below; no cause was looked for in these'
+        )
+    if any(kind.mode == "CMYK" for kind in kinds):
+        yield "CMYK images are converted as Pillow does; no cause was looked for in these"
+
+
+def _not_shown(
+    shown: Sequence[Imitator],
+    kinds: Sequence[ImageKind],
+    sizes: Sequence[tuple[int, int]],
+    size: tuple[int, ...],
+    own: Mapping[str, str],
+) -> Iterator[str]:
+    """Yield what the images do not show."""
+    if not any(each.is_turned for each in shown):
+        yield "no image has an EXIF orientation, so that its handling was not compared"
+    if not any(kind.is_jpeg for kind in kinds):
+        yield "no image is a JPEG, so that decoders were not compared"
+    if all(kind.mode in ("L", "1", "I;16", "LA") for kind in kinds):
+        yield "all images are gray, so that the order of the channels was not compared"
+    if own["fit"] == "letterbox" and not any(
+        height < size[0] and width < size[1] for height, width in sizes
+    ):
+        yield "no image is smaller than the tensor, so that enlarging was not compared"
+    if all(
+        abs(float(geometry[0]) - 1.0) < _NO_SCALE and abs(float(geometry[1]) - 1.0) < _NO_SCALE
+        for geometry in (each.geometry(recipe_of(own, (size[0], size[1]))) for each in shown)
+    ):
+        yield "no image is resized, so that interpolation was not compared"
+    if len(set(sizes)) == 1:
+        yield "all images have one size, so that other aspect ratios were not compared"
