@@ -46,7 +46,7 @@ def _queries(*queries: Query) -> list[Dataquery]:
     ]
 
 
-def _graph(title: str, unit: str, description: str, *queries: Query, width: int = 8) -> TimeSeries:
+def _graph(title: str, unit: str, description: str, *queries: Query) -> TimeSeries:
     panel = (
         TimeSeries()
         .title(title)
@@ -54,7 +54,7 @@ def _graph(title: str, unit: str, description: str, *queries: Query, width: int 
         .datasource(_DATASOURCE)
         .unit(unit)
         .min(0)
-        .span(width)
+        .span(8)
         .height(_HEIGHT)
         .fill_opacity(8)
         .legend(
@@ -199,7 +199,6 @@ def _stages() -> list[TimeSeries | Stat]:
             "none",
             "Requests in the queue at this moment.",
             (f"sum by (model) (nv_inference_pending_request_count{{{_OF_MODEL}}})", "{{model}}"),
-            width=12,
         ),
         _graph(
             "Failed requests",
@@ -209,7 +208,16 @@ def _stages() -> list[TimeSeries | Stat]:
                 f"sum by (model, reason) (endcap:request_failures:rate1m{{{_OF_MODEL}}})",
                 "{{model}} {{reason}}",
             ),
-            width=12,
+        ),
+        _graph(
+            "Refused requests",
+            "reqps",
+            "REJECTED by Triton's full queue; by max_queue_cost: queue, deadline, expired, memory. "
+            "They are failed requests, too.",
+            (
+                f"sum by (model, reason) (endcap:refused_requests:rate1m{{{_OF_MODEL}}})",
+                "{{model}} {{reason}}",
+            ),
         ),
     ]
 

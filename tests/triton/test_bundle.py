@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tritonclient.grpc as grpc_client
+from calls import infer, strings
 from prometheus_server import Prometheus, run_prometheus
 from running_server import FREE_PORTS, get, wait_for
+from tritonclient.utils import InferenceServerException
 
 from endcap._system.scratch import scratch_folder
 from endcap.client import DetectionClient
@@ -25,6 +29,7 @@ from endcap.server.locate import locate_or_install_server
 from endcap.server.plan import server_environment
 from endcap.server.settings import PortReservation
 from endcap.tools.bundle import BundleOptions, BundlePlan, make_plan, write_bundle
+from endcap.triton.model_config import set_parameter
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
@@ -37,8 +42,19 @@ _COMPARISON = re.compile(r"(.+) (?:>|<|==) [\d.]+", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def plan() -> BundlePlan:
-    return make_plan(REPOSITORY, OPTIONS)
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped models, whose preprocess refuses what it cannot process within its timeout."""
+    folder = tmp_path_factory.mktemp("limited") / "models"
+    for name in ("detect", "preprocess", "detector", "postprocess"):
+        shutil.copytree(REPOSITORY / name, folder / name)
+    config = folder / "preprocess" / "config.pbtxt"
+    config.write_text(set_parameter(config.read_text(), "max_queue_cost", "60000"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plan(repository: Path) -> BundlePlan:
+    return make_plan(repository, OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +65,9 @@ def bundle(plan: BundlePlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[TritonServer]:
+def server(repository: Path) -> Iterator[TritonServer]:
     settings = ServerSettings(ports=FREE_PORTS, models=("detect",))
-    with TritonServer(REPOSITORY, settings) as running:
+    with TritonServer(repository, settings) as running:
         yield running
 
 
@@ -59,7 +75,10 @@ def server() -> Iterator[TritonServer]:
 def prometheus(
     server: TritonServer, bundle: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Prometheus]:
-    """Prometheus beside a server that has had some seconds of load, with a bad image in ten."""
+    """Prometheus beside a server that has had some seconds of load.
+
+    In ten images one is bad, and one more request has a timeout that is too short.
+    """
     ended = threading.Event()
     target = f"127.0.0.1:{server.ports.metrics}"
     with run_prometheus(bundle, target, tmp_path_factory.mktemp("prometheus")) as running:
@@ -116,6 +135,26 @@ def test_recorded_values_are_those_of_the_load(prometheus: Prometheus) -> None:
     assert len(queues) == len(models)
     assert 0 < longest < 1
     assert max(queues) == pytest.approx(longest, rel=0.5)
+
+
+def test_refusals_are_those_of_the_load(prometheus: Prometheus) -> None:
+    rates = {
+        reason: prometheus.values(f'endcap:refused_requests:rate1m{{reason="{reason}"}}')
+        for reason in ("deadline", "queue", "expired", "memory")
+    }
+    (refused,) = rates.pop("deadline")
+    assert refused > 0
+    assert list(rates.values()) == [[0]] * len(rates)
+    (ratio,) = prometheus.values("endcap:refused_request_ratio:rate1m")
+    assert ratio == pytest.approx(1 / 11, abs=0.03)
+    alerts = [
+        alert
+        for alert in prometheus.get("alerts")["alerts"]
+        if alert["labels"]["alertname"] == "EndcapRequestsRefused"
+    ]
+    assert [(alert["labels"]["model"], alert["labels"]["reason"]) for alert in alerts] == [
+        ("preprocess", "deadline")
+    ]
 
 
 def test_every_panel_gives_data(prometheus: Prometheus, bundle: Path) -> None:
@@ -239,6 +278,12 @@ def _assert_detects(address: str) -> None:
 def _send_images(url: str, ended: threading.Event) -> None:
     images: list[Any] = [*[path.read_bytes() for path in SAMPLES[:9]], b"no image"]
     assert len(images) == 10
-    with DetectionClient(url.removeprefix("grpc://"), concurrency=4) as client:
+    address = url.removeprefix("grpc://")
+    with (
+        DetectionClient(address, concurrency=4) as client,
+        grpc_client.InferenceServerClient(address) as other,
+    ):
         while not ended.is_set():
             client.detect(images)
+            with pytest.raises(InferenceServerException, match="the request's timeout is 1 ms"):
+                infer(other, "preprocess", {"encoded": strings(images[:1])}, timeout=1)

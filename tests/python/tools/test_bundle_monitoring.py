@@ -48,8 +48,17 @@ def test_the_unit_tests_of_the_rules_pass(rules: Path) -> None:
         ("/ 1e6\n          / (endcap:requests:rate1m > 0)\n          or", "/ 1e6\n          or"),
         ("max by (namespace, pod, instance)", "min by (namespace, pod, instance)"),
         ('{reason=~"cuda|internal|out_of_memory"}', '{reason=~"corrupt_image"}'),
+        ("refused_request_ratio:rate1m <= 0.05", "refused_request_ratio:rate1m <= 0.005"),
+        ('\n          or endcap:request_failures:rate1m{reason="REJECTED"}', ""),
     ],
-    ids=["a threshold", "not per request", "the shortest queue", "reasons of clients"],
+    ids=[
+        "a threshold",
+        "not per request",
+        "the shortest queue",
+        "reasons of clients",
+        "a burst",
+        "not Triton's queue",
+    ],
 )
 def test_the_unit_tests_see_a_mistake(rules: Path, old: str, new: str) -> None:
     text = (rules / "rules.yaml").read_text()
