@@ -17,6 +17,12 @@ struct Failure {
   std::string message;
   bool has_own_context =
       false;  // the message names a model and its class already: none is put in front
+
+  // Whether it is not the model's own failure and may pass: a composing model is not ready or
+  // refuses more requests, or the server is ending.
+  bool IsUnavailable() const noexcept {
+    return has_own_context && code == TRITONSERVER_ERROR_UNAVAILABLE;
+  }
 };
 
 // An error that Triton returned; keeps Triton's code.

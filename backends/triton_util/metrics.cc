@@ -68,6 +68,7 @@ MetricHandle MetricFamilies::NewMetric(std::string_view name, const MetricLabels
 
 StageCounters::StageCounters(const MetricFamilies& families, const MetricLabels& model)
     : images_(families.NewCounter(kImages, model)),
+      unavailable_(families.NewCounter(kFailed, WithReason(model, "unavailable"))),
       cancelled_(families.NewCounter(kFailed, WithReason(model, "cancelled"))),
       spills_(families.NewCounter(kSpills, model)) {
   for (int code = 1; code < kErrorCodeCount; ++code) {

@@ -75,12 +75,15 @@ class StageCounters {
 
   void CountImages(size_t images) noexcept { images_.Add(static_cast<double>(images)); }
   void CountFailure(ErrorCode reason) noexcept { failed_[static_cast<size_t>(reason)].Add(1); }
+  // See Failure::IsUnavailable.
+  void CountUnavailable() noexcept { unavailable_.Add(1); }
   void CountCancelled() noexcept { cancelled_.Add(1); }
   void CountSpill() noexcept { spills_.Add(1); }
 
  private:
   Counter images_;
   std::array<Counter, kErrorCodeCount> failed_;  // by reason; none for kOk
+  Counter unavailable_;
   Counter cancelled_;
   Counter spills_;
 };

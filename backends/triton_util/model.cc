@@ -61,7 +61,11 @@ void Model::SendError(PendingRequest& pending, const Failure& failure) noexcept 
 }
 
 void Model::FailRequest(PendingRequest& pending, const Failure& failure) noexcept {
-  counters_.CountFailure(failure.reason);
+  if (failure.IsUnavailable()) {
+    counters_.CountUnavailable();
+  } else {
+    counters_.CountFailure(failure.reason);
+  }
   SendError(pending, failure);
 }
 

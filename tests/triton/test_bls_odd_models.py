@@ -63,10 +63,11 @@ def test_an_ensemble_that_fails_while_another_step_runs(client):
 
 
 @pytest.mark.parametrize(
-    ("code", "status"), [("UNAVAILABLE", "UNAVAILABLE"), ("CANCELLED", "INTERNAL")]
+    ("code", "status", "reason"),
+    [("UNAVAILABLE", "UNAVAILABLE", "unavailable"), ("CANCELLED", "INTERNAL", "internal")],
 )
-def test_codes_that_apply_to_the_composing_model_only(client, server, code, status):
-    labels = {"model": "on_uneven", "reason": "internal"}
+def test_codes_that_apply_to_the_composing_model_only(client, server, code, status, reason):
+    labels = {"model": "on_uneven", "reason": reason}
     before = server.metric("endcap_bls_failed_total", **labels)
     with pytest.raises(InferenceServerException, match="model 'uneven': not today") as error:
         send_request(client, "on_uneven", [told(PHOTO, fail=code)])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +15,7 @@ import raw_http
 import tritonclient.grpc as grpc_client
 from calls import grpc_inputs, infer, strings, to_arrays
 from model_folders import tensor, write_ensemble, write_preprocess
+from overload import FLOOD, SLOW, Flood, flood, refusal
 from running_server import RunningServer, run_server, wait_for
 from tritonclient.utils import InferenceServerException
 
@@ -25,7 +23,6 @@ import endcap
 from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor
-from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 
 SIZE = (96, 128)
@@ -35,10 +32,7 @@ ON_CPU = "instance_group { count: 1 kind: KIND_CPU }"
 ENCODED = [tensor("encoded", "TYPE_STRING", [1])]
 OUTPUTS = [tensor("geometry", "TYPE_FP32", [8]), tensor("status", "TYPE_INT32", [1])]
 
-# Predicted to take some tens of milliseconds, in few bytes.
-SLOW = jpegs.encode(np.tile(jpegs.photo(500, 500, seed=3), (4, 4, 1)), quality=30, progressive=True)
 SMALL = jpegs.photo_jpeg(60, 80, seed=5)
-FLOOD = 40
 REFUSAL = re.compile(
     r"unavailable: \d+ ms of work wait before this request, and max_queue_cost is 100 ms; "
     r"retry after \d+ ms$"
@@ -79,73 +73,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
     with grpc_client.InferenceServerClient(server.grpc) as connection:
         yield connection
-
-
-class Flood:
-    """Keeps requests in flight, more than the model accepts."""
-
-    def __init__(self, client: Any, model: str, *, batched: bool, file: bytes = SLOW) -> None:
-        self._client = client
-        self._model = model
-        self._inputs = grpc_inputs({"encoded": strings([file], batched=batched)})
-        self._outputs = [grpc_client.InferRequestedOutput("status")]
-        self._changed = threading.Condition()
-        self._in_flight = 0
-        self._stopping = False
-        self.outcomes: Counter[str] = Counter()
-
-    def start(self, count: int) -> None:
-        for _ in range(count):
-            self._send()
-
-    def stop(self) -> None:
-        """Return when each request has its response."""
-        with self._changed:
-            self._stopping = True
-            assert self._changed.wait_for(lambda: self._in_flight == 0, timeout=60)
-
-    def _send(self) -> None:
-        with self._changed:
-            self._in_flight += 1
-        self._client.async_infer(
-            self._model, self._inputs, callback=self._finish, outputs=self._outputs
-        )
-
-    def _finish(self, result: Any, error: Any) -> None:
-        with self._changed:
-            self.outcomes["ok" if error is None else str(error.status())] += 1
-            again = not self._stopping
-        if again:
-            if error is not None:
-                time.sleep(0.002)
-            self._send()
-        with self._changed:
-            self._in_flight -= 1
-            self._changed.notify_all()
-
-
-@contextlib.contextmanager
-def flood(client: Any, model: str, *, batched: bool = True) -> Iterator[Flood]:
-    load = Flood(client, model, batched=batched)
-    load.start(FLOOD)
-    try:
-        wait_for(lambda: load.outcomes["StatusCode.UNAVAILABLE"] > 0)
-        yield load
-    finally:
-        load.stop()
-
-
-def refusal(send: Any) -> Any:
-    """The first error of a request that is repeated until there is one."""
-
-    def error() -> Any:
-        try:
-            send()
-        except (InferenceServerException, RequestError) as caught:
-            return caught
-        return None
-
-    return wait_for(error)
 
 
 def counted(server: RunningServer, name: str, **labels: str) -> float:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from endcap.errors import Status, error_for_status
-from endcap.python_backend.failures import ModelCallError, code_name
+from endcap.python_backend.failures import ModelCallError, code_name_of_message
 from endcap.python_backend.model_calls import ModelCall, Tensor
 from endcap.python_backend.requests import ids_for_calls
 
 # As many calls as the server's side of one instance works on: its thread-pool-size by default.
 MOST_CALLS = 32
-# How endcap's own models begin an error, behind what an ensemble puts before it.
-_LABELS = {status.label: status for status in Status if status is not Status.OK}
-_LABEL = re.compile(rf"\b({'|'.join(_LABELS)}): ")
 
 
 def call_model(call: ModelCall) -> dict[str, Tensor]:
@@ -89,8 +84,7 @@ def _read(call: ModelCall, response: Any) -> dict[str, Tensor]:
 
 def _code(text: str, code: Any) -> Any:
     """Return the called model's code, by its text where the server has replaced it by INTERNAL."""
-    label = _LABEL.search(text)
-    if code != pb_utils.TritonError.INTERNAL or label is None:
+    name = code_name_of_message(text)
+    if code != pb_utils.TritonError.INTERNAL or name is None:
         return code
-    error = error_for_status(_LABELS[label[1]], text)
-    return getattr(pb_utils.TritonError, code_name(error))
+    return getattr(pb_utils.TritonError, name)

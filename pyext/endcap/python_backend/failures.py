@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from endcap.errors import EndcapError, Status
 
 # The name in `triton_python_backend_utils.TritonError`.
@@ -17,6 +19,13 @@ _CODES = {
 
 CANCELLED_TEXT = "the request was cancelled"
 
+# How endcap's own models begin an error, behind what an ensemble puts before it. The last is of a
+# model that has too much work, which may add when it will have less.
+_CLASSES = {status.label: status for status in Status if status is not Status.OK}
+_UNAVAILABLE = "unavailable"
+_CLASS = re.compile(rf"\b({'|'.join([*_CLASSES, _UNAVAILABLE])}): ")
+_RETRY_AFTER = re.compile(r"; retry after (\d{1,9}) ms$")
+
 
 class ModelCallError(Exception):
     """A model that was called from inside another one has failed.
@@ -30,6 +39,19 @@ class ModelCallError(Exception):
     def __init__(self, model: str, message: str, code: object) -> None:
         super().__init__(f"model '{model}': {message}")
         self.code = code
+        found = _CLASS.search(message)
+        self._class = found[1] if found else None
+
+    @property
+    def status(self) -> Status:
+        """The failure class that the model has said; INTERNAL where it has said none."""
+        return _CLASSES.get(self._class or "", Status.INTERNAL)
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """How long the model asks to wait before the call is repeated; None where it does not."""
+        hint = _RETRY_AFTER.search(str(self)) if self._class == _UNAVAILABLE else None
+        return None if hint is None else int(hint[1]) / 1e3
 
 
 class RequestCancelledError(Exception):
@@ -46,6 +68,14 @@ def status_of(error: BaseException) -> Status:
 def code_name(error: BaseException) -> str:
     """Return the name of Triton's code for an error, such as ``INVALID_ARG``."""
     return _CODES[status_of(error)]
+
+
+def code_name_of_message(message: str) -> str | None:
+    """Return the name of Triton's code for the class in a model's message; None without one."""
+    found = _CLASS.search(message)
+    if found is None:
+        return None
+    return "UNAVAILABLE" if found[1] == _UNAVAILABLE else _CODES[_CLASSES[found[1]]]
 
 
 def describe(error: BaseException) -> str:

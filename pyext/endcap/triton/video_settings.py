@@ -30,7 +30,8 @@ class VideoSettings:
         max_frames: the most frames of one video that are detected; the video then ends.
         max_seconds: the longest that a request may take; the video then ends.
         max_file_bytes: the largest file, as input or at a URL.
-        timeout_s: the longest silence of the server of a URL, and time to open a video.
+        timeout_s: the longest silence of the server of a URL, and time to open a video. As long is
+            a frame repeated that the model refuses because it has too much work.
         decode_threads: threads that decode one video; 0 leaves it to FFmpeg.
         allow_urls: patterns of the URLs that may be opened; none by default.
         allow_private: whether they may lead to private networks.

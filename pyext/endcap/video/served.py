@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import re
+import random
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
@@ -28,6 +29,7 @@ from endcap.python_backend.model_calls import (
     ENCODED,
     CallModel,
     ModelCall,
+    Tensor,
     arrays,
     errors_naming,
 )
@@ -44,8 +46,6 @@ from endcap.yuv import YuvImage
 _RATE_WITHOUT_ONE = 30.0  # frames a second, for the tracker
 _MOST_RATE = 1000.0
 _OUTPUTS = (*READ_OUTPUTS, "detection_indices", "status")
-_LABELS = {status.label: status for status in Status if status is not Status.OK}
-_LABEL = re.compile(rf"\b({'|'.join(_LABELS)}): ")
 
 Row = dict[str, npt.NDArray[Any]]
 
@@ -111,6 +111,7 @@ class VideoJob:
         self._threads = threads
         self._rules = rules or UrlRules(settings.allow_urls, settings.allow_private)
         self._stopped_by: Exception | None = None
+        self._has_stopped = threading.Event()
         self._lock = threading.Lock()
         self._opened: list[DownloadedFile | RtspRelay | VideoReader] = []
         self._permits = threading.Semaphore(settings.frames_in_flight)
@@ -128,6 +129,7 @@ class VideoJob:
                 return
             self._stopped_by = reason or RequestCancelledError()
             opened = list(self._opened)
+        self._has_stopped.set()
         self._permits.release()
         for each in reversed(opened):
             _interrupt(each)
@@ -279,9 +281,23 @@ class VideoJob:
                 inputs={ENCODED: _element(frame_bytes(frame.image))},
                 outputs=_OUTPUTS,
             )
-            return self._read(call, arrays(self._call(call)))
+            return self._read(call, arrays(self._call_until_accepted(call)))
         except Exception as error:
             return _Detected(ImageDetections.from_list([]), _failure_class(error), error)
+
+    def _call_until_accepted(self, call: ModelCall) -> dict[str, Tensor]:
+        """Call the model, and again what it refuses for too much work, when it asks for that."""
+        end = time.monotonic() + self._settings.timeout_s
+        while True:
+            try:
+                return self._call(call)
+            except ModelCallError as error:
+                if error.retry_after_s is None:
+                    raise
+                # Not all frames at the same time.
+                wait_s = error.retry_after_s * random.uniform(1, 2)
+                if time.monotonic() + wait_s >= end or self._has_stopped.wait(wait_s):
+                    raise
 
     def _read(self, call: ModelCall, outputs: Row) -> _Detected:
         with errors_naming(call.model):
@@ -370,10 +386,7 @@ def _padded(
 
 def _failure_class(error: Exception) -> Status:
     """Return a frame's status: that of a called model by its text, as endcap's own write it."""
-    if isinstance(error, ModelCallError):
-        label = _LABEL.search(str(error))
-        return _LABELS[label[1]] if label else Status.INTERNAL
-    return status_of(error)
+    return error.status if isinstance(error, ModelCallError) else status_of(error)
 
 
 def _interrupt(opened: DownloadedFile | RtspRelay | VideoReader) -> None:

@@ -10,7 +10,13 @@ from sample_heads import seg_outputs
 from server_requests import StubRequest, responses_of
 
 import endcap
-from endcap.python_backend.failures import ModelCallError, code_name, describe, status_of
+from endcap.python_backend.failures import (
+    ModelCallError,
+    code_name,
+    code_name_of_message,
+    describe,
+    status_of,
+)
 from endcap.python_backend.instance import RowMemory
 from endcap.python_backend.postprocess_stage import PostprocessStage, read_heads
 from endcap.python_backend.requests import encoded_files, get_input
@@ -45,6 +51,29 @@ def test_a_composing_models_failure_is_passed_on_with_its_name() -> None:
     error = ModelCallError("classify", "corrupt_image: the data is not a JPEG", 3)
     assert describe(error) == "model 'classify': corrupt_image: the data is not a JPEG"
     assert error.code == 3
+
+
+REFUSAL = "unavailable: 43 ms of work wait before this request, and max_queue_cost is 40 ms"
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "status", "retry_after_s"),
+    [
+        (f"{REFUSAL}; retry after 22 ms", "UNAVAILABLE", "INTERNAL", 0.022),
+        (f"in ensemble 'detect', {REFUSAL}; retry after 22 ms", "UNAVAILABLE", "INTERNAL", 0.022),
+        (REFUSAL, "UNAVAILABLE", "INTERNAL", None),
+        ("in ensemble 'detect', out_of_memory: no", "UNAVAILABLE", "OUT_OF_MEMORY", None),
+        ("corrupt_image: no; retry after 5 ms", "INVALID_ARG", "CORRUPT_IMAGE", None),
+        ("too bright; retry after 5 ms", None, "INTERNAL", None),
+    ],
+)
+def test_what_a_composing_models_message_says(
+    message: str, code: str | None, status: str, retry_after_s: float | None
+) -> None:
+    error = ModelCallError("detect", message, 3)
+    assert code_name_of_message(message) == code
+    assert error.status == endcap.Status[status]
+    assert error.retry_after_s == retry_after_s
 
 
 def test_parameters_that_are_not_known_are_named_with_those_that_are() -> None:
