@@ -116,6 +116,8 @@ class Call:
 
     Attributes:
         request_id: Appears in the server's log; may be empty.
+        timeout_us: Microseconds from its arrival after which nobody waits for the response, as
+            Triton's parameter `timeout`; None sends none.
     """
 
     model: str
@@ -123,6 +125,7 @@ class Call:
     outputs: Sequence[OutputTensor]
     request_id: str = ""
     sequence: SequenceStep | None = None
+    timeout_us: int | None = None
 
     @property
     def shares_memory(self) -> bool:

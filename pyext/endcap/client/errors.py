@@ -105,8 +105,11 @@ _STOPPING = re.compile(_SERVER_STOPS + r"|has no available versions|is not at re
 _REFUSED = re.compile(r"Exceeds maximum queue size|" + _SERVER_STOPS)
 # The end of the message of a preprocess model that has too much work for its max_queue_cost.
 _RETRY_AFTER = re.compile(r"; retry after (\d{1,9}) ms$")
-# Its messages for an API that --grpc-restricted-protocol or --http-restricted-api has closed; their
-# gRPC status is UNAVAILABLE.
+# The ends of its messages for a request whose response would come too late; another attempt would
+# have less time.
+_TOO_LATE = re.compile(r"the request's timeout (?:is \d+ ms|ended in the queue)$")
+# Triton's messages for an API that --grpc-restricted-protocol or --http-restricted-api has closed;
+# their gRPC status is UNAVAILABLE.
 _RESTRICTED = re.compile(r"This (protocol|API) is restricted")
 _NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed")  # gRPC's channel
 _PASSING = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
@@ -204,6 +207,7 @@ def _error(
         name, transient = "unavailable", True
         refused = refused or not message.startswith("in ensemble")  # other steps of which may run
     hint = _RETRY_AFTER.search(message) if name == "unavailable" else None
+    transient = transient and not (name == "unavailable" and _TOO_LATE.search(message))
     return RequestError(
         name,
         message,

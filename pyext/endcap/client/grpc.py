@@ -229,6 +229,8 @@ def infer_request(call: Call, *, decoupled: bool = False) -> bytes:
             request.parameters["sequence_id"].int64_param = step.id
         request.parameters["sequence_start"].bool_param = step.start
         request.parameters["sequence_end"].bool_param = step.end
+    if call.timeout_us is not None:
+        request.parameters["timeout"].int64_param = call.timeout_us
     if decoupled:
         request.parameters["triton_enable_empty_final_response"].bool_param = True
     return b"".join([request.SerializeToString(), *contents])

@@ -206,6 +206,8 @@ def infer_request(call: Call, compression: Compression | None) -> HttpRequest:
             "sequence_start": call.sequence.start,
             "sequence_end": call.sequence.end,
         }
+    if call.timeout_us is not None:
+        document["parameters"]["timeout"] = call.timeout_us
     header = json.dumps(document).encode()
     body = b"".join([header, *contents])
     headers = {

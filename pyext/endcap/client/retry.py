@@ -118,7 +118,8 @@ class RetryPolicy:
 
     def end(self, error: RequestError | None) -> None:
         """Record the error with which a request ended, None for a response."""
-        self._is_over = error is not None and error.transient
+        # A server that says when to come back has responded.
+        self._is_over = error is not None and error.transient and error.retry_after_s is None
 
     def wait_after(self, error: RequestError, attempts: Attempts, *, repeatable: bool) -> float:
         """Return the wait by `Attempts.wait_after`; where that raises, record the error."""

@@ -66,7 +66,7 @@ SECRET = ConnectionOptions(headers={"Authorization": "Bearer secret"})
         (
             Call("m", [InputTensor("x", (4,), "FP32", SharedSlice("r", 0, 16))], []),
             "Call(model='m', inputs=[<InputTensor x FP32 [4], SharedSlice(region='r', offset=0, "
-            "byte_size=16)>], outputs=[], request_id='', sequence=None)",
+            "byte_size=16)>], outputs=[], request_id='', sequence=None, timeout_us=None)",
         ),
         (
             Response({"y": BIG, "z": None}, {"w": SharedOutput((2,), "FP32")}, "id", final=False),

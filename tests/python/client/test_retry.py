@@ -167,6 +167,27 @@ def test_an_overloaded_server_is_asked_again_when_it_says(error: RequestError) -
         Attempts(0, 60).wait_after(error)
 
 
+TOO_LATE = "unavailable: the response would take 35 ms, and the request's timeout is 20 ms"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        from_grpc("UNAVAILABLE", TOO_LATE),
+        from_grpc("UNAVAILABLE", f"in ensemble 'detect', {TOO_LATE}"),
+        from_grpc("UNAVAILABLE", "unavailable: the request's timeout ended in the queue"),
+        from_http(503, json.dumps({"error": TOO_LATE}).encode()),
+    ],
+    ids=["gRPC", "ensemble", "queue", "HTTP"],
+)
+def test_a_request_that_would_be_too_late_is_not_repeated(error: RequestError) -> None:
+    assert error.status_name == "unavailable"
+    with pytest.raises(RequestError) as caught:
+        Attempts(1, 60).wait_after(error)
+    assert caught.value is error
+    assert from_grpc("UNAVAILABLE", f"{TOO_LATE}; retry after 5 ms").retry_after_s == 0.005
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -199,6 +220,12 @@ def test_retries_stop_until_the_next_response() -> None:
     retry_policy.end(BUSY)
     retry_policy.end(None)
     assert retry_policy.retries() == 3
+    for refusal in (f"{OVERLOADED} 5 ms", TOO_LATE):
+        with pytest.raises(RequestError):
+            retry_policy.wait_after(
+                from_grpc("UNAVAILABLE", refusal), Attempts(0, 60), repeatable=True
+            )
+        assert retry_policy.retries() == 3
 
 
 def test_calls_know_whether_they_share_memory() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,18 @@ def test_tensors_are_sent_in_row_major_order(array: np.ndarray, content: bytes) 
         "sequence_id": 3, "sequence_start": True, "sequence_end": False
     }  # fmt: skip
     assert document["outputs"] == [{"name": "y", "parameters": {"binary_data": True}}]
+
+
+def test_a_timeout_is_a_parameter_of_the_request() -> None:
+    for timeout_us in (None, 1, 2**40):
+        call = replace(CALL, timeout_us=timeout_us)
+        message = service_pb2.ModelInferRequest.FromString(
+            GrpcOperations().infer(call).request.message
+        )
+        sent = {name: value.int64_param for name, value in message.parameters.items()}
+        assert sent == ({} if timeout_us is None else {"timeout": timeout_us})
+        document = json.loads(HttpOperations().infer(call).request.body)
+        assert document["parameters"] == sent
 
 
 def test_without_named_outputs_all_come_in_binary() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -73,10 +74,13 @@ class Connection:
 
     def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
         """Send a request and return its response. timeout_s: None is `options.timeout_s`."""
-        operation = self._operations.infer(call)
+
+        def prepare(left_s: float) -> Operation[Response]:
+            return self._operations.infer(self._with_timeout(call, left_s))
+
         try:
-            return self._send(
-                operation,
+            return self._send_prepared(
+                prepare,
                 timeout_s=timeout_s,
                 repeatable=call.sequence is None,
                 shares_memory=call.shares_memory,
@@ -173,19 +177,33 @@ class Connection:
         """Return the registered regions: name -> key, which is "" for those of CUDA."""
         return self._send(self._operations.registered(kind), timeout_s=timeout_s)
 
+    def _with_timeout(self, call: Call, left_s: float) -> Call:
+        # Where sequences wait for one another, Triton refuses all frames of one by the first
+        # timeout that ends.
+        if not self.options.send_timeout or call.sequence is not None:
+            return call
+        return replace(call, timeout_us=call.timeout_us or max(1, int(left_s * 1e6)))
+
     def _send(
+        self, operation: Operation[T], *, timeout_s: float | None = None, repeatable: bool = True
+    ) -> T:
+        return self._send_prepared(lambda _: operation, timeout_s=timeout_s, repeatable=repeatable)
+
+    def _send_prepared(
         self,
-        operation: Operation[T],
+        prepare: Callable[[float], Operation[T]],
         *,
         timeout_s: float | None = None,
         repeatable: bool = True,
         shares_memory: bool = False,
     ) -> T:
+        """Send what `prepare` returns for the seconds that are left, before each attempt."""
         limit_s = self.options.timeout_s if timeout_s is None else timeout_s
         check_timeout(limit_s)
         retries = self.retry_policy.retries() if repeatable else 0
         attempts = Attempts(retries, limit_s, shares_memory=shares_memory)
         while True:
+            operation = prepare(attempts.remaining_s())
             try:
                 response = self._transport.send(operation.request, attempts.remaining_s())
                 read = operation.read(response)

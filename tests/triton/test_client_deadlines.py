@@ -1,0 +1,196 @@
+"""The deadline of a client, as the server gets it and as it refuses by it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc_client
+from calls import strings
+from model_folders import ON_CPU, tensor, write_ensemble, write_model, write_preprocess
+from overload import SLOW, flood
+from running_server import RunningServer, run_server
+
+from endcap.client._async.connection import AsyncConnection
+from endcap.client._sync.connection import Connection
+from endcap.client.address import parse_address
+from endcap.client.calls import Call, InputTensor, OutputTensor, SequenceStep
+from endcap.client.errors import RequestError
+from endcap.client.options import ConnectionOptions
+
+_X = [tensor("x", "TYPE_INT32", [1])]
+_TOLD = [tensor("told", "TYPE_INT64", [1])]
+# The request's timeout, in microseconds.
+_TELL = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.respond(request) for request in requests]
+
+    def respond(self, request):
+        x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+        told = np.full(x.shape, request.timeout(), np.int64)
+        return pb_utils.InferenceResponse([pb_utils.Tensor("told", told)])
+"""
+# The same, 0.3 s later.
+_WAIT = f"import time\n{_TELL}".replace("        x =", "        time.sleep(0.3)\n        x =")
+_POLICY = """
+dynamic_batching { default_queue_policy {
+  timeout_action: REJECT default_timeout_microseconds: 60000000 allow_timeout_override: %s
+} }"""
+_SEQUENCES = 'sequence_batching { control_input [ { name: "START" control [ { kind: %s } ] } ] }'
+_START = "CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ]"
+PARAMETERS = {"preset": "ultralytics", "size": "96,128", "threads": 1}
+TIMEOUT_S = 40.0
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("deadlines")
+    tells = {"backend": "python", "inputs": _X, "outputs": _TOLD}
+    files = {"1/model.py": _TELL}
+    write_model(repository, "tells", more=ON_CPU, files=files, **tells)
+    sequences = f"{_SEQUENCES % _START}\n{ON_CPU}"
+    write_model(repository, "steps", more=sequences, files=files, max_batch_size=1, **tells)
+    write_ensemble(
+        repository,
+        "through",
+        inputs=_X,
+        outputs=_TOLD,
+        steps=[("tells", {"x": "x"}, {"told": "told"})],
+    )
+    for name, override in (("fixed", "false"), ("overridden", "true")):
+        more = f"{_POLICY % override}\n{ON_CPU}"
+        waits = {"1/model.py": _WAIT}
+        write_model(repository, name, more=more, files=waits, max_batch_size=1, **tells)
+    limited = {**PARAMETERS, "max_queue_cost": 10000}
+    for name, parameters in (("limited", limited), ("open", PARAMETERS)):
+        write_preprocess(repository, name, max_batch_size=16, parameters=parameters, more=ON_CPU)
+    crowded = {**PARAMETERS, "max_queue_cost": 100}
+    write_preprocess(repository, "crowded", max_batch_size=16, parameters=crowded, more=ON_CPU)
+    with run_server(repository) as running:
+        assert {model["state"] for model in running.index().values()} == {"READY"}
+        yield running
+
+
+@pytest.fixture(params=["grpc", "http"])
+def address(request: pytest.FixtureRequest, server: RunningServer) -> Any:
+    return parse_address(f"{request.param}://{getattr(server, request.param)}")
+
+
+def tell(model: str = "tells", **fields: Any) -> Call:
+    shape = (1, 1) if model in ("steps", "fixed", "overridden") else (1,)
+    x = InputTensor.of("x", np.zeros(shape, np.int32))
+    return Call(model, [x], [OutputTensor("told")], **fields)
+
+
+def slow(model: str, count: int = 16) -> Call:
+    """Takes some 100 ms."""
+    encoded = InputTensor.of("encoded", strings([SLOW] * count))
+    return Call(model, [encoded], [OutputTensor("status")])
+
+
+def told(connection: Connection, call: Call, **options: Any) -> int:
+    (value,) = connection.infer(call, **options).tensors["told"].flat
+    return int(value)
+
+
+@pytest.mark.parametrize("model", ["tells", "through"])
+def test_a_request_has_what_is_left_of_its_deadline(address: Any, model: str) -> None:
+    with Connection(address, ConnectionOptions(timeout_s=TIMEOUT_S)) as connection:
+        assert 0.9 * TIMEOUT_S <= told(connection, tell(model)) / 1e6 <= TIMEOUT_S
+        assert 0.9 * 7 <= told(connection, tell(model), timeout_s=7) / 1e6 <= 7
+        assert told(connection, tell(model, timeout_us=2_000_000)) == 2_000_000
+
+
+def test_in_asyncio(address: Any) -> None:
+    async def send() -> Any:
+        async with AsyncConnection(address, ConnectionOptions(timeout_s=TIMEOUT_S)) as connection:
+            return await connection.infer(tell())
+
+    (value,) = asyncio.run(send()).tensors["told"]
+    assert 0.9 * TIMEOUT_S <= value / 1e6 <= TIMEOUT_S
+
+
+def test_without_send_timeout_there_is_none(address: Any) -> None:
+    with Connection(address, ConnectionOptions(send_timeout=False)) as connection:
+        assert told(connection, tell()) == 0
+
+
+def test_frames_of_sequences_have_none(address: Any) -> None:
+    with Connection(address) as connection:
+        step = SequenceStep(5, start=True, end=True)
+        assert told(connection, tell("steps", sequence=step)) == 0
+
+
+def test_what_would_be_too_late_is_refused_at_once(address: Any, server: RunningServer) -> None:
+    def refused() -> float:
+        return server.metric("endcap_preprocess_refused_total", model="limited", reason="deadline")
+
+    before = refused()
+    options = ConnectionOptions(timeout_s=0.05, send_timeout=False)
+    with Connection(address, options) as silent, pytest.raises(RequestError) as failure:
+        silent.infer(slow("limited"))
+    assert failure.value.status_name == "timeout"
+    assert refused() == before
+    with Connection(address) as connection:
+        connection.infer(slow("limited"))  # the connection exists, and the model is warm
+        with pytest.raises(RequestError, match="the request's timeout is") as failure:
+            connection.infer(slow("limited"), timeout_s=0.05)
+    assert failure.value.status_name == "unavailable"
+    assert not failure.value.transient
+    assert refused() == before + 1
+
+
+def test_a_model_without_the_limit_ignores_it(address: Any) -> None:
+    with Connection(address) as connection:
+        connection.infer(slow("open"))
+        with pytest.raises(RequestError) as failure:
+            connection.infer(slow("open"), timeout_s=0.05)
+        assert failure.value.status_name == "timeout"
+        assert connection.infer(slow("open")).tensors["status"].tolist() == [[0]] * 16
+
+
+@pytest.mark.parametrize(("model", "served"), [("fixed", True), ("overridden", False)])
+def test_triton_looks_at_it_only_where_a_queue_policy_says_so(
+    server: RunningServer, model: str, served: bool
+) -> None:
+    """The second request waits for 0.3 s, and has 0.15 s, which its client does not end."""
+    address = parse_address(f"grpc://{server.grpc}")
+    once = ConnectionOptions(retries=0)
+    with Connection(address, once) as connection, ThreadPoolExecutor(2) as threads:
+        first = threads.submit(told, connection, tell(model))
+        time.sleep(0.1)
+        second = threads.submit(told, connection, tell(model, timeout_us=150_000))
+        assert first.result() > 0
+        if served:
+            assert second.result() == 150_000
+        else:
+            error = second.exception()
+            assert isinstance(error, RequestError)
+            assert error.status_name == "unavailable"
+
+
+def test_retries_end_with_the_deadline(server: RunningServer) -> None:
+    address = parse_address(f"grpc://{server.grpc}")
+    patient = ConnectionOptions(retries=100)
+    with (
+        grpc_client.InferenceServerClient(server.grpc) as other,
+        flood(other, "crowded"),
+        Connection(address, patient) as connection,
+    ):
+        for timeout_s in (0.05, 0.3, 1.0):
+            start = time.monotonic()
+            with contextlib.suppress(RequestError):
+                connection.infer(slow("crowded", count=1), timeout_s=timeout_s)
+            assert time.monotonic() - start < timeout_s + 0.2
+        response = connection.infer(slow("crowded", count=1), timeout_s=60)
+        assert response.tensors["status"].tolist() == [[0]]
