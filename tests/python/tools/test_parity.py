@@ -90,6 +90,16 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """A folder of three samples: the time that a difference costs grows with their number."""
+    folder = tmp_path / "few"
+    folder.mkdir()
+    for name in ("320x240", "512x600", "640x427"):
+        shutil.copy(SAMPLES / f"shapes_{name}.jpg", folder)
+    return folder
+
+
+@pytest.fixture
 def repository(tmp_path: Path) -> Path:
     copy = tmp_path / "models"
     copy.mkdir()
@@ -114,8 +124,8 @@ def test_the_same_pixels(module: str, repository: Path) -> None:
     assert "60 training, 60 endcap, 60 matched" in result.stdout
 
 
-def test_what_was_found_is_written_and_mends_it(module: str, repository: Path) -> None:
-    arguments = ["parity", SAMPLES, "--training", f"{module}:load_bgr", "--repository", repository]
+def test_what_was_found_is_written_and_mends_it(module: str, repository: Path, few: Path) -> None:
+    arguments = ["parity", few, "--training", f"{module}:load_bgr", "--repository", repository]
     config = repository / "preprocess" / "config.pbtxt"
     before = config.read_text()
 
@@ -184,7 +194,7 @@ def test_an_image_that_fails_is_named_and_the_others_are_compared(
     assert "No difference was found" in result.stdout
 
 
-def test_the_change_of_map(module: str, repository: Path, tmp_path: Path) -> None:
+def test_the_change_of_map(module: str, repository: Path, few: Path, tmp_path: Path) -> None:
     """Annotations are what the detector finds with the right pixels."""
     import endcap as library
 
@@ -192,7 +202,7 @@ def test_the_change_of_map(module: str, repository: Path, tmp_path: Path) -> Non
     postprocessing = Postprocessing(parameters=served.postprocess, outputs=served.outputs)
     network = __import__("onnxruntime").InferenceSession(str(served.network))
     images, annotations = [], []
-    for number, path in enumerate(sorted(SAMPLES.glob("*.jpg"))[:4]):
+    for number, path in enumerate(sorted(few.iterdir())):
         made = library.preprocess(path)
         (head,) = network.run(None, {network.get_inputs()[0].name: made.images})
         images.append({"id": number, "file_name": path.name})
@@ -219,7 +229,7 @@ def test_the_change_of_map(module: str, repository: Path, tmp_path: Path) -> Non
     with config.open("a") as stream:
         stream.write('parameters { key: "scale" value { string_value: "1" } }\n')
     result = endcap(
-        *("parity", SAMPLES, "--training", f"{module}:load", "--repository", repository),
+        *("parity", few, "--training", f"{module}:load", "--repository", repository),
         *("--annotations", file, "--json"),
     )
     assert result.exit_code == 1, result.output
@@ -276,8 +286,8 @@ def test_what_cannot_be_compared(options: list[object], message: str) -> None:
         ("load_and_exit", "SystemExit: 5"),
     ],
 )
-def test_what_a_function_must_return(module: str, function: str, message: str) -> None:
-    result = endcap("parity", SAMPLES, "--training", f"{module}:{function}", "--preset", "rtdetr")
+def test_what_a_function_must_return(module: str, few: Path, function: str, message: str) -> None:
+    result = endcap("parity", few, "--training", f"{module}:{function}", "--preset", "rtdetr")
     assert_error_message(result, message)
 
 
@@ -315,9 +325,9 @@ def test_a_tensor_that_the_network_does_not_take(module: str, repository: Path) 
     assert "the network's outputs were not compared" in result.stdout
 
 
-def test_json_is_json_beside_what_is_written(module: str, repository: Path) -> None:
+def test_json_is_json_beside_what_is_written(module: str, repository: Path, few: Path) -> None:
     result = endcap(
-        *("parity", SAMPLES, "--training", f"{module}:load_bgr", "--repository", repository),
+        *("parity", few, "--training", f"{module}:load_bgr", "--repository", repository),
         *("--write", "--json"),
     )
     assert json.loads(result.stdout)["settings"] == {"color": "bgr"}
