@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,56 @@ def shipped() -> Iterator[TritonServer]:
         yield running
 
 
-def endcap_batch(*arguments: object) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Cluster:
+    """A Ray cluster on this machine.
+
+    Attributes:
+        address: HOST:PORT.
+        folder: The current folder of its processes.
+        environment: With the token that it asks for.
+    """
+
+    address: str
+    folder: Path
+    environment: dict[str, str]
+
+
+CLUSTER = """
+import sys
+from endcap.batch.cluster import connected
+
+with connected(None) as ray:
+    print(ray.get_runtime_context().gcs_address, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The cluster of all runs that need none of their own: its start takes longer than they do."""
+    folder = tmp_path_factory.mktemp("cluster")
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    environment = {**os.environ, **token, "RAY_USAGE_STATS_ENABLED": "0"}
+    command = [sys.executable, "-c", CLUSTER]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address, "the cluster did not start"
+        yield Cluster(address, folder, environment)
+        process.communicate(timeout=60)  # the end of its input ends it
+        assert process.returncode == 0
+
+
+def endcap_batch(cluster: Cluster, *arguments: object) -> dict[str, Any]:
     command = [sys.executable, "-m", "endcap", "batch", *map(str, arguments), "--json"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    result = subprocess.run(
+        [*command, "--address", cluster.address], capture_output=True, text=True, timeout=280,
+        check=False, env=cluster.environment,
+    )  # fmt: skip
     assert result.returncode in (0, 1), result.stderr
     summary: dict[str, Any] = json.loads(result.stdout)
     return summary
@@ -58,10 +107,10 @@ def rows_of(output: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_results_without_a_server_are_those_of_the_server(
-    shipped: TritonServer, photos: Path, tmp_path: Path
+    shipped: TritonServer, cluster: Cluster, photos: Path, tmp_path: Path
 ) -> None:
-    local = endcap_batch(photos, "--repository", REPOSITORY, "-o", tmp_path / "local")
-    served = endcap_batch(photos, "--url", shipped.grpc_url, "-o", tmp_path / "served")
+    local = endcap_batch(cluster, photos, "--repository", REPOSITORY, "-o", tmp_path / "local")
+    served = endcap_batch(cluster, photos, "--url", shipped.grpc_url, "-o", tmp_path / "served")
     assert local["statuses"] == served["statuses"]
     assert local["images"] == len(SAMPLES) + 4
     with DetectionClient(shipped.grpc_url) as client:
@@ -87,13 +136,13 @@ def test_results_without_a_server_are_those_of_the_server(
             assert sizes[0] == sizes[1]
 
 
-def test_the_page(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first command and its Python, as a reader would type them."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(cluster.folder)
+    Path("photos").mkdir()
     for path in SAMPLES:
-        shutil.copy(path, tmp_path / "photos")
-    (tmp_path / "models").symlink_to(REPOSITORY)
+        shutil.copy(path, "photos")
+    Path("models").symlink_to(REPOSITORY)
     page = blocks(REPOSITORY.parent / "docs" / "data_sets.md")
     first = next(block for block in page if block.language == "sh").text.splitlines()[0]
     assert first == "endcap batch photos/ --repository models --output results"
@@ -106,8 +155,7 @@ def test_the_page(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             "from doc_pages import blocks, run_python",
             "from pathlib import Path",
             "import ray",
-            "ray.init(address='local', num_cpus=2, include_dashboard=False, log_to_driver=False,",
-            "         object_store_memory=100 << 20)",
+            f"ray.init(address={cluster.address!r}, log_to_driver=False)",
             "names, compared = {}, 0",
             f"for block in blocks(Path({str(page[0].page)!r})):",
             "    if block.language == 'python':",
@@ -116,10 +164,9 @@ def test_the_page(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             "print('all right')",
         ]
     )
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=280, check=False,
-        env=environment,
+        env=cluster.environment,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr[-4000:]
     assert "all right" in result.stdout
