@@ -106,24 +106,24 @@ class ConnectionOptions:
         timeout_s: Of a request, its retries included.
         retries: The maximum number of retries while the server is unavailable. The default covers
             about 20 s, which outlasts a restart of the server, or ends with timeout_s.
+        headers: Sent with each request; over gRPC as metadata, whose names have small letters.
+        tls: Also on, with its defaults, by the schemes grpcs:// and https://.
+        compression: Of requests; over HTTP of responses, too (over gRPC the server decides).
+        keepalive: None sends no pings. gRPC only; over HTTP it has no effect.
         send_timeout: Whether a request has what is left of timeout_s as Triton's parameter
             `timeout`, so that a server with too much work can refuse it at once in place of working
             for nobody. Triton itself ignores it but where a queue policy of a model's
             dynamic_batching has allow_timeout_override. Requests of sequences and streams never
             have it.
-        headers: Sent with each request; over gRPC as metadata, whose names have small letters.
-        tls: Also on, with its defaults, by the schemes grpcs:// and https://.
-        compression: Of requests; over HTTP of responses, too (over gRPC the server decides).
-        keepalive: None sends no pings. gRPC only; over HTTP it has no effect.
     """
 
     timeout_s: float = 30.0
     retries: int = 12
-    send_timeout: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
     tls: Tls | None = None
     compression: Compression | None = None
     keepalive: Keepalive | None = None
+    send_timeout: bool = True
 
     def __repr__(self) -> str:
         """Return the options without the values of headers, which may be secrets."""
