@@ -1,23 +1,28 @@
 """The prediction of preprocess times from headers: its coefficients, and its error.
 
     python -m benchmarks.cost fit      measures, writes csrc/preprocess/cost_coefficients.h
+    python -m benchmarks.cost fit --terms turned_pixels oriented_pixels    these two alone
     python -m benchmarks.cost check    writes benchmarks/results/cost.json, after a build
 
-`fit` encodes three photographs of scikit-image in many sizes, qualities and formats, measures them
-on one thread, and takes the coefficients, none of them negative, with the least squares of the
-relative errors. `check` measures the photographs of the benchmark (benchmarks/images.py), which are
-others.
+`fit` encodes three photographs of scikit-image in many sizes, qualities and formats, measures their
+CPU time on one thread, which other programs disturb less than the elapsed time, and takes the
+coefficients, none of them negative, with the least squares of the relative errors. With --terms the
+others keep their values: times are divided by what the images without these terms take in
+proportion to their predictions, so that a term can be added on another machine, or a busy one.
+`check` measures the photographs of the benchmark (benchmarks/images.py), which are others.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import json
+import re
 import statistics
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +55,7 @@ Numbers = npt.NDArray[np.float64]
 class Sample:
     """One image under one set of parameters."""
 
+    photograph: str
     image: str
     parameters: str
     measured_ms: float
@@ -67,9 +73,10 @@ def encoded(photograph: Image.Image, size: tuple[int, int]) -> Iterator[tuple[st
         "q85 progressive": ("JPEG", {"quality": 85, "progressive": True}),
     }
     if size[0] <= 2000:
-        exif = Image.Exif()
-        exif[0x0112] = 6
-        ways["q90 EXIF 6"] = ("JPEG", {"quality": 90, "exif": exif})
+        for orientation in (3, 6):
+            exif = Image.Exif()
+            exif[0x0112] = orientation
+            ways[f"q90 EXIF {orientation}"] = ("JPEG", {"quality": 90, "exif": exif})
         ways["PNG"] = ("PNG", {})
         ways["WebP"] = ("WEBP", {"quality": 85})
         ways["BMP"] = ("BMP", {})
@@ -83,20 +90,22 @@ def encoded(photograph: Image.Image, size: tuple[int, int]) -> Iterator[tuple[st
     yield f"{size[0]}x{size[1]} gray", gray.getvalue()
 
 
-def measure(name: str, file: bytes, preprocessors: dict[str, Preprocessor]) -> Iterator[Sample]:
+def measure(
+    photograph: str, name: str, file: bytes, preprocessors: dict[str, Preprocessor]
+) -> Iterator[Sample]:
     """Yield the samples of one file."""
     buffer = np.frombuffer(file, np.uint8)
     for parameters, preprocessor in preprocessors.items():
         preprocessor([buffer])
         times: list[float] = []
         while sum(times) < _LEAST_S or len(times) < _LEAST_RUNS:
-            start = time.perf_counter()
+            start = time.process_time()
             preprocessor([buffer])
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         core = preprocessor._core
         terms = core.cost_terms([buffer])
         predicted = core.predict_ms([buffer])
-        yield Sample(name, parameters, 1e3 * statistics.median(times), predicted, terms)
+        yield Sample(photograph, name, parameters, 1e3 * statistics.median(times), predicted, terms)
 
 
 def preprocessors() -> dict[str, Preprocessor]:
@@ -108,22 +117,47 @@ def preprocessors() -> dict[str, Preprocessor]:
     }
 
 
-def solve(samples: list[Sample]) -> dict[str, float]:
-    """Return nanoseconds for one of each term: non-negative least squares by coordinate descent."""
-    names = list(samples[0].terms)
+def solve(samples: list[Sample], fixed: dict[str, float]) -> dict[str, float]:
+    """Return nanoseconds for one of each term: non-negative least squares by coordinate descent.
+
+    Those of `fixed` keep theirs.
+    """
+    names = [name for name in samples[0].terms if name not in fixed]
     times = np.array([1e6 * sample.measured_ms for sample in samples])
     terms = np.array([[sample.terms[name] for name in names] for sample in samples])
+    known = np.array([sum(s.terms[name] * fixed[name] for name in fixed) for s in samples])
     relative: Numbers = terms / times[:, None]
     scales = np.linalg.norm(relative, axis=0)
     scales[scales == 0] = 1  # of a term that no sample has
     relative /= scales
-    gram, wanted = relative.T @ relative, relative.sum(axis=0)
+    gram, wanted = relative.T @ relative, relative.T @ (1 - known / times)
     found = np.zeros(len(names))
     for _ in range(_PASSES):
         for i in range(len(names)):
             if gram[i, i] > 0:
                 found[i] = max(0.0, found[i] + (wanted[i] - gram[i] @ found) / gram[i, i])
-    return dict(zip(names, (found / scales).tolist(), strict=True))
+    solved = dict(zip(names, (found / scales).tolist(), strict=True))
+    return {name: fixed.get(name, solved.get(name, 0.0)) for name in samples[0].terms}
+
+
+def read_header() -> dict[str, float]:
+    """Return the coefficients by name."""
+    rows = re.findall(r"^ +([\d.e+-]+), +// (\w+)$", HEADER.read_text(), re.MULTILINE)
+    return {name: float(value) for value, name in rows}
+
+
+def without_speed(samples: list[Sample], terms: Sequence[str]) -> list[Sample]:
+    """Return the samples with any of the terms, as fast as the machine of the coefficients."""
+    of_photograph = itertools.groupby(samples, lambda sample: sample.photograph)
+    corrected: list[Sample] = []
+    for _, group in of_photograph:
+        own = list(group)
+        others = [s for s in own if not any(s.terms[name] for name in terms)]
+        factor = statistics.median(s.measured_ms / s.predicted_ms for s in others)
+        corrected += [
+            replace(s, measured_ms=s.measured_ms / factor) for s in own if s not in others
+        ]
+    return corrected
 
 
 def write_header(coefficients: dict[str, float]) -> None:
@@ -152,8 +186,8 @@ def summary(samples: list[Sample]) -> dict[str, float]:
     }
 
 
-def fit() -> None:
-    """Measure the photographs of the fit and write the coefficients."""
+def fit(terms: Sequence[str]) -> None:
+    """Measure the photographs of the fit and write the coefficients, of some terms or of all."""
     ways = preprocessors()
     samples: list[Sample] = []
     with one_cpu():
@@ -161,9 +195,13 @@ def fit() -> None:
             with Image.open(images.source("scikit-image", photograph)) as opened:
                 for size in SIZES:
                     for name, file in encoded(opened, size):
-                        samples += measure(f"{photograph} {name}", file, ways)
+                        samples += measure(photograph, name, file, ways)
             print(f"{photograph}: {len(samples)} samples", flush=True)
-    coefficients = solve(samples)
+    fixed: dict[str, float] = {}
+    if terms:
+        fixed = {name: value for name, value in read_header().items() if name not in terms}
+        samples = without_speed(samples, terms)
+    coefficients = solve(samples, fixed)
     fitted = [
         Sample(**{**asdict(s), "predicted_ms": 1e-6 * sum(
             coefficients[name] * value for name, value in s.terms.items())})
@@ -180,11 +218,14 @@ def check() -> None:
     with one_cpu():
         for name in images.RECIPES:
             file = images.make(name, paths.IMAGES).encoded
-            samples += measure(name, file, ways)
+            samples += measure(images.RECIPES[name].photograph, name, file, ways)
     by_parameters = {
         name: summary([s for s in samples if s.parameters == name]) for name in PARAMETERS
     }
-    rows = [{key: value for key, value in asdict(s).items() if key != "terms"} for s in samples]
+    left_out = ("photograph", "terms")
+    rows = [
+        {key: value for key, value in asdict(s).items() if key not in left_out} for s in samples
+    ]
     document = {
         "machine": machine.describe(),
         "all": summary(samples),
@@ -203,8 +244,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("fit", "check"))
-    {"fit": fit, "check": check}[parser.parse_args().command]()
+    commands = parser.add_subparsers(dest="command", required=True)
+    of_fit = commands.add_parser("fit")
+    of_fit.add_argument("--terms", nargs="+", choices=list(read_header()), default=[])
+    commands.add_parser("check")
+    arguments = parser.parse_args()
+    if arguments.command == "fit":
+        fit(arguments.terms)
+    else:
+        check()
 
 
 if __name__ == "__main__":

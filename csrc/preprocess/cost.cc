@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/select_implementation.h"
 #include "endcap/decode.h"
 #include "endcap/error.h"
 #include "preprocess/cost_coefficients.h"
@@ -10,6 +11,7 @@
 #include "preprocess/placement.h"
 #include "preprocess/preprocess_output.h"
 #include "preprocess/resize/axis_taps.h"
+#include "preprocess/resize/resizer.h"
 
 namespace endcap {
 namespace {
@@ -34,6 +36,7 @@ constexpr std::array<std::string_view, kCostTermCount> kTermNames = {
     "pillow_taps"sv,
     "float_taps"sv,
     "turned_pixels"sv,
+    "oriented_pixels"sv,
     "tensor_elements"sv,
     "tensor_bytes"sv,
 };
@@ -122,11 +125,16 @@ void AddTerms(const PreprocessParams& params, const ImageView& image, int64_t re
   const double source_w = std::ceil(static_cast<double>(image_w) / scale);
   const double source_h = std::ceil(static_cast<double>(image_h) / scale);
   const ResizeWork resize = MeasureResize(params, place, source_w, source_h);
-  const bool turned = header.orientation >= 5;
-  const double needed = turned || regions > 0 ? 1.0 : resize.rows / source_h;
+  const bool streams =
+      regions == 0 && StreamsOriented(SelectImplementation(Stage::kPreprocess), params);
+  const bool decoded_whole = header.orientation != 1 && !streams;
+  const bool turned = header.orientation >= 5 && streams;
+  const bool every_row = decoded_whole || turned || regions > 0;
+  const double needed = every_row ? 1.0 : resize.rows / source_h;
   if (image.format == PixelFormat::kEncoded) AddDecoding(image, header, scale, needed, terms);
   At(terms, CostTerm::kConvertedPixels) = source_w * source_h * needed;
   if (turned) At(terms, CostTerm::kTurnedPixels) = source_w * source_h;
+  if (decoded_whole) At(terms, CostTerm::kOrientedPixels) = source_w * source_h;
   const double tensors = regions > 0 ? static_cast<double>(regions) : 1.0;
   // The sizes of regions are not known here: each counts as one that is neither shrunk nor
   // enlarged.

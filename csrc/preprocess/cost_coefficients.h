@@ -26,7 +26,8 @@ inline constexpr std::array<double, kCostTermCount> kCostCoefficientsNs = {
     0,          // two_taps
     0.2741,     // pillow_taps
     0.3201,     // float_taps
-    0.6107,     // turned_pixels
+    0.4544,     // turned_pixels
+    3.012,      // oriented_pixels
     0,          // tensor_elements
     0.05573,    // tensor_bytes
 };

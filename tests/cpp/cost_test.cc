@@ -70,6 +70,28 @@ TEST(Cost, FastDecodingTransformsLess) {
             Term(exact, CostTerm::kTransformedBlocks) / 4);
 }
 
+// Floating-point arithmetic orients the whole image before the resize; 8-bit arithmetic does not.
+TEST(Cost, OrientingAWholeImageCosts) {
+  constexpr double kPixels = 1280 * 960;
+  for (const int orientation : {1, 3, 6}) {
+    SCOPED_TRACE(orientation);
+    const Bytes file = MakeJpeg(960, 1280, 3, {.orientation = orientation});
+    PreprocessParams params = Preset("ultralytics");
+    const CostTerms streamed = GetCostTerms(params, Encoded(file));
+    EXPECT_EQ(Term(streamed, CostTerm::kOrientedPixels), 0);
+    EXPECT_EQ(Term(streamed, CostTerm::kTurnedPixels), orientation == 6 ? kPixels : 0);
+    const CostTerms regions = GetCostTerms(params, Encoded(file), /*regions=*/2);
+    params.quantize = Quantize::kNone;
+    const CostTerms whole = GetCostTerms(params, Encoded(file));
+    for (const CostTerms& terms : {whole, regions}) {
+      EXPECT_EQ(Term(terms, CostTerm::kOrientedPixels), orientation == 1 ? 0 : kPixels);
+      EXPECT_EQ(Term(terms, CostTerm::kTurnedPixels), 0);
+    }
+    const double upright = PredictCostMs(params, Encoded(MakeJpeg(960, 1280)));
+    if (orientation != 1) EXPECT_GT(PredictCostMs(params, Encoded(file)), 1.3 * upright);
+  }
+}
+
 TEST(Cost, OfWhatIsRefusedIsThatOfOneHeader) {
   const PreprocessParams params = Preset("ultralytics");
   const Bytes file = MakeJpeg(480, 640);

@@ -35,7 +35,8 @@ enum class CostTerm : uint8_t {
   kTwoTaps,          // of the resize, by its arithmetic
   kPillowTaps,
   kFloatTaps,
-  kTurnedPixels,  // of an image whose orientation swaps the axes
+  kTurnedPixels,    // of an image whose orientation swaps the axes, resized as its rows arrive
+  kOrientedPixels,  // of one that is decoded whole and oriented before the resize
   kTensorElements,
   kTensorBytes,
 };
