@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from data_sets import write_data_set
 
-from endcap.batch.results import part_name
-
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[2] / "model_repository"
 
@@ -82,12 +80,6 @@ def test_on_this_machine(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["processed"] == 0
     assert {path.name: path.stat().st_mtime_ns for path in output.glob("part-*")} == before
 
-    # A lost file is made again, and nothing else.
-    (output / part_name(1)).unlink()
-    again = endcap_batch(photos, "--repository", REPOSITORY, "--output", output, "--json")
-    assert json.loads(again.stdout)["processed"] == 16, again.stderr
-    assert_each_once(output, 40, 2)
-
     # Another model, or another data set, is another run.
     other = endcap_batch(photos / "00001.jpg", "--repository", REPOSITORY, "--output", output)
     assert other.returncode == 2
@@ -95,38 +87,42 @@ def test_on_this_machine(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+    """What is not done is done, a lost file is made again, and nothing else."""
     photos, output = tmp_path / "photos", tmp_path / "results"
-    write_data_set(photos, 320)
+    write_data_set(photos, 160)  # in ten parts
     command = [sys.executable, "-m", "endcap", "batch", str(photos), "--repository",
                str(REPOSITORY), "--output", str(output), "--workers", "1"]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 150
-        while not list(output.glob("part-*")) and time.monotonic() < deadline:
+        while len(list(output.glob("part-*"))) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     done = {path.name: path.stat().st_mtime_ns for path in output.glob("part-*")}
-    assert 0 < len(done) < 20
+    assert 1 < len(done) < 10
+    lost = min(done)
+    del done[lost]
+    (output / lost).unlink()
     result = endcap_batch(photos, "--repository", REPOSITORY, "--output", output, "--json")
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["processed"] == 320 - 16 * len(done)
+    assert json.loads(result.stdout)["processed"] == 160 - 16 * len(done)
     now = {path.name: path.stat().st_mtime_ns for path in output.glob("part-*")}
     assert now.items() >= done.items()
-    assert_each_once(output, 320, 0)
+    assert_each_once(output, 160, 0)
 
 
 def test_an_actor_and_a_node_are_killed(tmp_path: Path) -> None:
     photos, output = tmp_path / "photos", tmp_path / "results"
-    write_data_set(photos, 240, damaged=3)
+    write_data_set(photos, 160, damaged=3)
     result = run_on_cluster(
         photos, output, "--repository", REPOSITORY, "--kill-actor-at", 0.2, "--kill-node-at", 0.5
     )
     assert result.returncode == 0, result.stderr[-4000:]
     report = json.loads(result.stdout.splitlines()[-1])
     assert report["killed"] == ["actor", "node"]
-    assert report["statuses"] == {"ok": 237, "corrupt_image": 3}
-    assert_each_once(output, 240, 3)
+    assert report["statuses"] == {"ok": 157, "corrupt_image": 3}
+    assert_each_once(output, 160, 3)
     assert list((output / "_endcap" / "attempts").iterdir()) == []
 
 
