@@ -15,6 +15,7 @@ from endcap.batch.errors import BatchError, import_package
 
 # Shards are lists of paths, and what actors return is counts: neither needs much.
 _OBJECT_STORE_BYTES = 128 << 20
+_TIMED_OUT = "timed out during startup"
 _CONNECT_S = 10.0
 _LOGGERS = ("ray", "ray.data")
 
@@ -67,18 +68,31 @@ def _start(ray: Any, address: str | None) -> None:
             _check_reachable(address)
             ray.init(address=address, **quiet)
         else:
+            _start_local(ray, quiet)
+    except Exception as error:  # of nodes that do not start Ray raises no narrower type
+        where = "on this machine" if address is None else f"at {address}"
+        raise BatchError(
+            f"no Ray cluster {where}: {' '.join(str(error).split())}; its address is given as "
+            "HOST:PORT, or auto on one of its machines"
+        ) from error
+
+
+def _start_local(ray: Any, quiet: dict[str, Any]) -> None:
+    """Start a cluster; once more where a busy machine did not do it within Ray's 30 seconds."""
+    for is_last in (False, True):
+        try:
             ray.init(
                 address="local",  # never a cluster of somebody else on this machine
                 include_dashboard=False,
                 object_store_memory=_OBJECT_STORE_BYTES,
                 **quiet,
             )
-    except (OSError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
-        where = "on this machine" if address is None else f"at {address}"
-        raise BatchError(
-            f"no Ray cluster {where}: {' '.join(str(error).split())}; its address is given as "
-            "HOST:PORT, or auto on one of its machines"
-        ) from error
+        except Exception as error:
+            ray.shutdown()
+            if is_last or _TIMED_OUT not in str(error):
+                raise
+        else:
+            return
 
 
 def _check_reachable(address: str) -> None:
