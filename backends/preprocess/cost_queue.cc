@@ -1,6 +1,7 @@
 #include "preprocess/cost_queue.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace endcap::triton {
@@ -8,7 +9,11 @@ namespace endcap::triton {
 size_t CostQueue::ClassOf(double cost) noexcept {
   constexpr double kFactor = 4;
   size_t number = 0;
-  for (double limit = 1; cost >= limit && number + 1 < kClassCount; limit *= kFactor) ++number;
+  double limit = 1;
+  while (cost >= limit && number + 1 < kClassCount) {
+    limit *= kFactor;
+    ++number;
+  }
   return number;
 }
 
@@ -48,13 +53,13 @@ void CostQueue::Push(const RequestTask& task, double cost, double deadline_ms) {
 }
 
 CostQueue::Entry CostQueue::Pop() noexcept {
-  CostClass* next = nullptr;
-  for (CostClass& each : classes_) {
-    if (each.entries.empty()) continue;
-    if (next == nullptr || each.entries.front().start < next->entries.front().start) next = &each;
-  }
-  const Entry entry = next->entries.front();
-  next->entries.pop_front();
+  const auto start = [](const CostClass& each) {
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    return each.entries.empty() ? kNever : each.entries.front().start;
+  };
+  std::deque<Entry>& next = std::ranges::min_element(classes_, {}, start)->entries;
+  const Entry entry = next.front();
+  next.pop_front();
   virtual_time_ = entry.start;
   --size_;
   cost_ = empty() ? 0 : cost_ - entry.cost;
