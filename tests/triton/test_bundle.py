@@ -147,6 +147,8 @@ def test_refusals_are_those_of_the_load(prometheus: Prometheus) -> None:
     assert list(rates.values()) == [[0]] * len(rates)
     (ratio,) = prometheus.values("endcap:refused_request_ratio:rate1m")
     assert ratio == pytest.approx(1 / 11, abs=0.03)
+    (highest,) = prometheus.values("endcap_refused_request_ratio")
+    assert highest == pytest.approx(ratio, rel=0.5)
     alerts = [
         alert
         for alert in prometheus.get("alerts")["alerts"]

@@ -195,14 +195,15 @@ def test_models_come_from_where_the_option_says(bundle: Path) -> None:
 
 def test_the_autoscaler_reads_what_the_rules_record(bundle: Path) -> None:
     scaler = _only(build(bundle / "kubernetes" / "overlays" / "gpu"), "HorizontalPodAutoscaler")
-    (metric,) = scaler["spec"]["metrics"]
-    name = metric["pods"]["metric"]["name"]
+    names = [metric["pods"]["metric"]["name"] for metric in scaler["spec"]["metrics"]]
+    assert names == ["endcap_queue_seconds_per_request", "endcap_refused_request_ratio"]
     adapter = yaml.safe_load((bundle / "monitoring" / "prometheus-adapter.yaml").read_text())
-    (rule,) = adapter["rules"]["custom"]
-    assert rule["name"]["as"] == name
-    assert rule["seriesQuery"].startswith(name)
+    custom = adapter["rules"]["custom"]
+    assert [rule["name"]["as"] for rule in custom] == names
+    assert [rule["seriesQuery"].partition("{")[0] for rule in custom] == names
     rules = yaml.safe_load((bundle / "monitoring" / "rules.yaml").read_text())
-    assert name in {rule.get("record") for group in rules["groups"] for rule in group["rules"]}
+    recorded = {rule.get("record") for group in rules["groups"] for rule in group["rules"]}
+    assert set(names) <= recorded
 
 
 def test_the_operator_gets_the_same_rules(bundle: Path) -> None:
