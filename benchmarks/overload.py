@@ -11,7 +11,8 @@ with files and tensors in shared memory, so that the network is no part of the f
 - unloaded: half of the peak;
 - overload: twice the peak;
 - large: half of the peak, while another client sends files of 50 megapixels, one after the other;
-- off: throughput of a model without max_queue_cost, of this build and of the baseline, in turns.
+- off: throughput, and CPU time of the server, of a model without max_queue_cost, of this build and
+  of the baseline, in turns.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc  # type: ignore[import-untyped]
 import numpy as np
@@ -283,11 +284,18 @@ def write_models(folder: Path, max_queue_cost: float) -> None:
         (folder / name / "config.pbtxt").write_text("\n".join(lines) + "\n")
 
 
+class Served(NamedTuple):
+    """A server that runs: its gRPC address, and its process."""
+
+    address: str
+    pid: int
+
+
 @contextlib.contextmanager
 def serve(
     repository: Path, scratch: Path, *, one_cpu: bool, backend: Path | None = None
-) -> Iterator[str]:
-    """Run a server and yield its gRPC address; backend: a folder of another endcap_preprocess."""
+) -> Iterator[Served]:
+    """Run a server; backend: a folder of another endcap_preprocess."""
     if backend is not None:
         for model in repository.iterdir():
             for file in backend.iterdir():
@@ -312,7 +320,7 @@ def serve(
                 if time.monotonic() > deadline or process.exit_code() is not None:
                     raise RuntimeError("the server did not start")
                 time.sleep(0.1)
-        yield address
+        yield Served(address, process.pid)
     finally:
         process.stop(30)
         os.sched_setaffinity(0, allowed)
@@ -395,9 +403,9 @@ def measure_load(address: str, sender: Sender, seconds: float, rounds: int) -> d
 def measure_off(
     scratch: Path, backend: Path, files: Sequence[bytes], pixels: Sequence[int], rounds: int
 ) -> dict[str, Any]:
-    """Return the throughput of this build and another one, without max_queue_cost, in turns."""
+    """Return throughput and CPU time of this build and another one, without max_queue_cost."""
     with contextlib.ExitStack() as stack:
-        senders: dict[str, Sender] = {}
+        senders: dict[str, tuple[Sender, int]] = {}
         for name, folder in (("this build", None), ("baseline", backend)):
             repository = scratch / name.replace(" ", "_")
             write_models(repository, 1.0)
@@ -408,17 +416,28 @@ def measure_off(
             (repository / "limited").rmdir()
             work = scratch / f"work_{len(senders)}"
             work.mkdir()
-            address = stack.enter_context(serve(repository, work, one_cpu=False, backend=folder))
-            senders[name] = stack.enter_context(sending(address, files, pixels))
-        found: dict[str, list[float]] = {name: [] for name in senders}
+            served = stack.enter_context(serve(repository, work, one_cpu=False, backend=folder))
+            sender = stack.enter_context(sending(served.address, files, pixels))
+            senders[name] = sender, served.pid
+        rates: dict[str, list[float]] = {name: [] for name in senders}
+        cpu_ms: dict[str, list[float]] = {name: [] for name in senders}
         for number in range(-1, rounds):
             for name in list(senders)[:: 1 if number % 2 else -1]:
-                run = senders[name].closed_loop("open", 4, 3.0, seed=100 + number)
+                sender, pid = senders[name]
+                cpu_s = machine.cpu_seconds(pid)
+                run = sender.closed_loop("open", 4, 3.0, seed=100 + number)
+                cpu_s = machine.cpu_seconds(pid) - cpu_s
                 if number >= 0:
-                    found[name].append(run.summary()["responses_per_second"])
-    ratios = [a / b for a, b in zip(found["this build"], found["baseline"], strict=True)]
-    print(f"off: ratio {statistics.median(ratios):.3f}", flush=True)
-    return {"responses_per_second": found, "ratio_quartiles": statistics.quantiles(ratios, n=4)}
+                    rates[name].append(run.summary()["responses_per_second"])
+                    cpu_ms[name].append(1e3 * cpu_s / (run.pixels / 1e6))
+    document: dict[str, Any] = {}
+    for name, found in (("responses_per_second", rates), ("cpu_ms_per_megapixel", cpu_ms)):
+        ratios = [a / b for a, b in zip(found["this build"], found["baseline"], strict=True)]
+        quartiles = statistics.quantiles(ratios, n=4)
+        document[name] = {**found, "ratio_quartiles": quartiles}
+        low, middle, high = quartiles
+        print(f"off: {name}, ratio {middle:.3f} ({low:.3f} to {high:.3f})", flush=True)
+    return document
 
 
 def main() -> None:
@@ -450,11 +469,11 @@ def main() -> None:
             write_models(repository, arguments.max_queue_cost)
             work.mkdir()
             with (
-                serve(repository, work, one_cpu=arguments.one_cpu) as address,
-                sending(address, files, pixels) as sender,
+                serve(repository, work, one_cpu=arguments.one_cpu) as served,
+                sending(served.address, files, pixels) as sender,
             ):
                 document["load"] = measure_load(
-                    address, sender, arguments.seconds, arguments.rounds
+                    served.address, sender, arguments.seconds, arguments.rounds
                 )
         if arguments.part != "load" and arguments.baseline is not None:
             document["off"] = measure_off(scratch, arguments.baseline, files, pixels, 10)

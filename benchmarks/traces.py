@@ -58,9 +58,8 @@ class Server:
     per_second: list[float] = field(default_factory=list)
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of the server's threads so far; those of Triton stay."""
-        threads = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
-        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+        """Return the CPU time of the server so far."""
+        return machine.cpu_seconds(self.pid)
 
 
 @contextlib.contextmanager
