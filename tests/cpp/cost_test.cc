@@ -88,7 +88,9 @@ TEST(Cost, OrientingAWholeImageCosts) {
       EXPECT_EQ(Term(terms, CostTerm::kTurnedPixels), 0);
     }
     const double upright = PredictCostMs(params, Encoded(MakeJpeg(960, 1280)));
-    if (orientation != 1) EXPECT_GT(PredictCostMs(params, Encoded(file)), 1.3 * upright);
+    if (orientation != 1) {
+      EXPECT_GT(PredictCostMs(params, Encoded(file)), 1.3 * upright);
+    }
   }
 }
 
