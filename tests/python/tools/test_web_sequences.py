@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from page_calls import JPEG, Response, send_request
 from pages import SAMPLE_FILES, Visit, choose, result_of, rows_of, serve_page, visit
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Error, Route, expect
 from videos import encode, jpeg_of, moving_frames
 
 from endcap import Tracker
@@ -255,6 +256,34 @@ def test_a_video_stops_when_it_is_told_to(visited: Visit) -> None:
     sent = len(visited.sent)
     visited.page.wait_for_timeout(500)
     assert len(visited.sent) == sent, "no frame is sent after stop"
+
+
+def test_a_frame_under_way_goes_with_its_video(visited: Visit) -> None:
+    """It would come to a sequence that has ended, and begin another one."""
+    choose(visited, "clip.webm", encode(FRAMES * 10, "vp8", rate=10), "video/webm")
+    visited.wait_for_result()
+    held: list[Route] = []
+    methods: list[str] = []
+
+    def hold_frames(route: Route) -> None:
+        methods.append(route.request.method)
+        if route.request.method == "POST":
+            held.append(route)
+        else:
+            route.continue_()
+
+    visited.page.route("**/sequences/*", hold_frames)
+    while not held:
+        visited.page.wait_for_timeout(20)
+    visited.page.get_by_role("button", name="Stop the video").click()
+    expect(visited.page.locator("#camera")).to_have_text("Open the camera")
+    visited.page.wait_for_timeout(200)
+    assert methods == ["POST", "DELETE"]
+    with contextlib.suppress(Error):  # it has been aborted
+        held[0].continue_()
+    visited.page.wait_for_timeout(300)
+    assert methods == ["POST", "DELETE"]
+    assert not visited.problems
 
 
 def test_a_picture_after_a_video_has_no_tracks(visited: Visit, client: DetectionClient) -> None:

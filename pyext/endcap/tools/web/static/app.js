@@ -158,15 +158,14 @@ function canStop() {
 }
 
 function stop() {
-  if (player.running) player.stop();
-  else supersede();
+  supersede();
   if (!shown) clear();
 }
 
 // Ends what is under way; returns the controller of what comes now.
 function supersede() {
+  pending.abort(); // before the sequence ends, or the server would find none for its last frame
   player.stop();
-  pending.abort();
   showRuns(null);
   pending = new AbortController();
   return pending;
