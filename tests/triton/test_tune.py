@@ -19,6 +19,9 @@ from PIL import Image
 from responding_model import CONFIG, MODEL
 
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.tools.tune.measurement import Bench, Traffic
+from endcap.tools.tune.settings import CLIENT, SHARED_MEMORY, Change, read_pipeline
+from endcap.tools.tune.windows import Window
 
 SLEEP_S = 0.04
 SLEEPING = MODEL.replace("    kind = encoded[:1]\n", f"    kind = b''\n    time.sleep({SLEEP_S})\n")
@@ -27,6 +30,7 @@ ONE_INSTANCE = CONFIG.replace(
     "# one\ninstance_group [ { kind: KIND_CPU } ]",
 )
 DEADLINE_S = 60.0
+SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +82,22 @@ def test_what_finds_no_sender_is_a_failure(url: str, photo: Path) -> None:
 
 def tune(repository: Path, photo: Path, output: Path, *options: str) -> list[str]:
     command = [sys.executable, "-m", "endcap", "tune", repository, photo, "--output", output]
-    # One instance can do 25 images/s, so that requests wait for one another. The model sleeps: other
-    # programs do not matter but for the start of servers, which they make slow.
+    # One instance can do 25 images/s, so that requests wait for one another. The model sleeps:
+    # other programs do not matter but for the start of servers, which they make slow.
     traffic = ["--rate", "21", "--p99-ms", "2000", "--no-shm"]
     time_limits = ["--budget-minutes", "0.8", "--wait-minutes", "0"]
     return [*map(str, command), *traffic, *time_limits, *options]
+
+
+def test_shared_memory_of_clients_is_measured() -> None:
+    image = (SHIPPED / "detect" / "samples" / "shapes_640x427.jpg").read_bytes()
+    traffic = Traffic([image], ["image"], 1, 30.0)
+    bench = Bench(read_pipeline(SHIPPED, "detect"), traffic, limit_ms=2000.0)
+    shared = (Change(CLIENT, SHARED_MEMORY, "system"),)
+    with bench.serve(shared) as served:
+        measured = served.measure(Window(shared, 5.0, 1.0, seed=1))
+    assert measured.problem is None
+    assert measured.latencies_ms
 
 
 def files(folder: Path) -> dict[str, bytes]:

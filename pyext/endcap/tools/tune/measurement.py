@@ -32,7 +32,8 @@ from endcap.tools.tune.settings import (
 )
 from endcap.tools.tune.windows import Measured, Window
 
-_ELEMENT_BYTES = 64  # beside each file in a region of shared memory
+# Beside each file in a region of shared memory, and for the outputs of a request.
+_ELEMENT_BYTES, _OUTPUT_BYTES = 64, 1 << 20
 # A window has at least so many seconds before it for the queues to fill.
 _SETTLING_S = 0.5
 _WARM_UP = Timing(warmup_s=0.4, duration_s=0.8)
@@ -159,6 +160,7 @@ class Served:
         traffic = self._bench.traffic
         shared = [each.value for each in self._configuration if each.model == CLIENT]
         largest = max(map(len, traffic.images))
+        region_bytes = traffic.batch * (largest + _ELEMENT_BYTES) + _OUTPUT_BYTES
         return DetectionClient.from_arguments(
             ClientArguments(
                 self.server.grpc_url,
@@ -166,7 +168,7 @@ class Served:
                 concurrency=concurrency,
                 batch=traffic.batch,
                 shared_memory="system" if "system" in shared else "none",
-                region_bytes=traffic.batch * (largest + _ELEMENT_BYTES) if shared else None,
+                region_bytes=region_bytes if shared else None,
                 options=ConnectionOptions(timeout_s=traffic.timeout_s, retries=0),
             )
         )
