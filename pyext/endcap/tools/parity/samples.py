@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,8 @@ from endcap.tools.parity.imitation import ImageKind, Imitator
 from endcap.tools.parity.recipe import recipe_of
 from endcap.tools.parity.search import Sample
 
-# What the search for causes uses at most: each image and each pixel costs time and memory.
+# What the search for causes uses, as each image and each pixel costs time and memory: the smallest
+# image of each kind, and others within so many pixels in all.
 _SEARCHED_IMAGES, _SEARCHED_PIXELS = 6, 30_000_000
 _NO_SCALE = 1e-6
 
@@ -34,26 +35,27 @@ def choose_samples(
     tensors = [tensor for _, tensor in plain or everything]
     sizes = [imitator.size(exif="apply") for imitator in shown]
     size = tensors[0].shape[:2]
+    pixels = [height * width for height, width in sizes]
     seen: set[tuple[bool, bool, bool]] = set()
     first: list[int] = []
     rest: list[int] = []
-    for index, (imitator, (height, width)) in enumerate(zip(shown, sizes, strict=True)):
-        kind = (imitator.is_turned, height < size[0] and width < size[1], height > width)
+    for index in sorted(range(len(shown)), key=pixels.__getitem__):
+        height, width = sizes[index]
+        kind = (shown[index].is_turned, height < size[0] and width < size[1], height > width)
         (rest if kind in seen else first).append(index)
         seen.add(kind)
-    pixels = [height * width for height, width in sizes]
-    chosen = _within((*first, *sorted(rest, key=lambda index: pixels[index])), pixels)
+    chosen = _within(first, rest, pixels)
     notes = [*_left_out(kinds), *_not_shown(shown, kinds, sizes, size, own)]
     return [Sample(shown[index], tensors[index]) for index in chosen], notes
 
 
-def _within(order: Iterable[int], pixels: Sequence[int]) -> list[int]:
-    """Return the first images of an order that are not too many; at least one."""
-    chosen: list[int] = []
-    left = _SEARCHED_PIXELS
-    for index in order:
+def _within(first: Sequence[int], rest: Sequence[int], pixels: Sequence[int]) -> list[int]:
+    """Return the images of `first`, and of `rest` as many as are not too many or too large."""
+    chosen = list(first[:_SEARCHED_IMAGES])
+    left = _SEARCHED_PIXELS - sum(pixels[index] for index in chosen)
+    for index in rest[: _SEARCHED_IMAGES - len(chosen)]:
         left -= pixels[index]
-        if chosen and (left < 0 or len(chosen) == _SEARCHED_IMAGES):
+        if left < 0:
             break
         chosen.append(index)
     return chosen
