@@ -219,6 +219,64 @@ def test_a_limit_that_nothing_meets_is_a_failure(pipeline: Pipeline, tmp_path: P
     assert outcome.chosen.p99_ms == pytest.approx(36.8, rel=0.1)
 
 
+@pytest.mark.parametrize("budget_s", [48.0, 600.0])
+def test_a_server_that_slows_down_does_not_exceed_the_budget(
+    pipeline: Pipeline, tmp_path: Path, budget_s: float
+) -> None:
+    """The comparison at the end lowers its rate only while there is time."""
+    spent = 0.0
+
+    class Slowing(QueueBench):
+        """Windows take their time; after the search a server has a third of its throughput."""
+
+        @contextlib.contextmanager
+        def serve(self, configuration: Configuration) -> Iterator[Any]:
+            nonlocal spent
+            spent += 3.0
+            with super().serve(configuration) as queue:
+                yield SlowingQueue(queue)
+
+    class SlowingQueue:
+        def __init__(self, queue: Queue) -> None:
+            self._queue = queue
+
+        def measure(self, window: Window) -> Measured:
+            nonlocal spent
+            spent += window.seconds
+            queue = self._queue if window.seed < 1000 else Queue(SATURATION / 3, 100.0)
+            return queue.measure(window)
+
+    state = State(tmp_path / "tune.json", {}, restart=False, clock=lambda: spent)
+    goal = Goal(100.0, None, budget_s)
+    outcome = run(Slowing(pipeline), state, KNOBS[:1], goal)
+    assert spent <= 1.15 * budget_s
+    assert len(outcome.chosen.p99_each) >= 3
+    message = failure(outcome, goal)
+    assert message is not None
+    assert "no configuration meets --p99-ms 100: the best has" in message
+
+
+def test_the_rate_is_lowered_until_the_limit_holds(pipeline: Pipeline, tmp_path: Path) -> None:
+    class Slower(QueueBench):
+        """After the search a server has less throughput."""
+
+        @contextlib.contextmanager
+        def serve(self, configuration: Configuration) -> Iterator[Any]:
+            self.started.append(configuration)
+            yield SlowerQueue()
+
+    class SlowerQueue:
+        def measure(self, window: Window) -> Measured:
+            share = 1.0 if window.seed < 1000 else 0.75
+            return Queue(share * SATURATION, 100.0).measure(window)
+
+    goal = Goal(100.0, None, 1200.0)
+    outcome = run(Slower(pipeline), state_in(tmp_path), KNOBS[:1], goal)
+    assert failure(outcome, goal) is None
+    # At 75 of 100 images/s the percentile crosses the limit at 75 - ln(100) / 0.1 = 29.
+    assert 20.0 < outcome.chosen.rate < 29.0
+
+
 def test_a_given_rate_is_kept(pipeline: Pipeline, tmp_path: Path) -> None:
     goal = Goal(100.0, 70.0, 1200.0)
     outcome = run(QueueBench(pipeline), state_in(tmp_path), KNOBS, goal)

@@ -39,7 +39,9 @@ _RATES = 7
 # Near the limit the tail is a matter of chance, and nobody runs a server there.
 _HEADROOM = 0.85
 _LOWERED = 0.92
-_LOWERINGS = 2
+_LOWERINGS = 8
+# Beyond so many times the limit the rate is lowered after one pair, and by so many steps.
+_FAR_OVER = {3.0: 4, 1.5: 2}
 _SEED, _CONFIRM_SEED, _FINAL_SEED, _CHECK_SEED = 1, 1000, 2000, 3000
 
 
@@ -101,7 +103,7 @@ class Search:
             chosen = self._point(best, self._rate, results[best])
             return self._outcome(shipped, chosen, best, ratios, untried)
         if not shipped.meets(self._goal.limit_ms) and self._goal.rate is None:
-            results = self._compare([AS_IT_IS], rate)
+            results = self._compare([AS_IT_IS], min(rate, self._rate))
             shipped = self._point(AS_IT_IS, self._rate, results[AS_IT_IS])
         return self._outcome(shipped, shipped, best, ratios, untried)
 
@@ -253,26 +255,29 @@ class Search:
     ) -> dict[Configuration, list[Measured]]:
         """Measure configurations in turns, on the same arrivals, while there is time.
 
-        Where the last one turns out to be over the limit, all are measured at a lower rate.
+        Where the last one turns out to be over the limit, all are measured at a lower rate, if
+        there is time for it.
         """
         last = configurations[-1]
         may_lower = self._goal.rate is None and self._limit_rates.get(last) is not None
+        seconds = self._final_s
+        round_s = len(configurations) * (seconds + _START_S)
         results: dict[Configuration, list[Measured]] = {}
         for lowering in range(_LOWERINGS + 1):
-            seconds = self._final_s
             results = {each: [] for each in configurations}
-            for number in self._rounds(len(configurations) * (seconds + _START_S)):
+            self._rate = rate
+            for number in self._rounds(round_s):
                 turn = self._turn(configurations, rate, seconds, number, _FINAL_SEED)
                 for configuration, measured in turn.items():
                     results[configuration].append(measured)
-                p99_ms = self._point(last, rate, results[last]).p99_ms
-                is_first_look = number + 1 == _FEWEST_PAIRS and lowering < _LOWERINGS
-                if is_first_look and may_lower and p99_ms > self._goal.limit_ms:
-                    rate = rounded_rate(_LOWERED * rate)
+                share = self._point(last, rate, results[last]).p99_ms / self._goal.limit_ms
+                steps = _steps_down(share, number + 1)
+                has_time = self.left_s >= _FEWEST_PAIRS * round_s
+                if steps and may_lower and has_time and lowering < _LOWERINGS:
+                    rate = rounded_rate(_LOWERED**steps * rate)
                     break
             else:
                 break
-        self._rate = rate
         return results
 
     def _turn(
@@ -395,6 +400,19 @@ class Search:
 
 def _ratio(trial: Trial) -> float:
     return math.inf if trial.ratio is None else trial.ratio
+
+
+def _steps_down(share: float, pairs: int) -> int:
+    """Return by how many steps a rate is to be lowered.
+
+    Args:
+        share: The 99th percentile of some pairs divided by the limit.
+        pairs: How many they are.
+    """
+    if pairs > _FEWEST_PAIRS:
+        return 0
+    far = next((steps for least, steps in _FAR_OVER.items() if share > least), 0)
+    return far or int(pairs == _FEWEST_PAIRS and share > 1)
 
 
 def _halves(measured: Measured, goal: Goal) -> bool:

@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class State:
         file: Where they are kept.
         identity: What they are measurements of.
         restart: Whether to begin without those of the file.
+        clock: Gives seconds.
 
     Attributes:
         spent_s: Seconds that were spent until the last measurement that was asked for.
@@ -48,14 +49,22 @@ class State:
         InvalidArgumentError: The file is not one of this program.
     """
 
-    def __init__(self, file: Path, identity: Identity, *, restart: bool) -> None:
+    def __init__(
+        self,
+        file: Path,
+        identity: Identity,
+        *,
+        restart: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.spent_s = 0.0
         self.differs = ""
         self._file = file
         self._identity = dict(identity)
         self._known: dict[str, tuple[Measured, float]] = {}
         self._rows: list[str] = []  # of the file, as text
-        self._since_s = time.monotonic()
+        self._clock = clock
+        self._since_s = clock()
         if file.exists():
             self._read(restart)
         self.reused = len(self._known)
@@ -63,7 +72,7 @@ class State:
     @property
     def now_s(self) -> float:
         """Seconds that were spent until now."""
-        return self.spent_s + time.monotonic() - self._since_s
+        return self.spent_s + self._clock() - self._since_s
 
     def get(self, window: Window) -> Measured | None:
         """Return what a window gave, None where it was not measured."""
@@ -72,7 +81,7 @@ class State:
             return None
         measured, spent_s = found
         self.spent_s = max(self.spent_s, spent_s)
-        self._since_s = time.monotonic()
+        self._since_s = self._clock()
         return measured
 
     def put(self, window: Window, measured: Measured, waited_s: float) -> None:
@@ -83,7 +92,7 @@ class State:
             measured: What that gave.
             waited_s: Seconds since the last measurement that were spent with waiting.
         """
-        now = time.monotonic()
+        now = self._clock()
         self.spent_s += now - self._since_s - waited_s
         self._since_s = now
         self._add(window, measured, self.spent_s)
