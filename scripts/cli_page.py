@@ -17,7 +17,7 @@ from typing import Any
 
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 
-from endcap.cli.app import app
+from endcap.cli.app import program
 
 INTRODUCTION = """\
 # Commands
@@ -113,8 +113,9 @@ def _cell(text: str) -> str:
 
 def all_commands() -> list[tuple[str, CommandInfo]]:
     """Every command with the words that call it, those of groups such as `stub` last."""
-    found = [(str(each.name), each) for each in app.registered_commands]
-    for group in app.registered_groups:
+    whole = program(with_commands=True)
+    found = [(str(each.name), each) for each in whole.registered_commands]
+    for group in whole.registered_groups:
         assert group.typer_instance is not None  # add_typer has set it
         name = group.typer_instance.info.name
         found += [

@@ -1,61 +1,80 @@
-"""The program `endcap`."""
+"""The program `endcap`: its commands, each of whose modules is imported when it is asked for."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
-from typing import Annotated
+from collections.abc import Iterator, MutableMapping
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
-from endcap.cli import (
-    batch,
-    bundle,
-    dali,
-    demo,
-    doctor,
-    env,
-    evaluate,
-    infer,
-    init,
-    load,
-    parity,
-    serve,
-    server,
-    stub,
-    top,
-    tune,
-    validate,
-)
 from endcap.terminal.streams import standard_streams
 
-app = typer.Typer(
-    name="endcap",
-    help="Pre- and postprocessing for NVIDIA Triton: image files in, detections out.",
-    epilog="Start with `endcap demo`. For a network of yours: `endcap init MODEL.onnx -o models`, "
-    "`endcap serve models`, and in a second shell `endcap infer photo.jpg`. "
-    "`endcap COMMAND --help` has examples.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
+# Modules of this package, in the order of --help. One has a function of its name with EXAMPLES, or
+# `app`, a group of commands.
+_COMMANDS = (
+    "init",
+    "serve",
+    "validate",
+    "infer",
+    "load",
+    "tune",
+    "top",
+    "evaluate",
+    "parity",
+    "batch",
+    "bundle",
+    "demo",
+    "doctor",
+    "server",
+    "env",
+    "stub",
+    "dali",
 )
-app.command("init", epilog=init.EXAMPLES)(init.init)
-app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
-app.command("validate", epilog=validate.EXAMPLES)(validate.validate)
-app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
-app.command("load", epilog=load.EXAMPLES)(load.load)
-app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
-app.command("top", epilog=top.EXAMPLES)(top.top)
-app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
-app.command("parity", epilog=parity.EXAMPLES)(parity.parity)
-app.command("batch", epilog=batch.EXAMPLES)(batch.batch)
-app.command("bundle", epilog=bundle.EXAMPLES)(bundle.bundle)
-app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
-app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
-app.add_typer(server.app)
-app.add_typer(env.app)
-app.add_typer(stub.app)
-app.add_typer(dali.app)
+_MARKUP: Final = "markdown"
+
+
+def _add_command(program: typer.Typer, name: str) -> None:
+    module = importlib.import_module(f"endcap.cli.{name}")
+    if hasattr(module, "app"):
+        program.add_typer(module.app)
+    else:
+        program.command(name, epilog=module.EXAMPLES)(getattr(module, name))
+
+
+class _Commands(MutableMapping[str, Any]):
+    """The commands by name, each imported and built when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = dict.fromkeys(_COMMANDS)
+
+    def __getitem__(self, name: str) -> Any:
+        if self._built[name] is None:
+            program = typer.Typer(rich_markup_mode=_MARKUP)
+            program.callback()(_options)
+            _add_command(program, name)
+            self._built[name] = typer.main.get_group(program).commands[name]
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._built)
+
+    def __len__(self) -> int:
+        return len(self._built)
+
+
+class _LazyGroup(TyperGroup):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _Commands()
 
 
 def _print_version(requested: bool) -> None:
@@ -64,7 +83,6 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool,
@@ -74,6 +92,35 @@ def _options(
     ] = False,
 ) -> None:
     pass
+
+
+def program(*, with_commands: bool = False) -> typer.Typer:
+    """Return the program.
+
+    Args:
+        with_commands: Whether its commands are registered, so that they can be listed. Without, a
+            run imports the one that it needs.
+    """
+    made = typer.Typer(
+        name="endcap",
+        cls=TyperGroup if with_commands else _LazyGroup,
+        help="Pre- and postprocessing for NVIDIA Triton: image files in, detections out.",
+        epilog="Start with `endcap demo`. For a network of yours: `endcap init MODEL.onnx -o "
+        "models`, `endcap serve models`, and in a second shell `endcap infer photo.jpg`. "
+        "`endcap COMMAND --help` has examples.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=_MARKUP,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(_options)
+    if with_commands:
+        for name in _COMMANDS:
+            _add_command(made, name)
+    return made
+
+
+app = program()
 
 
 def main() -> None:

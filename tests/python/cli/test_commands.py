@@ -14,7 +14,7 @@ import pytest
 import typer
 from cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
 
-from endcap.cli.app import app
+from endcap.cli.app import program
 from endcap.cli.images import expand_images
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.failure import report_errors
@@ -114,7 +114,7 @@ def test_a_demo_never_replaces_what_is_read(pictures: Path, name: str, option: l
 # --- help and usage -------------------------------------------------------------------------------
 
 
-COMMANDS = [command.name for command in app.registered_commands]
+COMMANDS = [each.name for each in program(with_commands=True).registered_commands]
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=str)
@@ -149,6 +149,18 @@ def test_the_shell_completes_commands_and_options(typed: str, offered: list[str]
     )
     assert set(offered) <= set(child.stdout.split())
     assert all(word.startswith(typed.split()[-1]) for word in child.stdout.split())
+
+
+def test_a_run_imports_its_own_command_only() -> None:
+    code = """if True:
+        import sys
+        from endcap.cli.app import app
+        app(["stub", "--help"], standalone_mode=False)
+        names = ("batch", "bundle", "demo", "evaluate", "infer", "parity", "serve", "stub", "tune")
+        print([name for name in names if f"endcap.cli.{name}" in sys.modules])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['stub']"
 
 
 def test_version_is_the_packages() -> None:
