@@ -46,7 +46,7 @@ void AttemptRequest(Model& model, PendingRequest& pending, const Body& body) noe
 OnnxModel::OnnxModel(const ModelConfig& config, const MetricFamilies& families,
                      std::shared_ptr<OnnxRuntime> runtime, OnnxSettings settings,
                      std::shared_ptr<SessionPair> cpu_sessions)
-    : SynchronousModel(config, families),
+    : ProcessingModel(config, families),
       runtime_(std::move(runtime)),
       settings_(std::move(settings)),
       run_options_(CreateRunOptions(*runtime_, settings_)),
@@ -78,14 +78,14 @@ std::unique_ptr<Instance> OnnxModel::NewInstance(const ExecutionContext& executi
       return std::make_shared<SessionPair>(*runtime_, settings_, label(), device_id);
     });
   } else {
-    instance->sessions = sessions_.Get(EnginePool<SessionPair>::kCpu, [this] {
+    instance->sessions = sessions_.Get(SharedByDevice<SessionPair>::kCpu, [this] {
       if (cpu_sessions_ != nullptr) return std::move(cpu_sessions_);
       return std::make_shared<SessionPair>(*runtime_, settings_, label(), std::nullopt);
     });
   }
   if (!MergesRequests(execution_context)) {
     const int device = execution_context.on_gpu() ? execution_context.target().device_id
-                                                  : EnginePool<RequestThreads>::kCpu;
+                                                  : SharedByDevice<RequestThreads>::kCpu;
     instance->threads = threads_.Get(device, [this] {
       return std::make_shared<RequestThreads>(
           CountConcurrentRuns(), [this](const RequestThreads::Task& task) { ServeOne(task); });
@@ -98,7 +98,7 @@ void OnnxModel::Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
                         std::span<TRITONBACKEND_Request*> requests) noexcept {
   auto& onnx_instance = static_cast<OnnxInstance&>(instance);
   if (onnx_instance.threads == nullptr) {
-    SynchronousModel::Execute(handle, instance, requests);
+    ProcessingModel::Execute(handle, instance, requests);
     return;
   }
   for (TRITONBACKEND_Request* request : requests) {
@@ -109,7 +109,7 @@ void OnnxModel::Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
 
 void OnnxModel::ServeOne(const RequestThreads::Task& task) noexcept {
   TRITONBACKEND_Request* request = task.request;
-  SynchronousModel::Execute(task.handle, *task.instance, {&request, 1});
+  ProcessingModel::Execute(task.handle, *task.instance, {&request, 1});
   static_cast<OnnxInstance&>(*task.instance).in_flight.Leave(1);
 }
 

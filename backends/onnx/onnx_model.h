@@ -17,7 +17,7 @@ namespace endcap::triton {
 // A network of ONNX Runtime. On a CPU each request is a run of its own on one of the model's
 // threads, and Execute returns when the requests are queued. On a GPU, or with merge_requests, the
 // requests of an execution that have equal shapes are merged into one run.
-class OnnxModel final : public SynchronousModel {
+class OnnxModel final : public ProcessingModel {
  public:
   // cpu_sessions: those that the config was completed from; null for a model on GPUs only.
   OnnxModel(const ModelConfig& config, const MetricFamilies& families,
@@ -54,8 +54,8 @@ class OnnxModel final : public SynchronousModel {
   std::shared_ptr<OnnxRuntime> runtime_;
   OnnxSettings settings_;
   OrtHandle<OrtRunOptions> run_options_;
-  EnginePool<SessionPair> sessions_;
-  EnginePool<RequestThreads> threads_;
+  SharedByDevice<SessionPair> sessions_;
+  SharedByDevice<RequestThreads> threads_;
   std::shared_ptr<SessionPair> cpu_sessions_;  // until the first instance on the CPU takes them
   std::once_flag first_run_;
   Counter runs_;

@@ -50,7 +50,7 @@ std::vector<int32_t> OnHost(const TensorView& ids, const ExecutionContext& execu
 
 PostprocessModel::PostprocessModel(const ModelConfig& config, const MetricFamilies& families,
                                    const PostprocessParams& params, int threads, Labels labels)
-    : BatchModel(config, families),
+    : CoreModel(config, families),
       params_(params),
       threads_(threads),
       labels_(std::move(labels)),
@@ -61,7 +61,7 @@ PostprocessModel::PostprocessModel(const ModelConfig& config, const MetricFamili
 
 PostprocessModel::Engine PostprocessModel::NewEngine(const ExecutionContext& execution_context) {
   const DeviceId device = execution_context.device();
-  const int key = execution_context.on_gpu() ? device.id : EnginePool<Postprocessor>::kCpu;
+  const int key = execution_context.on_gpu() ? device.id : SharedByDevice<Postprocessor>::kCpu;
   auto postprocessor = postprocessors_.Get(
       key, [&] { return std::make_shared<Postprocessor>(params_, device, threads_); });
   return [postprocessor, stream = execution_context.stream()](auto inputs, auto outputs) {

@@ -8,14 +8,14 @@
 
 #include "endcap/postprocess.h"
 #include "postprocess/labels.h"
-#include "triton_util/batch_model.h"
+#include "triton_util/core_model.h"
 #include "triton_util/instance.h"
 
 namespace endcap::triton {
 
 // The head's tensors, geometry and status -> detections or classes.
 class PostprocessModel final
-    : public BatchModel<PostprocessInput, PostprocessOutput, PostprocessItem> {
+    : public CoreModel<PostprocessInput, PostprocessOutput, PostprocessItem> {
  public:
   PostprocessModel(const ModelConfig& config, const MetricFamilies& families,
                    const PostprocessParams& params, int threads, Labels labels);
@@ -37,7 +37,7 @@ class PostprocessModel final
 
   PostprocessParams params_;
   int threads_;
-  EnginePool<Postprocessor> postprocessors_;
+  SharedByDevice<Postprocessor> postprocessors_;
   Labels labels_;
   Counter truncated_;
   Counter detections_;

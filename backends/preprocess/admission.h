@@ -63,7 +63,7 @@ class CostScale {
 // its response would come after its timeout. A request that alone costs more than max_queue_cost is
 // served in the background, by threads of the lowest scheduling priority. Where it gets less than a
 // tenth of a CPU so, the other threads pause for it between requests.
-class AdmissionThreads final : public RequestServer {
+class AdmissionThreads final : public RequestExecutor {
  public:
   // Called by any thread; must not throw.
   struct Hooks {

@@ -116,7 +116,7 @@ std::vector<TensorContract> PreprocessModel::OutputContracts(const PreprocessPar
 
 PreprocessModel::PreprocessModel(const ModelConfig& config, const MetricFamilies& families,
                                  const PreprocessParams& params, const PreprocessSettings& settings)
-    : BatchModel(config, families),
+    : CoreModel(config, families),
       params_(params),
       settings_(settings),
       with_rois_(config.HasInput(kRois)),
@@ -133,7 +133,7 @@ PreprocessModel::Engine PreprocessModel::NewEngine(const ExecutionContext& execu
         "or give instance_group { kind: KIND_CPU }");
   }
   const DeviceId device = execution_context.device();
-  const int key = execution_context.on_gpu() ? device.id : EnginePool<Preprocessor>::kCpu;
+  const int key = execution_context.on_gpu() ? device.id : SharedByDevice<Preprocessor>::kCpu;
   auto preprocessor = preprocessors_.Get(
       key, [&] { return std::make_shared<Preprocessor>(params_, device, settings_.threads); });
   return MakeEngine(std::move(preprocessor), execution_context.stream());
@@ -156,8 +156,8 @@ int PreprocessModel::RequestThreadCount(const ExecutionContext& execution_contex
   return settings_.threads == 0 ? AvailableCpuCount() : settings_.threads;
 }
 
-std::shared_ptr<RequestServer> PreprocessModel::NewRequestServer(int count) {
-  if (settings_.max_queue_cost == 0) return BatchModel::NewRequestServer(count);
+std::shared_ptr<RequestExecutor> PreprocessModel::NewRequestExecutor(int count) {
+  if (settings_.max_queue_cost == 0) return CoreModel::NewRequestExecutor(count);
   AdmissionThreads::Hooks hooks;
   hooks.measure = [this](const RequestTask& task) { return MeasureDemand(task); };
   hooks.serve = [this](const RequestTask& task, bool in_background) {

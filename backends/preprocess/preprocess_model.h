@@ -11,7 +11,7 @@
 
 #include "endcap/preprocess.h"
 #include "preprocess/admission.h"
-#include "triton_util/batch_model.h"
+#include "triton_util/core_model.h"
 #include "triton_util/instance.h"
 #include "triton_util/tensor_contract.h"
 
@@ -59,7 +59,7 @@ class AdmissionCounters {
 // for each region. With regions a request is one image, and the server does not batch the model:
 // requests have outputs of different lengths.
 class PreprocessModel final
-    : public BatchModel<SourceImage, std::vector<PreprocessOutput>, PreprocessItem> {
+    : public CoreModel<SourceImage, std::vector<PreprocessOutput>, PreprocessItem> {
  public:
   // The model's tensors: `encoded`, one file as a string or as bytes, `rois` float32 [K, 4], and
   // the outputs of PreprocessOutputs.
@@ -74,7 +74,7 @@ class PreprocessModel final
   // Throws kUnsupported on a GPU where max_queue_cost is given.
   Engine NewEngine(const ExecutionContext& execution_context) override;
   int RequestThreadCount(const ExecutionContext& execution_context) const noexcept override;
-  std::shared_ptr<RequestServer> NewRequestServer(int count) override;
+  std::shared_ptr<RequestExecutor> NewRequestExecutor(int count) override;
   Engine NewBackgroundEngine() override;
   void Prepare(JobType& job, const ExecutionContext& execution_context) override;
   void Count(std::span<const PreprocessItem> items) override;
@@ -94,7 +94,7 @@ class PreprocessModel final
   PreprocessParams params_;
   PreprocessSettings settings_;
   bool with_rois_;
-  EnginePool<Preprocessor> preprocessors_;
+  SharedByDevice<Preprocessor> preprocessors_;
   Counter decode_seconds_;
   AdmissionCounters admission_;
   std::mutex log_mutex_;

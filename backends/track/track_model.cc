@@ -65,7 +65,7 @@ std::vector<TensorContract> TrackOutputContracts() {
 
 TrackModel::TrackModel(const ModelConfig& config, const MetricFamilies& families,
                        const TrackingParams& params, const TrackSettings& settings)
-    : BatchModel(config, families),
+    : CoreModel(config, families),
       sequences_(params, settings.max_sequences, settings.idle),
       started_(families.NewCounter("sequences_started_total", metric_labels())),
       ended_(families.NewCounter("sequences_ended_total", metric_labels())),

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "track/sequences.h"
-#include "triton_util/batch_model.h"
+#include "triton_util/core_model.h"
 #include "triton_util/tensor_contract.h"
 #include "triton_util/worker.h"
 
@@ -41,7 +41,7 @@ std::vector<TensorContract> TrackOutputContracts();
 
 // The detections of the frames of many sequences -> ids of tracks. State is kept for a sequence
 // from the request with the start flag to that with the end flag, or until it is idle for too long.
-class TrackModel final : public BatchModel<TrackInput, TrackOutput, TrackItem> {
+class TrackModel final : public CoreModel<TrackInput, TrackOutput, TrackItem> {
  public:
   TrackModel(const ModelConfig& config, const MetricFamilies& families,
              const TrackingParams& params, const TrackSettings& settings);

@@ -49,9 +49,9 @@ inline Failure MakeItemFailure(const ItemStatus& status, size_t index, size_t co
 // threads serve one request each, with a call of its own; Execute returns when they are queued, and
 // no request waits for another one of its batch.
 template <typename Input, typename Output, typename Item>
-class BatchModel : public SynchronousModel {
+class CoreModel : public ProcessingModel {
  public:
-  using SynchronousModel::SynchronousModel;
+  using ProcessingModel::ProcessingModel;
   using JobType = Job<Input, Output, Item>;
   // The core's call; on a GPU it may be asynchronous on the instance's stream.
   using Engine =
@@ -61,8 +61,8 @@ class BatchModel : public SynchronousModel {
     auto instance =
         std::make_unique<BatchInstance>(execution_context, NewEngine(execution_context));
     if (const int count = RequestThreadCount(execution_context); count > 0) {
-      instance->threads =
-          threads_.Get(EnginePool<RequestServer>::kCpu, [&] { return NewRequestServer(count); });
+      instance->threads = threads_.Get(SharedByDevice<RequestExecutor>::kCpu,
+                                       [&] { return NewRequestExecutor(count); });
       if (Engine engine = NewBackgroundEngine()) {
         instance->background =
             std::make_unique<BatchInstance>(execution_context, std::move(engine));
@@ -75,7 +75,7 @@ class BatchModel : public SynchronousModel {
                std::span<TRITONBACKEND_Request*> requests) noexcept final {
     auto& batch_instance = static_cast<BatchInstance&>(instance);
     if (batch_instance.threads == nullptr) {
-      SynchronousModel::Execute(handle, instance, requests);
+      ProcessingModel::Execute(handle, instance, requests);
       return;
     }
     for (TRITONBACKEND_Request* request : requests) {
@@ -120,7 +120,7 @@ class BatchModel : public SynchronousModel {
     return 0;
   }
   // Returns the threads that serve one request each, for all instances together.
-  virtual std::shared_ptr<RequestServer> NewRequestServer(int count) {
+  virtual std::shared_ptr<RequestExecutor> NewRequestExecutor(int count) {
     return std::make_shared<RequestThreads>(
         count, [this](const RequestTask& task) { ServeOne(task, /*in_background=*/false); });
   }
@@ -174,12 +174,12 @@ class BatchModel : public SynchronousModel {
     Engine engine;
     std::unique_ptr<BatchInstance> background;  // null: no request is served there
     InFlight in_flight;                         // requests of this instance in `threads`
-    std::shared_ptr<RequestServer> threads;     // null: one call for each batch
+    std::shared_ptr<RequestExecutor> threads;   // null: one call for each batch
   };
 
   // Calls End for all requests, also when an exception leaves Process.
   struct EndAll {
-    BatchModel& model;
+    CoreModel& model;
     std::span<PendingRequest> pending_requests;
     ~EndAll() {
       for (PendingRequest& pending : pending_requests) model.End(pending);
@@ -271,7 +271,7 @@ class BatchModel : public SynchronousModel {
   // The server's work for an activity grows with the number of those before it.
   static constexpr size_t kMostTracedItems = 16;
 
-  EnginePool<RequestServer> threads_;
+  SharedByDevice<RequestExecutor> threads_;
 };
 
 }  // namespace endcap::triton

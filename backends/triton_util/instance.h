@@ -63,23 +63,23 @@ ExecutionContext MakeExecutionContext(TRITONBACKEND_ModelInstance* instance);
 // The core's objects for the instances of one model: at most one for each GPU and one for the CPU.
 // Instances share them, so that a thread count holds for all instances together. An object lives as
 // long as an instance has it. Thread-safe.
-template <typename Engine>
-class EnginePool {
+template <typename Object>
+class SharedByDevice {
  public:
   static constexpr int kCpu = -1;
 
   // Calls `make` if no instance on that device has the object. device_id: a GPU, or kCpu.
   template <typename Make>
-  std::shared_ptr<Engine> Get(int device_id, const Make& make) {
+  std::shared_ptr<Object> Get(int device_id, const Make& make) {
     const std::scoped_lock lock(mutex_);
-    std::shared_ptr<Engine> engine = engines_[device_id].lock();
-    if (engine == nullptr) engines_[device_id] = engine = make();
-    return engine;
+    std::shared_ptr<Object> object = objects_[device_id].lock();
+    if (object == nullptr) objects_[device_id] = object = make();
+    return object;
   }
 
  private:
   std::mutex mutex_;
-  std::map<int, std::weak_ptr<Engine>> engines_;
+  std::map<int, std::weak_ptr<Object>> objects_;
 };
 
 }  // namespace endcap::triton

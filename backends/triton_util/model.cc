@@ -84,8 +84,8 @@ void Model::LogParameters(const std::vector<ParameterInfo>& parameters) const {
   Log(TRITONSERVER_LOG_INFO, line);
 }
 
-bool SynchronousModel::ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-                                  std::span<TRITONBACKEND_Request*> requests) noexcept {
+bool ProcessingModel::ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                                 std::span<TRITONBACKEND_Request*> requests) noexcept {
   const uint64_t start = NowNs();
   ExecutionTimes times{start, start, start, start};
   std::vector<PendingRequest> pending_requests;
@@ -111,8 +111,8 @@ bool SynchronousModel::ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance&
   return succeeded;
 }
 
-void SynchronousModel::RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,
-                                    ExecutionTimes& times) noexcept {
+void ProcessingModel::RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,
+                                   ExecutionTimes& times) noexcept {
   try {
     Process(instance, pending_requests, times);
   } catch (...) {
@@ -121,8 +121,8 @@ void SynchronousModel::RespondToAll(Instance& instance, std::span<PendingRequest
   FailWithoutResponse(pending_requests, kNoResponse);
 }
 
-void SynchronousModel::FailWithoutResponse(std::span<PendingRequest> pending_requests,
-                                           const Failure& failure) noexcept {
+void ProcessingModel::FailWithoutResponse(std::span<PendingRequest> pending_requests,
+                                          const Failure& failure) noexcept {
   for (PendingRequest& pending : pending_requests) {
     if (pending.sink.open()) FailRequest(pending, failure);
   }

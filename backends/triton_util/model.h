@@ -91,8 +91,10 @@ class Model {
   StageCounters counters_;
 };
 
-// A model that has responded to its requests and released them when Execute returns.
-class SynchronousModel : public Model {
+// A model that responds to its requests in Process. Execute calls it on the server's thread and
+// returns when the requests are released, unless a derived class takes them to threads of its own,
+// which then call ExecuteAll.
+class ProcessingModel : public Model {
  public:
   using Model::Model;
 
@@ -102,7 +104,7 @@ class SynchronousModel : public Model {
   }
 
  protected:
-  // As Execute. Returns whether no response has an error.
+  // Processes and releases the requests. Returns whether no response has an error.
   bool ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance& instance,
                   std::span<TRITONBACKEND_Request*> requests) noexcept;
   // Responds to all requests, and sets the times of the computation. An exception fails the

@@ -56,13 +56,13 @@ struct RequestTask {
 };
 
 // Serves the requests of a model's instances one by one, on threads of its own.
-class RequestServer {
+class RequestExecutor {
  public:
-  RequestServer() = default;
+  RequestExecutor() = default;
   // Serves what is queued, then ends the threads.
-  virtual ~RequestServer() = default;
-  RequestServer(const RequestServer&) = delete;
-  RequestServer& operator=(const RequestServer&) = delete;
+  virtual ~RequestExecutor() = default;
+  RequestExecutor(const RequestExecutor&) = delete;
+  RequestExecutor& operator=(const RequestExecutor&) = delete;
 
   // Takes ownership of the request. Thread-safe.
   virtual void Enqueue(const RequestTask& task) noexcept = 0;
@@ -71,7 +71,7 @@ class RequestServer {
 // Threads that serve requests one by one, in the order of their arrival. If several threads are
 // idle, the one that became idle last takes the request, because its memory may still be in a
 // cache.
-class RequestThreads final : public RequestServer {
+class RequestThreads final : public RequestExecutor {
  public:
   using Task = RequestTask;
   // Responds to the request and releases it. Must not throw.

@@ -4,7 +4,7 @@ set(ENDCAP_CUDA_KERNELS
   box_decode/cuda/classification.cu
   box_decode/cuda/filter.cu
   box_decode/cuda/score_rows.cu
-  box_decode/cuda/suppressed_heads.cu
+  box_decode/cuda/end2end_heads.cu
   box_decode/cuda/yolov5.cu
   box_decode/cuda/yolov8.cu
   postprocess/cuda/detection.cu

@@ -32,7 +32,7 @@ TestImage End2EndImage(uint32_t seed, int64_t rows, bool half = false) {
   return {{FloatTensor(head, {rows, 6}, half)}, kGeometry};
 }
 
-TEST(UnsuppressedCuda, End2End) {
+TEST(End2EndCuda, End2End) {
   auto params = Params(HeadFamily::kEnd2End, 6);
   params.head.score_threshold = 0.05;
   ExpectSameAsCpu(params, {End2EndImage(1, 300), End2EndImage(2, 257, true), End2EndImage(3, 1),
@@ -70,7 +70,7 @@ float& Value(TestImage& image, int64_t row, int64_t column) {
   return values[row * image.head[0].shape[1] + column];
 }
 
-TEST(UnsuppressedCuda, End2EndWithKeypoints) {
+TEST(End2EndCuda, End2EndWithKeypoints) {
   auto params = Params(HeadFamily::kEnd2EndPose, 6);
   params.head.num_keypoints = 4;
   for (const int values : {2, 3}) {
@@ -100,7 +100,7 @@ TEST(UnsuppressedCuda, End2EndWithKeypoints) {
   EXPECT_FALSE(results.items[3].status.ok());
 }
 
-TEST(UnsuppressedCuda, End2EndWithMasks) {
+TEST(End2EndCuda, End2EndWithMasks) {
   auto params = Params(HeadFamily::kEnd2EndSeg, 6);
   params.head.mask_coefficients = 5;
   params.head.prototype_height = 40;
@@ -130,7 +130,7 @@ TEST(UnsuppressedCuda, End2EndWithMasks) {
   }
 }
 
-TEST(UnsuppressedCuda, End2EndWithAngles) {
+TEST(End2EndCuda, End2EndWithAngles) {
   auto params = Params(HeadFamily::kEnd2EndObb, 6);
   params.head.score_threshold = 0.05;
   TestImage without = RowsWithExtra(3, 40, 1, true);
@@ -163,7 +163,7 @@ TestImage DetectionsImage(uint32_t seed, int64_t rows, int64_t least, bool wide)
           kGeometry};
 }
 
-TEST(UnsuppressedCuda, Detections) {
+TEST(End2EndCuda, Detections) {
   for (const Background background :
        {Background::kFamilyDefault, Background::kFirst, Background::kLast}) {
     auto params = Params(HeadFamily::kDetections, background == Background::kFamilyDefault ? 7 : 6);
@@ -196,14 +196,14 @@ TestImage EfficientNmsImage(uint32_t seed, int64_t rows, int32_t used, bool half
       kGeometry};
 }
 
-TEST(UnsuppressedCuda, EfficientNms) {
+TEST(End2EndCuda, EfficientNms) {
   auto params = Params(HeadFamily::kEfficientNms, 6);
   ExpectSameAsCpu(params, {EfficientNmsImage(1, 300, 300), EfficientNmsImage(2, 300, 17, true),
                            EfficientNmsImage(3, 300, 0), EfficientNmsImage(4, 100, 101),
                            EfficientNmsImage(5, 100, -1), EfficientNmsImage(6, 0, 0)});
 }
 
-TEST(UnsuppressedCuda, Classification) {
+TEST(End2EndCuda, Classification) {
   for (const int classes : {1, 5, 1000, 3001}) {
     for (const Activation activation :
          {Activation::kFamilyDefault, Activation::kNone, Activation::kSigmoid}) {
@@ -224,7 +224,7 @@ TEST(UnsuppressedCuda, Classification) {
 }
 
 // Each step of the block's way to the greatest logit, which softmax wants, decides once.
-TEST(UnsuppressedCuda, TheGreatestLogitAnywhere) {
+TEST(End2EndCuda, TheGreatestLogitAnywhere) {
   for (const int place : {0, 1, 2, 3, 7, 8, 16, 33, 64, 129, 255, 256, 511, 699}) {
     std::vector<float> logits(700, -3.0F);
     for (size_t c = 0; c < logits.size(); ++c) logits[c] += static_cast<float>(c % 13) / 8.0F;
@@ -236,7 +236,7 @@ TEST(UnsuppressedCuda, TheGreatestLogitAnywhere) {
   }
 }
 
-TEST(UnsuppressedCuda, ClassificationMultiLabel) {
+TEST(End2EndCuda, ClassificationMultiLabel) {
   for (const int classes : {1, 5, 255, 257, 1000}) {
     for (const Activation activation : {Activation::kNone, Activation::kSigmoid}) {
       for (const double threshold : {0.0, 0.25, 0.5, 1.0}) {

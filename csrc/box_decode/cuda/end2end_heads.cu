@@ -9,7 +9,7 @@
 namespace endcap {
 namespace {
 
-constexpr uint32_t kSuppressedThreads = 256;
+constexpr uint32_t kEnd2EndThreads = 256;
 
 // The first numbers of a row of `row_length`, checked for NaN.
 template <uint32_t kCount>
@@ -44,10 +44,10 @@ __device__ uint64_t End2EndKey(const HeadBatch& batch, uint32_t image, uint32_t 
                 ActivateScore(batch.rule.activation, numbers[4]), class_fits);
 }
 
-__global__ void __launch_bounds__(kSuppressedThreads)
+__global__ void __launch_bounds__(kEnd2EndThreads)
     FilterEnd2End(const __grid_constant__ HeadBatch batch) {
   const uint32_t image = blockIdx.y;
-  const uint32_t row = blockIdx.x * kSuppressedThreads + threadIdx.x;
+  const uint32_t row = blockIdx.x * kEnd2EndThreads + threadIdx.x;
   if (batch.images[image].blank != 0) return;
   const bool has_row = row < batch.images[image].rows;
   AppendKeys(batch, image, has_row ? End2EndKey(batch, image, row) : kNoKey);
@@ -65,11 +65,11 @@ __device__ uint64_t DetectionRowKey(const HeadBatch& batch, uint32_t image, uint
                 rule.HasClass(c, batch.rule.num_classes));
 }
 
-__global__ void __launch_bounds__(kSuppressedThreads)
+__global__ void __launch_bounds__(kEnd2EndThreads)
     FilterDetectionRows(const __grid_constant__ HeadBatch batch) {
   const uint32_t image = blockIdx.y;
   const HeadImage& head = batch.images[image];
-  const uint32_t row = blockIdx.x * kSuppressedThreads + threadIdx.x;
+  const uint32_t row = blockIdx.x * kEnd2EndThreads + threadIdx.x;
   if (head.blank != 0) return;
   const int32_t count_input = batch.rule.detection_rows.count_input;
   const int64_t used = count_input < 0 ? int64_t{head.rows} : ReadInteger(head, count_input, 0);
@@ -83,13 +83,13 @@ __global__ void __launch_bounds__(kSuppressedThreads)
 }  // namespace
 
 void LaunchFilterEnd2End(const HeadBatch& batch, cudaStream_t stream) {
-  const dim3 grid(BlocksFor(batch, kSuppressedThreads), static_cast<uint32_t>(batch.count));
-  Launch(FilterEnd2End, grid, kSuppressedThreads, 0, stream, batch);
+  const dim3 grid(BlocksFor(batch, kEnd2EndThreads), static_cast<uint32_t>(batch.count));
+  Launch(FilterEnd2End, grid, kEnd2EndThreads, 0, stream, batch);
 }
 
 void LaunchFilterDetectionRows(const HeadBatch& batch, cudaStream_t stream) {
-  const dim3 grid(BlocksFor(batch, kSuppressedThreads), static_cast<uint32_t>(batch.count));
-  Launch(FilterDetectionRows, grid, kSuppressedThreads, 0, stream, batch);
+  const dim3 grid(BlocksFor(batch, kEnd2EndThreads), static_cast<uint32_t>(batch.count));
+  Launch(FilterDetectionRows, grid, kEnd2EndThreads, 0, stream, batch);
 }
 
 }  // namespace endcap
