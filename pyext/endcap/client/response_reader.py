@@ -153,7 +153,7 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections
     Args:
         outputs: A batch of one: num_detections int32 [1,1], detection_boxes float32 [1,K,4],
             detection_scores float32 [1,K], detection_classes and detection_indices int32 [1,K],
-            status int32 [1,1]. `status` may be absent. Where the model has them,
+            status int32 [1,1]. K may be 0, and `status` absent. Where the model has them,
             detection_keypoints float32 [1,K,P,3], detection_angles float32 [1,K], detection_rle
             bytes [1,K] with mask_size int32 [1,2], class_ids int32, class_scores float32 and
             class_labels bytes [1,K], and track_ids int64 [1,K].
@@ -166,7 +166,7 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections
     _check_status(outputs)
     _check_datatypes(outputs, Task.detection.outputs)
     count, boxes, scores, class_ids, indices = (
-        _require(outputs, name, Task.detection)
+        _require(outputs, name, Task.detection, may_be_empty=name != "num_detections")
         for name in Task.detection.required
         if name != "status"
     )
@@ -252,9 +252,11 @@ def _check_status(outputs: Tensors) -> None:
         raise RequestError(name, f"the server returned status {code} ({name})")
 
 
-def _require(outputs: Tensors, name: str, task: Task) -> NDArray[Any]:
+def _require(
+    outputs: Tensors, name: str, task: Task, *, may_be_empty: bool = False
+) -> NDArray[Any]:
     tensor = outputs.get(name)
-    if tensor is None or tensor.size == 0:
+    if tensor is None or (tensor.size == 0 and not may_be_empty):
         raise RequestError(
             "internal",
             f"the server's response has no {name}; the model must have the outputs "

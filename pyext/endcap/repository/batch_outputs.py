@@ -64,7 +64,7 @@ def find_largest_batch(
             reason = f"the trial run fails with {count} images at once"
             if any(text in str(error) for text in OUT_OF_MEMORY):
                 reason += " for lack of memory, of which --trial-memory gives it more"
-            count //= 2
+            count = max(2, count // 2)
             continue
         if same == count:
             return LargestBatch(count, reason)
@@ -109,7 +109,7 @@ def is_blind(outputs: Outputs) -> bool:
     )
 
 
-def suppressed_tensors(model: Any) -> list[str]:
+def nms_box_tensors(model: Any) -> list[str]:
     """Return the boxes [batch, boxes, 4] of the NonMaxSuppression nodes of an onnx.ModelProto."""
     nodes = (node for node in model.graph.node if node.op_type == _SUPPRESSION)
     return list(dict.fromkeys(node.input[0] for node in nodes))

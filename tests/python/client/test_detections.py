@@ -82,6 +82,7 @@ def test_an_unknown_status_is_internal() -> None:
         ("detection_boxes", np.zeros((4, 4), np.float32)),
         ("detection_boxes", np.zeros((2, 4, 4), np.float32)),
         ("detection_scores", np.zeros((1, 3), np.float32)),
+        ("detection_scores", np.zeros((0,), np.float32)),
         ("detection_indices", np.zeros((4,), np.int32)),
         ("num_detections", np.array([[5]], np.int32)),
         ("num_detections", np.array([[-1]], np.int32)),
@@ -136,10 +137,21 @@ def test_an_empty_status_is_refused() -> None:
         read_rows(response() | {"status": np.zeros((0,), np.int32)}, None)
 
 
-@pytest.mark.parametrize("value", [None, np.zeros((0,), np.float32)])
-def test_a_missing_or_empty_output_is_named(value: NDArray[Any] | None) -> None:
-    with pytest.raises(RequestError, match="has no detection_scores"):
-        read_rows(response() | {"detection_scores": value}, None)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("detection_scores", None),
+        ("num_detections", None),
+        ("num_detections", np.zeros((0,), np.int32)),
+    ],
+)
+def test_a_missing_output_is_named(name: str, value: NDArray[Any] | None) -> None:
+    with pytest.raises(RequestError, match=f"has no {name}"):
+        read_rows(response() | {name: value}, None)
+
+
+def test_a_response_may_have_no_rows() -> None:
+    assert read_rows(response(rows=0, kept=0), ["ring"]) == []
 
 
 def test_json_has_the_promised_keys() -> None:

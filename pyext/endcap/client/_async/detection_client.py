@@ -444,7 +444,10 @@ class AsyncDetectionClient:
                 ),
             )
         retries = connection.retry_policy.retries() if step is None else 0
-        attempts = Attempts(retries, deadline.left_s())
+        try:
+            attempts = Attempts(retries, deadline.left_s())
+        except RequestError as error:
+            return error
         while True:
             outcome = await self._infer_shared(pool, contents, request_id, deadline, step)
             wait_s = attempts.wait_after_lost(outcome)
