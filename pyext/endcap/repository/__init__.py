@@ -9,16 +9,19 @@
    has made itself (`detection_rows`), `trial_run.count_score_columns` runs it once more, with the
    scores before its suppression as outputs. Conversion and runs are in child processes
    (`network_worker`) with limits.
-3. `head_recognition.recognize_head` decides on the head; `_propose` there shows the order. The
-   proposals come from `end2end_heads`, `detection_rows`, `detr_ssd_heads`, `task_heads`,
-   `grid_heads` and `classifier_head`, which share the types and measurements of `head_evidence`.
-   Where outputs are not as postprocess takes them, the head says how `graph_edit` changes them.
+3. `head_recognition.recognize_head` decides on the head; `_propose` there shows the order, and
+   `docs/init.md` what the user sees of it. The proposals come from `end2end_heads`,
+   `detection_rows`, `detr_ssd_heads`, `task_heads`, `grid_heads` and `classifier_head`, which share
+   the types and measurements of `head_evidence`. Where outputs are not as postprocess takes them,
+   the head says how `graph_edit` changes them.
 4. `preprocess_parameters` and `postprocess_parameters` (with the class names) choose the values to
    write, each with its reason; `network_model` chooses what runs the network.
 5. `rendering` makes the texts from the plan and `templates/`; `writing` writes all or nothing.
 
-`options` is what the user gives, `head_families` what is known of each family. `validation` is
-`endcap validate`. Parameters, tensors and config.pbtxt are read by `endcap.triton`.
+`batch_outputs` compares runs of several images, and `graph_evidence` finds what trial runs cannot
+show, such as a threshold inside the graph. `options` is what the user gives, `head_families` what
+is known of each family. `validation` is `endcap validate`. Parameters, tensors and config.pbtxt are
+read by `endcap.triton`.
 """
 
 from endcap.repository.errors import RepositoryError

@@ -75,8 +75,8 @@ def _activation(operator: str, output: NetworkOutput) -> Decision | None:
 
 def _last_operator(graph: Any, tensor: str) -> str:
     """Return the last operator that changes numbers on the way to an output."""
-    makers = {name: node for node in graph.node for name in node.output}
-    while (node := makers.get(tensor)) is not None:
+    producers = {name: node for node in graph.node for name in node.output}
+    while (node := producers.get(tensor)) is not None:
         if node.op_type not in _REARRANGING:
             return str(node.op_type)
         tensor = node.input[0]

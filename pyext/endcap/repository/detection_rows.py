@@ -83,7 +83,7 @@ def propose_detections(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterat
         return
     boxes, scores, classes = (_as_taken(each, is_first=each is found[0]) for each in found)
     classes = _as_integers(classes)
-    rows = "as many rows as there are detections" if boxes.varies else "a row for each detection"
+    rows = "as many rows as there are detections" if boxes.rows_vary else "a row for each detection"
     reason = f"{', '.join(f'{each.name} {list(each.shape)}' for each in found)}: {rows}"
     unused = [each.name for each in outputs if each.name not in {part.name for part in found}]
     if unused:
@@ -105,7 +105,7 @@ def _as_taken(output: NetworkOutput, *, is_first: bool) -> NetworkOutput:
     """Return an output with a batch dimension."""
     is_batch = len(output.shape) == (3 if is_first else 2)
     taken = output if is_batch else edited_output(output, OutputEdit(adds_batch=True))
-    return replace(taken, varies=output.varies or any(taken.is_free[1:]))
+    return replace(taken, rows_vary=output.rows_vary or any(taken.is_dynamic[1:]))
 
 
 def _as_integers(classes: NetworkOutput) -> NetworkOutput:
@@ -148,7 +148,7 @@ def _count_classes(classes: NetworkOutput, hints: Hints) -> _Counted:
     elif classes.values is not None and (classes.values == 0).any():
         reason = f"{where}, one for no object, and class 0 was found in noise"
         return _Counted(columns.count - 1, {"background": Decision("none", reason)}, where)
-    elif classes.varies:
+    elif classes.rows_vary:
         reason = f"{where}, the first of them for no object, as in torchvision's detectors"
         background = Decision("first", reason)
     else:

@@ -10,7 +10,7 @@ import numpy as np
 from endcap.repository.graph_edit import edited_output
 from endcap.repository.grid_heads import find_grids
 from endcap.repository.head_evidence import (
-    MOST_SUPPRESSED_ROWS,
+    MOST_FINAL_ROWS,
     Head,
     Hints,
     Numbers,
@@ -87,7 +87,7 @@ def propose_flat_rows(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Itera
             edit = OutputEdit(adds_batch=True, columns=columns)
             taken = edited_output(output, edit)
             if may_be_detections(taken.values):
-                yield from _flat_head(rows, replace(taken, varies=True), hints)
+                yield from _flat_head(rows, replace(taken, rows_vary=True), hints)
 
 
 def propose_boxes_with_classes(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
@@ -107,7 +107,7 @@ def propose_boxes_with_classes(outputs: tuple[NetworkOutput, ...], hints: Hints)
         edit = OutputEdit(adds_batch=len(output.shape) == 2, appends=classes[0].name)
         rows = edited_output(output, edit, classes[0])
         if may_be_detections(rows.values):
-            rows = replace(rows, varies=output.varies or any(rows.is_free[1:]))
+            rows = replace(rows, rows_vary=output.rows_vary or any(rows.is_dynamic[1:]))
             boxes = rows.values[:, :4] if rows.values is not None and rows.values.size else None
             reason = (
                 f"{output.name} {list(output.shape)} and {classes[0].name}: a box, a score and a "
@@ -144,7 +144,7 @@ def propose_end2end(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
     if columns != 6 or not may_be_detections(output.values):
         return
     boxes = None if output.values is None else output.values[:, :4]
-    is_likely = rows <= MOST_SUPPRESSED_ROWS
+    is_likely = rows <= MOST_FINAL_ROWS
     yield Head(
         "end2end",
         {"head": output},
@@ -161,7 +161,7 @@ def propose_end2end(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
 
 def are_rows(output: NetworkOutput) -> bool:
     """Return whether two dimensions are rows of detections, and not the scores of one image."""
-    return output.shape[0] != 1 or output.varies
+    return output.shape[0] != 1 or output.rows_vary
 
 
 def with_batch(output: NetworkOutput) -> NetworkOutput:

@@ -36,26 +36,26 @@ def edited_output(
         edit: With `adds_batch` the output has no batch dimension, also where its first is 1.
         appended: The output that the edit appends.
     """
-    dims, is_free, values = output.dims, output.is_free, output.values
+    dims, is_dynamic, values = output.dims, output.is_dynamic, output.values
     if edit.adds_batch:
-        dims, is_free = output.shape, (False, *is_free)
+        dims, is_dynamic = output.shape, (False, *is_dynamic)
         values = None if values is None else values.reshape(dims)
     if appended is not None:
         dims = (*dims[:-1], dims[-1] + 1)
         if values is not None and appended.values is not None:
             values = np.hstack([values, appended.values.reshape(-1, 1)])
     if edit.transposes:
-        dims, is_free = dims[::-1], (is_free[0], *is_free[:0:-1])
+        dims, is_dynamic = dims[::-1], (is_dynamic[0], *is_dynamic[:0:-1])
         values = None if values is None else values.T
     if edit.columns:
-        dims, is_free = (*dims[:-1], len(edit.columns)), (*is_free[:-1], False)
+        dims, is_dynamic = (*dims[:-1], len(edit.columns)), (*is_dynamic[:-1], False)
         values = None if values is None else values[..., list(edit.columns)]
     return replace(
         output,
         data_type=edit.data_type or output.data_type,
         dims=dims,
         has_batch=True,
-        is_free=is_free,
+        is_dynamic=is_dynamic,
         values=values,
         edit=edit,
     )
@@ -131,7 +131,7 @@ class _Graph:
         for node in self._steps(output.edit, last, element):
             self._graph.node.append(node)
         self._graph.node[-1].output[0] = output.name
-        sizes = zip((1, *output.dims), output.is_free, strict=True)
+        sizes = zip((1, *output.dims), output.is_dynamic, strict=True)
         shape = [f"{output.name}_dim_{axis}" if free else size
                  for axis, (size, free) in enumerate(sizes)]  # fmt: skip
         element = self._element(output.data_type)

@@ -38,14 +38,14 @@ class Normalization:
 
 def find_normalization(graph: Any, tensor: str) -> Normalization | None:
     """Return the normalisation by which a graph begins; None where it begins otherwise."""
-    readers: dict[str, list[Any]] = {}
+    consumers: dict[str, list[Any]] = {}
     for node in graph.node:
         for name in node.input:
-            readers.setdefault(name, []).append(node)
+            consumers.setdefault(name, []).append(node)
     constants = _Constants(graph)
     mean: tuple[float, ...] | None = None
     for _ in range(_MOST_STEPS):
-        nodes = [node for node in readers.get(tensor, ()) if node.op_type != "Shape"]
+        nodes = [node for node in consumers.get(tensor, ()) if node.op_type != "Shape"]
         if not nodes:
             return None
         node = nodes[0]
@@ -70,17 +70,17 @@ def find_score_threshold(graph: Any) -> float | None:
 
     Exports with suppression inside compare scores with it, and gather what is greater.
     """
-    makers = {name: node for node in graph.node for name in node.output}
+    producers = {name: node for node in graph.node for name in node.output}
     constants = _Constants(graph)
     found = set()
     for node in graph.node:
         if node.op_type != "NonZero":
             continue
-        maker = makers.get(node.input[0])
-        while maker is not None and maker.op_type in ("Cast", "Identity"):
-            maker = makers.get(maker.input[0])
-        if maker is not None and maker.op_type == "Greater":
-            value = constants.scalar(maker.input[1])
+        producer = producers.get(node.input[0])
+        while producer is not None and producer.op_type in ("Cast", "Identity"):
+            producer = producers.get(producer.input[0])
+        if producer is not None and producer.op_type == "Greater":
+            value = constants.scalar(producer.input[1])
             if value is not None and 0 < value < 1:
                 found.add(value)
     return found.pop() if len(found) == 1 else None

@@ -14,7 +14,7 @@ from endcap.repository.options import Decision, InitOptions
 from endcap.triton.labels import read_labels
 
 Numbers = NDArray[np.float64]
-MOST_SUPPRESSED_ROWS = 1000  # of the detections that networks with suppression inside give
+MOST_FINAL_ROWS = 1000  # that networks with suppression inside give
 _NOT_TRIED = "assumed, as it could not be tried"
 _LARGEST_FRACTION = 2.0  # a box given as a fraction of the image, with room for what sticks out
 _ROUNDING = 1e-3  # of float16 at 1

@@ -91,7 +91,7 @@ def _refuse_conversion(
             f"{path} gives {shape}, and postprocess takes {served}; --runtime python converts it "
             "on the way"
         )
-    if runtime is Runtime.onnxruntime and image.batch is None and not output.is_free[0]:
+    if runtime is Runtime.onnxruntime and image.batch is None and not output.is_dynamic[0]:
         raise RepositoryError(
             f"{path} takes any number of images and declares its output {output.name} for one, "
             "which Triton's ONNX Runtime backend does not load; export it again, or take "

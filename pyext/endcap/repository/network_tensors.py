@@ -218,11 +218,11 @@ class NetworkOutput:
     Attributes:
         dims: Without the batch dimension, of the trial run's first image.
         has_batch: Whether there is one, of 1 for one image.
-        is_free: Of each dimension in the file, the batch included, whether it is left open.
+        is_dynamic: Of each dimension in the file, the batch included, whether it is dynamic.
         values: Of the trial run on noise, in float64; None where it was not run
             or gave no numbers.
-        varies: Whether two images gave different numbers of rows, or none, or the file leaves that
-            number open.
+        rows_vary: Whether two images gave different numbers of rows, or none, or their number is
+            dynamic in the file.
         edit: What has to be done to the file's output before it is this one.
     """
 
@@ -230,9 +230,9 @@ class NetworkOutput:
     data_type: str
     dims: tuple[int, ...]
     has_batch: bool
-    is_free: tuple[bool, ...]
+    is_dynamic: tuple[bool, ...]
     values: NDArray[np.float64] | None
-    varies: bool = False
+    rows_vary: bool = False
     edit: OutputEdit = OutputEdit()
 
     @property
@@ -243,10 +243,10 @@ class NetworkOutput:
     @property
     def served_dims(self) -> tuple[int, ...]:
         """`dims`, -1 where they follow what an image shows."""
-        if not self.varies:
+        if not self.rows_vary:
             return self.dims
-        free = self.is_free[len(self.is_free) - len(self.dims) :]
-        return tuple(-1 if each else dim for dim, each in zip(self.dims, free, strict=True))
+        dynamic = self.is_dynamic[len(self.is_dynamic) - len(self.dims) :]
+        return tuple(-1 if each else dim for dim, each in zip(self.dims, dynamic, strict=True))
 
     @property
     def is_float(self) -> bool:
@@ -295,7 +295,7 @@ def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:
                 data_type=spec.data_type,
                 dims=known,
                 has_batch=True,
-                is_free=tuple(dim is None for dim in spec.dims),
+                is_dynamic=tuple(dim is None for dim in spec.dims),
                 values=None,
             )
         )

@@ -29,7 +29,7 @@ from endcap.repository.batch_outputs import (
     check_shapes,
     find_largest_batch,
     is_blind,
-    suppressed_tensors,
+    nms_box_tensors,
 )
 from endcap.repository.errors import RepositoryError, UnknownOperatorError, import_onnx
 
@@ -119,7 +119,7 @@ def _find_largest_batch(
     # Without a detection rows that the network leaves out look like the others.
     onnx: Any = import_onnx()
     model = onnx.load(request["file"])
-    boxes = suppressed_tensors(model)
+    boxes = nms_box_tensors(model)
     if not boxes:
         return largest
     del model.graph.output[:]
@@ -156,12 +156,12 @@ def _count_columns(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _find_activations(graph: Any, output: str) -> dict[str, str]:
     """Return the operators of _ACTIVATIONS from which an output comes, by their outputs."""
-    makers = {name: node for node in graph.node for name in node.output}
+    producers = {name: node for node in graph.node for name in node.output}
     found: dict[str, str] = {}
     seen, waiting = {output}, [output]
     while waiting:
         name = waiting.pop()
-        node = makers.get(name)
+        node = producers.get(name)
         if node is None:
             continue
         if node.op_type in _ACTIVATIONS:
@@ -191,7 +191,7 @@ def _write_outputs(session: Any, path: str, outputs: Outputs, folder: Path) -> l
             "that postprocess can be planned for; export it with a smaller head"
         )
     # A symbolic dimension is a text there, or None.
-    free = {
+    dynamic = {
         output.name: [not isinstance(dim, int) for dim in output.shape]
         for output in session.get_outputs()
     }
@@ -201,7 +201,7 @@ def _write_outputs(session: Any, path: str, outputs: Outputs, folder: Path) -> l
         if file is not None:
             np.save(folder / file, array, allow_pickle=False)
         written.append(
-            {"name": name, "is_free": free[name], "file": file, "shape": list(array.shape)}
+            {"name": name, "is_dynamic": dynamic[name], "file": file, "shape": list(array.shape)}
         )
     return written
 
@@ -284,7 +284,7 @@ class _Network:
 
 
 def _noise(dims: list[int], dtype: str, *, seed: int) -> NDArray[Any]:
-    """Of no picture; values as a network is used to, between 0 and 1, or 0 and 255 of integers."""
+    """Return random values in the range of a network's images: 0 to 1, of integers 0 to 255."""
     values = np.random.default_rng(seed).random((1, *dims), np.float32)
     if dtype in ("uint8", "int8"):
         values *= 127 if dtype == "int8" else 255

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import suggestion
-from endcap.repository.batch_outputs import LargestBatch, suppressed_tensors
+from endcap.repository.batch_outputs import LargestBatch, nms_box_tensors
 from endcap.repository.companion_config import read_companion, read_recipe
 from endcap.repository.detection_rows import find_detections
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
@@ -134,7 +134,7 @@ class Plan:
             return ""
         if self.network.metadata.has_nms:
             return "export it with dynamic=True and leave out nms=True; endcap suppresses itself"
-        if self.batch_reason and suppressed_tensors(self.network.model):
+        if self.batch_reason and nms_box_tensors(self.network.model):
             return (
                 "export it with a dynamic batch dimension and without suppression inside; endcap "
                 "suppresses itself"

@@ -215,7 +215,7 @@ def _declared(plan: Plan) -> list[TensorSpec]:
             spec,
             dims=tuple(
                 -1 if free else dim
-                for dim, free in zip(spec.dims, outputs[spec.name].is_free[1:], strict=True)
+                for dim, free in zip(spec.dims, outputs[spec.name].is_dynamic[1:], strict=True)
             ),
         )
         for spec in plan.served

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from endcap.repository.end2end_heads import may_be_detections, read_box_format, with_batch
 from endcap.repository.grid_heads import GridForm, find_grids, read_grid_head
-from endcap.repository.head_evidence import MOST_SUPPRESSED_ROWS, Head, Hints, box_unit
+from endcap.repository.head_evidence import MOST_FINAL_ROWS, Head, Hints, box_unit
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import Decision
@@ -38,11 +38,11 @@ def propose_task(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[H
     for output in outputs:
         if len(output.dims) != 2 or not output.is_float:
             continue
-        is_suppressed = metadata.is_end2end or metadata.has_nms
-        if is_suppressed or find_grids(output.dims[1], hints.size) is None:
-            suppressed = tuple(_read_suppressed(output, form))
-            yield from suppressed
-            if suppressed or is_suppressed:
+        has_final_rows = metadata.is_end2end or metadata.has_nms
+        if has_final_rows or find_grids(output.dims[1], hints.size) is None:
+            heads = tuple(_read_final_rows(output, form))
+            yield from heads
+            if heads or has_final_rows:
                 continue
         classes = output.dims[0] - 4 - form.extras
         if classes < 1 or (metadata.names and len(metadata.names) != classes and not form.missing):
@@ -56,7 +56,7 @@ def propose_task_by_values(
     """Yield what one output may be without metadata; nothing for most without extras."""
     if find_grids(output.dims[1], hints.size) is None:
         yield from _propose_yolov5_masks(output, outputs, hints)
-        yield from _propose_suppressed(output, outputs, hints)
+        yield from _propose_final_rows(output, outputs, hints)
         return
     for family in _TASKS.values():
         form = _form(family, outputs, hints)
@@ -157,7 +157,7 @@ def _propose_yolov5_masks(
         yield Head("yolov5_seg", {}, None, reason, is_sure=True)
 
 
-def _propose_suppressed(
+def _propose_final_rows(
     output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
 ) -> Iterator[Head]:
     """Yield `end2end_seg`, `end2end_pose` or `end2end_obb` without metadata.
@@ -170,19 +170,19 @@ def _propose_suppressed(
         return
     masks = _form("yolov8_seg", outputs, hints)
     if not masks.missing:
-        yield from _read_suppressed(output, masks)
+        yield from _read_final_rows(output, masks)
     elif columns == 7 and hints.wanted != "end2end_pose":
-        yield from _read_suppressed(output, _form("yolov8_obb", outputs, hints))
+        yield from _read_final_rows(output, _form("yolov8_obb", outputs, hints))
     else:
-        yield from _read_suppressed(output, _form("yolov8_pose", outputs, hints))
+        yield from _read_final_rows(output, _form("yolov8_pose", outputs, hints))
 
 
-def _read_suppressed(output: NetworkOutput, form: GridForm) -> Iterator[Head]:
+def _read_final_rows(output: NetworkOutput, form: GridForm) -> Iterator[Head]:
     """Yield the head [K, 6 + more] of a form, or nothing where rows are no such detections."""
     output = with_batch(output)
     rows, columns = output.dims
     more, values = columns - 6, output.values
-    if more < 1 or rows > MOST_SUPPRESSED_ROWS or not may_be_detections(values):
+    if more < 1 or rows > MOST_FINAL_ROWS or not may_be_detections(values):
         return
     is_counted = not form.missing
     if is_counted and more != form.extras:

@@ -191,7 +191,7 @@ def try_network(
         response = run_network_worker(network, request, limits)
         varying = response["varying"]
         outputs = [
-            _read_output(scratch, each, varies=each["name"] in varying or _has_rows(image, each))
+            _read_output(scratch, each, rows_vary=each["name"] in varying or _has_rows(image, each))
             for each in response["outputs"]
         ]
     rows_error = ""
@@ -243,12 +243,12 @@ def count_score_columns(
 
 
 def _has_rows(image: NetworkInput, output: Mapping[str, Any]) -> bool:
-    """Return whether the first of one or two dimensions is left open, and is no batch."""
-    free = output["is_free"]
-    return image.batch == 1 and len(output["shape"]) in (1, 2) and bool(free) and free[0]
+    """Return whether the first of one or two dimensions is dynamic, and is no batch."""
+    dynamic = output["is_dynamic"]
+    return image.batch == 1 and len(output["shape"]) in (1, 2) and bool(dynamic) and dynamic[0]
 
 
-def _read_output(folder: Path, output: Mapping[str, Any], *, varies: bool) -> NetworkOutput:
+def _read_output(folder: Path, output: Mapping[str, Any], *, rows_vary: bool) -> NetworkOutput:
     if output["file"] is None:  # strings, of which only the shape matters
         array = np.empty(output["shape"], np.object_)
     else:
@@ -261,9 +261,9 @@ def _read_output(folder: Path, output: Mapping[str, Any], *, varies: bool) -> Ne
         data_type=TRITON_TYPES.get(array.dtype.name, ""),
         dims=item.shape,
         has_batch=has_batch,
-        is_free=tuple(output["is_free"]),
+        is_dynamic=tuple(output["is_dynamic"]),
         values=np.asarray(item, np.float64) if array.dtype.kind in "biuf" else None,
-        varies=varies,
+        rows_vary=rows_vary,
     )
 
 

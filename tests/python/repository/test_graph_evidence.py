@@ -78,7 +78,7 @@ def rows(class_ids: list[int]) -> tuple[NetworkOutput, ...]:
             data_type=types.get(name, "FP32"),
             dims=array.shape,
             has_batch=True,
-            is_free=(True, *[False] * array.ndim),
+            is_dynamic=(True, *[False] * array.ndim),
             values=array,
         )
         for name, array in arrays.items()
