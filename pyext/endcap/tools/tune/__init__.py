@@ -14,7 +14,7 @@ others at the best values so far:
 
 1. The repository as it is, the reference, is measured at some rates, from which the highest is
    interpolated whose 99th percentile is within the limit.
-2. Each alternative of a knob gets one window at 85 % of that rate, with the arrivals and images of
+2. Each alternative of a knob gets one window at 70 % of that rate, with the arrivals and images of
    the reference's, which has three. Alternatives are compared by the mean latency of the slowest
    twentieth: it moves much more than the rate that a configuration can serve, and less by chance
    than the 99th percentile.

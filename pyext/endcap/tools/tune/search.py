@@ -25,7 +25,7 @@ _LIMITS = 10  # and is so many times as long as the limit
 _SHORTEST_S = 1.0
 _FEWEST_WINDOWS = 60  # that the whole time would have room for
 _START_S = 3.0  # of a server, roughly, for the plan of the time that is left
-_FINAL_SHARE, _CHECK_SHARE = 0.42, 0.14
+_FINAL_SHARE = 0.42
 _FEWEST_PAIRS, _MOST_PAIRS = 3, 8
 # Ratios of the tails to those of the reference.
 _PROMISING = 0.92
@@ -37,7 +37,7 @@ _REFERENCES = 3
 _FIRST_RATE, _RATE_STEP, _LOWEST_RATE = 0.7, 1.2, 0.05
 _RATES = 7
 # Near the limit the tail is a matter of chance, and nobody runs a server there.
-_HEADROOM = 0.85
+_HEADROOM = 0.7
 _LOWERED = 0.92
 _LOWERINGS = 8
 # Beyond so many times the limit the rate is lowered after one pair, and by so many steps.
@@ -303,10 +303,13 @@ class Search:
         return results
 
     def _rounds(self, seconds: float) -> Iterator[int]:
-        """Yield the numbers of rounds of so many seconds while there is time for another."""
-        left_for_check = _CHECK_SHARE * self._goal.budget_s
+        """Yield the numbers of rounds of so many seconds while there is time for another.
+
+        There is time where as many windows can be measured again afterwards.
+        """
         for number in range(_MOST_PAIRS):
-            if number >= _FEWEST_PAIRS and self.left_s < seconds + left_for_check:
+            check_s = (number + 1) * (self._final_s + _START_S)
+            if number >= _FEWEST_PAIRS and self.left_s < seconds + check_s:
                 break
             yield number
 
