@@ -23,15 +23,10 @@ import tritonclient.http as triton
 from benchmarks import machine
 from benchmarks.paths import RESULTS, ROOT
 from benchmarks.pipelines.tables import TextTable, between_marks
+from benchmarks.raw_server import raw_server
 from benchmarks.timing import Budget, Case, measure, summary
-from endcap._system.scratch import scratch_folder
 from endcap.client import ConnectionOptions, DetectionClient, ImageResult, Keepalive
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.server.launch import is_ready
-from endcap.server.leftovers import remove_shared_memory
-from endcap.server.log import LogPump
-from endcap.server.plan import plan_launch
-from endcap.server.process import ServerProcess
 
 Json = dict[str, Any]
 REPOSITORY = ROOT / "model_repository"
@@ -47,7 +42,6 @@ KEPT, NEW, GZIP, PINGED = (
     "compression of requests by gzip",
     "gRPC keepalive, a ping each second",
 )
-_READY_WITHIN_S, _ENDS_WITHIN_S = 120.0, 30.0
 _EACH_S = 5.0  # of requests in explicit mode
 _RELOAD_EVERY_S = 0.2
 _POLL_S = 0.0002
@@ -117,48 +111,23 @@ def measure_ways(server: TritonServer, image: bytes, budget: Budget) -> list[Jso
     ]
 
 
-@contextlib.contextmanager
-def explicit_server(models: tuple[str, ...]) -> Iterator[ServerPorts]:
-    """Run a server in explicit mode, open to everybody on this machine, and yield its ports."""
-    closed = ("--http-restricted-api=", "--grpc-restricted-protocol=")
-    control = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in models)]
-    with scratch_folder("benchmark") as scratch:
-        settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
-        plan = plan_launch(REPOSITORY, settings, scratch)
-        command = [word for word in plan.command if not word.startswith(closed)]
-        process = ServerProcess([*command, *control], plan.environment, plan.working_directory)
-        log = LogPump(process.output)
-        try:
-            _wait_until_ready(plan.ports, process, log)
-            plan.reservation.close()
-            yield plan.ports
-        finally:
-            process.stop(_ENDS_WITHIN_S)
-            log.join(_ENDS_WITHIN_S)
-            remove_shared_memory(plan.shared_memory_prefix)
-
-
-def _wait_until_ready(ports: ServerPorts, process: ServerProcess, log: LogPump) -> None:
-    deadline = time.monotonic() + _READY_WITHIN_S
-    while not is_ready(f"http://127.0.0.1:{ports.http}"):
-        if process.exit_code() is not None or time.monotonic() > deadline:
-            raise RuntimeError("the server did not start:\n" + "\n".join(log.lines()))
-        time.sleep(0.1)
-
-
 def measure_control(image: bytes, expected: ImageResult, rounds: int) -> Json:
     """Return the times of loading and unloading models, and of requests while one is reloaded."""
-    with explicit_server((*STEPS, MODEL)) as ports, contextlib.ExitStack() as stack:
-        address = f"127.0.0.1:{ports.http}"
-        control = stack.enter_context(triton.InferenceServerClient(address))
-        client = stack.enter_context(DetectionClient(f"grpc://127.0.0.1:{ports.grpc}"))
+    control_options = ["--model-control-mode=explicit"]
+    control_options += [f"--load-model={name}" for name in (*STEPS, MODEL)]
+    closed = ("--http-restricted-api=", "--grpc-restricted-protocol=")
+    with (
+        raw_server(REPOSITORY, *control_options, without=closed) as server,
+        triton.InferenceServerClient(server.http) as control,
+        DetectionClient(f"grpc://{server.grpc}") as client,
+    ):
 
         def request(_: object) -> None:
             check("explicit mode", client.detect_one(image), expected)
 
         budget = Budget(_EACH_S, fewest=rounds)
         steady = measure({"request": Case(request)}, budget)["request"]
-        with _reloading(address, RELOADED):
+        with _reloading(server.http, RELOADED):
             reloaded = measure({"request": Case(request)}, budget)["request"]
         steps = {name: _reload(control, name, rounds) for name in STEPS}
         control.load_model(MODEL)

@@ -30,7 +30,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import numpy as np
@@ -39,10 +39,8 @@ from PIL import Image
 from tritonclient.utils import shared_memory
 
 from benchmarks import images, machine, paths
+from benchmarks.raw_server import RawServer, raw_server
 from benchmarks.timing import cpu_count
-from endcap.server import ServerPorts, ServerSettings
-from endcap.server.plan import plan_launch
-from endcap.server.process import ServerProcess
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 # Photographs of a megapixel or more, as cameras make them.
@@ -59,7 +57,6 @@ SHAPE = (1, 3, 640, 640)
 OUTPUTS = {"images": 4 * 3 * 640 * 640, "geometry": 32, "status": 4}
 SLOTS = 512  # requests in flight at most
 IN_FLIGHT = (2, 3, 4, 8, 16)
-_READY_WITHIN_S = 60.0
 
 
 @dataclass
@@ -284,46 +281,26 @@ def write_models(folder: Path, max_queue_cost: float) -> None:
         (folder / name / "config.pbtxt").write_text("\n".join(lines) + "\n")
 
 
-class Served(NamedTuple):
-    """A server that runs: its gRPC address, and its process."""
-
-    address: str
-    pid: int
-
-
 @contextlib.contextmanager
-def serve(
-    repository: Path, scratch: Path, *, one_cpu: bool, backend: Path | None = None
-) -> Iterator[Served]:
-    """Run a server; backend: a folder of another endcap_preprocess."""
+def serve(repository: Path, *, one_cpu: bool, backend: Path | None = None) -> Iterator[RawServer]:
+    """Run a server; with one CPU for it, the clients have the others.
+
+    Args:
+        repository: The model repository.
+        one_cpu: Whether the server has one CPU alone.
+        backend: A folder with another endcap_preprocess.
+    """
     if backend is not None:
         for model in repository.iterdir():
             for file in backend.iterdir():
                 (model / file.name).symlink_to(file)
-    ports = ServerPorts(http=0, grpc=0, metrics=0)
-    settings = ServerSettings(ports=ports, client_shared_memory=True)
-    plan = plan_launch(repository, settings, scratch)
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, server_cpus(one_cpu))
-    process = ServerProcess([*plan.command], plan.environment, plan.working_directory)
-    os.sched_setaffinity(0, allowed - server_cpus(one_cpu) or allowed)
-    threading.Thread(target=lambda: deque(process.output, maxlen=0), daemon=True).start()
-    plan.reservation.close()
-    address = f"127.0.0.1:{plan.ports.grpc}"
-    try:
-        deadline = time.monotonic() + _READY_WITHIN_S
-        with triton.InferenceServerClient(address) as client:
-            while True:
-                with contextlib.suppress(triton.InferenceServerException):
-                    if client.is_server_ready():
-                        break
-                if time.monotonic() > deadline or process.exit_code() is not None:
-                    raise RuntimeError("the server did not start")
-                time.sleep(0.1)
-        yield Served(address, process.pid)
-    finally:
-        process.stop(30)
-        os.sched_setaffinity(0, allowed)
+    allowed, cpus = os.sched_getaffinity(0), server_cpus(one_cpu)
+    with raw_server(repository, cpus=cpus, client_shared_memory=True) as server:
+        os.sched_setaffinity(0, allowed - cpus or allowed)
+        try:
+            yield server
+        finally:
+            os.sched_setaffinity(0, allowed)
 
 
 def server_cpus(one_cpu: bool) -> set[int]:
@@ -414,11 +391,9 @@ def measure_off(
                     file.unlink()
             (repository / "limited" / "1").rmdir()
             (repository / "limited").rmdir()
-            work = scratch / f"work_{len(senders)}"
-            work.mkdir()
-            served = stack.enter_context(serve(repository, work, one_cpu=False, backend=folder))
-            sender = stack.enter_context(sending(served.address, files, pixels))
-            senders[name] = sender, served.pid
+            server = stack.enter_context(serve(repository, one_cpu=False, backend=folder))
+            sender = stack.enter_context(sending(server.grpc, files, pixels))
+            senders[name] = sender, server.pid
         rates: dict[str, list[float]] = {name: [] for name in senders}
         cpu_ms: dict[str, list[float]] = {name: [] for name in senders}
         for number in range(-1, rounds):
@@ -465,15 +440,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="endcap-bench-") as folder:
         scratch = Path(folder)
         if arguments.part != "off":
-            repository, work = scratch / "models", scratch / "work"
+            repository = scratch / "models"
             write_models(repository, arguments.max_queue_cost)
-            work.mkdir()
             with (
-                serve(repository, work, one_cpu=arguments.one_cpu) as served,
-                sending(served.address, files, pixels) as sender,
+                serve(repository, one_cpu=arguments.one_cpu) as server,
+                sending(server.grpc, files, pixels) as sender,
             ):
                 document["load"] = measure_load(
-                    served.address, sender, arguments.seconds, arguments.rounds
+                    server.grpc, sender, arguments.seconds, arguments.rounds
                 )
         if arguments.part != "load" and arguments.baseline is not None:
             document["off"] = measure_off(scratch, arguments.baseline, files, pixels, 10)
