@@ -24,7 +24,7 @@ The names are the same in Python (keyword arguments) and in a model's `config.pb
 
 Lists are written with commas. What is not given keeps the value of the preset, or the default.
 
-Each default exists once, as the initializer of a field in `csrc/include/endcap`: of
+A default is the initializer of a field in `csrc/include/endcap`: of
 `PreprocessParams` (`preprocess.h`), of `HeadParams` (`box_decode.h`: `score_threshold` and what
 else belongs to a head), or of `PostprocessParams` (`postprocess.h`: `iou_threshold`,
 `max_detections` and others). The backends, Python (`describe()`), DALI operators and

@@ -44,8 +44,8 @@ ImageHeader ReadY4mHeader(std::span<const uint8_t> file, const DecodeLimits& lim
 // Throws kImageLimit when `bytes` are more than max_decoded_bytes.
 void CheckDecodedLimit(FileFormat format, int64_t bytes, const DecodeLimits& limits);
 
-// Whether the header of `format` in `file` is the one that was read before. Bytes that another
-// thread or process changes meanwhile must not make a decoder write beyond its memory.
+// Throws kCorruptImage: the file's header is no longer the one that was read before. Bytes that
+// another thread or process changes meanwhile must not make a decoder write beyond its memory.
 [[noreturn]] void FailChanged(FileFormat format);
 
 }  // namespace endcap

@@ -216,7 +216,7 @@ void RequireRange(std::string_view name, int64_t value, int64_t low, int64_t hig
   }
 }
 
-// What the table keeps text from, for who fills the struct.
+// Repeats the limits of the table, for callers that fill the struct themselves.
 void ValidateSizes(const PostprocessParams& params) {
   const HeadParams& head = params.head;
   RequireRange("input_size", std::min(head.input_height, head.input_width), 1, kMaxInputSide);

@@ -7,12 +7,13 @@
 
 namespace endcap {
 
-// Whether images are decoded with a helper, by what it was worth for the last ones: less than
-// nothing where other processes have the CPUs, or where the threads' caches are far apart.
-// Thread-safe.
+// Decides whether an image is decoded with a second thread, by the measured times of earlier images
+// with and without it. A second thread costs time where other processes use the CPUs, or where the
+// threads' caches are far apart. Thread-safe.
 class HelpPolicy {
  public:
-  // Of the next image. Now and then the worse way, to see whether it still is.
+  // Returns whether the next image has a second thread. Tries the slower way now and then, to see
+  // whether it still is.
   bool Allows() noexcept {
     const std::scoped_lock lock(mutex_);
     ++asked_;
@@ -21,7 +22,7 @@ class HelpPolicy {
     return better != (asked_ % kTryOther == 0);
   }
 
-  // How long an image has taken, of so many bytes, that was decoded as Allows has said.
+  // Reports the time and the size of an image that was decoded as Allows has said.
   void Report(bool helped, int64_t ns, int64_t bytes) noexcept {
     const std::scoped_lock lock(mutex_);
     Cost& cost = helped ? with_help_ : alone_;
@@ -34,8 +35,7 @@ class HelpPolicy {
 
  private:
   static constexpr double kLeastGain = 0.95;
-  // Of an image in the mean of the last ones. Disturbances only add time, so a short time says
-  // more.
+  // Weight of an image in the moving mean. Disturbances only add time, so a short time has more.
   static constexpr double kWeightOfLess = 0.5;
   static constexpr double kWeightOfMore = 0.15;
   static constexpr uint32_t kFirstTries = 8;  // alternating

@@ -19,7 +19,7 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // Of the user.
+  // The four functions below are for the user.
 
   // Begins; step(i) does step i, on any of the two threads.
   void Begin(std::function<void(int)> step);
@@ -34,8 +34,8 @@ class ReadAhead {
   // Whether the user had to wait so long for the helper.
   bool was_late() const noexcept { return late_; }
 
-  // Of the helper: does steps until End, or until it is to leave, which is asked before each step
-  // and must not throw.
+  // For the helper: does steps until End, or until is_to_leave, which is called before each step
+  // and must not throw, returns true.
   void Help(const std::function<bool()>& is_to_leave = [] { return false; }) noexcept;
 
  private:

@@ -9,16 +9,16 @@ From `DetectionClient.detect(["a.jpg"])` to the bytes on the socket:
    the input `encoded`.
 3. `_sync/connection.py`, `Connection.infer`: `GrpcOperations.infer` (`grpc.py`) makes an
    `Operation` (`calls.py`) of the call: its `request`, which `infer_request` serializes as a
-   ModelInferRequest, and its `read` for the response. `_send` sends the request within the
-   deadline, and again where `retry.py` allows that. With shared memory `SharedMemoryPool.infer`
+   ModelInferRequest, and its `read` for the response. `_send_prepared` sends the request within
+   the deadline, and again where `retry.py` allows that. With shared memory `SharedMemoryPool.infer`
    calls `Connection.infer`.
 4. `grpc.py`, `GrpcTransport.send`: the bytes go to gRPC's channel. For HTTP: `HttpOperations` of
    `http.py`, and `_sync/http_transport.py` with httpcore.
 
 And back:
 
-5. `_send` calls `Operation.read`: `grpc.py`, `read_infer_response`, makes a `Response` with NumPy
-   arrays of the message.
+5. `_send_prepared` calls `Operation.read`: `grpc.py`, `read_infer_response`, makes a `Response`
+   with NumPy arrays of the message.
 6. `batches.py`: `RequestFormat.read` cuts its tensors into those of each image,
    `response_reader.py` checks them and makes detections or classes of them.
 7. `batches.py`: `BatchRun.take` makes each an `ImageResult`; `detect` returns them as `Results`, in

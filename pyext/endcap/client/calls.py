@@ -112,7 +112,7 @@ class SequenceStep:
 
 @dataclass(frozen=True)
 class Call:
-    """A request.
+    """An inference request, of either protocol.
 
     Attributes:
         request_id: Appears in the server's log; may be empty.
@@ -297,7 +297,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Operation(Generic[T]):
-    """A request of one protocol.
+    """What is to be sent for any call of the server, by one protocol, and how its response is read.
 
     Attributes:
         request: A GrpcRequest or HttpRequest.

@@ -54,7 +54,7 @@ MOST_INPUT_BYTES = 2**31 - 1 - _ROOM_FOR_THE_REST
 
 @dataclass(frozen=True)
 class GrpcRequest:
-    """A call of the service GRPCInferenceService.
+    """A request message of the service GRPCInferenceService.
 
     Attributes:
         method: Its method, as "ModelInfer".
