@@ -212,7 +212,7 @@ class ClientArguments:
     url: str = "127.0.0.1:8001"
     protocol: Protocol | None = None
     model: str = "detect"
-    timeout_s: float | None = None
+    timeout_s: float = 30.0
     concurrency: int = 4
     batch: int = 1
     labels: Sequence[str] | None = None
@@ -246,9 +246,7 @@ class ClientArguments:
                 f"request_id {prefix[:80]!r} cannot be sent; give at most {_LONGEST_REQUEST_ID} "
                 "printable characters"
             )
-        options = self.options or ConnectionOptions()
-        if self.timeout_s is not None:
-            options = replace(options, timeout_s=self.timeout_s)
+        options = self.options or ConnectionOptions(timeout_s=self.timeout_s)
         address = parse_address(self.url, self.protocol)
         secure = address.secure or options.tls is not None
         object.__setattr__(self, "connection", options)

@@ -199,7 +199,7 @@ def test_a_client_of_arguments_is_made_with_each_of_them() -> None:
     values = {name: getattr(given, name) for name in fields}
     by_name, by_value = AsyncDetectionClient(**values), AsyncDetectionClient.from_arguments(given)
     assert by_name._arguments == by_value._arguments == given
-    assert by_value.options.timeout_s == 3.0
+    assert by_value.options.timeout_s == 4.0
     assert str(by_value.address) == "http://here:1"
     with pytest.raises(InvalidArgumentError, match="concurrency 0"):
         AsyncDetectionClient.from_arguments(dataclasses.replace(given, concurrency=0))

@@ -68,8 +68,7 @@ class DetectionClient:
             not given.
         protocol: "grpc" or "http"; None takes the URL's, else gRPC.
         model: The ensemble's name.
-        timeout_s: For each image: its requests, their retries, and the wait for shared memory; None
-            takes that of `options`, 30 s unless it says otherwise.
+        timeout_s: For each image: its requests, their retries, and the wait for shared memory.
         concurrency: The number of requests in flight at once.
         batch: The maximum number of images in a request.
         labels: Class names by id; None reads them from the parameter `labels` of the model's
@@ -85,7 +84,8 @@ class DetectionClient:
         color: "rgb" or "bgr", of images that are pixels.
         jpeg_quality: Pixels are sent as JPEG of this quality, 1 to 100, without chroma subsampling.
         request_id: The prefix of the ids of requests, which the server logs. None draws one.
-        options: Of the connection: retries, headers, TLS, compression, keepalive.
+        options: Of the connection: retries, headers, TLS, compression, keepalive. Its timeout_s
+            takes precedence over `timeout_s`.
 
     Raises:
         ClientError: No server responds at the address, it does not serve the model, or the model's
@@ -100,7 +100,7 @@ class DetectionClient:
         *,
         protocol: Protocol | None = None,
         model: str = "detect",
-        timeout_s: float | None = None,
+        timeout_s: float = 30.0,
         concurrency: int = 4,
         batch: int = 1,
         labels: Sequence[str] | None = None,
