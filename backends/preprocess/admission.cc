@@ -88,6 +88,9 @@ AdmissionThreads::AdmissionThreads(int count, double max_queue_cost, Hooks hooks
   const size_t background = std::max<size_t>(foreground / 2, 1);
   background_.background = true;
   threads_.reserve(foreground + background);
+  // Before any thread runs, because threads of one lane read the other's.
+  foreground_.running.resize(foreground);
+  background_.running.resize(background);
   try {
     Start(foreground_, foreground);
     Start(background_, background);
@@ -100,7 +103,6 @@ AdmissionThreads::AdmissionThreads(int count, double max_queue_cost, Hooks hooks
 AdmissionThreads::~AdmissionThreads() { Stop(); }
 
 void AdmissionThreads::Start(Lane& lane, size_t count) {
-  lane.running.resize(count);
   for (size_t i = 0; i < count; ++i) {
     threads_.emplace_back([this, &lane, i] { Loop(lane, i); });
   }
