@@ -8,6 +8,7 @@ lost, and its results are one output file.
 from __future__ import annotations
 
 import itertools
+import os
 import posixpath
 import re
 import tarfile
@@ -20,8 +21,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from endcap._images import IMAGE_SUFFIXES
+from endcap._system.bounded_tar import BoundedHeader
 from endcap.batch.errors import BatchError, import_package
-from endcap.batch.storage import Storage
+from endcap.batch.storage import Storage, escaped
 from endcap.errors import InvalidArgumentError
 
 BYTES = "bytes"
@@ -33,6 +35,9 @@ _READERS = 8  # threads that read files of one shard: object stores answer slowl
 _MOST_SHARDS = 200
 _FEWEST_IMAGES, _MOST_IMAGES = 16, 2000  # of a shard
 _ROWS_AT_A_TIME = 64  # of a Parquet file
+_MOST_MEMBER_BYTES = 1 << 30  # of an archive, which may be compressed a thousandfold
+# Schemes that a cell may name beside its file's own. Others reach this machine or programs on it.
+_OBJECT_STORES = ("s3", "gs", "gcs")
 # What Parquet files of images call their column, in the order of preference.
 _COLUMNS = ("bytes", "image", "jpg", "jpeg", "png", "webp", "encoded", "content", "path", "file",
             "filename", "url")  # fmt: skip
@@ -40,11 +45,18 @@ _COLUMNS = ("bytes", "image", "jpg", "jpeg", "png", "webp", "encoded", "content"
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """The bytes of an image's file, or why they could not be read."""
+    """The bytes of an image's file, or why they could not be read.
+
+    Attributes:
+        path: Its location; what is no UTF-8 is escaped.
+    """
 
     path: str
     data: bytes | None
     error: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", escaped(self.path))
 
 
 @dataclass(frozen=True)
@@ -250,35 +262,42 @@ def _read_files(
 def _read_file(storage: Storage, path: str, max_bytes: int | None) -> EncodedImage:
     name = storage.url(path)
     try:
+        if storage.is_local and os.path.exists(path) and not os.path.isfile(path):
+            return EncodedImage(name, None, "it is no file")  # a pipe would be waited for
         with storage.filesystem.open_input_file(path) as file:
             if max_bytes is not None and file.size() > max_bytes:
                 return EncodedImage(name, None, _too_large(file.size(), max_bytes))
             return EncodedImage(name, file.read())
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         return EncodedImage(name, None, f"the file cannot be read: {error}")
 
 
 def _read_tar(storage: Storage, path: str, max_bytes: int | None) -> Iterator[EncodedImage]:
     """Yield the images of a tar archive, which is read from its start to its end."""
     archive = storage.url(path)
+    limit = _MOST_MEMBER_BYTES if max_bytes is None else max_bytes
     try:
         with (
             storage.filesystem.open_input_stream(path, compression=None) as stream,
-            tarfile.open(fileobj=stream, mode="r|*") as tar,
+            tarfile.open(fileobj=stream, mode="r|*", tarinfo=BoundedHeader) as tar,
         ):
             for member in tar:
+                tar.members.clear()  # type: ignore[attr-defined]  # each is needed once only
                 if not member.isfile() or _suffix(member.name) not in IMAGE_SUFFIXES:
                     continue
                 name = f"{archive}/{member.name}"
-                if max_bytes is not None and member.size > max_bytes:
-                    yield EncodedImage(name, None, _too_large(member.size, max_bytes))
+                if member.issparse():
+                    yield EncodedImage(name, None, "it is stored as a sparse file")
+                    continue
+                if member.size > limit:
+                    yield EncodedImage(name, None, _too_large(member.size, limit))
                     continue
                 content = tar.extractfile(member)
                 data = b"" if content is None else content.read()
                 if len(data) < member.size:
                     raise tarfile.ReadError("it ends within a file")
                 yield EncodedImage(name, data)
-    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, RecursionError, tarfile.TarError, zlib.error) as error:
         yield EncodedImage(archive, None, f"the archive cannot be read further: {error}")
 
 
@@ -331,6 +350,15 @@ def _of_cell(
         return storage, posixpath.join(posixpath.dirname(path), cell)
     if scheme == storage.scheme:
         return storage, rest
+    # The data set may be anybody's, and requests are signed with this user's credentials.
+    is_allowed = scheme in _OBJECT_STORES or (scheme == "file" and storage.is_local)
+    if not is_allowed or "?" in rest:
+        return EncodedImage(
+            cell,
+            None,
+            f"{cell} cannot be used: a cell may name a path of its file's own storage, or a "
+            "location of s3:// or gs:// without options",
+        )
     try:
         other = Storage(cell)
     except InvalidArgumentError as error:

@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import io
 import json
+import os
+import posixpath
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,7 +80,7 @@ def counted_attempt(output: Storage, number: int, shard: Shard) -> Iterator[None
     """
     folder, name = output.child(_FOLDER, _ATTEMPTS), f"{number:06}-"
     output.make_folder(folder)
-    before = [info.path for info in output.files(folder) if info.base_name.startswith(name)]
+    before = [path for path in _markers(output) if posixpath.basename(path).startswith(name)]
     if len(before) >= _MOST_ATTEMPTS:
         last = f" to {shard.paths[-1]}" if len(shard.paths) > 1 else ""
         raise BatchError(
@@ -99,11 +101,20 @@ def counted_attempt(output: Storage, number: int, shard: Shard) -> Iterator[None
 
 def forget_attempts(output: Storage) -> None:
     """Let a new run count its attempts from the start."""
+    for path in _markers(output):
+        _forget(output, path)
+
+
+def _markers(output: Storage) -> list[str]:
+    """Return the markers of attempts."""
     folder = output.child(_FOLDER, _ATTEMPTS)
-    if output.exists(folder):
-        for info in output.files(folder):
-            if _ATTEMPT_NAME.fullmatch(info.base_name):
-                _forget(output, info.path)
+    if not output.exists(folder):
+        return []
+    return [
+        info.path
+        for info in output.files(folder)
+        if _ATTEMPT_NAME.fullmatch(info.base_name) and posixpath.dirname(info.path) == folder
+    ]
 
 
 def _forget(output: Storage, marker: str) -> None:
@@ -147,6 +158,7 @@ def open_job(location: str, identity: Mapping[str, Any], list_inputs: Callable[[
     """
     output = Storage(location)
     _refuse_output_in_inputs(output, identity["inputs"])
+    _refuse_links(output)
     path = output.child(_FOLDER, _JOB)
     try:
         if output.exists(path):
@@ -184,6 +196,17 @@ def _refuse_output_in_inputs(output: Storage, inputs: Sequence[str]) -> None:
             raise InvalidArgumentError(
                 f"{output.url(output.path)} lies in {location}, which is read with all below it; "
                 "give --output a folder elsewhere"
+            )
+
+
+def _refuse_links(output: Storage) -> None:
+    """Raise InvalidArgumentError where what a job keeps would be written into another folder."""
+    for names in ((_FOLDER,), (_FOLDER, _MODEL), (_FOLDER, _ATTEMPTS)):
+        path = output.child(*names)
+        if output.is_local and os.path.islink(path):
+            raise InvalidArgumentError(
+                f"{path} is a symbolic link, which is not written through; give --output a new "
+                "folder"
             )
 
 

@@ -34,6 +34,8 @@ class Storage:
 
     def __init__(self, location: str) -> None:
         fs = import_package("pyarrow.fs")
+        if location != escaped(location):
+            raise InvalidArgumentError(f"the location {escaped(location)} is no UTF-8; rename it")
         self.location = location
         self.scheme = location.partition("://")[0] if "://" in location else ""
         if self.scheme and "@" in urlsplit(location).netloc:
@@ -91,7 +93,13 @@ class Storage:
         if self.is_local:
             walk = os.walk(folder, onerror=_raise)
             paths = [os.path.join(below, name) for below, _, names in walk for name in names]
-            found = self.filesystem.get_file_info(paths)
+            found = self.filesystem.get_file_info([path for path in paths if path == escaped(path)])
+            # pyarrow opens no file of another name: it is listed, and reading it fails.
+            found += [
+                fs.FileInfo(escaped(path), fs.FileType.File)
+                for path in paths
+                if path != escaped(path)
+            ]
         else:
             found = self.filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
         return sorted(
@@ -126,6 +134,11 @@ class Storage:
         if self.is_local:
             return whole_file(Path(path), follow_links=False)
         return self.filesystem.open_output_stream(path)
+
+
+def escaped(text: str) -> str:
+    """Return a text as UTF-8 can hold it, with escapes for what it cannot."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _raise(error: OSError) -> NoReturn:

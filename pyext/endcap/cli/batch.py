@@ -33,7 +33,7 @@ from endcap.errors import InvalidArgumentError
 from endcap.repository.options import InitOptions
 from endcap.repository.plan import make_plan
 from endcap.repository.writing import write_repository
-from endcap.terminal.console import PlainConsole, count
+from endcap.terminal.console import PlainConsole, count, printable
 from endcap.terminal.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
@@ -266,15 +266,17 @@ class _Display:
 
 def _print_summary(report: BatchReport) -> None:
     total = report.statuses.total()
-    named = ", ".join(f"{number} {status}" for status, number in report.statuses.most_common())
+    statuses = report.statuses.most_common()
+    named = printable(", ".join(f"{number} {status}" for status, number in statuses))
     rate = f", {report.images / report.seconds:.1f}/s" if report.images and report.seconds else ""
     print(f"{count(total, 'image')}: {named or 'none'}")
-    print(f"{report.output}: a Parquet file for each part, a row for each image")
+    print(f"{printable(report.output)}: a Parquet file for each part, a row for each image")
     if report.coco is not None:
-        print(f"{report.coco}: the detections in COCO's format")
+        print(f"{printable(report.coco)}: the detections in COCO's format")
     print(f"{count(report.images, 'image')} now, in {report.seconds:.1f} s{rate}")
     if report.skipped:
-        skipped = ", ".join(f"{number} {suffix}" for suffix, number in report.skipped.most_common())
+        suffixes = report.skipped.most_common()
+        skipped = printable(", ".join(f"{number} {suffix}" for suffix, number in suffixes))
         say(f"endcap: {count(report.skipped.total(), 'file')} skipped: {skipped}")
 
 

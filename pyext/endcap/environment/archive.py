@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from endcap._system.bounded_tar import BoundedHeader
 from endcap.environment.errors import ExecutionEnvironmentError, StubError
 
 _GZIP = b"\x1f\x8b"  # RFC 1952
@@ -26,20 +27,12 @@ _NOT_OURS = "make it by `endcap env pack` or conda-pack"
 # Environments with CUDA and several frameworks have about 20 GB and 200,000 files.
 _MOST_BYTES = 64 << 30
 _MOST_MEMBERS = 1_000_000
-# Of a header that holds a long name or further fields; names have up to 4096 bytes.
-_MOST_HEADER_BYTES = 64 << 10
 _MOST_LINKS_FOLLOWED = 40  # as Linux
 # In bytes. With the folder's own name in front, a path may have 4096.
 _LONGEST_PART = 255
 _LONGEST_NAME = 3072
 _MOST_PARTS = 128  # of a name; deeper trees exhaust the stack of recursive programs
 _SHOWN = 60  # characters of a name that is too long
-_HEADERS = (
-    tarfile.XHDTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-)
 # What `gzip` and `tarfile` raise for damaged archives, beside EOFError and OSError.
 _DAMAGE = (
     tarfile.TarError,
@@ -161,19 +154,13 @@ def _extract(content: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) ->
     content.extract(member, folder)
 
 
-class _Header(tarfile.TarInfo):
-    """A member whose headers are bounded; sparse files and headers for all files are refused."""
+class _Header(BoundedHeader):
+    """A member of which sparse files and headers for all files are refused, too."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in (tarfile.GNUTYPE_SPARSE, tarfile.XGLTYPE):
             self._refuse()
-        if self.size < 0 or (self.type in _HEADERS and self.size > _MOST_HEADER_BYTES):
-            raise tarfile.ReadError(f"a header claims {self.size} bytes")
-        member = super()._proc_member(archive)  # type: ignore[misc]
-        if member.size < 0:
-            raise tarfile.ReadError(f"a header claims {member.size} bytes")
-        assert isinstance(member, tarfile.TarInfo)
-        return member
+        return super()._proc_member(archive)
 
     def _refuse(self, *arguments: object) -> None:
         raise tarfile.ReadError("it has sparse files or headers for several files")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import os
+import socket
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -194,6 +199,51 @@ def test_a_column_of_paths(tmp_path: Path) -> None:
     assert "ftp://host/d.jpg cannot be used" in str(images[4].error)
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "s3://latest/meta-data/iam?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1",
+        "hdfs://127.0.0.1:{port}/a.jpg",
+        "gs://bucket/a.jpg?endpoint_override=127.0.0.1:{port}&scheme=http&anonymous=true",
+    ],
+)
+def test_a_cell_chooses_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: str
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAVICTIM")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        cell = cell.format(port=listener.getsockname()[1])
+        (image,) = read_all(write_parquet(tmp_path / "a.parquet", [{"file": cell}]))
+        listener.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+    assert image.data is None
+    assert "cannot be used" in str(image.error)
+
+
+def test_a_bad_cell_leaves_its_neighbours(tmp_path: Path) -> None:
+    make(tmp_path, "a.jpg", "b.jpg")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    rows: list[dict[str, object]] = [
+        {"file": name} for name in ("a.jpg", "no\0thing.jpg", "pipe.jpg", "b.jpg")
+    ]
+    images = read_all(write_parquet(tmp_path / "a.parquet", rows))
+    assert contents(images) == [b"a.jpg", None, None, b"b.jpg"]
+    assert images[2].error == "it is no file"
+
+
+def test_a_name_that_is_no_text_is_an_image_with_an_error(tmp_path: Path) -> None:
+    make(tmp_path / "photos", "a.jpg", "c.jpg")
+    (tmp_path / "photos" / "b\udcff.jpg").write_bytes(b"b.jpg")
+    images = read_all(tmp_path / "photos")
+    assert sorted(map(str, contents(images))) == ["None", "b'a.jpg'", "b'c.jpg'"]
+    (bad,) = (image for image in images if image.data is None)
+    assert bad.path == f"{tmp_path}/photos/b\\udcff.jpg"
+    assert "cannot be read" in str(bad.error)
+
+
 def test_large_cells_are_refused(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", [{"image": bytes(11)}, {"image": bytes(10)}])
     first, second = read_all(path, max_bytes=10)
@@ -269,3 +319,61 @@ def test_a_large_member_is_not_read(tmp_path: Path) -> None:
     path = write_tar(tmp_path / "a.tar", {"a.jpg": bytes(11), "b.jpg": bytes(10)})
     first, second = read_all(path, max_bytes=10)
     assert (first.error, second.data) == ("the file has 11 bytes; max_bytes is 10", bytes(10))
+
+
+def header(kind: bytes, size: int, name: str = "a.jpg") -> bytes:
+    member = tarfile.TarInfo(name)
+    member.type, member.size = kind, size
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+READ_IN_LITTLE_MEMORY = """
+import resource, sys
+from endcap.batch.inputs import list_images, read_shard
+images = list_images([sys.argv[1]])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+(last,) = read_shard(images.shards[0])
+print(last.error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE])
+def test_a_header_takes_no_more_memory_than_it_may(tmp_path: Path, kind: bytes) -> None:
+    path = tmp_path / "a.tar.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(header(kind, 200 << 20))
+        for _ in range(200):
+            file.write(bytes(1 << 20))
+    command = [sys.executable, "-c", READ_IN_LITTLE_MEMORY, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    error, grown_mib = done.stdout.splitlines()
+    assert "a header claims" in error
+    assert int(grown_mib) < 50
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        header(tarfile.GNUTYPE_LONGNAME, 1) + bytes(512),
+        (header(tarfile.GNUTYPE_LONGNAME, 1) + b"a".ljust(512, b"\0")) * 3000,
+        header(tarfile.XHDTYPE, 24)
+        + b"24 GNU.sparse.map=a,b,c\n".ljust(512, b"\0")
+        + header(b"0", 0),
+    ],
+    ids=["cut", "nested", "sparse map"],
+)
+def test_a_bad_header_gives_what_was_before_it_and_an_error(tmp_path: Path, damage: bytes) -> None:
+    path = write_tar(tmp_path / "a.tar", {"a.jpg": b"one"})
+    path.write_bytes(path.read_bytes()[:1024] + damage)
+    first, last = read_all(path)
+    assert first.data == b"one"
+    assert last.data is None
+    assert "cannot be read further" in str(last.error)
+
+
+def test_a_member_whose_name_is_no_text_is_read(tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "a.tar", {"b\udcff.jpg": b"one", "c.jpg": b"two"})
+    images = read_all(path)
+    assert contents(images) == [b"one", b"two"]
+    assert images[0].path == f"{path}/b\\udcff.jpg"

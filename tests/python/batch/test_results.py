@@ -220,3 +220,27 @@ def test_a_job_of_somebody_else_is_refused(tmp_path: Path, content: str) -> None
     ):
         open_job(str(tmp_path), {"inputs": [], "model": {}}, Listing)
     assert (tmp_path / "_endcap" / "job.json").read_text() == content
+
+
+def test_only_markers_of_attempts_are_removed(output: Storage, tmp_path: Path) -> None:
+    folder = tmp_path / "_endcap" / "attempts"
+    kept = [folder / "000007-notes.txt", folder / "deep" / f"000007-{'0' * 16}"]
+    for path in kept:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("precious")
+    shard = Shard("files", "/photos", ("/photos/a.jpg",), count=1)
+    with counted_attempt(output, 7, shard):
+        pass
+    forget_attempts(output)
+    assert [path.read_text() for path in kept] == ["precious", "precious"]
+
+
+@pytest.mark.parametrize("name", ["_endcap", "_endcap/model", "_endcap/attempts"])
+def test_a_job_is_kept_behind_no_link(tmp_path: Path, name: str) -> None:
+    link = tmp_path / "results" / name
+    link.parent.mkdir(parents=True)
+    (tmp_path / "victim").mkdir()
+    link.symlink_to(tmp_path / "victim")
+    with pytest.raises(InvalidArgumentError, match=f"{link} is a symbolic link"):
+        open_job(str(tmp_path / "results"), {"inputs": [], "model": {}}, Listing)
+    assert list((tmp_path / "victim").iterdir()) == []

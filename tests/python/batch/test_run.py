@@ -15,6 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from data_sets import write_data_set
 
+from endcap.batch.run import BatchReport
+from endcap.cli.batch import _print_summary
+
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[2] / "model_repository"
 
@@ -186,3 +189,14 @@ def test_an_output_folder_of_others_is_left_alone(tmp_path: Path) -> None:
     assert "holds files that no run of `endcap batch` has made" in result.stderr
     assert (output / "part-000000.parquet").read_text() == "mine"
     assert [path.name for path in output.iterdir()] == ["part-000000.parquet"]
+
+
+def test_texts_of_result_files_do_not_reach_the_terminal_raw(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = BatchReport("out\x1b[2J", Counter({"\x1b]0;pwned\x07": 6}), coco="c\x1b[2J")
+    report.skipped[".\x1b[2J"] = 1
+    _print_summary(report)
+    shown = capsys.readouterr()
+    assert "pwned" in shown.out
+    assert "\x1b" not in shown.out + shown.err
