@@ -13,6 +13,8 @@ from pathlib import Path
 
 from endcap.errors import UnsupportedError
 
+_ACCESS_LIST = "system.posix_acl_access"
+
 
 def user_cache() -> Path:
     """Return endcap's folder in XDG_CACHE_HOME or ~/.cache, with links resolved; it may be missing.
@@ -93,7 +95,7 @@ def find_untrusted(path: Path) -> str | None:
             return f"{part} is a symbolic link"
         if status.st_uid not in (0, os.geteuid()):
             return f"{part} belongs to user {status.st_uid}"
-        if not _may_others_write(status):
+        if not _may_others_write(part, status):
             continue
         if is_folder and not mode & stat.S_ISVTX:
             return (
@@ -105,10 +107,20 @@ def find_untrusted(path: Path) -> str | None:
     return None
 
 
-def _may_others_write(status: os.stat_result) -> bool:
+def _may_others_write(path: Path, status: os.stat_result) -> bool:
     if status.st_mode & stat.S_IWOTH:
         return True
-    return bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
+    if not status.st_mode & stat.S_IWGRP:
+        return False
+    # With an access control list that bit is of all users and groups that the list names.
+    return _has_access_list(path) or not _is_own_group(status.st_gid)
+
+
+def _has_access_list(path: Path) -> bool:
+    try:
+        return _ACCESS_LIST in os.listxattr(path, follow_symlinks=False)
+    except OSError:  # a file system without extended attributes
+        return False
 
 
 def _is_own_group(group: int) -> bool:

@@ -58,7 +58,7 @@ def whole_file(
     if path.is_dir():
         raise InvalidArgumentError(f"file {path} cannot be written: it is a folder")
     if follow_links:
-        _refuse_foreign_link(path)
+        refuse_foreign_link(path)
     if not follow_links:
         refuse_links([path])
     is_special = follow_links and path.exists() and not path.is_file()
@@ -101,21 +101,21 @@ def _open_descriptor(path: Path) -> IO[bytes] | None:
         raise InvalidArgumentError(f"file {path} cannot be written: {reason}") from error
 
 
-def _refuse_foreign_link(path: Path) -> None:
-    """Raise InvalidArgumentError for a link that another user has put into a folder for all.
+def refuse_foreign_link(path: Path) -> None:
+    """Raise InvalidArgumentError for a link of another user in a folder that others may change.
 
-    The kernel refuses to follow such links, too, where fs.protected_symlinks is set.
+    They choose where it leads. Links on the way to the path are followed.
     """
     try:
         link, folder = path.lstat(), path.parent.stat()
     except OSError:
         return  # there is nothing to follow
-    is_for_all = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
-    is_own = link.st_uid in (os.geteuid(), folder.st_uid)
-    if stat.S_ISLNK(link.st_mode) and is_for_all and not is_own:
+    own = (os.geteuid(), 0)
+    is_of_others = folder.st_uid not in own or folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in own and is_of_others:
         raise InvalidArgumentError(
-            f"file {path} cannot be written: it is a symbolic link of user {link.st_uid} in a "
-            "folder that all may write to; give another file"
+            f"{path} cannot be written: it is a symbolic link of user {link.st_uid} in a folder "
+            "that others may change; give another path"
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from endcap._system.scratch import descriptor_path, partial_folder, sweep_partial
+from endcap._system.written_file import refuse_foreign_link
 from endcap.errors import InvalidArgumentError
 
 _CONTENT = "content"
@@ -28,6 +29,7 @@ def check_empty(target: Path, purpose: str, *, advice: str) -> None:
         purpose: Of the partial folders, as for `whole_folder`.
         advice: What to do about a folder that is not empty.
     """
+    refuse_foreign_link(target)
     try:
         target.stat()
     except OSError as error:  # other faults are checked below

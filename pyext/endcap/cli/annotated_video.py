@@ -42,7 +42,7 @@ class AnnotatedVideo:
         self, path: Path, labels: Sequence[str] | None, *, frame_rate: float, live: bool = False
     ) -> None:
         self._writer = VideoWriter(
-            path, frame_rate=frame_rate, in_pieces=live, comment=f"{MADE_BY}"
+            path, frame_rate=frame_rate, in_pieces=live, comment=MADE_BY, follow_links=False
         )
         length = max(_SHORTEST_TRAIL, min(_LONGEST_TRAIL, round(frame_rate * _TRAIL_S)))
         self._drawer = TrailDrawer(length=length, labels=labels)

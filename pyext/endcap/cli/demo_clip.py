@@ -28,7 +28,7 @@ def write_clips(server_url: str, model: str, folder: Path) -> VideoSummary:
     """Write both clips; return what was found. Raises VideoError, ClientError, OSError."""
     source, drawn = clip_paths(folder)
     rate = moving_shapes.FRAME_RATE
-    with VideoWriter(source, frame_rate=rate, comment=MADE_BY) as writer:
+    with VideoWriter(source, frame_rate=rate, comment=MADE_BY, follow_links=False) as writer:
         for seconds, pixels in moving_shapes.frames(_SECONDS):
             writer.write(pixels, seconds)
     summary = VideoSummary(CLIP_NAME)

@@ -80,6 +80,8 @@ class PictureFolder:
         try:
             with open_picture(file) as image:
                 picture = draw_result(image, result, labels)
+            # Somebody may have put a file there since the start.
+            refuse_foreign([target], advice="give another folder for the pictures")
             save_jpeg(picture, target, quality=_QUALITY)
         except NOT_A_PICTURE as error:
             self.failures.append(f"{result.image} cannot be drawn: {error}")

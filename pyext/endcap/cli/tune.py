@@ -206,7 +206,7 @@ def tune(
             f"{count(len(contents), 'image')}, seed {seed}"
         )
         changes = diff(pipeline.changes(outcome.chosen.configuration))
-        with whole_text_file(targets[1]) as stream:
+        with whole_text_file(targets[1], follow_links=False) as stream:
             stream.write(as_page(outcome, goal, heading, changes))
         console = PlainConsole(highlight=False)
         console.print(as_group(outcome, goal, heading, console.width))

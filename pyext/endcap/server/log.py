@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from endcap._system.written_file import refuse_foreign_link
 from endcap.triton.errors import ServerError
 
 _KEPT_LINES = 2000
@@ -109,6 +110,7 @@ def open_log_file(path: Path, repository: Path) -> Iterator[IO[bytes]]:
         OSError: It cannot be written.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+    refuse_foreign_link(path)
     is_new = not path.exists()
     try:
         descriptor = os.open(path, flags | os.O_CREAT, 0o666)

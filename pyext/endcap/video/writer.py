@@ -50,7 +50,7 @@ class VideoWriter:
     `discard` leaves what was at `path`. Without any picture there is no file. Not thread-safe.
 
     Args:
-        path: The file; a link's target is replaced.
+        path: The file.
         frame_rate: Frames a second, for `write` without times and for the last picture's duration.
         codec: The name of an encoder of FFmpeg; None takes H.264, else MPEG-4.
         options: The encoder's, by FFmpeg's names; None takes some for good quality in real time.
@@ -58,6 +58,7 @@ class VideoWriter:
             file, and the temporary file of a process that was killed plays. Players show no
             duration for it.
         comment: Text among the file's metadata.
+        follow_links: Whether a link at `path` is written through; else it is refused.
 
     Raises:
         VideoError: PyAV is not installed, or has no such encoder.
@@ -73,6 +74,7 @@ class VideoWriter:
         options: Mapping[str, str] | None = None,
         in_pieces: bool = False,
         comment: str = "",
+        follow_links: bool = True,
     ) -> None:
         if not 0 < frame_rate <= _MOST_RATE:
             raise InvalidArgumentError(
@@ -95,7 +97,9 @@ class VideoWriter:
                 f"file {path} cannot be written: it is a pipe or a device, and a video is not "
                 "written from its beginning to its end; give a file"
             )
-        self._opened: AbstractContextManager[IO[bytes]] = whole_file(self._path)
+        self._opened: AbstractContextManager[IO[bytes]] = whole_file(
+            self._path, follow_links=follow_links
+        )
         self._file = self._opened.__enter__()
 
     def __repr__(self) -> str:

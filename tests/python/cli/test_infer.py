@@ -165,6 +165,16 @@ def test_pictures_of_equal_names_do_not_replace_each_other(pictures: Path, tmp_p
     assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == sorted(names)
 
 
+def test_a_file_that_has_come_meanwhile_is_not_replaced(pictures: Path, tmp_path: Path) -> None:
+    folder = PictureFolder(tmp_path / "drawn", [pictures / "b.jpg"])
+    late = tmp_path / "drawn" / "b_detections.jpg"
+    late.write_text("precious")
+    folder.add(ImageResult(str(pictures / "b.jpg"), "ok"), None)
+    assert late.read_text() == "precious"
+    assert (folder.written, len(folder.failures)) == ([], 1)
+    assert "endcap has not made it" in folder.failures[0]
+
+
 def test_a_damaged_exif_block_is_no_reason_not_to_draw(
     urls: dict[str, str], pictures: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import os
 import pwd
 import secrets
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -404,6 +405,18 @@ def test_one_that_this_users_own_group_may_replace_is_taken(temporary: Path) -> 
     temporary.chmod(0o775)
     with scratch_folder("photos") as folder:
         assert folder.is_dir()
+
+
+@AS_ROOT
+def test_one_that_an_access_list_opens_is_refused(temporary: Path) -> None:
+    everybody = 0xFFFFFFFF
+    entries = [(1, 7, everybody), (2, 7, NOBODY), (4, 0, everybody), (16, 7, everybody),
+               (32, 0, everybody)]  # fmt: skip
+    access_list = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
+    os.setxattr(temporary, "system.posix_acl_access", access_list)
+    assert stat.S_IMODE(temporary.stat().st_mode) == 0o770
+    with pytest.raises(UnsupportedError, match="lets other users replace"), scratch_folder("a"):
+        pass
 
 
 def test_a_group_that_is_another_users_first_is_not_this_users_own(

@@ -209,6 +209,15 @@ def test_measurements_of_something_else_are_not_used(pipeline: Pipeline, tmp_pat
         state_in(tmp_path)
 
 
+def test_the_state_is_not_written_through_a_link(pipeline: Pipeline, tmp_path: Path) -> None:
+    state = state_in(tmp_path)
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "tune.json").symlink_to(tmp_path / "victim")
+    with pytest.raises(InvalidArgumentError, match="is a symbolic link"):
+        run(QueueBench(pipeline), state, KNOBS[:1])
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
 def test_a_limit_that_nothing_meets_is_a_failure(pipeline: Pipeline, tmp_path: Path) -> None:
     goal = Goal(20.0, None, 1200.0)
     outcome = run(QueueBench(pipeline, 20.0), state_in(tmp_path), KNOBS, goal)

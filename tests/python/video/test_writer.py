@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import endcap
-from endcap.errors import VideoError
+from endcap.errors import InvalidArgumentError, VideoError
 from endcap.video import VideoWriter
 
 WIDTH, HEIGHT = 320, 240
@@ -271,3 +271,11 @@ def test_files_and_rates_that_are_refused(tmp_path: Path) -> None:
         with pytest.raises(endcap.InvalidArgumentError, match="frame_rate is"):
             VideoWriter(tmp_path / "clip.mp4", frame_rate=rate)
     assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_link_is_refused_on_request(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "clip.mp4").symlink_to(tmp_path / "victim")
+    with pytest.raises(InvalidArgumentError, match="is a symbolic link"):
+        VideoWriter(tmp_path / "clip.mp4", follow_links=False)
+    assert (tmp_path / "victim").read_text() == "precious"

@@ -98,7 +98,7 @@ class State:
         self._add(window, measured, self.spent_s)
         content = {"comment": _MARK, "format": _FORMAT, "identity": self._identity}
         rows = ",\n".join(self._rows)
-        with whole_text_file(self._file) as stream:
+        with whole_text_file(self._file, follow_links=False) as stream:
             stream.write(f'{json.dumps(content)[:-1]}, "measurements": [\n{rows}\n]}}\n')
 
     def _add(self, window: Window, measured: Measured, spent_s: float) -> None:
