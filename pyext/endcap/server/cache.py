@@ -13,6 +13,8 @@ import errno
 import fcntl
 import json
 import os
+import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,7 +29,9 @@ ENTRY_MARKER_NAME = ".endcap-server"
 _PARTIAL_PURPOSE = "server"  # of the partial folders of entries
 _CONTENT = "content"
 _REPLACED = "replaced"
-_PYTHON_CACHE = "__pycache__"  # what Python itself adds to and takes away from an entry
+# What Python itself adds to and takes away from an entry; the number is of an unfinished file.
+_PYTHON_CACHE, _COMPILED = "__pycache__", re.compile(r"\.pyc(\.\d+)?$")
+_LOCKED_WITHIN_S, _LOCK_POLL_S = 10.0, 0.05
 _ENTRY_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -128,13 +132,30 @@ def hold(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise ServerError(f"{folder} has been removed meanwhile; try again") from error
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(marker, fcntl.LOCK_SH)
+        _lock_shared(marker, folder)
         if os.fstat(marker).st_nlink == 0:
             raise ServerError(f"{folder} has been removed meanwhile; try again")
         yield
     finally:
         os.close(marker)
+
+
+def _lock_shared(marker: int, folder: Path) -> None:
+    """Lock a marker, which a removal holds for as long as it looks at the entry's files."""
+    deadline = time.monotonic() + _LOCKED_WITHIN_S
+    while True:
+        try:
+            fcntl.flock(marker, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise ServerError(
+                    f"{folder} is locked by another program; end that, or remove the folder"
+                ) from error
+            time.sleep(_LOCK_POLL_S)
+        except OSError:
+            return  # a file system without locks
+        else:
+            return
 
 
 def remove_all(stages: Stages) -> tuple[list[Path], dict[Path, str]]:
@@ -241,17 +262,23 @@ def _listed_files(folder: Path) -> dict[str, int] | None:
 
 
 def _write_marker(content: Path, name: str) -> None:
-    with (content / ENTRY_MARKER_NAME).open("x") as marker:
+    # Others may not lock what `hold` waits for.
+    with open(content / ENTRY_MARKER_NAME, "x", opener=_open_private) as marker:
         json.dump({"entry": name, "files": dict(_files_of(content))}, marker)
         marker.flush()
         os.fsync(marker.fileno())
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _files_of(folder: Path) -> Iterator[tuple[str, int]]:
     """Yield path and bytes of all files but the marker and what Python caches."""
     for root, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(root, name))]
-        folders[:] = [name for name in folders if name != _PYTHON_CACHE]
+        if os.path.basename(root) == _PYTHON_CACHE:
+            names = [name for name in names if not _COMPILED.search(name)]
         for name in [*names, *links]:
             path = os.path.join(root, name)
             relative = os.path.relpath(path, folder)

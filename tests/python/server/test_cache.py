@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import io
 import multiprocessing
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -254,6 +256,28 @@ def test_what_is_used_is_not_removed(cache: Path) -> None:
     assert names(cache) == {"of-others"}
     with pytest.raises(ServerError, match="removed meanwhile"), hold(entry):
         pass
+
+
+def test_others_cannot_lock_an_entry(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marker = make() / ENTRY_MARKER_NAME
+    assert stat.S_IMODE(marker.stat().st_mode) == 0o600
+    monkeypatch.setattr("endcap.server.cache._LOCKED_WITHIN_S", 0.2)
+    with marker.open() as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        with pytest.raises(ServerError, match="is locked by another program"), hold(cache / NAME):
+            pass
+
+
+def test_files_beside_what_python_compiles_keep_an_entry(cache: Path) -> None:
+    entry = make()
+    (entry / "__pycache__").mkdir()
+    (entry / "__pycache__" / "a.cpython-311.pyc.140201").touch()
+    (entry / "__pycache__" / "thesis.txt").write_text("precious")
+    removed, kept = remove_all(silent)
+    assert removed == []
+    assert "__pycache__/thesis.txt" in kept[entry]
+    (entry / "__pycache__" / "thesis.txt").unlink()
+    assert remove_all(silent) == ([entry], {})
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
