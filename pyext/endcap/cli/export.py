@@ -17,6 +17,9 @@ from endcap.drawing.orientation import oriented_size
 
 CSV_COLUMNS = ("image", "status", *ROW_COLUMNS)
 
+# Also behind what spreadsheets leave out, and of full width.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
 
 def as_json(results: Sequence[ImageResult]) -> str:
     """Return a JSON list with one object per image, each on its line; see ImageResult.to_dict."""
@@ -47,7 +50,7 @@ def as_csv(results: Sequence[ImageResult]) -> str:
 
 def csv_cell(value: object) -> object:
     """Return a value as a cell, behind an apostrophe where spreadsheets would take a formula."""
-    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@"))
+    is_formula = isinstance(value, str) and value.startswith(_FORMULAS)
     return f"'{value}" if is_formula else value
 
 

@@ -269,8 +269,9 @@ def _one_line(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text as a cell of a Markdown table may hold it."""
-    return _one_line(text).replace("|", "\\|").replace("<", "&lt;")
+    """Return a text as a cell of a Markdown table may hold it, without links or pictures."""
+    line = re.sub(r"[\\|\[\]!]", r"\\\g<0>", _one_line(text))
+    return line.replace("<", "&lt;")
 
 
 def _code(text: str) -> str:

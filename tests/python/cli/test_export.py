@@ -19,7 +19,7 @@ from PIL import Image
 from pycocotools.coco import COCO
 
 from endcap._system.written_file import whole_file, whole_text_file
-from endcap.cli.export import as_coco, as_csv
+from endcap.cli.export import as_coco, as_csv, csv_cell
 from endcap.cli.report import summary
 from endcap.client import Detection, ImageDetections, ImageResult
 from endcap.drawing.orientation import oriented_size
@@ -240,6 +240,16 @@ def test_a_link_of_another_user_in_a_folder_for_all_is_not_followed(tmp_path: Pa
     with whole_file(link) as file:
         file.write(b"new")
     assert victim.read_text() == "new"
+    os.chown(shared, 65534, 65534)
+    with refused, whole_file(link):
+        pass
+    assert victim.read_text() == "new"
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", "\n=", "\uff1d"])
+def test_a_cell_that_may_be_a_formula_is_quoted(begin: str) -> None:
+    assert csv_cell(f"{begin}cmd|' /C calc'!A0") == f"'{begin}cmd|' /C calc'!A0"
+    assert csv_cell(f"a{begin}") == f"a{begin}"
 
 
 def test_cells_are_no_formulas() -> None:

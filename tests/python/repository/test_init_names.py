@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import family_networks as families
 import pytest
 from cli_runs import assert_error_message, endcap
 
@@ -36,3 +39,19 @@ def test_a_wrong_name_comes_with_the_right_one(
     result = endcap("init", NETWORK, "--output", tmp_path / "models", option, value)
     assert_error_message(result, message)
     assert not (tmp_path / "models").exists()
+
+
+def test_names_of_a_network_are_no_links_in_the_readme(tmp_path: Path) -> None:
+    network = families.yolov8()
+    (output,) = network.outputs.values()
+    name = "![x](http://evil/x.png) [y](javascript:z)"
+    replace(network, outputs={name: output}).write(tmp_path / "model.onnx")
+    options = ["--num-classes", "3"]
+    result = endcap("init", tmp_path / "model.onnx", "--output", tmp_path / "models", *options)
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "models" / "README.md").read_text()
+    cells = [line for line in text.splitlines() if "evil" in line and line.startswith("|")]
+    assert cells
+    for line in cells:
+        outside_of_code = re.sub(r"(`+).*?\1", "", line)
+        assert not re.search(r"(?<!\\)\[[^\]]*\]\(", outside_of_code), line

@@ -64,6 +64,7 @@ def test_the_default_release_has_no_known_vulnerability() -> None:
         (["--wheel", "nothing.whl"], ["nothing.whl", "make wheel"]),
         (["--model", "nothing"], ["no model 'nothing'", "detect"]),
         (["--trace-url", "collector:4318"], ["'collector:4318' is no address", "OTLP over HTTP"]),
+        (["--trace-url", "http://u:p@host:4318/v1/traces"], ["a name or a password"]),
         (["--trace-every", "100"], ["one request in 100", "--trace-url"]),
     ],
 )

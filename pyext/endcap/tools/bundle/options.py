@@ -162,6 +162,11 @@ class BundleOptions:
                     f"--digest is '{name}={digest}'; give NAME=sha256: and 64 hexadecimal digits, "
                     f"NAME being one of {', '.join(DIGESTED)}"
                 )
+        if self.trace_url is not None and "@" in urlsplit(self.trace_url).netloc:
+            raise BundleError(
+                "--trace-url holds a name or a password, which the files would show; give the "
+                "address of a collector that needs none"
+            )
         if self.source.kind is SourceKind.s3 and "aws-cli" not in self.digests:
             raise BundleError(
                 f"--source is '{self.source.location}', which pods download with the image "
