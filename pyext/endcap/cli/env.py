@@ -30,7 +30,7 @@ from endcap.environment.options import (
     find_numpy_limit,
 )
 from endcap.environment.packing import build_archive
-from endcap.environment.placing import check_archive_name, check_model, environment_of, place
+from endcap.environment.placing import ARCHIVE_ENDINGS, check_archive_name, check_model, environment_of, place
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import PlainConsole, printable
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
@@ -215,7 +215,7 @@ def pack(
 
 def _archive_name(output: Path | None) -> str:
     name = _ARCHIVE if output is None else output.name
-    if not name.endswith((".tar.gz", ".tgz")):
+    if not name.endswith(ARCHIVE_ENDINGS):
         raise InvalidArgumentError(
             f"--output is {output}; name it .tar.gz, the only archive that Triton unpacks"
         )

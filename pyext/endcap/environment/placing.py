@@ -28,6 +28,7 @@ from endcap.triton.model_config import read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_model_folder
 
 CONFIG = "config.pbtxt"
+ARCHIVE_ENDINGS = (".tar.gz", ".tgz")  # the only archives that Triton unpacks
 # Of file systems without hard links, or where a file may have no more.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _NAME = re.compile(r"[A-Za-z0-9._+-]+")  # characters that a config.pbtxt takes without escapes
@@ -50,11 +51,11 @@ def check_model(model: Path) -> None:
 
 
 def check_archive_name(name: str) -> None:
-    """Raise InvalidArgumentError for a name that a config.pbtxt would need escapes for."""
-    if not _NAME.fullmatch(name):
+    """Raise InvalidArgumentError for a name with escapes in config.pbtxt, and one of no archive."""
+    if not _NAME.fullmatch(name) or not name.endswith(ARCHIVE_ENDINGS):
         raise InvalidArgumentError(
             f"the archive's name is '{name}', and a model's {PARAMETER} takes letters, digits and "
-            "._+- alone; give another one by --output"
+            "._+- alone, and .tar.gz at the end; give another one by --output"
         )
 
 

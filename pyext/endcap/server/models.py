@@ -25,6 +25,7 @@ from endcap.server.python_stub import find_stub
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import (
     CONFIG_NAME,
+    get_parameter,
     protobuf_modules,
     read_model_config,
     write_config,
@@ -35,8 +36,9 @@ TRITON_DEFAULT_POOL_MB = 64
 _BATCHES_IN_FLIGHT = 2  # one batch is being filled while the step after it reads another
 
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./+-]+")
-# What a shell may run something for; a backslash in a configuration may stand for any of them.
-_COMMANDS = re.compile(r"[$`;|&<>()\\'\"\x00-\x1f\x7f]")
+# What a shell may run something for; a backslash in a configuration may stand for any of them. The
+# surrogates are bytes that are not UTF-8, which no configuration and no request can name.
+_COMMANDS = re.compile(r"[$`;|&<>()\\'\"\x00-\x1f\x7f\ud800-\udfff]")
 _FILE_NAME = re.compile(r"\bdefault_model_filename\b\s*:?\s*")
 _STRING = re.compile(r"""(["'])([^"'\\]*)\1(?!\s*["'])""")
 
@@ -180,8 +182,8 @@ def check_scratch(scratch: Path) -> None:
 def check_model_names(models: Iterable[ModelFolder]) -> None:
     """Raise ServerError for a model whose own names cannot be passed on.
 
-    These are its folder's, by which Triton knows it, so that a link does not help, and that of its
-    default_model_filename. What would be a command to the shell is refused for every model: whether
+    These are its folder's, by which Triton knows it, so that a link does not help, those of its
+    default_model_filename and its EXECUTION_ENV_PATH. What would be a command to the shell is refused for every model: whether
     Triton takes one for a Python model is not known for certain from outside.
     """
     for model in models:
@@ -190,6 +192,13 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
             raise ServerError(
                 f"model '{model.path.name}' has a name that Triton's Python backend cannot pass "
                 "on; rename its folder so that it has only letters, digits and ._+-"
+            )
+        environment = get_parameter(model.config, "EXECUTION_ENV_PATH") or ""
+        # Of an archive the shell gets the folder that it is unpacked to, so that spaces do no harm.
+        if _COMMANDS.search(environment.replace("$$TRITON_MODEL_DIRECTORY", "")):
+            raise ServerError(
+                f"model '{model.path.name}' has an EXECUTION_ENV_PATH that Triton's Python backend "
+                "cannot pass on; give the environment a name that has only letters, digits and ._+-"
             )
         for field in _FILE_NAME.finditer(model.config):
             literal = _STRING.match(model.config, field.end())

@@ -53,6 +53,15 @@ def test_a_python_models_own_name_is_refused(tmp_path: Path) -> None:
         TritonServer(tmp_path, SETTINGS).start()
 
 
+def test_an_environments_name_never_runs_in_the_shell(tmp_path: Path) -> None:
+    environment = f"{tmp_path}/a$(touch {tmp_path}/INJECTED)b"
+    parameter = 'parameters: { key: "EXECUTION_ENV_PATH" value: { string_value: "%s" } }'
+    write_model(tmp_path / "models", "echo", IN_PYTHON + parameter % environment, ECHO)
+    with pytest.raises(ServerError, match=r"EXECUTION_ENV_PATH .* only letters, digits and"):
+        TritonServer(tmp_path / "models", SETTINGS).start()
+    assert not (tmp_path / "INJECTED").exists()
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -290,3 +291,11 @@ def test_the_page_lists_what_is_written(tmp_path: Path) -> None:
     assert [name for name in listed if not (folder / name).exists()] == []
     names = {name.strip("/").split("/")[0] for name in listed}
     assert {path.name for path in folder.iterdir()} == names | {"README.md", ".dockerignore"}
+
+
+def test_a_model_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    model = Path(os.fsdecode(os.fsencode(tmp_path) + b"/models/caf\xe9"))
+    shutil.copytree(REPOSITORY / "preprocess", model)
+    result = endcap("bundle", tmp_path / "models", "--output", tmp_path / "out")
+    assert_error_message(result, "rename its folder")
+    assert not (tmp_path / "out").exists()

@@ -51,6 +51,8 @@ def as_page(report: ParityReport) -> str:
 def _parts(report: ParityReport) -> Iterator[str]:
     tensors = report.tensors
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    yield '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    yield "img-src data:; style-src 'unsafe-inline'\">"
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>endcap parity</title><style>{_STYLE}</style></head><body>"
     yield "<h1>Does the network see the same pixels?</h1>"
