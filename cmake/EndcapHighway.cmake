@@ -25,8 +25,11 @@ target_include_directories(endcap_highway SYSTEM INTERFACE "${ENDCAP_HIGHWAY_INC
 # Left out are SSSE3 (CPUs have had SSE4 for 15 years) and AVX3_DL (its instructions are not used); of
 # arm64 the SVE targets: their vectors have no size at compile time, so that they cannot be members of a
 # struct or elements of an array, as several stages have them.
-# The fallback for CPUs without any target has to compile, but is never run (the `simd` paths are then
-# not available); HWY_BROKEN_EMU128=0 makes it the one that can do all operations.
 target_compile_definitions(endcap_highway INTERFACE
-  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)"
-  HWY_BROKEN_EMU128=0)
+  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+# Highway has code for the compiler's oldest CPU, too, which is plain C++ there, takes most of the time
+# to compile and is never run: without SSE4 the `simd` paths are not available. SSE4 as the baseline
+# leaves it out, and changes no compiler flag: each target's functions have attributes of their own.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  target_compile_definitions(endcap_highway INTERFACE HWY_BASELINE_TARGETS=HWY_SSE4)
+endif()

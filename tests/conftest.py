@@ -1,4 +1,4 @@
-"""A test that hangs beyond its timeout ends its process, so that nobody waits for it."""
+"""What all tests share: the end of one that hangs, and which files run one after the other."""
 
 from __future__ import annotations
 
@@ -6,12 +6,31 @@ import faulthandler
 import os
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+
+# A Ray cluster takes both cores while it starts; where three start at once, one gives up.
+RAY_FILES = tuple(
+    f"tests/python/batch/test_{name}.py" for name in ("cluster", "run", "storage", "transforms")
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("end_process_after", "seconds for a test with its clean-up", default="400")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the files that start Ray in one process, as `--dist loadfile` does a file's tests."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "ray" if file in RAY_FILES else file
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 STDERR = pytest.StashKey[int]()

@@ -30,7 +30,13 @@ from endcap.environment.options import (
     find_numpy_limit,
 )
 from endcap.environment.packing import build_archive
-from endcap.environment.placing import ARCHIVE_ENDINGS, check_archive_name, check_model, environment_of, place
+from endcap.environment.placing import (
+    ARCHIVE_ENDINGS,
+    check_archive_name,
+    check_model,
+    environment_of,
+    place,
+)
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import PlainConsole, printable
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from endcap._system.pip_commands import install_command
 from endcap._system.scratch import scratch_folder
+from endcap.errors import InvalidArgumentError
 from endcap.server.backends import find_operators, needs_stub
 from endcap.server.leftovers import REPOSITORY_PURPOSE
 from endcap.server.locate import ServerInstallation
@@ -183,8 +184,9 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
     """Raise ServerError for a model whose own names cannot be passed on.
 
     These are its folder's, by which Triton knows it, so that a link does not help, those of its
-    default_model_filename and its EXECUTION_ENV_PATH. What would be a command to the shell is refused for every model: whether
-    Triton takes one for a Python model is not known for certain from outside.
+    default_model_filename and its EXECUTION_ENV_PATH. What would be a command to the shell is
+    refused for every model: whether Triton takes one for a Python model is not known for certain
+    from outside.
     """
     for model in models:
         in_python = model.backend == "python" or any(model.path.glob("[0-9]*/model.py"))
@@ -193,9 +195,8 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
                 f"model '{model.path.name}' has a name that Triton's Python backend cannot pass "
                 "on; rename its folder so that it has only letters, digits and ._+-"
             )
-        environment = get_parameter(model.config, "EXECUTION_ENV_PATH") or ""
         # Of an archive the shell gets the folder that it is unpacked to, so that spaces do no harm.
-        if _COMMANDS.search(environment.replace("$$TRITON_MODEL_DIRECTORY", "")):
+        if _COMMANDS.search(_environment(model).replace("$$TRITON_MODEL_DIRECTORY", "")):
             raise ServerError(
                 f"model '{model.path.name}' has an EXECUTION_ENV_PATH that Triton's Python backend "
                 "cannot pass on; give the environment a name that has only letters, digits and ._+-"
@@ -208,6 +209,13 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
                     "Triton's Python backend cannot pass on; give a name in quotes that has "
                     "only letters, digits and ._+-"
                 )
+
+
+def _environment(model: ModelFolder) -> str:
+    try:
+        return get_parameter(model.config, "EXECUTION_ENV_PATH") or ""
+    except InvalidArgumentError:
+        return ""  # the server does not load a configuration whose brackets do not close
 
 
 def _can_be_passed_on(name: str, in_python: bool) -> bool:

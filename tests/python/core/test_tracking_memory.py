@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-FRAMES = (20_000, 100_000)
+FRAMES = (5_000, 25_000)  # `make soak` has more
 MOST_GROWTH = 0.01  # between the two, of what the process held at the first
 
 # Fifty objects that drift; each lives for some dozens of frames, is hidden in some, and then
@@ -49,7 +49,7 @@ for frame in range(1, moments[-1] + 1):
 
 
 @pytest.mark.parametrize("preset", ["bytetrack", "bytetrack_trackers", "ocsort"])
-def test_a_hundred_thousand_frames_take_no_more_memory(preset: str) -> None:
+def test_many_frames_take_no_more_memory(preset: str) -> None:
     arguments = json.dumps([preset, FRAMES])
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, arguments],
@@ -62,4 +62,4 @@ def test_a_hundred_thousand_frames_take_no_more_memory(preset: str) -> None:
     (early, _, _), (late, most, last) = map(json.loads, done.stdout.splitlines())
     assert late < early * (1 + MOST_GROWTH)
     assert 50 <= most < 300
-    assert last > 50_000  # as many objects have been
+    assert last > 12_500  # as many objects have been

@@ -64,7 +64,7 @@ def test_parameters_mean_what_they_say(
     preset: Any, options: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     changed = 0
-    for seed in range(8):
+    for seed in range(4):
         scene = make_scene(seed, objects=16)
         ids = track(scene, endcap.Tracker(preset, **options))
         assert ids == define(scene, DEFINITIONS[preset](**expected))
@@ -76,7 +76,7 @@ def test_directions_are_taken_over_frames() -> None:
     ids = {}
     for frames in (1, 3, 9):
         options: dict[str, Any] = {"direction_weight": 1.0, "direction_frames": frames}
-        scenes = [make_scene(seed, objects=30) for seed in range(8)]
+        scenes = [make_scene(seed, objects=30) for seed in range(3)]
         ids[frames] = [track(scene, endcap.Tracker("ocsort", **options)) for scene in scenes]
         assert ids[frames] == [define(scene, OcSort(**options)) for scene in scenes]
     assert ids[1] != ids[3] != ids[9] != ids[1]

@@ -216,7 +216,9 @@ def test_every_other_byte_of_a_config_stays_as_it_is(tmp_path: Path) -> None:
     assert environment_of(model) == model / "env.tar.gz"
 
 
-@pytest.mark.parametrize("name", ['a"b.tar.gz', "a\\b.tar.gz", "a b.tar.gz", "ä.tar.gz", "model.py"])
+@pytest.mark.parametrize(
+    "name", ['a"b.tar.gz', "a\\b.tar.gz", "a b.tar.gz", "ä.tar.gz", "model.py"]
+)
 def test_an_archive_name_that_a_config_cannot_hold_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "config.pbtxt").write_text('backend: "python"\n')
     output = tmp_path / name

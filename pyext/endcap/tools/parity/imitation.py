@@ -55,8 +55,7 @@ class Grid:
 
     def take(self, tensor: NDArray[Any]) -> NDArray[Any]:
         """Return these pixels of a tensor [H, W, C]."""
-        taken: NDArray[Any] = tensor[np.ix_(self.rows, self.columns)]
-        return taken
+        return tensor[self.rows].take(self.columns, axis=1)
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,10 @@ class Imitator:
         columns = (grid.columns >= placement.left) & (
             grid.columns < placement.left + placement.width
         )
-        return np.where((rows[:, None] & columns)[..., None], values, np.float32(np.nan))
+        pixels = np.array(values, np.float32)
+        pixels[~rows] = np.nan
+        pixels[:, ~columns] = np.nan
+        return pixels
 
     def size(self, *, exif: str) -> tuple[int, int]:
         """Return the height and width of the decoded image.

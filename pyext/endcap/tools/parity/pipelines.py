@@ -296,15 +296,14 @@ def _from_file(path: Path) -> TrainingPipeline:
 def _transformers(file: Path, content: Mapping[str, Any]) -> Function:
     transformers: Any = import_package("transformers", package="transformers torch torchvision")
     kind = content.get("image_processor_type") or content.get("feature_extractor_type")
-    processor_class = getattr(transformers, str(kind), None)
+    named = getattr(transformers, str(kind), None)
     # The file may be of others: nothing of transformers is called but an image processor.
-    if not isinstance(processor_class, type) or not issubclass(
-        processor_class, transformers.ImageProcessingMixin
-    ):
+    if not isinstance(named, type) or not issubclass(named, transformers.ImageProcessingMixin):
         raise InvalidArgumentError(
             f"{file} names the image processor {kind!r}, which transformers "
             f"{transformers.__version__} does not have for images"
         )
+    processor_class: Any = named
     processor = processor_class.from_dict(dict(content))
     return lambda path: processor(_read_pillow(path), return_tensors="pt")["pixel_values"]
 

@@ -7,6 +7,7 @@ the images do not show is not reported.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -259,8 +260,12 @@ def is_gain(before: Explanation, after: Explanation) -> bool:
 def _line(pixels: NDArray[np.float32], target: NDArray[np.float64]) -> Line | None:
     """Return the line of the image inside its padding; None where too little is to see."""
     inside = ~np.isnan(pixels[..., 0])
-    if inside.sum() < _LEAST_PIXELS:
+    count = np.count_nonzero(inside)
+    if count < _LEAST_PIXELS:
         return None
+    if count == inside.size:
+        channels = pixels.shape[-1]
+        return fit_line(pixels.reshape(-1, channels), target.reshape(-1, channels))
     return fit_line(pixels[inside], target[inside])
 
 
@@ -276,10 +281,11 @@ class _Residual:
 
 def _residual(pixels: NDArray[np.float32], target: NDArray[np.float64]) -> _Residual:
     """Return the difference of an image; padding differs by what is not constant in it."""
-    padding = np.isnan(pixels[..., 0])
-    difference = np.abs(target - np.nan_to_num(pixels))
-    if not padding.any():
-        return _Residual(float(difference.mean()), float(difference.mean()))
+    difference = np.abs(target - pixels)
+    mean = float(difference.mean())
+    padding = np.isnan(pixels[..., 0]) if math.isnan(mean) else None
+    if padding is None or not padding.any():
+        return _Residual(mean, mean)
     pad = np.median(target[padding], axis=0)
     difference[padding] = np.abs(target[padding] - pad)
     inside = difference[~padding]
