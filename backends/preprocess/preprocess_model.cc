@@ -188,7 +188,9 @@ Demand PreprocessModel::MeasureDemand(const RequestTask& task) const noexcept {
                                .execution_context = task.instance->execution_context()};
     const InputTensor encoded = request.GetInput(kEncoded, on_host);
     int64_t regions = 0;
-    if (with_rois_) regions = AsRois(request.GetInput(kRois, on_host)).size();
+    if (with_rois_) {
+      regions = static_cast<int64_t>(AsRois(request.GetInput(kRois, on_host)).size());
+    }
     for (const Bytes file : EncodedFiles(encoded)) {
       demand.predicted_ms +=
           PredictCostMs(params_, ImageView::Encoded(file.data(), file.size()), regions);

@@ -23,7 +23,7 @@ CoefficientQueue::CoefficientQueue(SequentialDecoder& decoder, ReadAhead& ahead,
   const size_t rows = kBytesPerStep / decoder.coefficient_row_bytes();
   // Small files have some steps, too.
   rows_per_step_ = std::max(std::min(static_cast<int>(rows), end_row / (2 * kStepsAhead)), 1);
-  while (rows_.size() < static_cast<size_t>(rows_per_step_ * kStepsAhead)) {
+  while (rows_.size() < static_cast<size_t>(rows_per_step_) * kStepsAhead) {
     rows_.push_back(decoder.MakeCoefficientRow());
   }
   ahead_.Begin([this](int step) { ReadStep(step); });

@@ -50,7 +50,8 @@ class GroupTransform {
 
   InverseDctKernels kernels_ = FastestInverseDct();
   PlaceOrder order_;
-  alignas(64) std::array<std::array<uint8_t, kBlockSide * kMaxBlocksPerGroup>, kBlockSide> spare_{};
+  alignas(64)
+      std::array<std::array<uint8_t, size_t{kBlockSide} * kMaxBlocksPerGroup>, kBlockSide> spare_{};
 };
 
 }  // namespace endcap

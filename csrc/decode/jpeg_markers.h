@@ -117,7 +117,7 @@ class ScanIterator {
       : file_(file),
         markers_(markers),
         tables_(markers.tables),
-        scan_(*markers.first_scan),
+        scan_(markers.first_scan.value_or(ScanHeader{})),
         data_offset_(markers.data_offset) {}
 
   const ScanHeader& scan() const noexcept { return scan_; }

@@ -157,7 +157,7 @@ void MultiScanDecoder::TransformRow(size_t index, int block_row, uint8_t* const*
     const int count = std::min(group, component.width_in_blocks - x);
     const int last_place = LoadGroup(index, block_row, x, count);
     transform_.Run(component, group_.data(), quantization_[index].data(), last_place, count, rows,
-                   static_cast<size_t>(x * component.block_size));
+                   static_cast<size_t>(x) * static_cast<size_t>(component.block_size));
   }
 }
 

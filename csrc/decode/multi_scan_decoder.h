@@ -40,15 +40,16 @@ class MultiScanDecoder {
   void TransformRow(size_t index, int block_row, uint8_t* const* rows);
   int LoadGroup(size_t index, int block_row, int first_block, int count);
 
+  // What is aligned comes first, so that the object has no gaps.
+  GroupTransform transform_;
+  alignas(64) std::array<int16_t, kGroupValues> group_{};
+  alignas(64) std::array<std::array<int16_t, kGroupValues>, kMaxJpegComponents> quantization_{};
   const JpegFrame& frame_;
   size_t needed_components_;
+  std::vector<CoefficientPlane> planes_;
   int begin_column_ = 0;
   int end_column_ = 0;
   int mcu_row_ = 0;
-  GroupTransform transform_;
-  std::vector<CoefficientPlane> planes_;
-  alignas(64) std::array<int16_t, kGroupValues> group_{};
-  alignas(64) std::array<std::array<int16_t, kGroupValues>, kMaxJpegComponents> quantization_{};
 };
 
 }  // namespace endcap

@@ -44,7 +44,7 @@ SequentialDecoder::SequentialDecoder(std::span<const uint8_t> file, const JpegMa
     : frame_(frame),
       needed_components_(needed_components),
       reader_(ScanIterator(file, markers).data(), markers.tables.restart_interval) {
-  const ScanHeader& scan = *markers.first_scan;
+  const ScanHeader scan = ScanIterator(file, markers).scan();
   const bool alone = scan.component_count == 1;
   components_.reserve(scan.component_count);
   for (size_t i = 0; i < scan.component_count; ++i) Add(scan.components[i], markers, alone);
@@ -142,7 +142,8 @@ void SequentialDecoder::ReadMcuRow(const PlaneRows* planes) {
 
 // Of a row of MCUs of the image.
 size_t SequentialDecoder::batches_per_row() const noexcept {
-  return static_cast<size_t>(rows_of_mcus_ * CeilDivide(mcus_per_row_, mcus_per_batch_));
+  return static_cast<size_t>(rows_of_mcus_) *
+         static_cast<size_t>(CeilDivide(mcus_per_row_, mcus_per_batch_));
 }
 
 SequentialDecoder::Coefficients SequentialDecoder::BatchOf(CoefficientRow& row,
@@ -255,7 +256,7 @@ void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
     transform_.Run(*component.in_frame, from.values + i * group_values(), component.quantization,
                    std::exchange(from.last_places[i], 0), blocks,
                    planes.rows[component.index] + first_row,
-                   static_cast<size_t>(first_block * block_size));
+                   static_cast<size_t>(first_block) * static_cast<size_t>(block_size));
   }
 }
 

@@ -115,25 +115,26 @@ class SequentialDecoder {
 
   static constexpr size_t kGroupValues = GroupTransform::kGroupValues;
 
+  // What is aligned comes first, so that the object has no gaps.
+  GroupTransform transform_;
+  alignas(64) std::array<int16_t, kGroupValues> unneeded_block_{};
+  alignas(64) std::array<std::array<int16_t, kGroupValues>, kMaxJpegComponents> quantization_{};
   const JpegFrame& frame_;
   size_t needed_components_;
-  GroupTransform transform_;
   std::vector<Component> components_;
-  int mcus_per_batch_ = 1;
   std::vector<Group> groups_of_batch_;
   std::vector<Block> blocks_of_batch_;  // MCU after MCU
   std::vector<BlockPart> parts_;        // two for each block, then the stop part
   const int16_t* destination_ = nullptr;
+  CoefficientRow batch_;
+  ScanReader reader_;
+  int mcus_per_batch_ = 1;
   int mcu_width_ = 0;  // in columns of the image
   int mcus_per_row_ = 0;
   int first_needed_mcu_ = 0;  // of a row
   int end_of_needed_mcus_ = 0;
   int rows_of_mcus_ = 1;  // in a row of MCUs of the image: several of a component that is alone
   int mcu_rows_to_go_ = 0;
-  ScanReader reader_;
-  CoefficientRow batch_;
-  alignas(64) std::array<int16_t, kGroupValues> unneeded_block_{};
-  alignas(64) std::array<std::array<int16_t, kGroupValues>, kMaxJpegComponents> quantization_{};
 };
 
 }  // namespace endcap

@@ -63,7 +63,7 @@ class ServedDetector:
         urls: Their addresses, HOST:PORT.
         model: The ensemble's name.
         concurrency: Requests in flight at once, of each server.
-        max_wait_s: How long to wait for a server that is not there, or does not answer in time.
+        max_wait_s: How long to wait for a server that is not there, or does not respond in time.
 
     Raises:
         ClientError: No server responds, or it does not serve the model.
@@ -82,7 +82,7 @@ class ServedDetector:
         """Return a row for each image.
 
         Raises:
-            BatchError: The servers did not answer for too long.
+            BatchError: The servers did not respond for too long.
         """
         rows: dict[int, ImageRow] = {}
         waiting = list(range(len(images)))
@@ -99,7 +99,7 @@ class ServedDetector:
                 return [rows[position] for position in range(len(images))]
             if time.monotonic() > end:
                 raise BatchError(
-                    f"the server did not answer for {self._max_wait_s:g} s: {again[0][1].error}"
+                    f"the server did not respond for {self._max_wait_s:g} s: {again[0][1].error}"
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
