@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import threading
 import time
@@ -28,6 +29,12 @@ pytest_plugins = ["page_fixtures"]
 WIDE = next(path for path in SAMPLE_FILES if "1920x1080" in path.name)
 FRAMES = moving_frames(WIDE, 24)
 JPEGS = [jpeg_of(frame) for frame in FRAMES]
+
+
+@functools.cache
+def clip(repeats: int) -> bytes:
+    """A video of these frames, so many times."""
+    return encode(FRAMES * repeats, "vp8", rate=10)
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +223,7 @@ def wait_for_end(opened: Visit) -> None:
 
 
 def test_a_video_is_tracked_while_it_plays(visited: Visit, client: DetectionClient) -> None:
-    choose(visited, "clip.webm", encode(FRAMES, "vp8", rate=10), "video/webm")
+    choose(visited, "clip.webm", clip(1), "video/webm")
     expect(visited.page.locator("#camera")).to_have_text("Stop the video")
     wait_for_end(visited)
     page = visited.page
@@ -240,7 +247,7 @@ def test_frames_that_come_too_late_are_dropped_and_counted(visited: Visit) -> No
         route.continue_()
 
     visited.page.route("**/sequences/*?name=*", slowly)
-    choose(visited, "clip.webm", encode(FRAMES, "vp8", rate=10), "video/webm")
+    choose(visited, "clip.webm", clip(1), "video/webm")
     wait_for_end(visited)
     dropped = int(visited.page.inner_text("#dropped"))
     assert len(visited.sent) < len(FRAMES) / 2
@@ -248,7 +255,7 @@ def test_frames_that_come_too_late_are_dropped_and_counted(visited: Visit) -> No
 
 
 def test_a_video_stops_when_it_is_told_to(visited: Visit) -> None:
-    choose(visited, "clip.webm", encode(FRAMES * 10, "vp8", rate=10), "video/webm")
+    choose(visited, "clip.webm", clip(10), "video/webm")
     visited.wait_for_result()
     visited.page.get_by_role("button", name="Stop the video").click()
     expect(visited.page.locator("#camera")).to_have_text("Open the camera")
@@ -260,7 +267,7 @@ def test_a_video_stops_when_it_is_told_to(visited: Visit) -> None:
 
 def test_a_frame_under_way_goes_with_its_video(visited: Visit) -> None:
     """It would come to a sequence that has ended, and begin another one."""
-    choose(visited, "clip.webm", encode(FRAMES * 10, "vp8", rate=10), "video/webm")
+    choose(visited, "clip.webm", clip(10), "video/webm")
     visited.wait_for_result()
     held: list[Route] = []
     methods: list[str] = []
@@ -287,7 +294,7 @@ def test_a_frame_under_way_goes_with_its_video(visited: Visit) -> None:
 
 
 def test_a_picture_after_a_video_has_no_tracks(visited: Visit, client: DetectionClient) -> None:
-    choose(visited, "clip.webm", encode(FRAMES * 10, "vp8", rate=10), "video/webm")
+    choose(visited, "clip.webm", clip(10), "video/webm")
     visited.wait_for_result()
     visited.page.get_by_role("button", name=WIDE.name).click()
     expect(visited.page.locator("#rate-title")).to_have_text("Sent")
