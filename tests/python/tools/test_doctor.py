@@ -38,7 +38,8 @@ def test_every_check_is_reported_and_nothing_here_is_an_error() -> None:
 def test_the_report_is_grouped_and_fits_80_columns() -> None:
     done = run(environment={"COLUMNS": "80"})
     lines = done.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
+    wide = [line for line in lines if len(line) > 80]
+    assert all(re.search("`[^`]+`", line) for line in wide), wide  # commands, of long paths
     headings = [line for line in lines[:-1] if line and not line.startswith(" ")]
     assert headings == [group.value for group in Group if group is not Group.START]
     for mark, title in (("ok", "version"), ("ok", "compiled backends"), ("ok", "NumPy")):
