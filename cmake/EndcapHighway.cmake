@@ -27,9 +27,10 @@ target_include_directories(endcap_highway SYSTEM INTERFACE "${ENDCAP_HIGHWAY_INC
 # struct or elements of an array, as several stages have them.
 target_compile_definitions(endcap_highway INTERFACE
   "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
-# Highway has code for the compiler's oldest CPU, too, which is plain C++ there, takes most of the time
-# to compile and is never run: without SSE4 the `simd` paths are not available. SSE4 as the baseline
-# leaves it out, and changes no compiler flag: each target's functions have attributes of their own.
+# Highway also compiles a target for the oldest CPU that the compiler's flags allow. On x86-64 that is
+# an emulation in plain C++, which takes most of the time to compile and is never run: without SSE4
+# `simd` is not available. SSE4 as the baseline leaves it out. No compiler flag changes: the functions
+# of each target have attributes of their own.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   target_compile_definitions(endcap_highway INTERFACE HWY_BASELINE_TARGETS=HWY_SSE4)
 endif()

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-# A Ray cluster takes both cores while it starts; where three start at once, one gives up.
-RAY_FILES = tuple(
-    f"tests/python/batch/test_{name}.py" for name in ("cluster", "run", "storage", "transforms")
-)
+# Files that start Ray. A cluster takes both cores while it starts; of three at once one gives up.
+RAY_FOLDER = "tests/python/batch/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +26,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return "ray" if file in RAY_FILES else file
+            return RAY_FOLDER if file.startswith(RAY_FOLDER) else file
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 

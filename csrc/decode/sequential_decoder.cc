@@ -44,7 +44,7 @@ SequentialDecoder::SequentialDecoder(std::span<const uint8_t> file, const JpegMa
     : frame_(frame),
       needed_components_(needed_components),
       reader_(ScanIterator(file, markers).data(), markers.tables.restart_interval) {
-  const ScanHeader scan = ScanIterator(file, markers).scan();
+  const ScanHeader scan = markers.first_scan.value_or(ScanHeader{});
   const bool alone = scan.component_count == 1;
   components_.reserve(scan.component_count);
   for (size_t i = 0; i < scan.component_count; ++i) Add(scan.components[i], markers, alone);

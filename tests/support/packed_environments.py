@@ -14,8 +14,8 @@ from conda_channel import VERSION, installed_package, python_package, write_chan
 from endcap_wheel import write_wheel
 from typer.testing import Result
 
-from endcap.environment.stub import PARAMETER
 from endcap.triton.model_config import set_parameter
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
 CONFIG = '# Returns what is requested.\nbackend: "python"\nmax_batch_size: 0  # none\n'
 
@@ -64,7 +64,11 @@ def workshop(folder: Path) -> Iterator[Workshop]:
 def write_python_model(folder: Path, environment: Path | None = None) -> Path:
     """A Python-backend model, as far as its folder goes, perhaps with an environment of its own."""
     (folder / "1").mkdir(parents=True)
-    text = CONFIG if environment is None else set_parameter(CONFIG, PARAMETER, str(environment))
+    text = (
+        CONFIG
+        if environment is None
+        else set_parameter(CONFIG, EXECUTION_ENVIRONMENT, str(environment))
+    )
     (folder / "config.pbtxt").write_text(text)
     (folder / "1" / "model.py").write_text("import endcap\n")
     return folder

@@ -16,8 +16,9 @@ from packed_environments import workshop
 from running_server import RunningServer, run_server
 from stub_models import RUNNING
 
-from endcap.environment.stub import PARAMETER, install
+from endcap.environment.stub import install
 from endcap.triton.model_config import set_parameter
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
 SHIPPED = Path(__file__).parents[2] / "model_repository"
 STAGES = ("preprocess", "postprocess")
@@ -56,7 +57,9 @@ def environment_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
     assert packed.exit_code == 0, packed.output
     (models / "where" / "1").mkdir(parents=True)
     (models / "where" / "1" / "model.py").write_text(WHERE)
-    (models / "where" / "config.pbtxt").write_text(set_parameter(WHERE_CONFIG, PARAMETER, SHARED))
+    (models / "where" / "config.pbtxt").write_text(
+        set_parameter(WHERE_CONFIG, EXECUTION_ENVIRONMENT, SHARED)
+    )
     install(models / "where", python_version=RUNNING)
     with run_server(models) as running:
         yield running

@@ -15,8 +15,6 @@ from pathlib import Path
 from endcap._system.written_file import whole_file
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.stub import (
-    MODEL_DIRECTORY,
-    PARAMETER,
     REAL_STUB_NAME,
     SETTINGS_NAME,
     STUB_NAME,
@@ -26,6 +24,7 @@ from endcap.environment.stub import (
 from endcap.errors import InvalidArgumentError
 from endcap.triton.model_config import read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_model_folder
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
 CONFIG = "config.pbtxt"
 ARCHIVE_ENDINGS = (".tar.gz", ".tgz")  # the only archives that Triton unpacks
@@ -47,15 +46,15 @@ def check_model(model: Path) -> None:
             f"model {model} has the backend '{backend}', and only Python-backend models run in an "
             "environment; give the folder of one"
         )
-    set_parameter(read_config(config), PARAMETER, "")
+    set_parameter(read_config(config), EXECUTION_ENVIRONMENT, "")
 
 
 def check_archive_name(name: str) -> None:
-    """Raise InvalidArgumentError for a name with escapes in config.pbtxt, and one of no archive."""
+    """Raise InvalidArgumentError unless it names an archive without escapes in config.pbtxt."""
     if not _NAME.fullmatch(name) or not name.endswith(ARCHIVE_ENDINGS):
         raise InvalidArgumentError(
-            f"the archive's name is '{name}', and a model's {PARAMETER} takes letters, digits and "
-            "._+- alone, and .tar.gz at the end; give another one by --output"
+            f"the archive's name is '{name}', and a model's {EXECUTION_ENVIRONMENT} takes letters, "
+            "digits and ._+- alone, and .tar.gz at the end; give another one by --output"
         )
 
 
@@ -89,7 +88,7 @@ def place(
     check_archive_name(name)
     config = model / CONFIG
     text = read_config(config)
-    changed = set_parameter(text, PARAMETER, f"{MODEL_DIRECTORY}/{name}")
+    changed = set_parameter(text, EXECUTION_ENVIRONMENT, f"{MODEL_DIRECTORY}/{name}")
     stub = (STUB_NAME, REAL_STUB_NAME, SETTINGS_NAME)
     with _restored_on_failure([model / each for each in (name, *stub)]):
         with archive.open("rb") as source:
@@ -114,12 +113,12 @@ def environment_of(model: Path) -> Path:
     place = execution_environment(read_model_folder(model))
     if place is None:
         raise InvalidArgumentError(
-            f"model {model} has no parameter {PARAMETER}, it runs in the server's own Python; "
-            f"give it an environment by `endcap env pack --into {model}`"
+            f"model {model} has no parameter {EXECUTION_ENVIRONMENT}, it runs in the server's own "
+            f"Python; give it an environment by `endcap env pack --into {model}`"
         )
     if not place.exists():
         raise ExecutionEnvironmentError(
-            f"{PARAMETER} of model {model} is {place}, which does not exist; "
+            f"{EXECUTION_ENVIRONMENT} of model {model} is {place}, which does not exist; "
             f"put it there, or make it by `endcap env pack --into {model}`"
         )
     return place

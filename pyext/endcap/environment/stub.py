@@ -25,6 +25,7 @@ from endcap.server.release import read_release
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import get_parameter
 from endcap.triton.model_folder import ModelFolder, read_model_folder
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
 __all__ = ["Check", "InstalledStub", "StubError", "StubReport", "check", "install"]
 
@@ -35,9 +36,6 @@ LOG_NAME = "endcap-stub.log"
 _MARK = b"ENDCAP_STUB_REFUSAL"  # in the text of the front, and of no other stub
 _TIMEOUT_S = 60.0
 _BACKEND_LIBRARY = "libtriton_python.so"
-PARAMETER = "EXECUTION_ENV_PATH"
-# Triton replaces it by the model's folder, wherever the repository lies.
-MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,7 +354,7 @@ def execution_environment(model: ModelFolder) -> Path | None:
     Raises:
         InvalidArgumentError: The brackets or strings of its config.pbtxt do not close.
     """
-    value = get_parameter(model.config, PARAMETER)
+    value = get_parameter(model.config, EXECUTION_ENVIRONMENT)
     return None if value is None else Path(value.replace(MODEL_DIRECTORY, str(model.path)))
 
 

@@ -32,6 +32,7 @@ from endcap.triton.model_config import (
     write_config,
 )
 from endcap.triton.model_folder import ModelFolder, read_repository
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
 TRITON_DEFAULT_POOL_MB = 64
 _BATCHES_IN_FLIGHT = 2  # one batch is being filled while the step after it reads another
@@ -196,7 +197,7 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
                 "on; rename its folder so that it has only letters, digits and ._+-"
             )
         # Of an archive the shell gets the folder that it is unpacked to, so that spaces do no harm.
-        if _COMMANDS.search(_environment(model).replace("$$TRITON_MODEL_DIRECTORY", "")):
+        if _COMMANDS.search(_environment_path(model).replace(MODEL_DIRECTORY, "")):
             raise ServerError(
                 f"model '{model.path.name}' has an EXECUTION_ENV_PATH that Triton's Python backend "
                 "cannot pass on; give the environment a name that has only letters, digits and ._+-"
@@ -211,9 +212,10 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
                 )
 
 
-def _environment(model: ModelFolder) -> str:
+def _environment_path(model: ModelFolder) -> str:
+    """Return the model's EXECUTION_ENV_PATH as it is written, "" without one."""
     try:
-        return get_parameter(model.config, "EXECUTION_ENV_PATH") or ""
+        return get_parameter(model.config, EXECUTION_ENVIRONMENT) or ""
     except InvalidArgumentError:
         return ""  # the server does not load a configuration whose brackets do not close
 

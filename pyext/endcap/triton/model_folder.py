@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap.triton.errors import ServerError
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
 _BYTES_PER_ELEMENT = {
     "BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2,
@@ -118,7 +119,7 @@ class ModelFolder:
     @property
     def uses_server_python(self) -> bool:
         """Whether it runs in the Python that the server finds: it has no packed environment."""
-        return self.runs_python and "EXECUTION_ENV_PATH" not in self.config
+        return self.runs_python and EXECUTION_ENVIRONMENT not in self.config
 
     @property
     def uses_shared_python(self) -> bool:

@@ -8,8 +8,11 @@ from typing import Any
 
 from endcap.errors import InvalidArgumentError
 
-# What the Python backend itself reads there.
-SERVER_PARAMETERS = ("EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS")
+# What the Python backend itself reads there: the environment of a model, an archive or a folder.
+EXECUTION_ENVIRONMENT = "EXECUTION_ENV_PATH"
+# In it Triton replaces this by the model's folder, wherever the repository lies.
+MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
+SERVER_PARAMETERS = (EXECUTION_ENVIRONMENT, "FORCE_CPU_ONLY_INPUT_TENSORS")
 # What `endcap serve` reads in Python models: whether it may leave one out that cannot run.
 OPTIONAL = "optional"
 

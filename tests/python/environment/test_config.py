@@ -14,9 +14,10 @@ from conda_channel import VERSION as RUNNING
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from endcap.environment.placing import PARAMETER, check_model, environment_of, place
+from endcap.environment.placing import check_model, environment_of, place
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.triton.model_config import get_parameter, set_parameter, write_config
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
 PATH_MAX = 4096
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
@@ -48,31 +49,35 @@ def parameters(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
 def test_the_rest_of_a_shipped_config_stays_as_it_is(path: Path) -> None:
     text = path.read_text()
-    changed = set_parameter(text, PARAMETER, VALUE)
+    changed = set_parameter(text, EXECUTION_ENVIRONMENT, VALUE)
     assert changed.startswith(text)
-    assert parameters(changed) == {**parameters(text), PARAMETER: VALUE}
-    assert set_parameter(changed, PARAMETER, VALUE) == changed
+    assert parameters(changed) == {**parameters(text), EXECUTION_ENVIRONMENT: VALUE}
+    assert set_parameter(changed, EXECUTION_ENVIRONMENT, VALUE) == changed
 
 
 @pytest.mark.parametrize("text", WRITTEN.values(), ids=WRITTEN.keys())
 def test_a_value_that_is_there_is_replaced_in_its_place(text: str) -> None:
     text = f'backend: "python" # {{ not a bracket\n{text}'
-    assert parameters(text)[PARAMETER] == get_parameter(text, PARAMETER) == "old.tar.gz"
-    changed = set_parameter(text, PARAMETER, VALUE)
-    assert parameters(changed) == {**parameters(text), PARAMETER: VALUE}
+    assert (
+        parameters(text)[EXECUTION_ENVIRONMENT]
+        == get_parameter(text, EXECUTION_ENVIRONMENT)
+        == "old.tar.gz"
+    )
+    changed = set_parameter(text, EXECUTION_ENVIRONMENT, VALUE)
+    assert parameters(changed) == {**parameters(text), EXECUTION_ENVIRONMENT: VALUE}
     assert changed.count("\n") == text.count("\n")
     before, after = text.split("old")[0].rstrip("\"'"), text.split(".tar.gz")[-1][1:]
     assert changed.startswith(before)
     assert changed.endswith(after)
-    assert set_parameter(changed, PARAMETER, VALUE) == changed
+    assert set_parameter(changed, EXECUTION_ENVIRONMENT, VALUE) == changed
 
 
 @pytest.mark.parametrize("text", ["", 'backend: "python"', "# EXECUTION_ENV_PATH\n"])
 def test_a_parameter_that_is_not_there_comes_to_the_end(text: str) -> None:
-    assert get_parameter(text, PARAMETER) is None
-    changed = set_parameter(text, PARAMETER, VALUE)
+    assert get_parameter(text, EXECUTION_ENVIRONMENT) is None
+    changed = set_parameter(text, EXECUTION_ENVIRONMENT, VALUE)
     assert changed.startswith(text)
-    assert parameters(changed) == {PARAMETER: VALUE}
+    assert parameters(changed) == {EXECUTION_ENVIRONMENT: VALUE}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,7 @@ def test_a_parameter_that_is_not_there_comes_to_the_end(text: str) -> None:
 )
 def test_a_broken_config_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        set_parameter(text, PARAMETER, VALUE)
+        set_parameter(text, EXECUTION_ENVIRONMENT, VALUE)
 
 
 def test_models_that_can_have_no_environment_are_refused(tmp_path: Path) -> None:
@@ -102,7 +107,7 @@ def test_a_model_names_its_environment(tmp_path: Path) -> None:
     config.write_text('backend: "python"\n')
     with pytest.raises(InvalidArgumentError, match="endcap env pack --into"):
         environment_of(tmp_path)
-    config.write_text(set_parameter(config.read_text(), PARAMETER, VALUE))
+    config.write_text(set_parameter(config.read_text(), EXECUTION_ENVIRONMENT, VALUE))
     with pytest.raises(EndcapError, match=r"environment\.tar\.gz, which does not exist"):
         environment_of(tmp_path)
     (tmp_path / "environment.tar.gz").touch()

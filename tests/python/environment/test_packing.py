@@ -19,8 +19,8 @@ from conda_channel import SITE_PACKAGES, VERSION, write_channel
 from packed_environments import CONFIG, Workshop, clean_environment, workshop, write_python_model
 from typer.testing import Result
 
-from endcap.environment.stub import PARAMETER
 from endcap.triton.model_config import get_parameter
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
 DEADLINE_S = 60.0
 IMPORTS = """
@@ -85,7 +85,7 @@ def test_a_model_gets_archive_stub_and_parameter(packed: tuple[Path, Path, Resul
     assert os.access(model / "triton_python_backend_stub", os.X_OK)
     text = (model / "config.pbtxt").read_text()
     assert text.startswith(CONFIG)
-    assert get_parameter(text, PARAMETER) == "$$TRITON_MODEL_DIRECTORY/env.tar.gz"
+    assert get_parameter(text, EXECUTION_ENVIRONMENT) == "$$TRITON_MODEL_DIRECTORY/env.tar.gz"
     checked = endcap("stub", "check", model)
     assert checked.exit_code == 0, checked.output
 

@@ -11,6 +11,7 @@ from endcap.repository.validation.model import Finding, Model, Severity, enum_na
 from endcap.repository.validation.tensors import SIDES, Interface, data_type_of
 from endcap.triton.installation import gpu_count
 from endcap.triton.model_config import Block
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
 _NOT_COMPLETING = ("python", "")  # "" is an ensemble's
 _FILE_OF_BACKEND = {
@@ -21,8 +22,6 @@ _FILE_OF_BACKEND = {
     "pytorch": "model.pt",
     "tensorrt": "model.plan",
 }
-_ENVIRONMENT = "EXECUTION_ENV_PATH"
-_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 
 
 def check_identity(model: Model) -> Iterator[Finding]:
@@ -205,14 +204,14 @@ def _check_warmup_files(model: Model) -> Iterator[Finding]:
 
 
 def _check_environment(model: Model) -> Iterator[Finding]:
-    given = model.parameters.get(_ENVIRONMENT, "")
-    if model.backend != "python" or _MODEL_DIRECTORY not in given:
+    given = model.parameters.get(EXECUTION_ENVIRONMENT, "")
+    if model.backend != "python" or MODEL_DIRECTORY not in given:
         return
-    archive = Path(given.replace(_MODEL_DIRECTORY, str(model.folder)))
+    archive = Path(given.replace(MODEL_DIRECTORY, str(model.folder)))
     if not archive.exists():
         yield model.error(
-            model.parameter_line(_ENVIRONMENT),
-            f"{_ENVIRONMENT} is {archive}, which is not there",
+            model.parameter_line(EXECUTION_ENVIRONMENT),
+            f"{EXECUTION_ENVIRONMENT} is {archive}, which is not there",
             "put the packed environment there, or leave the parameter out",
         )
 
