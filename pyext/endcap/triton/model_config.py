@@ -150,12 +150,12 @@ def write_config(file: Path, text: str) -> None:
 
 
 def get_parameter(text: str, key: str) -> str | None:
-    """Return the value of a parameter as it is written, None where it has none.
+    """Return the value of a parameter, None where it has none; a wrong escape as it is written.
 
-    Raises InvalidArgumentError as `set_parameter`.
+    Raises InvalidArgumentError as `set_parameter`, ServerError as `protobuf_modules`.
     """
     written = _find(list(_tokens(text)), key)
-    return "".join(each.text[1:-1] for each in written) if written else None
+    return _content(written) if written else None
 
 
 def set_parameter(text: str, key: str, value: str) -> str:
@@ -267,7 +267,7 @@ def _find(tokens: list[_Token], key: str) -> list[_Token]:
     """Return the strings that are the value of a parameter, none where it is not there."""
     for entry in _entries(tokens):
         strings = _strings_of(entry)
-        if "".join(each.text[1:-1] for each in strings.get("key", [])) == key:
+        if _content(strings.get("key", [])) == key:
             if not strings.get("string_value"):
                 raise InvalidArgumentError(
                     f"the parameter {key} has no string_value; take it out of the config.pbtxt"
@@ -349,6 +349,18 @@ def _tokens(text: str) -> Iterator[_Token]:
 def _unescaped(written: str) -> bytes:
     encoding: Any = importlib.import_module("google.protobuf.text_encoding")
     return bytes(encoding.CUnescape(written))
+
+
+def _content(strings: list[_Token]) -> str:
+    """Return what neighbouring strings say, which are one; a wrong escape as it is written."""
+    written = [each.text[1:-1] for each in strings]
+    if "\\" not in "".join(written):
+        return "".join(written)
+    protobuf_modules()
+    try:
+        return b"".join(map(_unescaped, written)).decode("utf-8", "surrogateescape")
+    except ValueError:
+        return "".join(written)
 
 
 def _entries(tokens: list[_Token]) -> Iterator[list[_Token]]:

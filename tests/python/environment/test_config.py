@@ -32,6 +32,7 @@ WRITTEN = {
     "angles": 'parameters < key: "EXECUTION_ENV_PATH" value < string_value: "old.tar.gz" > >',
     "neighbours": 'parameters { key: "EXECUTION_" "ENV_PATH"\n'
     '  value { string_value: "old" ".tar.gz" } }',
+    "escapes": ENTRY.format("old.tar.gz").replace("_ENV", r"\137\x45NV"),
     "value first": 'parameters { value { string_value: "old.tar.gz" } key: "EXECUTION_ENV_PATH" }',
     "list": 'parameters [ { key: "a" value { string_value: "EXECUTION_ENV_PATH" } },\n'
     '  { key: "EXECUTION_ENV_PATH" value { string_value: "old.tar.gz" } } ]',
@@ -70,6 +71,13 @@ def test_a_value_that_is_there_is_replaced_in_its_place(text: str) -> None:
     assert changed.startswith(before)
     assert changed.endswith(after)
     assert set_parameter(changed, EXECUTION_ENVIRONMENT, VALUE) == changed
+
+
+def test_a_value_is_what_triton_reads() -> None:
+    for value in (r"a\x2fb.tar.gz", r"\303\xbc", 'a" "b', r"\'\t"):
+        text = ENTRY.format(value)
+        assert get_parameter(text, EXECUTION_ENVIRONMENT) == parameters(text)[EXECUTION_ENVIRONMENT]
+    assert get_parameter(ENTRY.format(r"a\xzz"), EXECUTION_ENVIRONMENT) == r"a\xzz"
 
 
 @pytest.mark.parametrize("text", ["", 'backend: "python"', "# EXECUTION_ENV_PATH\n"])

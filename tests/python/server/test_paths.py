@@ -53,10 +53,11 @@ def test_a_python_models_own_name_is_refused(tmp_path: Path) -> None:
         TritonServer(tmp_path, SETTINGS).start()
 
 
-def test_an_environments_name_never_runs_in_the_shell(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["EXECUTION_ENV_PATH", r"EXECUTION\x5fENV_PATH"])
+def test_an_environments_name_never_runs_in_the_shell(tmp_path: Path, key: str) -> None:
     environment = f"{tmp_path}/a$(touch {tmp_path}/INJECTED)b"
-    parameter = 'parameters: { key: "EXECUTION_ENV_PATH" value: { string_value: "%s" } }'
-    write_model(tmp_path / "models", "echo", IN_PYTHON + parameter % environment, ECHO)
+    parameter = f'parameters: {{ key: "{key}" value: {{ string_value: "{environment}" }} }}'
+    write_model(tmp_path / "models", "echo", IN_PYTHON + parameter, ECHO)
     with pytest.raises(ServerError, match=r"EXECUTION_ENV_PATH .* only letters, digits and"):
         TritonServer(tmp_path / "models", SETTINGS).start()
     assert not (tmp_path / "INJECTED").exists()

@@ -54,7 +54,7 @@ except typer.Exit as end:
 
 
 def remove_slow_steps(problems: str) -> list[str]:
-    """Returns the lines without those of asyncio's debug mode on steps a busy machine makes slow."""
+    """Return the lines without asyncio's on steps that a busy machine makes slow."""
     return [line for line in problems.splitlines() if not line.startswith("Executing <")]
 
 
