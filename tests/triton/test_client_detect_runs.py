@@ -66,6 +66,26 @@ def test_threads_share_a_client(detecting_server: RunningServer, protocol: str) 
         assert list(responses) == requested
 
 
+def test_one_request_runs_in_the_thread_of_its_caller(detecting_server: RunningServer) -> None:
+    reading: list[int] = []
+
+    class File:
+        """An encoded file that notes the thread in which it is read."""
+
+        def __fspath__(self) -> str:
+            reading.append(threading.get_ident())
+            return "/dev/null"
+
+    own = threading.get_ident()
+    with DetectionClient(detecting_server.grpc, batch=2) as client:
+        for count in (1, 2, 3):
+            reading.clear()
+            assert len(client.detect([File()] * count)) == count
+            assert reading
+            assert (set(reading) == {own}) == (count <= 2)
+        assert list(client.detect([])) == []
+
+
 def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:
     with DetectionClient(detecting_server.grpc) as client:
         assert client.detect_one(file_of(1)).ok
@@ -82,7 +102,13 @@ def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:
         assert client.detect_one(file_of(2)).ok
 
 
-def test_an_exception_gives_up_what_is_in_flight(detecting_server: RunningServer) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("count", [1, 30])
+def test_an_exception_gives_up_what_is_in_flight(
+    detecting_server: RunningServer, protocol: str, count: int
+) -> None:
+    url = url_of(detecting_server, protocol)
+
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
@@ -91,12 +117,12 @@ def test_an_exception_gives_up_what_is_in_flight(detecting_server: RunningServer
     begin = time.monotonic()
     with (  # noqa: PT012
         pytest.raises(KeyboardInterrupt),
-        DetectionClient(detecting_server.grpc, shared_memory="system", region_bytes=999) as client,
+        DetectionClient(url, shared_memory="system", region_bytes=999) as client,
     ):
         regions = detecting_server.shared_regions()
         assert len(regions) == 4
         timer.start()
-        client.detect([b"S"] * 30)
+        client.detect([b"S"] * count)
     signal.signal(signal.SIGUSR1, previous)
     assert time.monotonic() - begin < 5 * SLOW_S, "it waited for what nobody asks for any more"
     assert detecting_server.shared_regions() == set()

@@ -4,7 +4,7 @@ From `DetectionClient.detect(["a.jpg"])` to the bytes on the socket:
 
 1. `_sync/detection_client.py`, `DetectionClient.detect`: `make_batches` cuts the images into
    `Batch`es, `map_unordered` runs `_run`, `_infer`, `_call_model` for each in at most `concurrency`
-   threads. (`_sync` is generated from `_async`.)
+   threads; where there is one batch, the caller's runs them. (`_sync` is generated from `_async`.)
 2. `batches.py`: `BatchRun` reads the file (`images.py`), `RequestFormat.call` makes a `Call` with
    the input `encoded`.
 3. `_sync/connection.py`, `Connection.infer`: `GrpcOperations.infer` (`grpc.py`) makes an

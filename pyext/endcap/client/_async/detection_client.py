@@ -250,13 +250,8 @@ class AsyncDetectionClient:
         self._check_usable()
         self._check_one_response()
         refuse_single(images)
-        is_endless = not isinstance(images, Collection)
-        batches = async_make_batches(
-            images, self._arguments.batch, lambda: is_endless and self._is_closed
-        )
-        finished = async_map_unordered(self._run, batches, self._arguments.concurrency)
         results: dict[int, list[ImageResult]] = {}
-        async with contextlib.aclosing(finished):
+        async with contextlib.aclosing(self._run_all(images)) as finished:
             async for start, batch_results in finished:
                 results[start] = batch_results
                 if on_result is not None:
@@ -402,6 +397,22 @@ class AsyncDetectionClient:
             async for result in results:
                 if result.frame is not None or not result.ok:
                     yield replace(result, image=name)
+
+    async def _run_all(
+        self, images: Iterable[Image] | AsyncIterable[Image]
+    ) -> AsyncGenerator[tuple[int, list[ImageResult]], None]:
+        """Yield what `_run` returns for each batch, in order of completion."""
+        size, is_endless = self._arguments.batch, True
+        if isinstance(images, Collection):
+            if 0 < len(images) <= size:
+                yield await self._run(Batch(0, list(images)))  # one request needs no threads
+                return
+            is_endless = False
+        batches = async_make_batches(images, size, lambda: is_endless and self._is_closed)
+        finished = async_map_unordered(self._run, batches, self._arguments.concurrency)
+        async with contextlib.aclosing(finished):
+            async for each in finished:
+                yield each
 
     async def _run(
         self, batch: Batch, step: SequenceStep | None = None

@@ -249,13 +249,8 @@ class DetectionClient:
         self._check_usable()
         self._check_one_response()
         refuse_single(images)
-        is_endless = not isinstance(images, Collection)
-        batches = make_batches(
-            images, self._arguments.batch, lambda: is_endless and self._is_closed
-        )
-        finished = map_unordered(self._run, batches, self._arguments.concurrency)
         results: dict[int, list[ImageResult]] = {}
-        with contextlib.closing(finished):
+        with contextlib.closing(self._run_all(images)) as finished:
             for start, batch_results in finished:
                 results[start] = batch_results
                 if on_result is not None:
@@ -401,6 +396,20 @@ class DetectionClient:
             for result in results:
                 if result.frame is not None or not result.ok:
                     yield replace(result, image=name)
+
+    def _run_all(self, images: Iterable[Image]) -> Generator[tuple[int, list[ImageResult]], None]:
+        """Yield what `_run` returns for each batch, in order of completion."""
+        size, is_endless = self._arguments.batch, True
+        if isinstance(images, Collection):
+            if 0 < len(images) <= size:
+                yield self._run(Batch(0, list(images)))  # one request needs no threads
+                return
+            is_endless = False
+        batches = make_batches(images, size, lambda: is_endless and self._is_closed)
+        finished = map_unordered(self._run, batches, self._arguments.concurrency)
+        with contextlib.closing(finished):
+            for each in finished:
+                yield each
 
     def _run(self, batch: Batch, step: SequenceStep | None = None) -> tuple[int, list[ImageResult]]:
         """Return the position of a batch's first image, and the batch's results."""
