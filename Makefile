@@ -17,8 +17,10 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
 # A file's tests stay together: they share servers. Files are taken in order, where those with the longest
 # tests come early; xdist by itself begins with those that have many.
+# SLOW=OFF leaves out the tests that pyproject.toml calls slow.
+SLOW ?= ON
 PYTEST = $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --no-loadscope-reorder \
-  --max-worker-restart 0
+  --max-worker-restart 0 $(if $(filter OFF,$(SLOW)),-m "not slow")
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
 # Debug information as far as backtraces and profiles need it: all of it takes a fifth longer.
@@ -85,7 +87,7 @@ SECONDS ?= 60
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
-	@echo "make test         build and run every test: C++, Python, real server"
+	@echo "make test         build and run every test: C++, Python, real server; SLOW=OFF without the slow ones"
 	@echo "make build        build; afterwards .venv/bin/endcap works. UNITY=OFF compiles each file alone"
 	@echo "make test-cpp     the C++ tests only (test-python, test-triton likewise)"
 	@echo "make test-arm64   the C++ tests for arm64, cross-compiled, under QEMU; on Debian 12"

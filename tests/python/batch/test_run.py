@@ -89,6 +89,7 @@ def test_on_this_machine(tmp_path: Path) -> None:
     assert "holds results of other inputs; give --output a new folder" in other.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     """What is not done is done, a lost file is made again, and nothing else."""
     photos, output = tmp_path / "photos", tmp_path / "results"
@@ -115,6 +116,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     assert_each_once(output, 160, 0)
 
 
+@pytest.mark.slow
 def test_an_actor_and_a_node_are_killed(tmp_path: Path) -> None:
     photos, output = tmp_path / "photos", tmp_path / "results"
     write_data_set(photos, 160, damaged=3)
@@ -152,6 +154,7 @@ print("refused")
 """
 
 
+@pytest.mark.slow
 def test_the_cluster_of_a_run_takes_no_strangers() -> None:
     """Ray listens on all interfaces: without the token nobody may start a program there."""
     result = subprocess.run(

@@ -83,6 +83,7 @@ def test_paths_of_a_parquet_file_in_a_bucket(tmp_path: Path, s3: str) -> None:
     assert (none.data, none.path) == (None, "s3://data/photos/none.jpg")
 
 
+@pytest.mark.slow
 def test_a_run_from_bucket_to_bucket(tmp_path: Path, s3: str) -> None:
     write_data_set(tmp_path / "photos", 20, damaged=1)
     upload(tmp_path / "photos", s3)

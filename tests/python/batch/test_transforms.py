@@ -112,6 +112,7 @@ print("all right")
 """
 
 
+@pytest.mark.slow
 def test_on_ray_with_little_memory(tmp_path: Path) -> None:
     """The object store has 80 MiB, about the least that Ray takes."""
     write_data_set(tmp_path / "photos", 60, damaged=3)

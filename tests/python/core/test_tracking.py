@@ -28,6 +28,7 @@ def test_ids_are_those_of_the_definition(seed: int) -> None:
     assert max(max(frame, default=-1) for frame in ids) >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

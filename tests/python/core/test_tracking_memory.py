@@ -48,6 +48,7 @@ for frame in range(1, moments[-1] + 1):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["bytetrack", "bytetrack_trackers", "ocsort"])
 def test_many_frames_take_no_more_memory(preset: str) -> None:
     arguments = json.dumps([preset, FRAMES])

@@ -56,6 +56,7 @@ OWN: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "options", "expected"),
     [(preset, *each) for preset in DEFINITIONS for each in (*COMMON, *OWN[preset])],
@@ -72,6 +73,7 @@ def test_parameters_mean_what_they_say(
     assert changed > 0
 
 
+@pytest.mark.slow
 def test_directions_are_taken_over_frames() -> None:
     ids = {}
     for frames in (1, 3, 9):

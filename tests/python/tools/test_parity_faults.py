@@ -63,6 +63,7 @@ def test_a_fault_is_named(images: list[Path], name: str) -> None:
             assert report.after.mean < report.before.mean / 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", random.Random(_SEED).sample(pairs(), _PAIRS), ids=" and ".join)
 def test_two_faults_are_named(images: list[Path], pair: tuple[str, str]) -> None:
     first, second = (FAULTS[name] for name in pair)
@@ -74,6 +75,7 @@ def test_two_faults_are_named(images: list[Path], pair: tuple[str, str]) -> None
 # --- crops ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shorter", [128, 146, 200, 301])
 def test_a_crop_is_told_from_other_fits(images: list[Path], shorter: int) -> None:
     def training(path: Path) -> Any:
