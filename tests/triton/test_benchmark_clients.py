@@ -45,6 +45,7 @@ def found(folder: Path) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_ways_are_verified_and_measured_or_say_why_not(found: dict[str, Any]) -> None:
     assert found["detections"] > 3
     first, *others = found["ways"]

@@ -20,6 +20,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "PIPELINES_REPOSITORY", tmp_path)
 
 
+@pytest.mark.slow
 def test_pipelines_are_verified_and_measured_or_say_why_not() -> None:
     absent = replace(BY_NAME["Python models"], models=("nobody_has_it",))
     names = ("ensemble", "one process", "Python network", "client side")

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 from running_server import RunningServer, run_server
 from shared_memory_models import (
     IMAGE,
@@ -82,6 +83,7 @@ async def soak(server: RunningServer) -> tuple[list[Usage], list[Usage]]:
     return before, after
 
 
+@pytest.mark.slow
 def test_ten_thousand_requests_leave_nothing_behind(tmp_path: Path) -> None:
     write_all(tmp_path)
     with run_server(tmp_path, *OPTIONS) as server:

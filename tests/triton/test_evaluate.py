@@ -162,6 +162,7 @@ def test_at_equal_thresholds_the_reference_agrees_with_a_running_server(
     assert "Images: 5 " in result.stdout
 
 
+@pytest.mark.slow
 def test_a_recipe_that_is_not_the_trainings_shows_beside_the_trainings_own(data: Data) -> None:
     with repository_with(
         REPOSITORY, backend="endcap_preprocess", parameters={"scale": "1"}

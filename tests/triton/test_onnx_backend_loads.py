@@ -312,6 +312,7 @@ def test_config_that_is_not_completed_is_checked(tmp_path: Path) -> None:
 
 
 @KEEPS_FREED_MEMORY
+@pytest.mark.slow
 def test_memory_stays_flat_over_200_loads(tmp_path: Path) -> None:
     """Each load holds 4 MB of weights, in two sessions; two versions."""
     file = write_network(

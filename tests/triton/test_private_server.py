@@ -160,6 +160,7 @@ def test_compiled_backends_install_no_python_packages(
     assert server.name.startswith("nvidia-pytriton-")
 
 
+@pytest.mark.slow
 def test_python_models_run_on_numpy_1_beside_numpy_2(
     user: World, wheelhouse: Path, cache: Path, tmp_path: Path
 ) -> None:

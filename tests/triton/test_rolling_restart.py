@@ -222,6 +222,7 @@ def balanced(
         yield opened
 
 
+@pytest.mark.slow
 def test_no_request_fails_where_servers_are_drained_and_restarted(
     pair: list[Server], balanced: tuple[HaProxy, str, str], expected: list[ImageResult]
 ) -> None:
@@ -278,6 +279,7 @@ def test_without_a_drain_the_clients_retries_are_needed(
     assert once.differences() == usual.differences() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_connections_stay_with_a_server_until_it_ends(
     pair: list[Server], expected: list[ImageResult], tmp_path: Path, protocol: str

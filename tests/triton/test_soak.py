@@ -19,6 +19,7 @@ DISTURBANCES = [
 ]
 
 
+@pytest.mark.slow
 def test_every_request_gets_a_response_while_parts_of_the_server_are_killed(tmp_path: Path) -> None:
     probe = subprocess.run(soak.own_shared_memory(["true"]), capture_output=True, check=False)
     if probe.returncode != 0:

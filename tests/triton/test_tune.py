@@ -105,6 +105,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found}
 
 
+@pytest.mark.slow
 def test_a_second_instance_is_found_and_written(
     repository: Path, photo: Path, tmp_path: Path
 ) -> None:

@@ -78,8 +78,8 @@ def _start(ray: Any, address: str | None) -> None:
 
 
 def _start_local(ray: Any, quiet: dict[str, Any]) -> None:
-    """Start a cluster; once more where a busy machine did not do it within Ray's 30 seconds."""
-    for is_last in (False, True):
+    """Start a cluster; again where a busy machine did not do it within Ray's 30 seconds."""
+    for is_last in (False, False, True):
         try:
             ray.init(
                 address="local",  # never a cluster of somebody else on this machine
