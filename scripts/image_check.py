@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -431,6 +432,9 @@ def check_images(folder: Path, wheel: Path, model: str, output: Path | None) -> 
     check(cpu, model, plan.needs.shared_memory_mib)
     if plan.needs.python_models:
         print("image_check: Dockerfile.gpu is not tried: its Python models need NVIDIA's image")
+        return
+    if "endcap/libendcap_cuda.so" not in zipfile.ZipFile(wheel).namelist():
+        print("image_check: Dockerfile.gpu is not tried: the wheel has no GPU code (CUDA=ON)")
         return
     bases = {TRITON: functools.partial(make_triton, builder.stages["image"])}
     builder = Builder(bundle, folder / "gpu", bases)
