@@ -201,7 +201,7 @@ def _medians(rows: Sequence[Json]) -> Json:
 
 
 def main() -> int:
-    """Run and writes."""
+    """Run and write the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clients.run")
     parser.add_argument("output", type=Path)
     parser.add_argument("--quick", action="store_true")

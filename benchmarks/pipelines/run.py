@@ -197,7 +197,7 @@ def _medians(rows: Sequence[Json]) -> Json | None:
 
 
 def main() -> int:
-    """Run and writes."""
+    """Run and write the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipelines.run")
     parser.add_argument("output", type=Path)
     parser.add_argument("--service-python", type=Path, required=True)

@@ -200,7 +200,7 @@ QUICK = Plan(
 
 
 def main() -> int:
-    """Run and writes; 1 and a message on standard error where that cannot be."""
+    """Run and write the figures; return 1, with a message on stderr, where it cannot."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server.run")
     parser.add_argument("output", type=Path)
     parser.add_argument("images", type=Path, nargs="+")
