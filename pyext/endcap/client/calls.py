@@ -6,6 +6,7 @@ import importlib
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
@@ -180,6 +181,7 @@ class TensorSpec:
     shape: tuple[int, ...]
 
 
+@cache  # NumPy makes a type's name anew each time
 def triton_type(dtype: np.dtype[Any]) -> str:
     """Return Triton's name of a NumPy type, "FP32" for float32 and "BYTES" for object.
 
