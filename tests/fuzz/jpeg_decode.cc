@@ -1,5 +1,5 @@
-// Whole images: the decoder's implementations against each other and against libjpeg-turbo, and
-// planes against pixels.
+// Whole images: the decoder's implementations against each other and against libjpeg-turbo, one
+// thread against two, and planes against pixels.
 
 // clang-format off
 #include <cstdio>  // jpeglib.h uses FILE without including what declares it
@@ -7,6 +7,7 @@
 // clang-format on
 
 #include <csetjmp>
+#include <thread>
 
 #include "agreement.h"
 #include "jpeg_files.h"
@@ -88,6 +89,53 @@ void CompareWithLibrary(const std::vector<uint8_t>& file, const ImageHeader& hea
   Require(expected == outcome.bytes(), "pixels differ from libjpeg-turbo's");
 }
 
+// The first three channels of each pixel of an image that is decoded in bands.
+class PixelSink final : public BandSink {
+ public:
+  explicit PixelSink(Outcome& outcome) : outcome_(outcome) {}
+
+  void Begin(const BandFormat& format) override { format_ = format; }
+  void Consume(const RowBand& band) override {
+    const size_t row_bytes =
+        static_cast<size_t>(format_.width) * static_cast<size_t>(format_.channels);
+    for (int row = 0; row < band.row_count; ++row) {
+      const uint8_t* begin = band.data + band.row_stride_bytes * row;
+      if (format_.channels != 4) {
+        outcome_.Add(begin, row_bytes);
+        continue;
+      }
+      for (int x = 0; x < format_.width; ++x) outcome_.Add(begin + 4 * static_cast<size_t>(x), 3);
+    }
+  }
+  int EndRow() const override { return format_.height; }
+
+ private:
+  Outcome& outcome_;
+  BandFormat format_{};
+};
+
+// Decodes with a second thread that may go ahead, or with none that comes.
+Outcome DecodeAhead(const ImageView& image, const ImageHeader& header, const DecodeOptions& options,
+                    bool has_helper) {
+  return Capture([&](Outcome& outcome) {
+    ReadAhead ahead;
+    std::thread helper;
+    if (has_helper) helper = std::thread([&ahead] { ahead.Help(); });
+    const auto end = [&] {
+      ahead.End();
+      if (helper.joinable()) helper.join();
+    };
+    PixelSink sink(outcome);
+    try {
+      DecodeToBands(image, header, options, sink, &ahead);
+    } catch (const Error&) {
+      end();
+      throw;
+    }
+    end();
+  });
+}
+
 }  // namespace
 }  // namespace endcap::fuzz
 
@@ -107,6 +155,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     int64_t decode_ns = 0;
     AddPixels(DecodeOriented(image, *header, options, 1, decode_ns), result);
   });
+  for (const bool has_helper : {false, true}) {
+    RequireEqual(outcome, DecodeAhead(image, *header, options, has_helper),
+                 has_helper ? "one thread against two" : "without and with steps");
+  }
   if (!outcome.ok()) return 0;
   CompareWithLibrary(file, *header, options, outcome);
   if (orientation == 1) return 0;
