@@ -15,10 +15,10 @@ BENCH_BIN := $(BENCH)/bin
 JOBS ?= $(shell nproc)
 # Python test files at once; each may run a server. One more than cores: a quarter of their time they wait.
 TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
+# OFF leaves out the tests that are marked slow; pyproject.toml says which these are.
+SLOW ?= ON
 # A file's tests stay together: they share servers. Files are taken in order, where those with the longest
 # tests come early; xdist by itself begins with those that have many.
-# SLOW=OFF leaves out the tests that pyproject.toml calls slow.
-SLOW ?= ON
 PYTEST = $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --no-loadscope-reorder \
   --max-worker-restart 0 $(if $(filter OFF,$(SLOW)),-m "not slow")
 # ON makes compiler warnings errors, as continuous integration does.

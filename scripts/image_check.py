@@ -33,7 +33,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from image_contents import account, check_bill  # beside this file
+import check_wheel  # beside this file, as the next one
+from image_contents import account, check_bill
 
 from endcap.client import DetectionClient
 from endcap.tools.bundle import BundleOptions, make_plan, write_bundle
@@ -433,7 +434,9 @@ def check_images(folder: Path, wheel: Path, model: str, output: Path | None) -> 
     if plan.needs.python_models:
         print("image_check: Dockerfile.gpu is not tried: its Python models need NVIDIA's image")
         return
-    if "endcap/libendcap_cuda.so" not in zipfile.ZipFile(wheel).namelist():
+    with zipfile.ZipFile(wheel) as archive:
+        has_gpu_code = check_wheel.CUDA_LIBRARY in archive.namelist()
+    if not has_gpu_code:
         print("image_check: Dockerfile.gpu is not tried: the wheel has no GPU code (CUDA=ON)")
         return
     bases = {TRITON: functools.partial(make_triton, builder.stages["image"])}

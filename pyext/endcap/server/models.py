@@ -213,7 +213,7 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
 
 
 def _environment_path(model: ModelFolder) -> str:
-    """Return the model's EXECUTION_ENV_PATH as it is written, "" without one."""
+    """Return the model's EXECUTION_ENV_PATH, "" without one."""
     try:
         return get_parameter(model.config, EXECUTION_ENVIRONMENT) or ""
     except InvalidArgumentError:
