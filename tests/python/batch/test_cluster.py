@@ -30,13 +30,13 @@ def failing_ray(*errors: Exception | None) -> tuple[Any, list[str]]:
 
 
 def test_a_node_that_starts_late_is_started_again() -> None:
-    ray, calls = failing_ray(LATE, None)
+    ray, calls = failing_ray(LATE, LATE, None)
     cluster._start(ray, None)
-    assert calls == ["local", "shutdown", "local"]
+    assert calls == ["local", "shutdown", "local", "shutdown", "local"]
 
 
 @pytest.mark.parametrize(
-    ("errors", "starts"), [((LATE, LATE), 2), ((ValueError("no such option"),), 1)]
+    ("errors", "starts"), [((LATE, LATE, LATE), 3), ((ValueError("no such option"),), 1)]
 )
 def test_a_cluster_that_does_not_start_is_an_error(
     errors: tuple[Exception, ...], starts: int
