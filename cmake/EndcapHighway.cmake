@@ -25,12 +25,24 @@ target_include_directories(endcap_highway SYSTEM INTERFACE "${ENDCAP_HIGHWAY_INC
 # Left out are SSSE3 (CPUs have had SSE4 for 15 years) and AVX3_DL (its instructions are not used); of
 # arm64 the SVE targets: their vectors have no size at compile time, so that they cannot be members of a
 # struct or elements of an array, as several stages have them.
-target_compile_definitions(endcap_highway INTERFACE
-  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+set(_endcap_disabled HWY_SSSE3 HWY_AVX3_DL HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128)
+
 # Highway also compiles a target for the oldest CPU that the compiler's flags allow. On x86-64 that is
 # an emulation in plain C++, which takes most of the time to compile and is never run: without SSE4
-# `simd` is not available. SSE4 as the baseline leaves it out. No compiler flag changes: the functions
-# of each target have attributes of their own.
+# `simd` is not available. A baseline leaves it out. No compiler flag changes: the functions of each
+# target have attributes of their own.
+set(ENDCAP_SIMD_TARGETS "sse4;avx2;avx3" CACHE STRING
+  "SIMD targets of x86-64, the oldest first; fewer compile faster, where one is enough for a test")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  target_compile_definitions(endcap_highway INTERFACE HWY_BASELINE_TARGETS=HWY_SSE4)
+  foreach(target sse4 avx2 avx3)
+    if(NOT target IN_LIST ENDCAP_SIMD_TARGETS)
+      string(TOUPPER "HWY_${target}" _bit)
+      list(APPEND _endcap_disabled ${_bit})
+    endif()
+  endforeach()
+  list(GET ENDCAP_SIMD_TARGETS 0 _baseline)
+  string(TOUPPER "HWY_${_baseline}" _baseline)
+  target_compile_definitions(endcap_highway INTERFACE HWY_BASELINE_TARGETS=${_baseline})
 endif()
+list(JOIN _endcap_disabled "|" _endcap_disabled)
+target_compile_definitions(endcap_highway INTERFACE "HWY_DISABLED_TARGETS=(${_endcap_disabled})")
