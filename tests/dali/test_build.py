@@ -67,6 +67,7 @@ def test_a_library_tells_what_it_was_built_for(sources: Path) -> None:
     assert there == built_for.wanted(installation.find_dali())
 
 
+@pytest.mark.slow
 def test_the_library_is_protected_as_those_of_the_wheel() -> None:
     """The real operators: what write_sources gives has no array that a protector would guard."""
     hardening = read_elf(build_from(find_sources()).path).hardening

@@ -26,6 +26,8 @@ from endcap.server import ServerSettings, TritonServer
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
 
+pytestmark = pytest.mark.slow  # a Ray cluster beside a server
+
 
 @pytest.fixture(scope="module")
 def shipped() -> Iterator[TritonServer]:

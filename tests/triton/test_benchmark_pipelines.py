@@ -52,6 +52,7 @@ def test_pipelines_are_verified_and_measured_or_say_why_not() -> None:
     assert [row[0] for row in tables.loads(comparison).rows] == [*names]
 
 
+@pytest.mark.slow
 def test_the_cascade_by_its_steps_and_by_streams() -> None:
     steps, _, decoupled, _ = CLASSIFY.pipelines
     plan = replace(PLAN, comparisons=(Comparison("cascade", (steps, decoupled)),), seconds=1.0)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import detecting_models
+import pytest
 from running_server import RunningServer, run_server, wait_for
 
 from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult, Results
@@ -63,6 +64,7 @@ class Runs:
             return await client.detect(self._images(), on_result=reported.append)
 
 
+@pytest.mark.slow
 def test_a_folder_of_images_outlasts_a_restart(tmp_path: Path) -> None:
     detecting_models.write_all(tmp_path)
     with contextlib.ExitStack() as stack, ThreadPoolExecutor() as threads:

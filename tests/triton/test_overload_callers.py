@@ -85,6 +85,7 @@ def test_a_refusal_is_passed_on_with_its_code_and_hint(server, client, model):
     assert error.status() == "StatusCode.UNAVAILABLE"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", CALLERS)
 def test_a_client_waits_as_long_as_the_called_model_asks(server, client, model):
     encoded = InputTensor.of("encoded", strings([SLOW]))

@@ -203,6 +203,7 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
     assert os.access(where, os.X_OK)
 
 
+@pytest.mark.slow
 def test_a_model_that_imports_more_is_told_what_to_do(
     user: World, wheelhouse: Path, cache: Path, tmp_path: Path
 ) -> None:

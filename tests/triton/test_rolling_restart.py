@@ -259,6 +259,7 @@ def _forwarded(proxy: HaProxy, server: str) -> int:
     return int(proxy.statistics(server)["stot"])
 
 
+@pytest.mark.slow
 def test_without_a_drain_the_clients_retries_are_needed(
     pair: list[Server], balanced: tuple[HaProxy, str, str], expected: list[ImageResult]
 ) -> None:

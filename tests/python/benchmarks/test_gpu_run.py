@@ -669,6 +669,7 @@ def run_sh(
     )
 
 
+@pytest.mark.slow
 @needs_emulation
 def test_a_dry_run_runs_every_part_and_measures_nothing(tmp_path: Path) -> None:
     make_kit(tmp_path / "kit")

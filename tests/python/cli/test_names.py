@@ -121,6 +121,7 @@ def test_a_demo_writes_through_no_link(
     assert victim.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_demo_writes_its_log_to_a_new_file(
     pictures: Path, tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

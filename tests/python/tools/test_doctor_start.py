@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from damage import copy_model
 from doctor_world import World, copied_server, doctor
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
@@ -21,6 +22,7 @@ def test_start_sends_a_sample(tmp_path: Path) -> None:
     assert " 0 detections" not in found
 
 
+@pytest.mark.slow
 def test_start_in_an_environment_with_spaces_in_its_path(tmp_path: Path) -> None:
     world = World(tmp_path / "my environment")
     report = world.doctor("--start", "--tritonserver", copied_server(tmp_path / "my server"))
@@ -55,6 +57,7 @@ def test_start_takes_the_only_ensemble_of_any_name(tmp_path: Path) -> None:
     assert "detections in shapes_" in report.findings["start"]["found"]
 
 
+@pytest.mark.slow
 def test_start_reports_an_ensemble_whose_steps_do_not_fit(tmp_path: Path) -> None:
     repository = tmp_path / "models"
     shutil.copytree(find_repository(), repository)

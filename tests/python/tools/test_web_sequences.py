@@ -254,6 +254,7 @@ def test_frames_that_come_too_late_are_dropped_and_counted(visited: Visit) -> No
     assert dropped > len(FRAMES) / 3
 
 
+@pytest.mark.slow
 def test_a_video_stops_when_it_is_told_to(visited: Visit) -> None:
     choose(visited, "clip.webm", clip(10), "video/webm")
     visited.wait_for_result()
