@@ -119,12 +119,13 @@ void AdmissionThreads::Stop() noexcept {
 }
 
 AdmissionThreads::Lane& AdmissionThreads::LaneFor(const Demand& demand) noexcept {
-  const double cost_ms = demand.predicted_ms * foreground_.scale.value();
-  return cost_ms > max_queue_cost_ ? background_ : foreground_;
+  const double cpu_ms = demand.predicted_ms * cpu_scale_.value();
+  return cpu_ms > max_queue_cost_ ? background_ : foreground_;
 }
 
 std::optional<Refusal> AdmissionThreads::Decide(const Lane& lane, const Demand& demand,
                                                 double now_ms) const {
+  constexpr double kProbeAfterMs = 1000;
   const double scale = lane.scale.value();
   const auto thread_count = static_cast<double>(lane.running.size());
   const auto busy =
@@ -145,7 +146,10 @@ std::optional<Refusal> AdmissionThreads::Decide(const Lane& lane, const Demand& 
       return refusal;
     }
   }
-  if (demand.timeout_ms && refusal.wait_ms + refusal.cost_ms > *demand.timeout_ms) {
+  const bool is_probe = busy == 0 && lane.queue.empty() &&
+                        now_ms - lane.observed_ms > kProbeAfterMs &&
+                        demand.predicted_ms <= demand.timeout_ms.value_or(0);
+  if (demand.timeout_ms && !is_probe && refusal.wait_ms + refusal.cost_ms > *demand.timeout_ms) {
     refusal.reason = RefusalReason::kDeadline;
     refusal.limit_ms = *demand.timeout_ms;
     refusal.retry = refusal.cost_ms <= *demand.timeout_ms;
@@ -240,13 +244,16 @@ void AdmissionThreads::Serve(Lane& lane, size_t number, const CostQueue::Entry& 
     return;
   }
   const bool succeeded = hooks_.serve(entry.task, lane.background);
-  const double measured_ms = NowMs() - start_ms;
+  const double end_ms = NowMs();
   const std::scoped_lock lock(mutex_);
+  Running& running = lane.running[number];
   if (succeeded) {
-    hooks_.served(lane.running[number].cost_ms, measured_ms);
-    lane.scale.Observe(entry.cost, measured_ms);
+    hooks_.served(running.cost_ms, end_ms - start_ms);
+    lane.scale.Observe(entry.cost, end_ms - start_ms);
+    lane.observed_ms = end_ms;
+    cpu_scale_.Observe(entry.cost, CpuMs(running.cpu_clock) - running.cpu_ms);
   }
-  lane.running[number] = {};
+  running = {};
 }
 
 }  // namespace endcap::triton

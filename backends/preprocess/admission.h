@@ -60,22 +60,25 @@ class CostScale {
 // Threads that serve requests by predicted cost, and refuse at once those that would wait too long.
 //
 // A request is refused when the work that would be served before it exceeds max_queue_cost, or when
-// its response would come after its timeout. A request that alone costs more than max_queue_cost is
-// served in the background, by threads of the lowest scheduling priority. Where it gets less than a
-// tenth of a CPU so, the other threads pause for it between requests.
+// its response would come after its timeout. A request that alone costs more than max_queue_cost,
+// in CPU time, is served in the background, by threads of the lowest scheduling priority. Where it
+// gets less than a tenth of a CPU so, the other threads pause for it between requests.
+//
+// Predictions are corrected by the requests that were served. So that a correction which refuses
+// everything does not last, one request a second is accepted by an idle server in spite of it.
 class AdmissionThreads final : public RequestExecutor {
  public:
   // Called by any thread; must not throw.
   struct Hooks {
     std::function<Demand(const RequestTask&)> measure;
-    // Responds to the request and releases it. Returns whether the response has no error.
+    // Responds to the request and releases it. Returns whether nothing of it failed.
     std::function<bool(const RequestTask&, bool in_background)> serve;
     // The same with an error.
     std::function<void(const RequestTask&, const Refusal&)> refuse;
     std::function<void()> accepted;
     // The work that waits, whenever it has changed.
     std::function<void(double queued_ms)> queued;
-    // The times of a served request without an error, the first as corrected when it began.
+    // The times of a served request of which nothing failed, the first as corrected when it began.
     std::function<void(double predicted_ms, double measured_ms)> served;
   };
 
@@ -99,8 +102,9 @@ class AdmissionThreads final : public RequestExecutor {
   // The threads of one priority and the requests that wait for them.
   struct Lane {
     bool background = false;
-    CostQueue queue;  // costs as predicted
-    CostScale scale;
+    CostQueue queue;               // costs as predicted
+    CostScale scale;               // of the time from beginning to end
+    double observed_ms = 0;        // when the scale was last corrected
     std::vector<Running> running;  // by thread
     std::condition_variable changed;
   };
@@ -121,6 +125,7 @@ class AdmissionThreads final : public RequestExecutor {
   std::mutex mutex_;
   Lane foreground_;
   Lane background_;
+  CostScale cpu_scale_;  // of the CPU time in both lanes, which other programs do not lengthen
   bool stopping_ = false;
   bool yielding_ = false;  // one thread pauses at a time
   std::vector<std::thread> threads_;

@@ -144,7 +144,7 @@ class CoreModel : public ProcessingModel {
     static_cast<void>(execution_context);
   }
 
-  // Serves a request of Enqueue. Returns whether its response has no error.
+  // Serves a request of Enqueue. Returns whether all of its items succeeded.
   bool ServeOne(const RequestTask& task, bool in_background) noexcept {
     TRITONBACKEND_Request* request = task.request;
     auto& owner = static_cast<BatchInstance&>(*task.instance);
@@ -251,6 +251,7 @@ class CoreModel : public ProcessingModel {
       if (first_failed == count && !ToleratesFailedItems()) first_failed = i;
     }
     counters().CountImages(ok_count);
+    job.pending->failed_count = static_cast<int64_t>(count - ok_count);
     if (first_failed < count) {
       SendError(*job.pending, MakeItemFailure(job.items[first_failed].status, first_failed, count));
       return;

@@ -102,7 +102,7 @@ bool ProcessingModel::ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance& 
   bool succeeded = true;
   for (const PendingRequest& pending : pending_requests) {
     items += pending.item_count;
-    succeeded = succeeded && pending.sink.succeeded();
+    succeeded = succeeded && pending.sink.succeeded() && pending.failed_count == 0;
     ReportRequest(handle, pending, times);
   }
   ReportExecution(handle, items, times);

@@ -25,6 +25,7 @@ struct PendingRequest {
   Request request;
   ResponseSink sink;
   int64_t item_count = 0;       // items that were computed
+  int64_t failed_count = 0;     // those of them that failed
   std::shared_ptr<void> state;  // the model's own
 };
 

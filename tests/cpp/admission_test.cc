@@ -6,10 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace endcap::triton {
@@ -182,6 +186,114 @@ TEST(Admission, ServesLargeRequestsBesideTheOthers) {
   const size_t refused = served.Enqueue(300);
   ASSERT_NE(served.RefusalOf(refused), nullptr);
   EXPECT_EQ(served.RefusalOf(served.Enqueue(5)), nullptr);
+}
+
+// Uses the calling thread's CPU for so long.
+void Compute(double ms) {
+  timespec begin{};
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  const auto passed_ms = [&] {
+    return static_cast<double>(now.tv_sec - begin.tv_sec) * 1e3 +
+           static_cast<double>(now.tv_nsec - begin.tv_nsec) * 1e-6;
+  };
+  do {
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  } while (passed_ms() < ms);
+}
+
+// Serves requests of predicted 3 ms one at a time; returns how many of them in the background.
+class OneAtATime {
+ public:
+  OneAtATime(double max_queue_cost, std::function<void()> serve) : serve_(std::move(serve)) {
+    AdmissionThreads::Hooks hooks;
+    hooks.measure = [this](const RequestTask&) { return Demand{3, timeout_ms}; };
+    hooks.serve = [this](const RequestTask&, bool in_background) {
+      if (in_background) ++in_background_;
+      serve_();
+      return true;
+    };
+    hooks.refuse = [this](const RequestTask&, const Refusal&) {
+      ++refused;
+      Notify();
+    };
+    hooks.accepted = [] {};
+    hooks.queued = [](double) {};
+    hooks.served = [this](double, double) { Notify(); };
+    threads_ = std::make_unique<AdmissionThreads>(1, max_queue_cost, std::move(hooks));
+  }
+  ~OneAtATime() { threads_.reset(); }
+  OneAtATime(const OneAtATime&) = delete;
+  OneAtATime& operator=(const OneAtATime&) = delete;
+
+  int Run(int count) {
+    in_background_ = 0;
+    for (int i = 0; i < count; ++i) {
+      const int before = ended_;
+      threads_->Enqueue(MakeTask(0));
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return ended_ > before; });
+    }
+    return in_background_;
+  }
+
+  std::optional<double> timeout_ms;
+  std::atomic<int> refused = 0;
+
+ private:
+  void Notify() {
+    const std::scoped_lock lock(mutex_);
+    ++ended_;
+    changed_.notify_all();
+  }
+
+  std::function<void()> serve_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<int> ended_ = 0;
+  std::atomic<int> in_background_ = 0;
+  std::unique_ptr<AdmissionThreads> threads_;
+};
+
+TEST(Admission, WaitingForACpuMakesNoRequestLarge) {
+  OneAtATime requests(10, [] {
+    Compute(0.5);
+    std::this_thread::sleep_for(milliseconds(15));  // as a thread that has no CPU
+  });
+  requests.Run(5);
+  EXPECT_EQ(requests.Run(20), 0);
+}
+
+TEST(Admission, RequestsReturnFromTheBackgroundWithTheirCost) {
+  double cost_ms = 20;
+  OneAtATime requests(10, [&] { Compute(cost_ms); });
+  requests.Run(20);
+  EXPECT_EQ(requests.Run(5), 5);  // they take longer than predicted, and than max_queue_cost
+  cost_ms = 0.5;
+  requests.Run(150);
+  EXPECT_EQ(requests.Run(5), 0);
+}
+
+TEST(Admission, ACorrectionThatRefusesEverythingIsTriedAgain) {
+  double pause_ms = 30;
+  OneAtATime requests(1000, [&] {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause_ms));
+  });
+  requests.Run(10);
+  requests.timeout_ms = 15;
+  requests.Run(5);
+  EXPECT_EQ(requests.refused, 5);
+  pause_ms = 1;
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(milliseconds(1100));
+    requests.refused = 0;
+    requests.Run(1);
+    EXPECT_EQ(requests.refused, 0);
+  }
+  requests.timeout_ms = 2;  // less than predicted: there is nothing to try
+  std::this_thread::sleep_for(milliseconds(1100));
+  requests.Run(1);
+  EXPECT_EQ(requests.refused, 1);
 }
 
 TEST(Admission, EachRequestIsServedOrRefusedOnce) {
