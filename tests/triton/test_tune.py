@@ -78,6 +78,9 @@ def test_what_finds_no_sender_is_a_failure(url: str, photo: Path) -> None:
     (lost,) = load(url, photo, "--rate", "200", "--duration", "1", exit_code=1)
     assert set(lost["failures"]) == {"not_sent"}
     assert lost["requests"] + lost["failures"]["not_sent"] == pytest.approx(200, rel=0.25)
+    # What the server has done in the window is what it can, however late that was.
+    assert lost["images_per_s"] == pytest.approx(lost["ended_images"], rel=0.1)
+    assert 0.5 / SLEEP_S < lost["images_per_s"] < 1.1 / SLEEP_S
 
 
 def tune(repository: Path, photo: Path, output: Path, *options: str) -> list[str]:
@@ -97,6 +100,18 @@ def test_shared_memory_of_clients_is_measured() -> None:
         measured = served.measure(Window(shared, 5.0, 1.0, seed=1))
     assert measured.problem is None
     assert measured.latencies_ms
+
+
+@pytest.mark.slow
+def test_a_model_that_takes_seconds_is_measured(photo: Path, tmp_path: Path) -> None:
+    """The closed loop of a second sees no request end."""
+    slow = SLEEPING.replace(f"time.sleep({SLEEP_S})", "time.sleep(1.5)")
+    repository = write_model(tmp_path / "models", "detect", ONE_INSTANCE, slow)
+    bench = Bench(
+        read_pipeline(repository, "detect"), Traffic([photo.read_bytes()], ["photo"], 1, 30.0), 1e4
+    )
+    with bench.serve(()) as served:
+        assert 0.3 < served.saturation < 1.0
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -135,12 +135,12 @@ def load(
     count, with latencies from the scheduled time. What finds no sender by the end of the window is
     a failure, not_sent: the server is too slow for the rate.
 
-    images/s counts images without errors. p50, p90, p99 and mean are request latencies, from the
-    image's bytes to its detections, with the client's own work; percentiles by linear interpolation
-    between the closest ranks. server, queue and compute are means of the server's statistics over
-    the window, of all its requests: queue is that of the model and of an ensemble's steps, compute
-    that of the models. client CPU is the number of cores that this program used; a warning says
-    where the client may be the limit.
+    images/s counts images without errors whose requests ended in the window. p50, p90, p99 and mean
+    are request latencies, from the image's bytes to its detections, with the client's own work;
+    percentiles by linear interpolation between the closest ranks. server, queue and compute are
+    means of the server's statistics over the window, of all its requests: queue is that of the
+    model and of an ensemble's steps, compute that of the models. client CPU is the number of cores
+    that this program used; a warning says where the client may be the limit.
 
     --json has the settings and for each level these figures, with failures by status and the
     server's times step by step; --csv has one row for each level.

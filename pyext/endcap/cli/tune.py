@@ -15,7 +15,7 @@ from endcap.cli.images import image_inputs
 from endcap.cli.load import read_contents
 from endcap.cli.options import SERVER_PANEL, Model, Timeout, Verbose
 from endcap.client import ClientArguments
-from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.server.locate import locate_or_install_server
 from endcap.terminal.console import PlainConsole, count
 from endcap.terminal.failure import (
@@ -210,9 +210,9 @@ def tune(
             stream.write(as_page(outcome, goal, heading, changes))
         console = PlainConsole(highlight=False)
         console.print(as_group(outcome, goal, heading, console.width))
-        typer.echo(_cross_check(bench, outcome, seed))
         typer.echo(f"page: {targets[1]}")
         _apply(pipeline, outcome, goal, changes, wanted=write_configs)
+        typer.echo(_cross_check(bench, outcome, seed))
         message = failure(outcome, goal)
         if message is not None:
             say(f"endcap: {message}")
@@ -253,18 +253,22 @@ def _search(
         "seed": goal.seed,
         "budget_s": goal.budget_s,
         "shared_memory": shared_memory,
+        "timeout_s": traffic.timeout_s,
     }
-    identity = identify(
-        [each.folder for each in pipeline.models],
-        traffic.images,
-        str(installation.executable),
-        options,
-    )
+    identity = identify(pipeline.folders, traffic.images, installation.executable, options)
     state = State(output, identity, restart=restart)
     if state.differs:
-        say(f"endcap: the measurements of {output} are not used: {state.differs} changed")
+        say(
+            f"endcap: the measurements of {output} are not used, and replaced: {state.differs} "
+            "changed; another --output keeps them"
+        )
     elif state.reused:
         say(f"endcap: {count(state.reused, 'measurement')} of {output} are used; see --restart")
+    if pipeline.calling:
+        say(
+            f"endcap: {', '.join(pipeline.calling)} may call other models, which are served as "
+            f"they are; tuned are {', '.join(each.name for each in pipeline.models)}"
+        )
     with budget_bar(goal.budget_s) as show:
         bench = Bench(
             pipeline,
@@ -292,7 +296,7 @@ def _search(
 def _cross_check(bench: Bench, outcome: Outcome, seed: int) -> str:
     try:
         return cross_check(bench, outcome.chosen, seed).describe(outcome.chosen)
-    except UnsupportedError as error:
+    except EndcapError as error:  # all else is done, and does not depend on it
         return f"Not cross-checked: {error}."
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -21,7 +22,7 @@ from cli_runs import assert_error_message, endcap
 
 from endcap.errors import InvalidArgumentError
 from endcap.tools.tune.disturbance import Disturbance
-from endcap.tools.tune.measurement import Bench, Traffic
+from endcap.tools.tune.measurement import Bench, Served, Traffic
 from endcap.tools.tune.outcome import Goal, Outcome
 from endcap.tools.tune.page import as_page, pareto
 from endcap.tools.tune.report import failure, summary
@@ -327,6 +328,118 @@ def test_lost_windows_have_no_percentile() -> None:
     assert tail.tail_ms == 98.0
 
 
+def test_refused_requests_are_the_slowest() -> None:
+    served = tuple(float(n) for n in range(1, 991))
+    window = Measured(served, {"unavailable": 10}, refused=10, lasted_s=1.0)
+    assert window.percentile(50) == pytest.approx(500.5)
+    assert window.percentile(98.9) == pytest.approx(989.011)
+    assert math.isinf(window.p99_ms)
+    assert not window.is_lost
+    # Ten of the slowest fifty.
+    assert window.tail_ms == pytest.approx((10 * 2 * 990 + sum(served[-40:])) / 50)
+
+
+def test_a_server_that_refuses_is_searched(pipeline: Pipeline, tmp_path: Path) -> None:
+    class Refusing(QueueBench):
+        @contextlib.contextmanager
+        def serve(self, configuration: Configuration) -> Iterator[Any]:
+            with super().serve(configuration) as queue:
+                yield RefusingQueue(queue)
+
+    class RefusingQueue:
+        """Beyond 40 images/s it refuses a tenth, and is quick with the rest."""
+
+        def __init__(self, queue: Queue) -> None:
+            self._queue = queue
+
+        def measure(self, window: Window) -> Measured:
+            measured = self._queue.measure(window)
+            if window.rate <= 40.0:
+                return measured
+            times = measured.latencies_ms
+            quick = tuple(each / 2 for each in times[len(times) // 10 :])
+            refused = len(times) - len(quick)
+            return dataclasses.replace(
+                measured, latencies_ms=quick, refused=refused, failures={"unavailable": refused}
+            )
+
+    goal = Goal(100.0, None, 1200.0)
+    outcome = run(Refusing(pipeline), state_in(tmp_path), KNOBS, goal)
+    assert outcome.chosen.rate <= 40.0
+    assert outcome.chosen.meets(100.0)
+    assert any("were refused by the server" in line for line in summary(outcome, goal))
+
+
+def test_another_seed_has_other_arrivals(pipeline: Pipeline, tmp_path: Path) -> None:
+    seeds = []
+    for seed in (0, 1):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        outcome = run(
+            QueueBench(pipeline), state_in(folder), KNOBS, Goal(100.0, None, 1200.0, seed)
+        )
+        seeds.append({window.seed for window, _ in outcome.windows})
+    assert len(seeds[0]) > 3
+    assert not seeds[0] & seeds[1]
+
+
+def test_what_could_not_keep_up_once_is_said(pipeline: Pipeline, tmp_path: Path) -> None:
+    goal = Goal(100.0, None, 1200.0)
+    outcome = run(QueueBench(pipeline), state_in(tmp_path), KNOBS[:1], goal)
+    for ratios, words, line in (
+        ((0.7, 0.72, math.inf), "could not keep up in 1 of 3 windows", "0.70, 0.72, inf"),
+        ((1.3, 1.4, 1.2), "is no better", "tail 1.30 times"),
+        ((0.7, 1.2, 0.9), "is within the noise", "tail 0.91 times"),
+    ):
+        said = summary(dataclasses.replace(outcome, tried=(SAME,), ratios=ratios), goal)
+        assert words in said[0]
+        assert sum(line in each for each in said) == 1
+
+
+def test_windows_that_are_short_for_the_limit_are_said(pipeline: Pipeline, tmp_path: Path) -> None:
+    goal = Goal(5000.0, 50.0, 600.0)
+    outcome = run(QueueBench(pipeline, 5000.0), state_in(tmp_path), KNOBS[:1], goal)
+    (warning,) = [line for line in summary(outcome, goal) if "grows slowly" in line]
+    assert "the longest windows have 15 s" in warning
+    assert warning.endswith("give --budget-minutes 33.")
+
+
+class QuietBench(QueueBench):
+    """One whose measurements nothing disturbs."""
+
+    def is_quiet(self, *_: Any, is_given_up: bool = False) -> bool:
+        return not is_given_up
+
+
+def served(pipeline: Pipeline, results: list[Measured | None], saturations: list[float]) -> Served:
+    """A server whose windows and closed loops give this."""
+
+    class Given(Served):
+        def _measure_once(self, window: Window, others: Disturbance) -> Measured | None:
+            return results.pop(0)
+
+        def _saturate(self, in_flight: int) -> float:
+            return saturations.pop(0)
+
+    server: Any = SimpleNamespace(pid=None)
+    made = Given(QuietBench(pipeline), (), server)
+    made.warm_up()
+    return made
+
+
+def test_a_window_that_was_given_up_is_measured_again(pipeline: Pipeline) -> None:
+    good = Measured((1.0,), lasted_s=1.0)
+    assert served(pipeline, [None, None, good], [100.0]).measure(Window((), 50.0, 1.0, 1)) is good
+
+
+def test_more_in_flight_may_reach_a_rate(pipeline: Pipeline) -> None:
+    good = Measured((1.0,), lasted_s=1.0)
+    two = served(pipeline, [good, good], [100.0, 300.0])
+    assert two.measure(Window((), 290.0, 1.0, 1)) is good
+    assert two.measure(Window((), 100.0, 1.0, 1)) is good
+    assert two.measure(Window((), 400.0, 1.0, 1)).is_lost
+
+
 def test_the_front_has_what_no_other_point_beats() -> None:
     points = [(10.0, 5.0), (20.0, 8.0), (15.0, 9.0), (30.0, 40.0), (30.0, 50.0), (5.0, 5.0)]
     assert pareto(points) == [(10.0, 5.0), (20.0, 8.0), (30.0, 40.0)]
@@ -363,6 +476,21 @@ def test_a_servers_own_cpu_time_is_no_disturbance() -> None:
     assert used_s > 0.1
     # The kernel counts in ticks of 10 ms.
     assert both[0] - both[1] == pytest.approx(used_s / seconds, abs=0.1)
+
+
+def test_names_of_processes_may_be_cut() -> None:
+    """The kernel keeps 15 bytes of a name, which need not be whole characters."""
+    name = "ctypes.CDLL(None).prctl(15, ('\u00e4' * 8).encode(), 0, 0, 0)"
+    code = f"import ctypes, sys; {name}; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(UnicodeDecodeError):
+            Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
+        assert Disturbance(process.pid).cores() >= 0
+        process.communicate()
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from endcap.tools.tune.settings import (
     find_knobs,
     read_pipeline,
 )
+from endcap.tools.tune.state import identify
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import read_lines, set_field
 
@@ -72,6 +73,40 @@ def test_a_field_is_set_and_the_rest_stays(
     read_lines(after)
 
 
+def test_a_cascade_is_tuned_with_what_it_calls(tmp_path: Path) -> None:
+    cascade = read_pipeline(REPOSITORY, "cascade")
+    names = {model.name for model in cascade.models}
+    assert names >= {"cascade", "detect", "detector", "preprocess", "postprocess", "classifier"}
+    assert cascade.calling == ()
+    assert set(cascade.served) <= names
+    knobs = [knob.name for knob in find_knobs(cascade, cpus=2, batch=1, shared_memory=True)]
+    assert "instances of detector" in knobs
+    assert "threads of preprocess" in knobs
+    in_python = read_pipeline(REPOSITORY, "cascade_bls")
+    assert "cascade_bls" in in_python.calling
+    assert in_python.served == ()
+    assert {model.name for model in in_python.models} >= {"detector", "classifier"}
+
+
+@pytest.mark.parametrize("model", ["cascade_bls", "detect"])
+def test_measurements_are_of_all_that_is_served(tmp_path: Path, model: str) -> None:
+    shutil.copytree(REPOSITORY, tmp_path / "models")
+    program = Path(sys.executable)
+
+    def repository() -> str:
+        pipeline = read_pipeline(tmp_path / "models", model)
+        return identify(pipeline.folders, [b"image"], program, {})["the repository"]
+
+    before = repository()
+    with (tmp_path / "models" / "detector" / "config.pbtxt").open("a") as stream:
+        stream.write("# changed\n")
+    after = repository()
+    assert after != before
+    with (tmp_path / "models" / "detect_bls" / "config.pbtxt").open("a") as stream:
+        stream.write("# changed\n")
+    assert (repository() != after) == (model == "cascade_bls")
+
+
 @pytest.mark.parametrize("text", ["a { b: 1", "a [ { b: 1 ]", "a: 'x", "a:", "a"])
 def test_what_does_not_close_is_an_error(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="close"):
@@ -93,7 +128,7 @@ def test_a_pipeline_is_an_ensemble_with_its_steps(pipeline: Pipeline) -> None:
 
 
 def test_models_that_may_call_others_are_served_with_the_whole_repository() -> None:
-    assert read_pipeline(REPOSITORY, "cascade").served == ()
+    assert read_pipeline(REPOSITORY, "cascade_bls").served == ()
 
 
 def test_knobs_turn_what_the_models_have(pipeline: Pipeline) -> None:
@@ -162,6 +197,7 @@ import resource, sys
 from pathlib import Path
 from endcap.tools.config_changes import write
 from endcap.tools.tune.settings import Change, read_pipeline
+from endcap.tools.tune.state import identify
 from endcap.triton.errors import ServerError
 pipeline = read_pipeline(Path(sys.argv[1]), "detect")
 limit = int(sys.argv[2])

@@ -43,6 +43,7 @@ class Figures:
     Attributes:
         requests: With at least one image without an error.
         images: Without an error.
+        ended_images: Those without an error whose requests ended in the window.
         latency_ms: Mean, p50, p90, p99, min, max of these requests; empty where there is none.
         failures: Images that failed, by status.
     """
@@ -50,24 +51,29 @@ class Figures:
     seconds: float
     requests: int
     images: int
+    ended_images: int
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def images_per_s(self) -> float:
-        """Throughput."""
-        return self.images / self.seconds
+        """Throughput: what the server has done in the window, whenever it was scheduled."""
+        return self.ended_images / self.seconds
 
 
 def summarize(requests: Iterable[Finished], begin_s: float, end_s: float) -> Figures:
     """Return the figures of the requests in [begin_s, end_s), by their end or their schedule."""
+    requests = list(requests)
     counted = [each for each in requests if begin_s <= each.counted_s < end_s]
     times = [each.latency_ms for each in counted if each.latency_ms is not None]
     failures: Counter[str] = Counter()
     for each in counted:
         failures.update(each.failures)
     images = sum(each.images for each in counted)
-    return Figures(end_s - begin_s, len(times), images, latency_summary(times), dict(failures))
+    ended = sum(each.images for each in requests if begin_s <= each.end_s < end_s)
+    return Figures(
+        end_s - begin_s, len(times), images, ended, latency_summary(times), dict(failures)
+    )
 
 
 def latency_summary(times: Sequence[float]) -> dict[str, float]:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+# A window should be so many times as long as the limit: a queue that grows without end needs time
+# to be seen.
+LIMITS = 10
 # A ratio of the tails of two configurations from which on a difference is worth a change.
 _RELEVANT = 0.97
 # Student's t: 95 % of the differences are below it, by degrees of freedom.

@@ -69,7 +69,7 @@ def _tree_s(root: int) -> float:
         if not entry.name.isdecimal():
             continue
         try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
         parents[int(entry.name)] = int(fields[_PARENT])

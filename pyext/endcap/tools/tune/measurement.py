@@ -31,13 +31,19 @@ from endcap.tools.tune.settings import (
     describe,
 )
 from endcap.tools.tune.windows import Measured, Window
+from endcap.triton.errors import ServerError
 
 # Beside each file in a region of shared memory, and for the outputs of a request.
 _ELEMENT_BYTES, _OUTPUT_BYTES = 64, 1 << 20
+# Statuses of requests that came at a bad time: another rate may have none of them.
+OVERLOAD = frozenset({"unavailable", "timeout"})
 # A window has at least so many seconds before it for the queues to fill.
 _SETTLING_S = 0.5
-_WARM_UP = Timing(warmup_s=0.4, duration_s=0.8)
+# Seconds of the closed loop; it is repeated for longer until so many requests end in it.
+_WARM_UP_S = 0.4
+_WARM_UPS = ((0.8, 10), (8.0, 2), (60.0, 1))
 _WARM_UP_IN_FLIGHT = 8
+_CHECKED_AT_ONCE = 64
 # A window ends early once this share of its requests has taken so many times the limit.
 LOST_BEYOND = 2.0
 _LOST_SHARE = 0.05
@@ -123,12 +129,14 @@ class Bench:
             served.warm_up()
             yield served
 
-    def is_quiet(self, others: Disturbance, server: int | None) -> bool:
+    def is_quiet(
+        self, others: Disturbance, server: int | None, *, is_given_up: bool = False
+    ) -> bool:
         """Return whether what was measured counts; wait, where other programs have disturbed it.
 
-        It counts where no more time is left to wait, too.
+        It counts where no more time is left to wait, too, unless it was given up.
         """
-        if self.wait_left_s <= 0 or not others.is_disturbing:
+        if not is_given_up and (self.wait_left_s <= 0 or not others.is_disturbing):
             return True
         begin_s = others.begin_s
         is_quiet = False
@@ -154,6 +162,7 @@ class Served:
         self.saturation = 0.0
         self._bench = bench
         self._configuration = configuration
+        self._is_full = False  # whether saturation is that of as many requests as may be in flight
 
     def client(self, concurrency: int) -> DetectionClient:
         """Return a client of the model, with the configuration's settings of clients."""
@@ -174,23 +183,45 @@ class Served:
         )
 
     def warm_up(self) -> None:
-        """Send requests as fast as they are served, for a second."""
+        """Send requests as fast as they are served, for a second.
+
+        Raises:
+            ServerError: No request ends.
+        """
+        self.saturation = self._saturate_quietly(_WARM_UP_IN_FLIGHT)
+
+    def _saturate_quietly(self, in_flight: int) -> float:
         while True:
             others = Disturbance(self.server.pid)
-            saturation = self._saturate()
+            saturation = self._saturate(in_flight)
             if self._bench.is_quiet(others, self.server.pid):
-                break
-        self.saturation = saturation
+                return saturation
 
-    def _saturate(self) -> float:
+    def _saturate(self, in_flight: int) -> float:
         traffic = self._bench.traffic
-        with self.client(_WARM_UP_IN_FLIGHT) as client:
-            cycle = ImageCycle(traffic.images, traffic.batch)
-            senders = ThreadSenders(client, cycle, _WARM_UP_IN_FLIGHT)
-            level = measure_level(_WARM_UP_IN_FLIGHT, senders, _WARM_UP, None, check_stop)
-        if level is None or level.interrupted:
-            raise StopRequested
-        return level.figures.images_per_s
+        name = f"{describe(self._configuration)}: {in_flight} in flight"
+
+        def advance() -> None:
+            check_stop()
+            self._bench.on_tick(name)
+
+        for seconds, fewest in _WARM_UPS:
+            with self.client(in_flight) as client:
+                cycle = ImageCycle(traffic.images, traffic.batch)
+                senders = ThreadSenders(client, cycle, in_flight)
+                timing = Timing(_WARM_UP_S, seconds)
+                level = measure_level(in_flight, senders, timing, None, advance)
+            if level is None or level.interrupted:
+                raise StopRequested
+            figures = level.figures
+            if figures.requests >= fewest or figures.failures:
+                break
+        if not figures.requests:
+            failures = ", ".join(f"{n} {status}" for status, n in figures.failures.items())
+            raise ServerError(
+                f"no request ended within {seconds:g} s ({failures or 'none failed'})"
+            )
+        return figures.images_per_s
 
     def measure(self, window: Window) -> Measured:
         """Return what a window gives; it ends early where the limit is far exceeded.
@@ -205,26 +236,43 @@ class Served:
         if window.rate == 0:
             self._check_images()
             return Measured(saturation=self.saturation)
-        if self.saturation < _KEEPS_UP * window.rate:
+        if not self._keeps_up(window.rate):
             return Measured(saturation=self.saturation, ended_early=True)
         while True:
             others = Disturbance(self.server.pid)
             measured = self._measure_once(window, others)
-            if self._bench.is_quiet(others, self.server.pid):
+            is_given_up = measured is None
+            is_quiet = self._bench.is_quiet(others, self.server.pid, is_given_up=is_given_up)
+            if measured is not None and is_quiet:
                 return measured
+
+    def _keeps_up(self, rate: float) -> bool:
+        """Return whether a rate may be reached; some servers need more requests in flight."""
+        if self.saturation < _KEEPS_UP * rate and not self._is_full:
+            self._is_full = True
+            self.saturation = max(self.saturation, self._saturate_quietly(SENDERS))
+        return self.saturation >= _KEEPS_UP * rate
 
     def _check_images(self) -> None:
         traffic = self._bench.traffic
-        with self.client(1) as client:
-            for name, image in zip(traffic.names, traffic.images, strict=True):
+        names, images = list(traffic.names), list(traffic.images)
+        with self.client(_WARM_UP_IN_FLIGHT) as client:
+            for first in range(0, len(images), _CHECKED_AT_ONCE):
                 check_stop()
-                result = client.detect_one(image)
-                if not result.ok:
-                    raise InvalidArgumentError(
-                        f"image {name} fails ({result.status}: {result.error}); leave it out"
-                    )
+                self._bench.on_tick(f"images: {first} of {len(images)} tried")
+                chosen = slice(first, first + _CHECKED_AT_ONCE)
+                for name, image, result in zip(
+                    names[chosen], images[chosen], client.detect(images[chosen]), strict=True
+                ):
+                    # What a busy server refuses it may take alone.
+                    again = result if result.status not in OVERLOAD else client.detect_one(image)
+                    if not again.ok:
+                        raise InvalidArgumentError(
+                            f"image {name} fails ({again.status}: {again.error}); leave it out"
+                        )
 
-    def _measure_once(self, window: Window, others: Disturbance) -> Measured:
+    def _measure_once(self, window: Window, others: Disturbance) -> Measured | None:
+        """Return what a window gives; None where other programs have disturbed it."""
         traffic = self._bench.traffic
         arrivals = PoissonArrivals(
             traffic.images, traffic.batch, window.rate / traffic.batch, window.seed
@@ -234,21 +282,26 @@ class Served:
             try:
                 begin_s = time.perf_counter() + _SETTLING_S
                 cpu_s = time.process_time()
-                self._wait(window, senders, begin_s, others)
+                is_given_up = self._wait(window, senders, begin_s, others)
             finally:
                 end_s = min(time.perf_counter(), begin_s + window.seconds)
                 cpu_s = time.process_time() - cpu_s
                 others_cpu = others.cores()
                 senders.stop()
+        if is_given_up:
+            return None
         ended_early = end_s < begin_s + window.seconds
         counted = [each for each in senders.requests if begin_s <= each.counted_s < end_s]
         times = sorted(round(each.latency_ms, 3) for each in counted if each.latency_ms is not None)
         failures: Counter[str] = Counter()
+        refused = 0
         for request in counted:
             failures.update(request.failures)
+            refused += request.latency_ms is None and not OVERLOAD.isdisjoint(request.failures)
         return Measured(
             latencies_ms=tuple(times),
             failures=dict(failures),
+            refused=refused,
             lasted_s=end_s - begin_s,
             saturation=self.saturation,
             client_cpu=cpu_s / (end_s - begin_s + _SETTLING_S),
@@ -259,11 +312,11 @@ class Served:
 
     def _wait(
         self, window: Window, senders: OpenLoopSenders, begin_s: float, others: Disturbance
-    ) -> None:
+    ) -> bool:
         """Wait for the end of a window, or until it need not be finished.
 
-        That is where so many requests are slow that it is lost, or where other programs disturb it
-        and it will be measured again.
+        That is where so many requests are slow or refused that it is lost, or where other programs
+        disturb it and it has to be measured again: then the return value is true.
         """
         bench = self._bench
         end_s = begin_s + window.seconds
@@ -278,18 +331,21 @@ class Served:
             bench.on_tick(name)
             ticks += 1
             if ticks % _LOOK_EVERY == 0 and bench.wait_left_s > 0 and others.is_disturbing:
-                break
+                return True
             new = senders.requests[seen:]
             seen += len(new)
             slow += sum(
-                each.latency_ms is not None and each.latency_ms > slow_ms
+                not OVERLOAD.isdisjoint(each.failures)
+                if each.latency_ms is None
+                else each.latency_ms > slow_ms
                 for each in new
                 if each.counted_s >= begin_s
             )
+        return False
 
 
 def _problem(failures: Mapping[str, int]) -> str | None:
-    failed = {status: n for status, n in failures.items() if status != NOT_SENT}
+    failed = {status: n for status, n in failures.items() if status not in {NOT_SENT, *OVERLOAD}}
     if not failed:
         return None
     return "images failed: " + ", ".join(f"{n} {status}" for status, n in failed.items())

@@ -18,6 +18,7 @@ from endcap.errors import UnsupportedError
 from endcap.tools.tune.measurement import Bench
 from endcap.tools.tune.outcome import Point
 from endcap.tools.tune.report import figure
+from endcap.tools.tune.settings import client_options
 
 PROGRAM = "perf_analyzer"
 _WINDOW_MS = 4000
@@ -37,8 +38,9 @@ class CrossCheck:
 
     def describe(self, point: Point) -> str:
         """Return a line beside the figures of the point."""
+        without = " without shared memory" if client_options(point.configuration) else ""
         return (
-            f"perf_analyzer, {figure(self.images_per_s)} images/s at random times: "
+            f"perf_analyzer{without}, {figure(self.images_per_s)} images/s at random times: "
             f"p99 {self.p99_ms:.1f} ms (endcap {point.p99_ms:.1f} ms)"
         )
 

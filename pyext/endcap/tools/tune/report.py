@@ -11,6 +11,7 @@ from rich.text import Text
 
 from endcap.terminal.console import count, printable
 from endcap.terminal.table import UNKNOWN, Column, fitting_table
+from endcap.tools.tune.decision import LIMITS, mean_ratio
 from endcap.tools.tune.outcome import Goal, Outcome, Point, Trial
 from endcap.tools.tune.settings import describe
 from endcap.tools.tune.windows import Measured
@@ -59,7 +60,7 @@ def summary(outcome: Outcome, goal: Goal) -> list[str]:
     elif outcome.tried is not None:
         lines = [
             "Recommended: the repository as it is. The best other configuration, "
-            f"{describe(outcome.tried)}, is within the noise."
+            f"{describe(outcome.tried)}, {_not_better(outcome.ratios)}."
         ]
     else:
         lines = ["Recommended: the repository as it is. No configuration that was tried is better."]
@@ -68,11 +69,11 @@ def summary(outcome: Outcome, goal: Goal) -> list[str]:
     if outcome.is_changed:
         lines.append(f"  as it is: {_point(shipped)}")
     if outcome.ratios:
-        finite = [ratio for ratio in outcome.ratios if math.isfinite(ratio)]
         each = ", ".join(f"{ratio:.2f}" for ratio in outcome.ratios)
-        mean = math.exp(sum(map(math.log, finite)) / len(finite)) if finite else math.inf
+        mean = mean_ratio(outcome.ratios)
+        of_all = f"{mean:.2f} times" if math.isfinite(mean) else "compared with"
         lines.append(
-            f"  tail {mean:.2f} times that of the repository as it is, of "
+            f"  tail {of_all} that of the repository as it is, of "
             f"{count(len(outcome.ratios), 'pair')}: {each}"
         )
     for point in (chosen, shipped) if outcome.is_changed else (chosen,):
@@ -82,6 +83,13 @@ def summary(outcome: Outcome, goal: Goal) -> list[str]:
                 f"reach the limit of {goal.limit_ms:g} ms"
             )
     return [*lines, *_warnings(outcome, goal)]
+
+
+def _not_better(ratios: Sequence[float]) -> str:
+    lost = sum(map(math.isinf, ratios))
+    if lost:
+        return f"could not keep up in {lost} of {len(ratios)} windows"
+    return "is no better" if mean_ratio(ratios) >= 1 else "is within the noise"
 
 
 def failure(outcome: Outcome, goal: Goal) -> str | None:
@@ -153,6 +161,20 @@ def _warnings(outcome: Outcome, goal: Goal) -> list[str]:
         lines.append(
             "Warning: measured again, the 99th percentile was another one. Measure for longer by "
             "--budget-minutes, on a machine with nothing else to do."
+        )
+    longest_s = max((window.seconds for window, _ in outcome.windows), default=0.0)
+    needed_s = LIMITS * goal.limit_ms / 1e3
+    if 0 < longest_s < needed_s:
+        lines.append(
+            f"Warning: the longest windows have {longest_s:.3g} s, and a queue that grows slowly "
+            f"needs {needed_s:.3g} s to be seen beside a limit of {goal.limit_ms:g} ms: give "
+            f"--budget-minutes {goal.budget_s / 60 * needed_s / longest_s:.0f}."
+        )
+    refused = sum(each.refused for each in measured)
+    if refused:
+        lines.append(
+            f"{count(refused, 'request')} of all windows were refused by the server or not "
+            "answered in time; they count as slower than any other."
         )
     disturbed = [each.others_cpu for each in measured if each.is_disturbed]
     if disturbed:

@@ -8,20 +8,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-import numpy as np
-
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.tools.tune.decision import crossing, is_better, mean_ratio, rounded_rate
+from endcap.tools.tune.decision import LIMITS, crossing, is_better, mean_ratio, rounded_rate
 from endcap.tools.tune.measurement import LOST_BEYOND, Bench
 from endcap.tools.tune.outcome import Goal, Outcome, Point, Trial
 from endcap.tools.tune.settings import AS_IT_IS, Configuration, Knob, combine
 from endcap.tools.tune.state import State
-from endcap.tools.tune.windows import Measured, Window
+from endcap.tools.tune.windows import Measured, Window, percentile
 from endcap.triton.errors import ServerError
 
 # A window has about so many requests: the slowest twentieth are twenty of them.
 _REQUESTS = 400
-_LIMITS = 10  # and is so many times as long as the limit
 _SHORTEST_S = 1.0
 _FEWEST_WINDOWS = 60  # that the whole time would have room for
 _START_S = 3.0  # of a server, roughly, for the plan of the time that is left
@@ -42,7 +39,7 @@ _LOWERED = 0.92
 _LOWERINGS = 8
 # Beyond so many times the limit the rate is lowered after one pair, and by so many steps.
 _FAR_OVER = {3.0: 4, 1.5: 2}
-_SEED, _CONFIRM_SEED, _FINAL_SEED, _CHECK_SEED = 1, 1000, 2000, 3000
+_SEED, _CONFIRM_SEED, _FINAL_SEED, _CHECK_SEED, _SEEDS = 1, 1000, 2000, 3000, 10_000
 
 
 Measure = Callable[[Window], Measured]
@@ -141,8 +138,8 @@ class Search:
             rate = rounded_rate(rate)
             measured = measure(self._window(configuration, rate))
             self._note(Trial("rate", configuration, rate, measured, self._against_limit(measured)))
-            p99 = measured.p99_ms
-            if measured.problem is None and p99 <= self._goal.limit_ms:
+            p99 = math.inf if measured.problem else measured.p99_ms
+            if p99 <= self._goal.limit_ms:
                 below = (rate, p99)
             else:
                 above = (rate, p99)
@@ -292,9 +289,7 @@ class Search:
         results = {}
         self._turns += 1  # no measurement counts for two turns
         for configuration in configurations[:: 1 if number % 2 == 0 else -1]:
-            window = Window(
-                configuration, rate, seconds, self._goal.seed + seed + number, self._turns
-            )
+            window = Window(configuration, rate, seconds, self._seed(seed + number), self._turns)
             with self._session(configuration) as measure:
                 results[configuration] = measure(window)
             self._on_trial(
@@ -327,9 +322,10 @@ class Search:
         self, configuration: Configuration, rate: float, measured: Sequence[Measured]
     ) -> Point:
         times = sorted(each for window in measured for each in window.latencies_ms)
+        refused = sum(window.refused for window in measured)
         is_lost = any(window.is_lost for window in measured)
         batch, seconds = self._bench.traffic.batch, sum(window.lasted_s for window in measured)
-        p50, p99 = (float(np.percentile(times, q)) if times else math.inf for q in (50, 99))
+        p50, p99 = (percentile(times, refused, q) for q in (50, 99))
         return Point(
             configuration,
             rate,
@@ -344,12 +340,15 @@ class Search:
     # --- windows ------------------------------------------------------------------------------
 
     def _window(self, configuration: Configuration, rate: float) -> Window:
-        return Window(configuration, rate, self._window_s(rate), self._goal.seed + _SEED)
+        return Window(configuration, rate, self._window_s(rate), self._seed(_SEED))
+
+    def _seed(self, number: int) -> int:
+        """Return the seed of some arrivals; other seeds of the goal have other ones."""
+        return _SEEDS * self._goal.seed + number
 
     def _window_s(self, rate: float) -> float:
         """Return the seconds of a window of the search."""
-        # A queue that grows without end needs time to be seen.
-        of_limit = _LIMITS * self._goal.limit_ms / 1e3
+        of_limit = LIMITS * self._goal.limit_ms / 1e3
         wanted = max(_REQUESTS * self._bench.traffic.batch / rate, of_limit)
         return round(min(max(wanted, self._longest_s / 2), self._longest_s), 1)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from endcap.errors import InvalidArgumentError
 from endcap.server.models import choose_models
 from endcap.tools.config_changes import ConfigChange
+from endcap.triton.cascade_settings import CascadeSettings, models_called, parse_routes
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import (
@@ -23,13 +24,16 @@ from endcap.triton.model_config import (
 from endcap.triton.model_folder import ModelFolder, read_repository
 
 NETWORK_BACKEND = "endcap_onnx"
+CASCADE_BACKEND = "endcap_bls"
 CLIENT = ""  # the model of a change that is the client's, not one of config.pbtxt
 SHARED_MEMORY = "shared_memory"
 
 _ONNX_BACKENDS = (NETWORK_BACKEND, "onnxruntime")
-# Of these it is known that they call no other model by themselves.
+# Of these it is known that they call no other model by themselves, but for those that a cascade's
+# parameters name.
 _CLOSED_BACKENDS = (
-    *_ONNX_BACKENDS, PREPROCESS_BACKEND, POSTPROCESS_BACKEND, "tensorrt", "openvino", "pytorch",
+    *_ONNX_BACKENDS, PREPROCESS_BACKEND, POSTPROCESS_BACKEND, CASCADE_BACKEND, "tensorrt",
+    "openvino", "pytorch",
 )  # fmt: skip
 _MANY = 3  # models that are counted, not named
 _MAX_BATCH, _INSTANCES = "max_batch_size", "instances"
@@ -125,14 +129,18 @@ class Pipeline:
         repository: The folder of all models.
         model: The name of the model that clients call.
         models: Those whose configurations are searched, that model among them.
-        served: Names for the server; none means the whole repository, for models that call others
-            by themselves.
+        served: Names for the server; none means the whole repository, for models that may call
+            others by themselves.
+        calling: Those models.
+        folders: Of all models that are served.
     """
 
     repository: Path
     model: str
     models: tuple[TunedModel, ...]
     served: tuple[str, ...]
+    calling: tuple[str, ...]
+    folders: tuple[ModelFolder, ...]
 
     def texts(self, configuration: Configuration) -> dict[str, str]:
         """Return the texts of config.pbtxt that differ in a configuration, by model.
@@ -166,17 +174,42 @@ def client_options(configuration: Configuration) -> list[str]:
 
 
 def read_pipeline(repository: Path, model: str) -> Pipeline:
-    """Return the pipeline behind a model.
+    """Return the pipeline behind a model: steps of ensembles, and models that a cascade calls.
 
     Raises:
         ServerError: It is not in the repository, or a config.pbtxt cannot be read.
+        InvalidArgumentError: The parameters of a cascade are wrong.
     """
     everything = read_repository(repository)
-    folders = choose_models(everything, [model])
-    tuned = tuple(_tuned(folder) for folder in folders if (folder.path / CONFIG_NAME).is_file())
-    closed = all(each.is_ensemble or each.folder.backend in _CLOSED_BACKENDS for each in tuned)
-    complete = len(tuned) == len(folders)
-    return Pipeline(repository, model, tuned, (model,) if closed and complete else ())
+    names = [model]
+    while True:
+        folders = choose_models(everything, names)
+        tuned = tuple(_tuned(folder) for folder in folders if (folder.path / CONFIG_NAME).is_file())
+        called = {name for each in tuned for name in _called(each)}
+        found = sorted({each.path.name for each in everything} & called - set(names))
+        if not found:
+            break
+        names += found
+    calling = tuple(
+        each.name
+        for each in tuned
+        if not (each.is_ensemble or each.folder.backend in _CLOSED_BACKENDS)
+    )
+    closed = not calling and len(tuned) == len(folders)
+    served = tuple(names) if closed else ()
+    return Pipeline(
+        repository, model, tuned, served, calling, tuple(folders if closed else everything)
+    )
+
+
+def _called(model: TunedModel) -> list[str]:
+    """Return the models that a cascade calls."""
+    routes = model.value("classifiers")
+    if model.folder.backend != CASCADE_BACKEND and not routes:
+        return []
+    default = CascadeSettings(classifiers=parse_routes(routes))
+    detect_model = model.value("detect_model") or default.detect_model
+    return [name for _, name in models_called(replace(default, detect_model=detect_model))]
 
 
 def _tuned(folder: ModelFolder) -> TunedModel:

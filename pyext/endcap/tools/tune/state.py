@@ -22,7 +22,7 @@ from endcap.tools.tune.windows import Measured, Window
 from endcap.triton.installation import gpu_count
 from endcap.triton.model_folder import ModelFolder
 
-_FORMAT = 1
+_FORMAT = 2
 _MARK = "made by endcap tune"
 _CPU_INFO = Path("/proc/cpuinfo")
 _BLOCK = 1 << 20
@@ -136,13 +136,21 @@ def _key(window: Window) -> str:
 
 
 def identify(
-    models: Iterable[ModelFolder], images: Sequence[bytes], server: str, options: Mapping[str, Any]
+    models: Iterable[ModelFolder], images: Sequence[bytes], server: Path, options: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return what measurements depend on, by name: texts and digests."""
+    """Return what measurements depend on, by name: texts and digests.
+
+    Args:
+        models: All that are served.
+        images: That are sent.
+        server: The server's program.
+        options: Of the command.
+    """
+    program = server.stat()
     return {
         "the machine": _machine(),
         "the version of endcap": _version(),
-        "the server": server,
+        "the server": f"{server}, {program.st_size} bytes, {program.st_mtime_ns}",
         "the repository": _digest_of_models(models),
         "the images": hashlib.sha256(b"".join(map(_digest, images))).hexdigest(),
         "the options": json.dumps(options, sort_keys=True),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,16 +59,19 @@ class Measured:
     Attributes:
         latencies_ms: Of the successful requests that were scheduled in it, sorted.
         failures: Images that failed, by status.
+        refused: Requests that the server refused, or did not answer in time: overload, too.
         lasted_s: Its seconds, less than wanted where it ended early.
         saturation: Images per second of the warm-up's closed loop.
         client_cpu: Cores that the client used.
         others_cpu: Cores that other programs used, of those that the server may use.
-        problem: Why it counts for nothing: the server did not load the models, or requests failed.
+        problem: Why it counts for nothing: the server did not load the models, or requests failed
+            otherwise.
         ended_early: Whether so many requests were so late that the rest could not change it.
     """
 
     latencies_ms: tuple[float, ...] = ()
     failures: Mapping[str, int] = field(default_factory=dict)
+    refused: int = 0
     lasted_s: float = 0.0
     saturation: float = 0.0
     client_cpu: float = 0.0
@@ -91,25 +95,28 @@ class Measured:
         return self.ended_early or bool(self.failures.get(NOT_SENT)) or not self.latencies_ms
 
     def percentile(self, percent: float) -> float:
-        """Return a percentile in milliseconds, as for `p99_ms`."""
-        return float("inf") if self.is_lost else float(np.percentile(self.latencies_ms, percent))
+        """Return a percentile in milliseconds, as for `p99_ms`; refused requests take for ever."""
+        return math.inf if self.is_lost else percentile(self.latencies_ms, self.refused, percent)
 
     @property
     def tail_ms(self) -> float:
         """The mean of the slowest twentieth: less a matter of chance than the 99th percentile.
 
-        Of a window that was lost it is a lower bound.
+        A refused request counts as twice the slowest one. Of a window that was lost it is a lower
+        bound.
         """
         if not self.latencies_ms:
-            return float("inf")
-        slowest = max(1, round(_TAIL * len(self.latencies_ms)))
-        return float(np.mean(self.latencies_ms[-slowest:]))
+            return math.inf
+        times = (*self.latencies_ms, *(2 * self.latencies_ms[-1],) * self.refused)
+        slowest = max(1, round(_TAIL * len(times)))
+        return float(np.mean(times[-slowest:]))
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as state files have them."""
         return {
             "latencies_ms": list(self.latencies_ms),
             "failures": dict(self.failures),
+            "refused": self.refused,
             "lasted_s": self.lasted_s,
             "saturation": self.saturation,
             "client_cpu": self.client_cpu,
@@ -122,3 +129,15 @@ class Measured:
     def from_json(cls, row: Mapping[str, Any]) -> Measured:
         """Return the figures of such an object."""
         return cls(**{**row, "latencies_ms": tuple(row["latencies_ms"])})
+
+
+def percentile(latencies_ms: Sequence[float], refused: int, percent: float) -> float:
+    """Return a percentile of sorted latencies; of requests that were refused it is infinite."""
+    if not latencies_ms:
+        return math.inf
+    if not refused:
+        return float(np.percentile(latencies_ms, percent))
+    place = percent / 100 * (len(latencies_ms) + refused - 1)
+    if math.ceil(place) >= len(latencies_ms):
+        return math.inf
+    return float(np.interp(place, range(len(latencies_ms)), latencies_ms))
