@@ -31,6 +31,80 @@ else belongs to a head), or of `PostprocessParams` (`postprocess.h`: `iou_thresh
 `endcap init --help` read it from there. CONTRIBUTING.md says what follows a change.
 """
 
+# Name, backends, meaning and default of what is in no table of the core.
+BACKENDS = [
+    (
+        "`threads`",
+        "`endcap_preprocess`, `endcap_postprocess`",
+        "images processed at the same time, by all instances of the model together; 0: all CPUs",
+        "0",
+    ),
+    (
+        "`max_queue_cost`",
+        "`endcap_preprocess`, on a CPU",
+        "milliseconds of predicted work that may wait before a request; more is "
+        "[refused](overload.md). 0: no limit",
+        "0",
+    ),
+    (
+        "`labels_file`",
+        "`endcap_postprocess`, `head: classification`",
+        "class names, one a line in the order of the ids; path relative to the model's folder",
+        "no names",
+    ),
+    (
+        "`labels_separator`",
+        "`endcap_postprocess`, with `labels_file`",
+        "separates the parts of a line that is a path in a taxonomy, such as `/` in "
+        "`animal/dog/beagle`",
+        "lines are names",
+    ),
+    (
+        "`max_sequences`",
+        "`endcap_track`",
+        "[sequences](tracking.md) that are open at a time",
+        "1000",
+    ),
+    (
+        "`detect_model`",
+        "`endcap_bls`",
+        "a model with the input `encoded` and detections as outputs",
+        "`detect`",
+    ),
+    (
+        "`classifiers`",
+        "`endcap_bls`",
+        "`CLASSES=ROIS_MODEL+CLASSIFIER`, separated by commas; CLASSES are class ids "
+        "separated by bars, or `*` for the remaining ones",
+        "no detection is classified",
+    ),
+    (
+        "`classify_threshold`",
+        "`endcap_bls`",
+        "detections with a greater score are classified",
+        "0.25",
+    ),
+    (
+        "`classify_batch_size`",
+        "`endcap_bls`",
+        "the most crops in one request to a classifier",
+        "16",
+    ),
+    (
+        "`max_in_flight`",
+        "`endcap_bls`",
+        "images that a model processes at the same time; more wait in the server's queue, "
+        "which limits its memory",
+        "16",
+    ),
+    (
+        "`labels`",
+        "`endcap_bls`, ensembles",
+        "for clients: the names of the detections' classes",
+        "none",
+    ),
+]
+
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a Markdown table."""
@@ -69,6 +143,18 @@ def presets() -> str:
     )
 
 
+def backends() -> str:
+    """Return the table of what only a config.pbtxt has."""
+    return "\n\n".join(
+        [
+            "## Of the backends alone",
+            "In a model's `config.pbtxt` only:",
+            table(["name", "backend", "meaning", "default"], BACKENDS),
+            "[](triton.md#triton-onnx) has those of `endcap_onnx`.",
+        ]
+    )
+
+
 def main() -> None:
     """Print the page."""
     preprocess = endcap.Preprocessor(threads=1).describe()
@@ -78,6 +164,7 @@ def main() -> None:
         stage("Preprocess", preprocess),
         presets(),
         stage("Postprocess", postprocess),
+        backends(),
     ]
     print("\n\n".join(part.strip() for part in parts))
 

@@ -132,7 +132,7 @@ const ParamTable<Params>& Table() {
             "decoding and inverse DCT on CPU threads, the rest on the GPU; nvjpeg: the JPEG engine "
             "of data center GPUs, with decode fast only",
             EnumField<Params>("jpeg_decoder", kDecoders, FIELD(jpeg_decoder))),
-      Means("most pixels that a header may claim; like max_side, max_bytes, max_scans and "
+      Means("most pixels that a header may claim; like max_side, max_bytes, max_scans, "
             "max_coefficient_bytes and max_decoded_bytes checked before any allocation",
             IntegerField<Params>("max_pixels", 1, kMaxPixels, FIELD(limits.max_pixels))),
       Means("most pixels a side",

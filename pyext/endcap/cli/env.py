@@ -47,7 +47,7 @@ PACK_EXAMPLES = """
 
 - `endcap env pack --python 3.11 -o environment.tar.gz`
 
-- `endcap env pack --package "scipy >=1.10" --pip onnxruntime --into models/detector`
+- `endcap env pack --package "scipy >=1.10" --pip onnxruntime --into models/detector_python`
 
 - `endcap env pack --endcap dist/endcap-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl
   --channel ./channel --find-links ./wheels --offline --into models/preprocess_python`

@@ -60,7 +60,7 @@ def parity(
         list[str],
         typer.Argument(
             help="Image files, folders or glob patterns, such as were used for training.",
-            metavar="IMAGES...",
+            metavar="IMAGES",
         ),
     ],
     training: Annotated[

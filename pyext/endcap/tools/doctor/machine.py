@@ -33,7 +33,7 @@ CPU = Topic(
             when="The container may use less time than its cores have.",
             severity=Severity.NOTE,
             remedy="give it whole cores (`docker run --cpuset-cpus=0-3`), or lower "
-            "intra_op_threads and `threads` to the quota",
+            "intra_op_thread_count (of a Python model intra_op_threads) and `threads` to the quota",
         ),
     },
 )
