@@ -19,6 +19,7 @@ from bls_calls import assert_same, at_once, joined, send, send_request
 from bls_models import ROWS, told
 from calls import infer, strings
 from cascade_by_hand import by_hand
+from guide_metrics import names_in_the_guide, names_of, with_prefix
 from running_server import RunningServer, rested, run_server, wait_for
 from tritonclient.utils import InferenceServerException
 
@@ -257,6 +258,12 @@ def test_an_invalid_parameter_fails_the_load(client, name, value, says):
         send_request(client, [told(PHOTO, count=2)], "narrow"),
         by_hand(client, told(PHOTO, count=2)),
     )
+
+
+def test_the_guide_has_the_metrics(server):
+    of_backend = with_prefix(names_of(server), "endcap_bls_")
+    assert of_backend
+    assert of_backend == with_prefix(names_in_the_guide(), "endcap_bls_")
 
 
 def test_metrics(client, server):

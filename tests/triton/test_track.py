@@ -23,6 +23,7 @@ import track_models
 import tritonclient.grpc as grpc_client
 from cli_runs import endcap as endcap_command
 from doc_pages import ROOT, blocks, run_python
+from guide_metrics import names_in_the_guide, names_of, with_prefix
 from PIL import Image
 from running_server import RunningServer, run_server, wait_for
 from track_calls import ROWS, inputs_of, send, track_here
@@ -72,6 +73,12 @@ def track_there(
         assert index == number
         tracked.append(ids)
     return tracked
+
+
+def test_the_guide_has_the_metrics(server: RunningServer) -> None:
+    of_backend = with_prefix(names_of(server), "endcap_track_")
+    assert of_backend
+    assert of_backend == with_prefix(names_in_the_guide(), "endcap_track_")
 
 
 @pytest.mark.parametrize("model", ["track", "track_direct"])
