@@ -316,6 +316,7 @@ TEST(Admission, EachRequestIsServedOrRefusedOnce) {
     hooks.served = [](double, double) {};
     AdmissionThreads threads(3, 20, std::move(hooks));
     std::vector<std::thread> callers;
+    callers.reserve(kCallers);
     for (size_t c = 0; c < kCallers; ++c) {
       callers.emplace_back([&threads, c] {
         for (size_t i = 0; i < kEach; ++i) threads.Enqueue(MakeTask(c * kEach + i));
