@@ -184,8 +184,8 @@ fuzz-coverage: $(VENV)/.deps
 	$(BIN)/python scripts/fuzz_coverage.py csrc/decode --min-lines 95
 
 # The server preloads the sanitizers' runtime; a report is a file, and fails the run. pytest reads what
-# TRITON_TESTS says: files, or options of its own. Left out are tests of time and memory that the runtime
-# takes for itself. Two at once: the tests' servers and stubs need 100 MB each.
+# TRITON_TESTS says: files, or options of its own. Left out are tests of times, memory and limits of a
+# process, which the runtime changes. Two at once: the tests' servers and stubs need 100 MB each.
 SANITIZED := build/sanitize-server
 TRITON_TESTS ?= tests/triton
 NOT_SANITIZED := test_server_endings.py::test_a_limit_that_is_too_low_is_named \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a command with the backends of a build under AddressSanitizer and UBSan, and with their runtime
-# in each Triton server that it starts: sanitized.sh BUILD_FOLDER COMMAND... A report becomes a file in
+# in each Triton server that it starts, with its stubs: sanitized.sh BUILD_FOLDER COMMAND... A report becomes a file in
 # BUILD_FOLDER/reports, and makes this fail, whatever the command makes of it; one of a fault of Triton's
 # that is known is moved to BUILD_FOLDER/reports/triton instead.
 set -euo pipefail

@@ -123,9 +123,9 @@ AdmissionThreads::Lane& AdmissionThreads::LaneFor(const Demand& demand) noexcept
   return cpu_ms > max_queue_cost_ ? background_ : foreground_;
 }
 
-std::optional<Refusal> AdmissionThreads::Decide(const Lane& lane, const Demand& demand,
+std::optional<Refusal> AdmissionThreads::Decide(Lane& lane, const Demand& demand,
                                                 double now_ms) const {
-  constexpr double kProbeAfterMs = 1000;
+  constexpr double kTryAfterMs = 1000;
   const double scale = lane.scale.value();
   const auto thread_count = static_cast<double>(lane.running.size());
   const auto busy =
@@ -146,16 +146,26 @@ std::optional<Refusal> AdmissionThreads::Decide(const Lane& lane, const Demand& 
       return refusal;
     }
   }
-  const bool is_probe = busy == 0 && lane.queue.empty() &&
-                        now_ms - lane.observed_ms > kProbeAfterMs &&
-                        demand.predicted_ms <= demand.timeout_ms.value_or(0);
-  if (demand.timeout_ms && !is_probe && refusal.wait_ms + refusal.cost_ms > *demand.timeout_ms) {
+  if (demand.timeout_ms && refusal.wait_ms + refusal.cost_ms > *demand.timeout_ms) {
+    if (IsIdle() && now_ms - lane.tried_ms > kTryAfterMs &&
+        demand.predicted_ms <= *demand.timeout_ms) {
+      lane.tried_ms = now_ms;
+      return std::nullopt;
+    }
     refusal.reason = RefusalReason::kDeadline;
     refusal.limit_ms = *demand.timeout_ms;
     refusal.retry = refusal.cost_ms <= *demand.timeout_ms;
     return refusal;
   }
   return std::nullopt;
+}
+
+bool AdmissionThreads::IsIdle() const noexcept {
+  const auto is_idle = [](const Lane& lane) {
+    return lane.queue.empty() &&
+           std::ranges::none_of(lane.running, [](const Running& each) { return each.cost_ms > 0; });
+  };
+  return is_idle(foreground_) && is_idle(background_);
 }
 
 double AdmissionThreads::QueuedMs() const noexcept {
@@ -250,7 +260,7 @@ void AdmissionThreads::Serve(Lane& lane, size_t number, const CostQueue::Entry& 
   if (succeeded) {
     hooks_.served(running.cost_ms, end_ms - start_ms);
     lane.scale.Observe(entry.cost, end_ms - start_ms);
-    lane.observed_ms = end_ms;
+    lane.tried_ms = end_ms;
     cpu_scale_.Observe(entry.cost, CpuMs(running.cpu_clock) - running.cpu_ms);
   }
   running = {};

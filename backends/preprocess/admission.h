@@ -61,8 +61,9 @@ class CostScale {
 //
 // A request is refused when the work that would be served before it exceeds max_queue_cost, or when
 // its response would come after its timeout. A request that alone costs more than max_queue_cost,
-// in CPU time, is served in the background, by threads of the lowest scheduling priority. Where it
-// gets less than a tenth of a CPU so, the other threads pause for it between requests.
+// in CPU time of the thread that serves it, is served in the background, by threads of the lowest
+// scheduling priority. Where it gets less than a tenth of a CPU so, the other threads pause for it
+// between requests.
 //
 // Predictions are corrected by the requests that were served. So that a correction which refuses
 // everything does not last, one request a second is accepted by an idle server in spite of it.
@@ -104,7 +105,7 @@ class AdmissionThreads final : public RequestExecutor {
     bool background = false;
     CostQueue queue;               // costs as predicted
     CostScale scale;               // of the time from beginning to end
-    double observed_ms = 0;        // when the scale was last corrected
+    double tried_ms = 0;           // when the scale was last corrected, or tried in spite of it
     std::vector<Running> running;  // by thread
     std::condition_variable changed;
   };
@@ -117,7 +118,8 @@ class AdmissionThreads final : public RequestExecutor {
   void Stop() noexcept;
   // The functions below need the lock.
   Lane& LaneFor(const Demand& demand) noexcept;
-  std::optional<Refusal> Decide(const Lane& lane, const Demand& demand, double now_ms) const;
+  std::optional<Refusal> Decide(Lane& lane, const Demand& demand, double now_ms) const;
+  bool IsIdle() const noexcept;
   double QueuedMs() const noexcept;
 
   const double max_queue_cost_;

@@ -401,7 +401,7 @@ def test_windows_that_are_short_for_the_limit_are_said(pipeline: Pipeline, tmp_p
     outcome = run(QueueBench(pipeline, 5000.0), state_in(tmp_path), KNOBS[:1], goal)
     (warning,) = [line for line in summary(outcome, goal) if "grows slowly" in line]
     assert "the longest windows have 15 s" in warning
-    assert warning.endswith("give --budget-minutes 33.")
+    assert warning.endswith("give --budget-minutes 34.")
 
 
 class QuietBench(QueueBench):
@@ -514,6 +514,12 @@ def test_what_cannot_be_tuned_is_said(tmp_path: Path) -> None:
     result = endcap("tune", REPOSITORY, photo, *options)
     assert_error_message(result, "tune.json is there already, and endcap has not made it")
     assert not (REPOSITORY / "out").exists()
+
+
+def test_an_image_that_fails_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty.jpg").write_bytes(b"")
+    result = endcap("tune", REPOSITORY, tmp_path / "empty.jpg", "-o", tmp_path / "out")
+    assert_error_message(result, "empty.jpg fails (corrupt_image: ", "leave it out")
 
 
 def test_a_model_that_does_not_load_is_named(tmp_path: Path) -> None:

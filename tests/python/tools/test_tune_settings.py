@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli_runs import assert_error_message, endcap
+from echo_model import write_model
 
 from endcap._system.locked_file import lock_folder
 from endcap.errors import InvalidArgumentError
@@ -86,6 +87,16 @@ def test_a_cascade_is_tuned_with_what_it_calls(tmp_path: Path) -> None:
     assert "cascade_bls" in in_python.calling
     assert in_python.served == ()
     assert {model.name for model in in_python.models} >= {"detector", "classifier"}
+
+
+def test_a_parameter_named_classifiers_may_be_of_a_models_own(tmp_path: Path) -> None:
+    write_model(
+        tmp_path,
+        "detect",
+        'backend: "python" parameters { key: "classifiers" value { string_value: "3" } }',
+        "",
+    )
+    assert read_pipeline(tmp_path, "detect").calling == ("detect",)
 
 
 @pytest.mark.parametrize("model", ["cascade_bls", "detect"])
@@ -197,7 +208,6 @@ import resource, sys
 from pathlib import Path
 from endcap.tools.config_changes import write
 from endcap.tools.tune.settings import Change, read_pipeline
-from endcap.tools.tune.state import identify
 from endcap.triton.errors import ServerError
 pipeline = read_pipeline(Path(sys.argv[1]), "detect")
 limit = int(sys.argv[2])

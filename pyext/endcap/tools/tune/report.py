@@ -168,7 +168,7 @@ def _warnings(outcome: Outcome, goal: Goal) -> list[str]:
         lines.append(
             f"Warning: the longest windows have {longest_s:.3g} s, and a queue that grows slowly "
             f"needs {needed_s:.3g} s to be seen beside a limit of {goal.limit_ms:g} ms: give "
-            f"--budget-minutes {goal.budget_s / 60 * needed_s / longest_s:.0f}."
+            f"--budget-minutes {math.ceil(goal.budget_s / 60 * needed_s / longest_s)}."
         )
     refused = sum(each.refused for each in measured)
     if refused:

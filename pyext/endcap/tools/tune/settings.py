@@ -207,7 +207,12 @@ def _called(model: TunedModel) -> list[str]:
     routes = model.value("classifiers")
     if model.folder.backend != CASCADE_BACKEND and not routes:
         return []
-    default = CascadeSettings(classifiers=parse_routes(routes))
+    try:
+        default = CascadeSettings(classifiers=parse_routes(routes))
+    except InvalidArgumentError:
+        if model.folder.backend == CASCADE_BACKEND:
+            raise
+        return []  # a parameter of its own
     detect_model = model.value("detect_model") or default.detect_model
     return [name for _, name in models_called(replace(default, detect_model=detect_model))]
 

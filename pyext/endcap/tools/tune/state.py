@@ -122,8 +122,10 @@ class State:
             return
         before = content.get("identity", {})
         other = [name for name, value in self._identity.items() if before.get(name) != value]
-        if content.get("format") != _FORMAT or other:
-            self.differs = ", ".join(other) or "the version of endcap"
+        if content.get("format") != _FORMAT:
+            other = ["the version of endcap"]
+        if other:
+            self.differs = ", ".join(other)
             return
         for row in content["measurements"]:
             window = Window.from_json(row)
