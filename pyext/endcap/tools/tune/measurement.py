@@ -25,6 +25,7 @@ from endcap.tools.load.load_test import TICK_S, Timing, measure_level
 from endcap.tools.load.senders import ImageCycle, ThreadSenders
 from endcap.tools.tune.disturbance import Disturbance
 from endcap.tools.tune.settings import (
+    AS_IT_IS,
     CLIENT,
     Configuration,
     Pipeline,
@@ -83,6 +84,7 @@ class Bench:
     Attributes:
         wait_left_s: What is left of these seconds.
         waited_s: Seconds of waiting, and of measurements that were given up for it.
+        images_are_checked: Whether each image was sent once, and none has failed.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Bench:
         self.limit_ms = limit_ms
         self.wait_left_s = max_wait_s
         self.waited_s = 0.0
+        self.images_are_checked = False
         self.on_tick = on_tick
         self._tritonserver = tritonserver
         self._progress = progress
@@ -110,6 +113,7 @@ class Bench:
         """Yield a configuration that is ready to be measured; its server ends with the block.
 
         Raises:
+            InvalidArgumentError: An image fails.
             ServerError: It does not get ready; the message says which model, and why.
         """
         self.on_tick(f"{describe(configuration)}: start")
@@ -185,9 +189,17 @@ class Served:
     def warm_up(self) -> None:
         """Send requests as fast as they are served, for a second.
 
+        The first server with the configuration as it is gets each image first.
+
         Raises:
+            InvalidArgumentError: An image fails.
             ServerError: No request is served.
         """
+        if self._configuration == AS_IT_IS and not self._bench.images_are_checked:
+            # Before the wait for other programs, which an image that fails would waste.
+            self._saturate(_WARM_UP_IN_FLIGHT)
+            self._check_images()
+            self._bench.images_are_checked = True
         self.saturation = self._saturate_quietly(_WARM_UP_IN_FLIGHT)
 
     def _saturate_quietly(self, in_flight: int) -> float:
@@ -227,16 +239,14 @@ class Served:
     def measure(self, window: Window) -> Measured:
         """Return what a window gives; it ends early where the limit is far exceeded.
 
-        A rate of 0 gives the saturation only, after each image was sent once. Where other programs
-        disturb it, it is measured again, as long as the bench may wait.
+        A rate of 0 gives the saturation only. Where other programs disturb it, it is measured
+        again, as long as the bench may wait.
 
         Raises:
-            InvalidArgumentError: An image fails.
             ServerError: With more requests in flight none is served.
             StopRequested: A signal requested the end.
         """
         if window.rate == 0:
-            self._check_images()
             return Measured(saturation=self.saturation)
         if not self._keeps_up(window.rate):
             return Measured(saturation=self.saturation, ended_early=True)
