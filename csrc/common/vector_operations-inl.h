@@ -28,6 +28,48 @@ HWY_INLINE uint64_t LaneBits(D d, Mask mask) {
   return bits;
 }
 
+// A constant that a loop needs in each round. Where registers are few, compilers make a constant
+// that they know anew in each round, by several instructions; one that they do not know stays in
+// memory.
+template <class V>
+HWY_INLINE V Hoist(V constant) {
+#if HWY_ARCH_X86 && (HWY_COMPILER_GCC || HWY_COMPILER_CLANG)
+  asm("" : "+x"(constant.raw));
+#endif
+  return constant;
+}
+
+// Both as bytes, saturated to 0 to 255: in each block of 128 bits those of `low`, then those of
+// `high`.
+template <class D8, class V16>
+HWY_INLINE hn::Vec<D8> PackBytes(D8 d8, V16 low, V16 high) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::Vec<D8>{_mm512_packus_epi16(low.raw, high.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return hn::Vec<D8>{_mm256_packus_epi16(low.raw, high.raw)};
+#elif HWY_TARGET == HWY_SSE4
+  return hn::Vec<D8>{_mm_packus_epi16(low.raw, high.raw)};
+#else
+  static_assert(hn::MaxLanes(d8) == 16);
+  const hn::Half<D8> half;
+  return hn::Combine(d8, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+#endif
+}
+
+// Both as bytes, saturated to 0 to 255: those of `low`, then those of `high`.
+template <class D8, class V16>
+HWY_INLINE hn::Vec<D8> PackBytesInOrder(D8 d8, V16 low, V16 high) {
+  const auto packed = PackBytes(d8, low, high);
+#if HWY_TARGET == HWY_AVX3
+  const auto order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+  return hn::Vec<D8>{_mm512_permutexvar_epi64(order, packed.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return hn::Vec<D8>{_mm256_permute4x64_epi64(packed.raw, _MM_SHUFFLE(3, 1, 2, 0))};
+#else
+  return packed;
+#endif
+}
+
 // HalfToFloat of each of the bits of binary16 numbers.
 template <class D, class VHalf>
 HWY_INLINE hn::Vec<D> HalvesToFloats(D d, VHalf halves) {

@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 
+#include "common/vector_operations-inl.h"
 #include "endcap/row_band.h"
 
 // Rows of Y, Cb and Cr to pixels, for any conversion of the colors; ycc_rows_simd.h says what the
@@ -48,13 +49,26 @@ HWY_INLINE void StorePixels(hn::Vec<D8> r, hn::Vec<D8> g, hn::Vec<D8> b, D8 d8, 
 template <class Convert>
 HWY_INLINE void YccToRgbBy(const Convert& convert, const uint8_t* y, const uint8_t* cb,
                            const uint8_t* cr, int width, int channels, uint8_t* out) {
-  const Bytes d8;
-  const auto middle = hn::Set(Shorts(), int16_t{128});
-  for (int x = 0; x < width; x += Step()) {
-    const Rgb16 rgb =
-        convert(Widen(y + x), hn::Sub(Widen(cb + x), middle), hn::Sub(Widen(cr + x), middle));
-    StorePixels(hn::DemoteTo(d8, rgb.r), hn::DemoteTo(d8, rgb.g), hn::DemoteTo(d8, rgb.b), d8, x,
-                channels, out);
+  const Shorts d;
+  const hn::Repartition<uint8_t, Shorts> d8;
+  const auto zero = hn::Zero(d8);
+  const auto middle = Hoist(hn::Set(d, int16_t{128}));
+  // Both halves come from the same blocks of 128 bits, so packing them restores the order.
+  const auto lower = [&](hn::Vec<decltype(d8)> v)
+                         HWY_ATTR { return hn::BitCast(d, hn::InterleaveLower(d8, v, zero)); };
+  const auto upper = [&](hn::Vec<decltype(d8)> v)
+                         HWY_ATTR { return hn::BitCast(d, hn::InterleaveUpper(d8, v, zero)); };
+  static_assert(4 * hn::MaxLanes(d8) <= kRowSlackBytes);  // a vector of pixels past the end
+  for (int x = 0; x < width; x += static_cast<int>(hn::Lanes(d8))) {
+    const auto luma = hn::LoadU(d8, y + x);
+    const auto blue = hn::LoadU(d8, cb + x);
+    const auto red = hn::LoadU(d8, cr + x);
+    const Rgb16 low =
+        convert(lower(luma), hn::Sub(lower(blue), middle), hn::Sub(lower(red), middle));
+    const Rgb16 high =
+        convert(upper(luma), hn::Sub(upper(blue), middle), hn::Sub(upper(red), middle));
+    StorePixels(PackBytes(d8, low.r, high.r), PackBytes(d8, low.g, high.g),
+                PackBytes(d8, low.b, high.b), d8, x, channels, out);
   }
 }
 
@@ -69,8 +83,8 @@ HWY_INLINE void DoubleYccToRgbShifted(const Convert& convert, const uint8_t* y, 
   const hn::Repartition<uint8_t, Shorts> d8;
   constexpr int kMiddle = 128 << kShift;
   static_assert(4 * hn::MaxLanes(d8) <= kRowSlackBytes);  // a vector of pixels past the end
-  const auto bias_even = hn::Set(d, static_cast<int16_t>(even_bias - kMiddle));
-  const auto bias_odd = hn::Set(d, static_cast<int16_t>(odd_bias - kMiddle));
+  const auto bias_even = Hoist(hn::Set(d, static_cast<int16_t>(even_bias - kMiddle)));
+  const auto bias_odd = Hoist(hn::Set(d, static_cast<int16_t>(odd_bias - kMiddle)));
   const auto even_of = [&](const int16_t* sums) HWY_ATTR {
     const auto sum = hn::Add(Triple(hn::LoadU(d, sums)), hn::LoadU(d, sums - 1));
     return hn::ShiftRight<kShift>(hn::Add(sum, bias_even));
@@ -79,12 +93,12 @@ HWY_INLINE void DoubleYccToRgbShifted(const Convert& convert, const uint8_t* y, 
     const auto sum = hn::Add(Triple(hn::LoadU(d, sums)), hn::LoadU(d, sums + 1));
     return hn::ShiftRight<kShift>(hn::Add(sum, bias_odd));
   };
-  const auto low_byte = hn::Set(du, uint16_t{255});
+  const auto low_byte = Hoist(hn::Set(du, uint16_t{255}));
+  alignas(16) static constexpr uint8_t kAlternate[16] = {0, 8,  1, 9,  2, 10, 3, 11,
+                                                         4, 12, 5, 13, 6, 14, 7, 15};
+  const auto alternate = hn::LoadDup128(d8, kAlternate);
   const auto join = [&](Row16 even, Row16 odd) HWY_ATTR {
-    const auto top = hn::Set(d, int16_t{255});
-    const auto low = hn::BitCast(du, hn::Min(hn::Max(even, hn::Zero(d)), top));
-    const auto high = hn::BitCast(du, hn::Min(hn::Max(odd, hn::Zero(d)), top));
-    return hn::BitCast(d8, hn::Or(low, hn::ShiftLeft<8>(high)));
+    return hn::TableLookupBytes(PackBytes(d8, even, odd), alternate);
   };
   for (int x = 0; 2 * x < width; x += Step()) {
     const auto luma = hn::BitCast(du, hn::LoadU(d8, y + ptrdiff_t{2} * x));

@@ -42,29 +42,42 @@ constexpr int16_t kBlueCb = -7471;    // (1.772 - 2) * 2^15
 constexpr int16_t kGreenCb = -22554;  // -0.34414 * 2^16
 constexpr int16_t kGreenCr = 18734;   // (1 - 0.71414) * 2^16
 
-HWY_INLINE Row16 GreenPart(Row16 cb, Row16 cr) {
-  const Shorts d;
-  const hn::RepartitionToWide<Shorts> d32;
-  const auto factors =
-      hn::BitCast(d, hn::Set(d32, static_cast<int32_t>(static_cast<uint16_t>(kGreenCb)) |
-                                      (static_cast<int32_t>(kGreenCr) << 16)));
-  const auto half = hn::Set(d32, 32768);
-  const auto scaled = [&](Row16 pairs) HWY_ATTR {
-    return hn::ShiftRight<16>(hn::Add(MulAddPairs(d32, pairs, factors), half));
-  };
-  // Both halves come from the same 128-bit blocks, so packing them restores the order.
-  return hn::ReorderDemote2To(d, scaled(hn::InterleaveLower(d, cb, cr)),
-                              scaled(hn::InterleaveUpper(d, cb, cr)));
-}
-
 // Full-range BT.601, as JFIF has it.
-struct JfifColors {
-  HWY_INLINE Rgb16 operator()(Row16 y, Row16 cb, Row16 cr) const {
+class JfifColors {
+ public:
+  JfifColors() {
     const Shorts d;
-    const auto red = hn::Add(cr, hn::MulFixedPoint15(cr, hn::Set(d, kRedCr)));
-    const auto blue = hn::Add(hn::Add(cb, cb), hn::MulFixedPoint15(cb, hn::Set(d, kBlueCb)));
+    red_cr_ = Hoist(hn::Set(d, kRedCr));
+    blue_cb_ = Hoist(hn::Set(d, kBlueCb));
+    green_ = Hoist(
+        hn::BitCast(d, hn::Set(Longs(), static_cast<int32_t>(static_cast<uint16_t>(kGreenCb)) |
+                                            (static_cast<int32_t>(kGreenCr) << 16))));
+    half_ = Hoist(hn::Set(Longs(), 32768));
+  }
+
+  HWY_INLINE Rgb16 operator()(Row16 y, Row16 cb, Row16 cr) const {
+    const auto red = hn::Add(cr, hn::MulFixedPoint15(cr, red_cr_));
+    const auto blue = hn::Add(hn::Add(cb, cb), hn::MulFixedPoint15(cb, blue_cb_));
     return {hn::Add(y, red), hn::Add(hn::Sub(y, cr), GreenPart(cb, cr)), hn::Add(y, blue)};
   }
+
+ private:
+  using Longs = hn::RepartitionToWide<Shorts>;
+
+  HWY_INLINE Row16 GreenPart(Row16 cb, Row16 cr) const {
+    const Shorts d;
+    const auto scaled = [&](Row16 pairs) HWY_ATTR {
+      return hn::ShiftRight<16>(hn::Add(MulAddPairs(Longs(), pairs, green_), half_));
+    };
+    // Both halves come from the same 128-bit blocks, so packing them restores the order.
+    return hn::ReorderDemote2To(d, scaled(hn::InterleaveLower(d, cb, cr)),
+                                scaled(hn::InterleaveUpper(d, cb, cr)));
+  }
+
+  Row16 red_cr_;
+  Row16 blue_cb_;
+  Row16 green_;  // those of Cb and Cr beside each other
+  hn::Vec<Longs> half_;
 };
 
 void GrayToRgbImpl(const uint8_t* y, int width, int channels, uint8_t* out) {

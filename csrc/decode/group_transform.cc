@@ -29,7 +29,7 @@ void GroupTransform::RunInPart(const JpegComponent& component, int16_t* coeffici
                                uint8_t* const* rows, size_t column) {
   std::array<uint8_t*, kBlockSide> spare;
   for (size_t row = 0; row < spare.size(); ++row) spare[row] = spare_[row].data();
-  kernels_.For(component.block_size)(coefficients, quantization, last_place, spare.data(), 0);
+  For(component)(coefficients, quantization, last_place, spare.data(), 0);
   const auto side = static_cast<size_t>(component.block_size);
   for (size_t row = 0; row < side; ++row) {
     std::memcpy(rows[row] + column, spare[row], static_cast<size_t>(count) * side);

@@ -33,12 +33,16 @@ class GroupTransform {
   // The steps once for each block of a group.
   void FillQuantization(const JpegTables::Quantization& table, int16_t* quantization) const;
 
+  // The transform of whole groups of a component.
+  InverseDct For(const JpegComponent& component) const noexcept {
+    return kernels_.For(component.block_size);
+  }
+
   // As InverseDct, where the first `count` blocks of the group are in the plane.
   void Run(const JpegComponent& component, int16_t* coefficients, const int16_t* quantization,
            int last_place, int count, uint8_t* const* rows, size_t column) {
-    const InverseDct inverse_dct = kernels_.For(component.block_size);
     if (count == kernels_.blocks) [[likely]] {
-      inverse_dct(coefficients, quantization, last_place, rows, column);
+      For(component)(coefficients, quantization, last_place, rows, column);
     } else {
       RunInPart(component, coefficients, quantization, last_place, count, rows, column);
     }

@@ -82,6 +82,8 @@ void SequentialDecoder::Add(const ScanHeader::Component& in_scan, const JpegMark
   added.dc = GetBlockTable(BlockTable::Use::kDc, markers.tables.dc[in_scan.dc_table].codes);
   added.ac = GetBlockTable(BlockTable::Use::kAc, markers.tables.ac[in_scan.ac_table].codes);
   added.quantization = quantization.data();
+  added.inverse_dct = transform_.For(in_frame);
+  added.mcu_width = added.h * in_frame.block_size;
   components_.push_back(std::move(added));
 }
 
@@ -93,9 +95,12 @@ void SequentialDecoder::PlaceGroups() {
       std::max(kColumnsPerBatch / (blocks_across * kBlockSide * group_blocks), 1);
   mcus_per_batch_ = groups_wide * group_blocks;
   for (const Component& component : components_) {
+    const int block_size = component.in_frame->block_size;
     for (int y = 0; y < component.v; ++y) {
       for (int x = 0; x < groups_wide * component.h; ++x) {
-        groups_of_batch_.push_back({&component, x * group_blocks, y});
+        const int first_block = x * group_blocks;
+        groups_of_batch_.push_back(
+            {&component, first_block, first_block * block_size, y * block_size});
       }
     }
   }
@@ -227,16 +232,20 @@ void SequentialDecoder::ReadBlocksOf(int begin_mcu, int end_mcu, const Coefficie
   const BlockPart kept = std::exchange(behind, parts_.back());
   ReadBlocks(reader_, &parts_[begin * kPartsPerBlock], transform_.order());
   behind = kept;
-  for (size_t i = begin; i < end; ++i) {
-    const Block& block = blocks_of_batch_[i];
-    const BlockPart& ac = parts_[i * kPartsPerBlock + 1];
-    Component& component = *block.component;
+  // Copies, which what is stored below cannot change.
+  const std::span<const Block> blocks = std::span(blocks_of_batch_).subspan(begin, end - begin);
+  const BlockPart* ac = &parts_[begin * kPartsPerBlock + 1];
+  int* const last_places = to.last_places;
+  for (const Block& block : blocks) {
+    int16_t* const values = ac->block;
+    int32_t& last_dc = block.component->last_dc;
     // A damaged file's sum may leave the type; it wraps.
-    component.last_dc = static_cast<int32_t>(static_cast<uint32_t>(component.last_dc) +
-                                             static_cast<uint32_t>(ac.block[0]));
-    ac.block[0] = static_cast<int16_t>(component.last_dc);
-    int& of_group = to.last_places[block.group];
-    of_group = std::max(of_group, static_cast<int>(ac.last_place));
+    last_dc =
+        static_cast<int32_t>(static_cast<uint32_t>(last_dc) + static_cast<uint32_t>(values[0]));
+    values[0] = static_cast<int16_t>(last_dc);
+    int& of_group = last_places[block.group];
+    of_group = std::max(of_group, static_cast<int>(ac->last_place));
+    ac += kPartsPerBlock;
   }
 }
 
@@ -244,19 +253,25 @@ void SequentialDecoder::ReadBlocksOf(int begin_mcu, int end_mcu, const Coefficie
 void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
                                        const PlaneRows& planes, int row_of_mcus) {
   const int count = std::min(mcus_per_batch_, mcus_per_row_ - first_mcu);
-  for (size_t i = 0; i < groups_of_batch_.size(); ++i) {
-    const Group& group = groups_of_batch_[i];
+  int16_t* values = from.values;
+  int* last_place = from.last_places;
+  for (const Group& group : groups_of_batch_) {
     const Component& component = *group.component;
+    int16_t* const coefficients = std::exchange(values, values + group_values());
+    int& last = *last_place++;
     if (!component.needed) continue;
+    const int first_row = row_of_mcus * component.in_frame->block_size + group.first_row;
+    uint8_t* const* const rows = planes.rows[component.index] + first_row;
+    const auto column = static_cast<size_t>(first_mcu * component.mcu_width + group.first_column);
+    const int place = std::exchange(last, 0);
+    if (count == mcus_per_batch_) [[likely]] {
+      component.inverse_dct(coefficients, component.quantization, place, rows, column);
+      continue;
+    }
     const int blocks = std::min(count * component.h - group.first_block, transform_.blocks());
     if (blocks <= 0) continue;
-    const int block_size = component.in_frame->block_size;
-    const int first_block = first_mcu * component.h + group.first_block;
-    const int first_row = (row_of_mcus + group.row_of_blocks) * block_size;
-    transform_.Run(*component.in_frame, from.values + i * group_values(), component.quantization,
-                   std::exchange(from.last_places[i], 0), blocks,
-                   planes.rows[component.index] + first_row,
-                   static_cast<size_t>(first_block) * static_cast<size_t>(block_size));
+    transform_.Run(*component.in_frame, coefficients, component.quantization, place, blocks, rows,
+                   column);
   }
 }
 

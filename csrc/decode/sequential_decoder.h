@@ -72,6 +72,8 @@ class SequentialDecoder {
     std::shared_ptr<const BlockTable> dc;
     std::shared_ptr<const BlockTable> ac;
     const int16_t* quantization = nullptr;
+    InverseDct inverse_dct = nullptr;
+    int mcu_width = 0;  // in samples
     int32_t last_dc = 0;
   };
 
@@ -85,8 +87,9 @@ class SequentialDecoder {
   // A group of blocks of a batch.
   struct Group {
     const Component* component = nullptr;
-    int first_block = 0;    // among those of its component and row
-    int row_of_blocks = 0;  // of a row of MCUs
+    int first_block = 0;   // among those of its component and row
+    int first_column = 0;  // its samples in the plane, behind the first of the batch
+    int first_row = 0;     // of a row of MCUs
   };
 
   // Those of a batch.

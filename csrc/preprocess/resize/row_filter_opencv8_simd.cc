@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
+#include "endcap/row_band.h"
 #include "preprocess/resize/resize_arithmetic.h"
 #include "preprocess/resize/row_filter.h"
 #include "preprocess/resize/row_filter_simd.h"
@@ -40,10 +42,47 @@ HWY_INLINE hn::Vec<WideBytes> LoadBlocks(const T* first, const T* second) {
 #endif
 }
 
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+// The loop of Opencv8Columns where the pixels of each four columns lie within one vector: `places`
+// has those of the first column's pair in it, of the second's, and so on.
+void Opencv8NearColumns(const uint8_t* source, const NearColumns& columns, const int16_t* weights,
+                        int count, int16_t* out) {
+  const WideShorts d16;
+  const WideWords d32;
+  constexpr uint8_t zero = 0x80;
+  // The 16-bit pairs (this pixel, the next) of the four channels, of the first and of the second
+  // column in a block.
+  alignas(16) static constexpr uint8_t kFirst[16] = {0, zero, 4, zero, 1, zero, 5, zero,
+                                                     2, zero, 6, zero, 3, zero, 7, zero};
+  alignas(16) static constexpr uint8_t kSecond[16] = {8,  zero, 12, zero, 9,  zero, 13, zero,
+                                                      10, zero, 14, zero, 11, zero, 15, zero};
+  const auto first = hn::LoadDup128(WideBytes(), kFirst);
+  const auto second = hn::LoadDup128(WideBytes(), kSecond);
+  const int32_t* offset_bytes = columns.offset_bytes.data();
+  const int32_t* places = columns.places.data();
+  for (int x = 0; x < count; x += 4, ++offset_bytes, places += 8, weights += 32, out += 16) {
+    const auto pixels = hn::LoadU(d32, reinterpret_cast<const int32_t*>(source + *offset_bytes));
+    const auto pairs =
+        hn::BitCast(WideBytes(), hn::TableLookupLanes(pixels, hn::SetTableIndices(d32, places)));
+    const auto filter = [&](hn::Vec<WideBytes> order, const int16_t* weight) HWY_ATTR {
+      const auto samples = hn::BitCast(d16, hn::TableLookupBytesOr0(pairs, order));
+      return hn::ShiftRight<4>(MulAddPairs(d32, samples, hn::LoadU(d16, weight)));
+    };
+    hn::StoreU(hn::ReorderDemote2To(d16, filter(first, weights), filter(second, weights + 16)), d16,
+               out);
+  }
+}
+#endif
+
 // `weights`: 8 numbers a column, its pair of weights four times; of each four columns the first,
 // the third, the second and the fourth, so that one load fits the blocks of two columns.
-void Opencv8Columns(const uint8_t* source, const int32_t* offset_bytes, const int16_t* weights,
-                    int count, int16_t* out) {
+void Opencv8Columns(const uint8_t* source, const int32_t* offset_bytes, const NearColumns& near,
+                    const int16_t* weights, int count, int16_t* out) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  if (!near.places.empty()) return Opencv8NearColumns(source, near, weights, count, out);
+#else
+  static_cast<void>(near);
+#endif
   const WideShorts d16;
   const WideWords d32;
   constexpr uint8_t zero = 0x80;
@@ -70,15 +109,19 @@ void Opencv8Columns(const uint8_t* source, const int32_t* offset_bytes, const in
 void Opencv8Rows(const int16_t* upper, const int16_t* lower, int32_t weight_upper,
                  int32_t weight_lower, int samples, uint8_t* out) {
   const hn::ScalableTag<int16_t> d16;
-  const hn::Rebind<uint8_t, decltype(d16)> d8;
+  const hn::Repartition<uint8_t, decltype(d16)> d8;
   const auto weight_a = hn::Set(d16, static_cast<int16_t>(weight_upper));
   const auto weight_b = hn::Set(d16, static_cast<int16_t>(weight_lower));
-  const auto two = hn::Set(d16, int16_t{2});
-  for (int i = 0; i < samples; i += static_cast<int>(hn::Lanes(d16))) {
+  const auto quarter = hn::Set(d16, int16_t{1 << 13});  // (x + 2) / 4, rounded down
+  const auto lanes = static_cast<ptrdiff_t>(hn::Lanes(d16));
+  const auto filter = [&](ptrdiff_t i) HWY_ATTR {
     const auto a = hn::MulHigh(hn::LoadU(d16, upper + i), weight_a);
     const auto b = hn::MulHigh(hn::LoadU(d16, lower + i), weight_b);
-    const auto sum = hn::ShiftRight<2>(hn::Add(hn::Add(a, b), two));
-    hn::StoreU(hn::DemoteTo(d8, sum), d8, out + i);
+    return hn::MulFixedPoint15(hn::Add(a, b), quarter);
+  };
+  static_assert(2 * hn::MaxLanes(d8) <= kRowSlackBytes);
+  for (ptrdiff_t i = 0; i < samples; i += 2 * lanes) {
+    hn::StoreU(PackBytesInOrder(d8, filter(i), filter(i + lanes)), d8, out + i);
   }
 }
 
@@ -127,6 +170,24 @@ HWY_EXPORT(Opencv8Rows);
 HWY_EXPORT(Opencv8TransposedColumns);
 HWY_EXPORT(Opencv8TransposedRows);
 
+// Empty where a group's pixels are too far apart.
+NearColumns FindNearColumns(std::span<const int32_t> offset_bytes) {
+  constexpr int32_t kPixels = 8;  // of a vector
+  NearColumns near;
+  for (size_t x = 0; x < offset_bytes.size(); x += 4) {
+    const auto group = offset_bytes.subspan(x, std::min<size_t>(4, offset_bytes.size() - x));
+    const auto [begin, last] = std::ranges::minmax(group);
+    if ((last - begin) / 4 + 1 >= kPixels) return {};
+    near.offset_bytes.push_back(begin);
+    for (size_t i = 0; i < 4; ++i) {
+      const int32_t place = i < group.size() ? (group[i] - begin) / 4 : 0;
+      near.places.push_back(place);
+      near.places.push_back(place + 1);
+    }
+  }
+  return near;
+}
+
 }  // namespace
 
 // At the border both taps are the border's pixel, and one of them has weight 0: whichever it is,
@@ -148,6 +209,7 @@ PackedTaps Opencv8Simd::Prepare(AxisTaps columns) {
     const size_t place = column / 4 * 4 + kPlaces[column % 4];
     std::fill_n(packed.packed.begin() + static_cast<ptrdiff_t>(4 * place), 4, pair);
   }
+  packed.near = FindNearColumns(packed.offset_bytes);
   packed.offset_bytes.resize(packed.offset_bytes.size() + 5);
   packed.taps = std::move(columns);
   return packed;
@@ -158,8 +220,8 @@ void Opencv8Simd::Horizontal(const uint8_t* source, const Columns& columns, int 
   const AxisTaps& taps = columns.taps;
   if (channels == 4) {
     HWY_DYNAMIC_DISPATCH(Opencv8Columns)
-    (source, columns.offset_bytes.data(), reinterpret_cast<const int16_t*>(columns.packed.data()),
-     taps.size(), out);
+    (source, columns.offset_bytes.data(), columns.near,
+     reinterpret_cast<const int16_t*>(columns.packed.data()), taps.size(), out);
     return;
   }
   for (int x = 0; x < taps.size(); ++x) {

@@ -18,6 +18,12 @@ inline int32_t Pair(int32_t first, int32_t second) {
 // ones bit for bit.
 // They read and write past the end of rows, never past kRowSlackBytes.
 
+// Columns in groups of four whose pixels lie near each other; OpenCV's arithmetic only.
+struct NearColumns {
+  std::vector<int32_t> offset_bytes;  // of a group's first pixel in a row
+  std::vector<int32_t> places;        // of each column's two pixels behind that; empty: not near
+};
+
 // One axis of taps in the order of the vector loops. `packed` holds pairs of 16-bit
 // weights for neighbouring taps.
 struct PackedTaps {
@@ -25,6 +31,7 @@ struct PackedTaps {
   std::vector<int32_t> offset_bytes;  // of the first tap's pixel in a row
   std::vector<int32_t> group_count;   // groups of four taps; Pillow's arithmetic only
   std::vector<int32_t> packed;
+  NearColumns near;
 };
 
 // Filters that know an image whose axes are swapped have besides:
