@@ -106,6 +106,10 @@ MEANS = (0.485, 0.456, 0.406)
 @example((60, 80), (1, 1), {}, True, 1)
 @example((1, 1), (80, 80), {}, True, 6)
 @example((70, 70), (13, 7), {"antialias": True, "quantize": "none"}, False, 1)
+# Four columns of pixels within a vector, and a little more; the last ones are less than four.
+@example((30, 153), (20, 79), {"fit": "stretch"}, True, 1)
+@example((30, 158), (20, 79), {"fit": "stretch"}, True, 2)
+@example((30, 162), (20, 79), {"fit": "stretch"}, True, 2)
 def test_tensors_are_equal(
     target: str,
     source: tuple[int, int],
