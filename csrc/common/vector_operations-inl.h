@@ -42,7 +42,7 @@ HWY_INLINE V Hoist(V constant) {
 // Both as bytes, saturated to 0 to 255: in each block of 128 bits those of `low`, then those of
 // `high`.
 template <class D8, class V16>
-HWY_INLINE hn::Vec<D8> PackBytes(D8 d8, V16 low, V16 high) {
+HWY_INLINE hn::Vec<D8> PackBytes([[maybe_unused]] D8 d8, V16 low, V16 high) {
 #if HWY_TARGET == HWY_AVX3
   return hn::Vec<D8>{_mm512_packus_epi16(low.raw, high.raw)};
 #elif HWY_TARGET == HWY_AVX2

@@ -83,7 +83,7 @@ void SequentialDecoder::Add(const ScanHeader::Component& in_scan, const JpegMark
   added.ac = GetBlockTable(BlockTable::Use::kAc, markers.tables.ac[in_scan.ac_table].codes);
   added.quantization = quantization.data();
   added.inverse_dct = transform_.For(in_frame);
-  added.mcu_width = added.h * in_frame.block_size;
+  added.mcu_width = static_cast<size_t>(added.h) * static_cast<size_t>(in_frame.block_size);
   components_.push_back(std::move(added));
 }
 
@@ -99,8 +99,9 @@ void SequentialDecoder::PlaceGroups() {
     for (int y = 0; y < component.v; ++y) {
       for (int x = 0; x < groups_wide * component.h; ++x) {
         const int first_block = x * group_blocks;
-        groups_of_batch_.push_back(
-            {&component, first_block, first_block * block_size, y * block_size});
+        const auto first_column =
+            static_cast<size_t>(first_block) * static_cast<size_t>(block_size);
+        groups_of_batch_.push_back({&component, first_block, first_column, y * block_size});
       }
     }
   }
@@ -262,7 +263,7 @@ void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
     if (!component.needed) continue;
     const int first_row = row_of_mcus * component.in_frame->block_size + group.first_row;
     uint8_t* const* const rows = planes.rows[component.index] + first_row;
-    const auto column = static_cast<size_t>(first_mcu * component.mcu_width + group.first_column);
+    const auto column = static_cast<size_t>(first_mcu) * component.mcu_width + group.first_column;
     const int place = std::exchange(last, 0);
     if (count == mcus_per_batch_) [[likely]] {
       component.inverse_dct(coefficients, component.quantization, place, rows, column);

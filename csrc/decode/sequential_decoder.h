@@ -73,7 +73,7 @@ class SequentialDecoder {
     std::shared_ptr<const BlockTable> ac;
     const int16_t* quantization = nullptr;
     InverseDct inverse_dct = nullptr;
-    int mcu_width = 0;  // in samples
+    size_t mcu_width = 0;  // in samples
     int32_t last_dc = 0;
   };
 
@@ -87,9 +87,9 @@ class SequentialDecoder {
   // A group of blocks of a batch.
   struct Group {
     const Component* component = nullptr;
-    int first_block = 0;   // among those of its component and row
-    int first_column = 0;  // its samples in the plane, behind the first of the batch
-    int first_row = 0;     // of a row of MCUs
+    int first_block = 0;      // among those of its component and row
+    size_t first_column = 0;  // its samples in the plane, behind the first of the batch
+    int first_row = 0;        // of a row of MCUs
   };
 
   // Those of a batch.
