@@ -275,6 +275,7 @@ def _search(
             traffic,
             goal.limit_ms,
             max_wait_s=wait_s,
+            images_are_checked=state.reused > 0,
             tritonserver=tritonserver,
             on_tick=lambda text: show(text, state.now_s),
             progress=installing,

@@ -521,13 +521,14 @@ def test_what_cannot_be_tuned_is_said(tmp_path: Path) -> None:
 def test_an_image_that_fails_is_named(tmp_path: Path) -> None:
     """At once, although another program uses the CPUs."""
     (tmp_path / "empty.jpg").write_bytes(b"")
+    options = ["-o", tmp_path / "out", "--wait-minutes", 3]
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
-        begin_s = time.monotonic()
-        result = endcap(
-            "tune", REPOSITORY, tmp_path / "empty.jpg", "-o", tmp_path / "out", "--wait-minutes", 3
-        )
-        lasted_s = time.monotonic() - begin_s
-        other.kill()
+        try:
+            begin_s = time.monotonic()
+            result = endcap("tune", REPOSITORY, tmp_path / "empty.jpg", *options)
+            lasted_s = time.monotonic() - begin_s
+        finally:
+            other.kill()
     assert_error_message(result, "empty.jpg fails (corrupt_image: ", "leave it out")
     assert lasted_s < 150
 

@@ -77,6 +77,7 @@ class Bench:
         traffic: What is sent.
         limit_ms: The limit of the latency, from which windows end early that are lost.
         max_wait_s: Seconds to wait, in all, for other programs to let the CPUs alone.
+        images_are_checked: See the attribute.
         tritonserver: As for ServerSettings.
         on_tick: Shows the progress.
         progress: Shows the installation of a server.
@@ -84,7 +85,8 @@ class Bench:
     Attributes:
         wait_left_s: What is left of these seconds.
         waited_s: Seconds of waiting, and of measurements that were given up for it.
-        images_are_checked: Whether each image was sent once, and none has failed.
+        images_are_checked: Whether each image was sent once, and none has failed; in the run that
+            earlier measurements are of, or in this one.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Bench:
         limit_ms: float,
         *,
         max_wait_s: float = 0.0,
+        images_are_checked: bool = False,
         tritonserver: Path | None = None,
         on_tick: OnTick = lambda _: None,
         progress: Progress = no_progress,
@@ -103,7 +106,7 @@ class Bench:
         self.limit_ms = limit_ms
         self.wait_left_s = max_wait_s
         self.waited_s = 0.0
-        self.images_are_checked = False
+        self.images_are_checked = images_are_checked
         self.on_tick = on_tick
         self._tritonserver = tritonserver
         self._progress = progress
@@ -114,7 +117,8 @@ class Bench:
 
         Raises:
             InvalidArgumentError: An image fails.
-            ServerError: It does not get ready; the message says which model, and why.
+            ServerError: It does not get ready, and the message says which model, and why; or it
+                does not serve in time.
         """
         self.on_tick(f"{describe(configuration)}: start")
         shared = any(each.model == CLIENT for each in configuration)
@@ -189,23 +193,22 @@ class Served:
     def warm_up(self) -> None:
         """Send requests as fast as they are served, for a second.
 
-        The first server with the configuration as it is gets each image first.
+        The first server with the configuration as it is gets each image, too.
 
         Raises:
             InvalidArgumentError: An image fails.
-            ServerError: No request is served.
+            ServerError: No request is served, or one is not in time.
         """
-        if self._configuration == AS_IT_IS and not self._bench.images_are_checked:
-            # Before the wait for other programs, which an image that fails would waste.
-            self._saturate(_WARM_UP_IN_FLIGHT)
-            self._check_images()
-            self._bench.images_are_checked = True
         self.saturation = self._saturate_quietly(_WARM_UP_IN_FLIGHT)
 
     def _saturate_quietly(self, in_flight: int) -> float:
         while True:
             others = Disturbance(self.server.pid)
             saturation = self._saturate(in_flight)
+            if self._configuration == AS_IT_IS and not self._bench.images_are_checked:
+                # Before the wait for other programs, which an image that fails would waste.
+                self._check_images()
+                self._bench.images_are_checked = True
             if self._bench.is_quiet(others, self.server.pid):
                 return saturation
 
@@ -278,6 +281,8 @@ class Served:
                 ):
                     # A busy server may take it alone; it may have failed with a neighbour, too.
                     again = result if result.ok else client.detect_one(image)
+                    if again.status in OVERLOAD:
+                        raise ServerError(f"image {name}, sent alone: {again.error}")
                     if not again.ok:
                         raise InvalidArgumentError(
                             f"image {name} fails ({again.status}: {again.error}); leave it out"
