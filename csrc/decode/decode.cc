@@ -98,7 +98,7 @@ int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const Dec
   }
   LibjpegSession session(file, options.truncated);
   session.ReadHeader(header);
-  session.SetOutput(OutputColor(header, options.channels), options.scale_denominator);
+  session.SetOutput(OutputColor(header, options.channels), options.eighths);
   session.Start(/*raw=*/false);
   int64_t decode_ns = SteadyNowNs() - start;
   sink.Begin(format);
@@ -141,9 +141,9 @@ int64_t OtherFormatToBands(const ImageView& image, const ImageHeader& header,
 }  // namespace
 
 BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept {
-  const int denominator = header.format == FileFormat::kJpeg ? options.scale_denominator : 1;
-  return {(header.width + denominator - 1) / denominator,
-          (header.height + denominator - 1) / denominator, options.channels};
+  if (header.format != FileFormat::kJpeg) return {header.width, header.height, options.channels};
+  return {ScaledSize(header.width, options.eighths), ScaledSize(header.height, options.eighths),
+          options.channels};
 }
 
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,

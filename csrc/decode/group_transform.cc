@@ -27,7 +27,7 @@ void GroupTransform::FillQuantization(const JpegTables::Quantization& table,
 void GroupTransform::RunInPart(const JpegComponent& component, int16_t* coefficients,
                                const int16_t* quantization, int last_place, int count,
                                uint8_t* const* rows, size_t column) {
-  std::array<uint8_t*, kBlockSide> spare;
+  std::array<uint8_t*, kMaxBlockSize> spare;
   for (size_t row = 0; row < spare.size(); ++row) spare[row] = spare_[row].data();
   For(component)(coefficients, quantization, last_place, spare.data(), 0);
   const auto side = static_cast<size_t>(component.block_size);

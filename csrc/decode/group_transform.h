@@ -54,8 +54,8 @@ class GroupTransform {
 
   InverseDctKernels kernels_ = FastestInverseDct();
   PlaceOrder order_;
-  alignas(64)
-      std::array<std::array<uint8_t, size_t{kBlockSide} * kMaxBlocksPerGroup>, kBlockSide> spare_{};
+  alignas(64) std::array<std::array<uint8_t, size_t{kMaxBlockSize} * kMaxBlocksPerGroup>,
+                         kMaxBlockSize> spare_{};
 };
 
 }  // namespace endcap

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,6 +10,24 @@ namespace endcap {
 // The most blocks in a group, which an inverse DCT transforms at once.
 inline constexpr int kMaxBlocksPerGroup = 4;
 
+// The largest side of a block's samples: chroma of images that are scaled down to 7/8.
+inline constexpr int kMaxBlockSize = 14;
+
+// Fractional bits of the transform's factors, and of the results of its first pass.
+inline constexpr int kDctFactorBits = 13;
+inline constexpr int kDctFirstPassBits = 2;
+
+// A sample of its value around 0.
+inline uint8_t ClampedSample(int32_t value) {
+  return static_cast<uint8_t>(std::clamp(value, -128, 127) + 128);
+}
+
+// The same where only 10 bits are looked at, as in libjpeg-turbo's table of samples; those of an
+// image have no more.
+inline uint8_t WrappedSample(uint32_t value) {
+  return ClampedSample(static_cast<int32_t>(value << 22) >> 22);
+}
+
 // The rows of a block that the coefficients up to a place in zigzag order lie in, and those of them
 // that an inverse DCT reads.
 constexpr int RowsUpTo(int last_place) {
@@ -17,7 +35,7 @@ constexpr int RowsUpTo(int last_place) {
   return last_place == 0 ? 1 : last_place <= 9 ? 4 : 8;
 }
 
-// The inverse DCT of a group of adjacent blocks of one component, to 8x8 samples a block or fewer.
+// The inverse DCT of a group of adjacent blocks of one component, to the samples of a block size.
 //
 // coefficients: 64 a block, aligned to a vector: row r of block b at 8 * (r * blocks + b). They are
 //   set to 0 afterwards.
@@ -30,12 +48,11 @@ using InverseDct = void (*)(int16_t* coefficients, const int16_t* quantization, 
                             uint8_t* const* rows, size_t column);
 
 struct InverseDctKernels {
-  int blocks = 1;                       // of a group
-  std::array<InverseDct, 4> by_size{};  // to 1, 2, 4 and 8 samples a side of a block
+  int blocks = 1;  // of a group
+  // By the samples of a block's side: 1 to 8, 10, 12 and 14.
+  std::array<InverseDct, kMaxBlockSize + 1> by_size{};
 
-  InverseDct For(int block_size) const noexcept {
-    return by_size[static_cast<size_t>(std::countr_zero(static_cast<unsigned>(block_size)))];
-  }
+  InverseDct For(int block_size) const noexcept { return by_size[static_cast<size_t>(block_size)]; }
 };
 
 // The kernels of the fastest instruction set: those of libjpeg-turbo for JDCT_ISLOW on this CPU,

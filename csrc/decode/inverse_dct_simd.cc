@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "decode/inverse_dct.h"
+#include "decode/scaled_inverse_dct.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "decode/inverse_dct_simd.cc"
@@ -9,77 +10,13 @@
 // After foreach_target.h, each target's own.
 #include <hwy/highway.h>
 
-#include "common/vector_operations-inl.h"
+#include "decode/inverse_dct-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap {
 namespace HWY_NAMESPACE {
 
-// A vector holds a row of each block of the group, a block in each 128 bits.
-using Coefficients = hn::CappedTag<int16_t, size_t{8} * kMaxBlocksPerGroup>;
-using Sums = hn::RepartitionToWide<Coefficients>;
-using Row = hn::Vec<Coefficients>;
-using Sum = hn::Vec<Sums>;
-using Samples = hn::Rebind<uint8_t, Coefficients>;
-using Bytes = hn::Repartition<uint8_t, Coefficients>;
-
-constexpr size_t kLanes = hn::MaxLanes(Coefficients());
-
-// A sample of its value around 0.
-inline uint8_t Clamp(int32_t value) {
-  return static_cast<uint8_t>(std::clamp(value, -128, 127) + 128);
-}
-
-// A sample of eight times its value. What a damaged file has beyond 10 bits wraps, as in
-// libjpeg-turbo's table of samples.
-inline uint8_t MeanSample(int32_t eighths) {
-  const auto wrapped = static_cast<uint32_t>((eighths + 4) >> 3) << 22;
-  return Clamp(static_cast<int32_t>(wrapped) >> 22);
-}
-
-// Fractional bits of the factors, and of the results of the first pass.
-constexpr int kFactorBits = 13;
-constexpr int kFirstPassBits = 2;
-constexpr int16_t kOne = 1 << kFactorBits;
-
-// Eight rows, or eight columns where they are transposed.
-struct Block {
-  // The implicit constructor would not be for this target, and could not call that of a NEON
-  // vector.
-  HWY_INLINE Block() {}
-  Row v[8];
-};
-
-// 32-bit sums for all lanes of a row.
-struct WideRow {
-  Sum low;
-  Sum high;
-};
-
-HWY_INLINE WideRow Add(const WideRow& a, const WideRow& b) {
-  return {hn::Add(a.low, b.low), hn::Add(a.high, b.high)};
-}
-
-// Two rows, lane beside lane.
-struct RowPair {
-  Row low;
-  Row high;
-};
-
-HWY_INLINE RowPair Interleave(Row a, Row b) {
-  const Coefficients d;
-  return {hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)};
-}
-
-// a * first + b * second for the rows a, b of a pair.
-HWY_INLINE WideRow Multiply(const RowPair& pair, int16_t first, int16_t second) {
-  const Coefficients d;
-  const Sums d32;
-  const auto factors =
-      hn::BitCast(d, hn::Set(d32, static_cast<int32_t>(static_cast<uint16_t>(first)) |
-                                      static_cast<int32_t>(static_cast<uint32_t>(second) << 16)));
-  return {MulAddPairs(d32, pair.low, factors), MulAddPairs(d32, pair.high, factors)};
-}
+constexpr int16_t kOne = 1 << kDctFactorBits;
 
 // a * 2^bits.
 template <int bits>
@@ -213,7 +150,7 @@ template <int rows, int bits>
 HWY_INLINE void TransformToFour(Block& block) {
   Row* v = block.v;
   const Row v6 = rows == 8 ? v[6] : hn::Zero(Coefficients());
-  const WideRow mean = Add(Scale<kFactorBits + 1>(v[0]), Rounding<bits>());
+  const WideRow mean = Add(Scale<kDctFactorBits + 1>(v[0]), Rounding<bits>());
   const WideRow others = Multiply(Interleave(v[2], v6), kC1847, -kC0765);
   const WideRow even0 = Add(mean, others);
   const WideRow even1 = {hn::Sub(mean.low, others.low), hn::Sub(mean.high, others.high)};
@@ -239,36 +176,6 @@ HWY_INLINE void TransformTo(Block& block) {
     Transform<bits>(block);
   } else {
     TransformFour<bits>(block);
-  }
-}
-
-// Rows become columns in each block; of `rows` the first 4 or 8 are made.
-template <int rows>
-HWY_INLINE void Transpose(Block& block) {
-  const Coefficients d;
-  const hn::Repartition<int32_t, Coefficients> d32;
-  const hn::Repartition<int64_t, Coefficients> d64;
-  Row* v = block.v;
-  const auto lower32 = [=](Row a, Row b) HWY_ATTR {
-    return hn::BitCast(d64, hn::InterleaveLower(d32, hn::BitCast(d32, a), hn::BitCast(d32, b)));
-  };
-  const auto upper32 = [=](Row a, Row b) HWY_ATTR {
-    return hn::BitCast(d64, hn::InterleaveUpper(d32, hn::BitCast(d32, a), hn::BitCast(d32, b)));
-  };
-  // Lanes of rows 0 and 1, 2 and 3, ... beside each other.
-  const RowPair a = Interleave(v[0], v[1]);
-  const RowPair b = Interleave(v[2], v[3]);
-  const RowPair c = Interleave(v[4], v[5]);
-  const RowPair e = Interleave(v[6], v[7]);
-  const auto put = [=](Row* to, auto first, auto second) HWY_ATTR {
-    to[0] = hn::BitCast(d, hn::InterleaveLower(d64, first, second));
-    to[1] = hn::BitCast(d, hn::InterleaveUpper(d64, first, second));
-  };
-  put(v, lower32(a.low, b.low), lower32(c.low, e.low));
-  put(v + 2, upper32(a.low, b.low), upper32(c.low, e.low));
-  if constexpr (rows == 8) {
-    put(v + 4, lower32(a.high, b.high), lower32(c.high, e.high));
-    put(v + 6, upper32(a.high, b.high), upper32(c.high, e.high));
   }
 }
 
@@ -299,80 +206,23 @@ HWY_INLINE void Put(const Row& row, uint8_t* to) {
   }
 }
 
-// Two columns of values around 0 to samples: in each 128 bits eight of `first`, then eight of
-// `second`.
-HWY_INLINE hn::Vec<Bytes> ToBytes(Row first, Row second) {
-  const Bytes d;
-  const hn::RebindToSigned<Bytes> d_signed;
-#if HWY_ARCH_X86 && HWY_MAX_BYTES == 64
-  const hn::Vec<decltype(d_signed)> around_0{_mm512_packs_epi16(first.raw, second.raw)};
-#elif HWY_ARCH_X86 && HWY_MAX_BYTES == 32
-  const hn::Vec<decltype(d_signed)> around_0{_mm256_packs_epi16(first.raw, second.raw)};
-#else
-  static_assert(hn::MaxLanes(d) == 16);
-  const hn::Half<decltype(d_signed)> d_half;
-  const auto around_0 =
-      hn::Combine(d_signed, hn::DemoteTo(d_half, second), hn::DemoteTo(d_half, first));
-#endif
-  return hn::Xor(hn::BitCast(d, around_0), hn::Set(d, 0x80));
-}
-
 // Columns of values to rows of samples, in the blocks of the group beside each other.
 HWY_INLINE void PutEightColumns(const Block& columns, uint8_t* const* to, size_t column) {
-  const Bytes d;
-  const hn::Repartition<uint16_t, Bytes> d16;
-  const hn::Repartition<uint32_t, Bytes> d32;
-  const hn::Repartition<uint64_t, Bytes> d64;
-  const Row* v = columns.v;
-  const auto c04 = ToBytes(v[0], v[4]);
-  const auto c15 = ToBytes(v[1], v[5]);
-  const auto c26 = ToBytes(v[2], v[6]);
-  const auto c37 = ToBytes(v[3], v[7]);
-  // Pairs of columns, row after row.
-  const auto c01 = hn::BitCast(d16, hn::InterleaveLower(d, c04, c15));
-  const auto c23 = hn::BitCast(d16, hn::InterleaveLower(d, c26, c37));
-  const auto c45 = hn::BitCast(d16, hn::InterleaveUpper(d, c04, c15));
-  const auto c67 = hn::BitCast(d16, hn::InterleaveUpper(d, c26, c37));
-  const auto first_half = hn::BitCast(d32, hn::InterleaveLower(d16, c01, c23));
-  const auto first_half_below = hn::BitCast(d32, hn::InterleaveUpper(d16, c01, c23));
-  const auto second_half = hn::BitCast(d32, hn::InterleaveLower(d16, c45, c67));
-  const auto second_half_below = hn::BitCast(d32, hn::InterleaveUpper(d16, c45, c67));
-  // Each holds two rows of each block.
-  const auto put = [=](auto rows01, auto rows23, uint8_t* const* four_rows) HWY_ATTR {
-    const auto a = hn::BitCast(d64, rows01);
-    const auto b = hn::BitCast(d64, rows23);
-    const auto even = hn::BitCast(d, hn::ConcatEven(d64, b, a));
-    const auto odd = hn::BitCast(d, hn::ConcatOdd(d64, b, a));
-    const hn::Half<Bytes> d_half;
-    hn::StoreU(hn::LowerHalf(d_half, even), d_half, four_rows[0] + column);
-    hn::StoreU(hn::LowerHalf(d_half, odd), d_half, four_rows[1] + column);
-    hn::StoreU(hn::UpperHalf(d_half, even), d_half, four_rows[2] + column);
-    hn::StoreU(hn::UpperHalf(d_half, odd), d_half, four_rows[3] + column);
-  };
-  put(hn::InterleaveLower(d32, first_half, second_half),
-      hn::InterleaveUpper(d32, first_half, second_half), to);
-  put(hn::InterleaveLower(d32, first_half_below, second_half_below),
-      hn::InterleaveUpper(d32, first_half_below, second_half_below), to + 4);
+  SampleRows rows;
+  ColumnsToRows(columns, rows);
+  HWY_UNROLL(8)
+  for (size_t row = 0; row < 8; ++row) {
+    hn::StoreU(rows.v[row], hn::Half<Bytes>(), to[row] + column);
+  }
 }
 
-// The same for four columns; only their first four lanes are rows.
+// The same for four columns.
 HWY_INLINE void PutFourColumns(const Block& columns, uint8_t* const* to, size_t column) {
-  const Bytes d;
-  const hn::Repartition<uint16_t, Bytes> d16;
   const hn::Repartition<uint32_t, Bytes> d32;
-  const Row* v = columns.v;
-  const auto c02 = ToBytes(v[0], v[2]);
-  const auto c13 = ToBytes(v[1], v[3]);
-  const auto c01 = hn::BitCast(d16, hn::InterleaveLower(d, c02, c13));
-  const auto c23 = hn::BitCast(d16, hn::InterleaveUpper(d, c02, c13));
-  const auto rows_of_blocks = hn::BitCast(d32, hn::InterleaveLower(d16, c01, c23));
+  HWY_ALIGN uint32_t rows[kLanes / 2];
+  hn::Store(FourColumnsToRows(columns), d32, rows);
   constexpr size_t kBlocks = kLanes / 8;
-  HWY_ALIGN uint32_t rows[4 * kBlocks];
-  HWY_ALIGN int32_t order[4 * kBlocks];
-  for (size_t i = 0; i < 4 * kBlocks; ++i) {
-    order[i] = static_cast<int32_t>(i % kBlocks * 4 + i / kBlocks);
-  }
-  hn::Store(hn::TableLookupLanes(rows_of_blocks, hn::SetTableIndices(d32, order)), d32, rows);
+  HWY_UNROLL(4)
   for (size_t row = 0; row < 4; ++row) {
     std::memcpy(to[row] + column, rows + row * kBlocks, kBlocks * sizeof(uint32_t));
   }
@@ -381,7 +231,7 @@ HWY_INLINE void PutFourColumns(const Block& columns, uint8_t* const* to, size_t 
 // Whether the first pass has a result of the first row alone that leaves 16 bits.
 HWY_INLINE bool LeavesRange(Row first_row) {
   const Coefficients d;
-  constexpr int16_t kLimit = INT16_MAX >> kFirstPassBits;
+  constexpr int16_t kLimit = INT16_MAX >> kDctFirstPassBits;
   const auto above = hn::Gt(first_row, hn::Set(d, kLimit));
   const auto below = hn::Lt(first_row, hn::Set(d, static_cast<int16_t>(-kLimit - 1)));
   return !hn::AllFalse(d, hn::Or(above, below));
@@ -411,8 +261,8 @@ HWY_INLINE void TransformBlocks(int16_t* coefficients, const int16_t* quantizati
                                 uint8_t* const* to, size_t column) {
   const Coefficients d;
   constexpr int kMeanBits = size == 8 ? 0 : 1;  // more, since a mean is a sum of two
-  constexpr int kFirstBits = kFactorBits - kFirstPassBits + kMeanBits;
-  constexpr int kSecondBits = kFactorBits + kFirstPassBits + 3 + kMeanBits;
+  constexpr int kFirstBits = kDctFactorBits - kDctFirstPassBits + kMeanBits;
+  constexpr int kSecondBits = kDctFactorBits + kDctFirstPassBits + 3 + kMeanBits;
   const Row first_row = hn::Mul(hn::Load(d, coefficients), hn::Load(d, quantization));
   const bool leaves_range = !HWY_ARCH_ARM && LeavesRange(first_row);
   auto shifted = hn::Ne(first_row, first_row);  // none
@@ -424,7 +274,7 @@ HWY_INLINE void TransformBlocks(int16_t* coefficients, const int16_t* quantizati
   if (HWY_UNLIKELY(leaves_range)) {
     for (int row = 0; row < size; ++row) {
       block.v[row] =
-          hn::IfThenElse(shifted, hn::ShiftLeft<kFirstPassBits>(first_row), block.v[row]);
+          hn::IfThenElse(shifted, hn::ShiftLeft<kDctFirstPassBits>(first_row), block.v[row]);
     }
   }
   Transpose<rows>(block);
@@ -441,10 +291,10 @@ template <int size>
 HWY_INLINE void FillBlocks(int16_t* coefficients, const int16_t* quantization, uint8_t* const* to,
                            size_t column) {
   const Coefficients d;
-  constexpr int kBits = kFirstPassBits + 3;
+  constexpr int kBits = kDctFirstPassBits + 3;
   Block block;
   Take<1>(coefficients, quantization, block);
-  const Row scaled = hn::ShiftLeft<kFirstPassBits>(block.v[0]);
+  const Row scaled = hn::ShiftLeft<kDctFirstPassBits>(block.v[0]);
   const Row rounded = hn::SaturatedAdd(scaled, hn::Set(d, static_cast<int16_t>(1 << (kBits - 1))));
   const Row sample = hn::Broadcast<0>(hn::ShiftRight<kBits>(rounded));
   for (int row = 0; row < size; ++row) Put<size>(sample, to[row] + column);
@@ -466,8 +316,8 @@ void InverseDctTo(int16_t* coefficients, const int16_t* quantization, int last_p
 // To two samples, each the mean of four; only the first coefficient and the odd ones have a part in
 // them. The second pass is a sum of products along a row.
 constexpr int kFourBits = 2;  // more in a sum of four
-constexpr int kFirstBitsOfTwo = kFactorBits - kFirstPassBits + kFourBits;
-constexpr int kSecondBitsOfTwo = kFactorBits + kFirstPassBits + 3 + kFourBits;
+constexpr int kFirstBitsOfTwo = kDctFactorBits - kDctFirstPassBits + kFourBits;
+constexpr int kSecondBitsOfTwo = kDctFactorBits + kDctFirstPassBits + 3 + kFourBits;
 
 // Of the results of the first pass the first column, times one. In libjpeg-turbo's code for x86 it
 // keeps 32 bits, in that for Arm 16; see Narrow.
@@ -484,9 +334,10 @@ HWY_INLINE Sum FirstColumn(Sum sums) {
 inline uint8_t SampleOfTwo(uint32_t sum) {
   constexpr int kRest = kSecondBitsOfTwo - 16;
   if constexpr (HWY_ARCH_ARM) {
-    return Clamp(((static_cast<int32_t>(sum) >> 16) + (1 << (kRest - 1))) >> kRest);
+    return ClampedSample(((static_cast<int32_t>(sum) >> 16) + (1 << (kRest - 1))) >> kRest);
   } else {
-    return Clamp(static_cast<int32_t>(sum + (1U << (kSecondBitsOfTwo - 1))) >> kSecondBitsOfTwo);
+    return ClampedSample(static_cast<int32_t>(sum + (1U << (kSecondBitsOfTwo - 1))) >>
+                         kSecondBitsOfTwo);
   }
 }
 
@@ -499,7 +350,7 @@ HWY_INLINE void TransformToTwo(int16_t* coefficients, const int16_t* quantizatio
   Block block;
   Take<rows>(coefficients, quantization, block);
   const Row* v = block.v;
-  const WideRow mean = Add(Scale<kFactorBits + kFourBits>(v[0]), Rounding<kFirstBitsOfTwo>());
+  const WideRow mean = Add(Scale<kDctFactorBits + kFourBits>(v[0]), Rounding<kFirstBitsOfTwo>());
   WideRow odd = Multiply(Interleave(v[3], v[1]), -kC1272, kC3624);
   if constexpr (rows == 8) odd = Add(odd, Multiply(Interleave(v[7], v[5]), -kC0720, kC0850));
   HWY_ALIGN constexpr int16_t kFactors[8] = {0, kC3624, 0, -kC1272, 0, kC0850, 0, -kC0720};
@@ -514,7 +365,7 @@ HWY_INLINE void TransformToTwo(int16_t* coefficients, const int16_t* quantizatio
     const Sum pairs = MulAddPairs(d32, Narrow<kFirstBitsOfTwo>(low, high), factors);
     hn::Store(hn::BitCast(du32, pairs), du32, products);
     for (size_t at = 0; at < kLanes / 2; at += 4) {
-      const uint32_t even = first[at] << (kFactorBits + kFourBits);
+      const uint32_t even = first[at] << (kDctFactorBits + kFourBits);
       const uint32_t others = products[at] + products[at + 1] + products[at + 2] + products[at + 3];
       uint8_t* samples = to[row] + column + at / 2;
       samples[0] = SampleOfTwo(even + others);
@@ -539,14 +390,19 @@ void InverseDctToOne(int16_t* coefficients, const int16_t* quantization, int las
                      uint8_t* const* rows, size_t column) {
   for (size_t block = 0; block < kLanes / 8; ++block) {
     const int32_t eighths = int32_t{coefficients[8 * block]} * quantization[8 * block];
-    rows[0][column + block] = MeanSample(eighths);
+    rows[0][column + block] = WrappedSample(static_cast<uint32_t>((eighths + 4) >> 3));
   }
   std::fill_n(coefficients, static_cast<size_t>(RowsUpTo(last_place)) * kLanes, int16_t{0});
 }
 
 InverseDctKernels GetKernelsImpl() {
-  return {static_cast<int>(kLanes / 8),
-          {InverseDctToOne, InverseDctToTwo, InverseDctTo<4>, InverseDctTo<8>}};
+  InverseDctKernels kernels;
+  kernels.blocks = static_cast<int>(kLanes / 8);
+  kernels.by_size[1] = InverseDctToOne;
+  kernels.by_size[2] = InverseDctToTwo;
+  kernels.by_size[4] = InverseDctTo<4>;
+  kernels.by_size[8] = InverseDctTo<8>;
+  return kernels;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -558,7 +414,11 @@ namespace endcap {
 
 HWY_EXPORT(GetKernelsImpl);
 
-InverseDctKernels FastestInverseDct() { return HWY_DYNAMIC_DISPATCH(GetKernelsImpl)(); }
+InverseDctKernels FastestInverseDct() {
+  InverseDctKernels kernels = HWY_DYNAMIC_DISPATCH(GetKernelsImpl)();
+  AddScaledInverseDct(kernels);
+  return kernels;
+}
 
 }  // namespace endcap
 #endif

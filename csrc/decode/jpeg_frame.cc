@@ -19,13 +19,13 @@ int ComponentBlockSize(const JpegFrame& frame, const JpegComponent& component) {
 
 }  // namespace
 
-JpegFrame MakeFrame(const JpegMarkers& markers, int scale_denominator) noexcept {
+JpegFrame MakeFrame(const JpegMarkers& markers, int eighths) noexcept {
   JpegFrame frame;
   frame.color = DetectColor(markers);
   frame.progressive = markers.progressive();
-  frame.block_size = kBlockSide / scale_denominator;
-  frame.width = CeilDivide(markers.width, scale_denominator);
-  frame.height = CeilDivide(markers.height, scale_denominator);
+  frame.block_size = eighths;
+  frame.width = CeilDivide(int64_t{markers.width} * eighths, kBlockSide);
+  frame.height = CeilDivide(int64_t{markers.height} * eighths, kBlockSide);
   frame.component_count = static_cast<size_t>(markers.component_count);
   for (size_t i = 0; i < frame.component_count; ++i) {
     frame.max_h = std::max(frame.max_h, markers.components[i].horizontal_sampling);

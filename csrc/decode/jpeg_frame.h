@@ -51,10 +51,10 @@ struct JpegFrame {
   }
 };
 
-// The frame of a header, whose sizes were checked, at 1/scale_denominator: 1, 2, 4 or 8. As
+// The frame of a header, whose sizes were checked, at so many eighths of its size, 1 to 8. As
 // libjpeg-turbo does, the blocks of subsampled components are scaled down less where that saves
 // upsampling.
-JpegFrame MakeFrame(const JpegMarkers& markers, int scale_denominator) noexcept;
+JpegFrame MakeFrame(const JpegMarkers& markers, int eighths) noexcept;
 
 // How a plane gets the image's size.
 struct PlaneUpsampling {

@@ -124,10 +124,10 @@ void LibjpegSession::TakeFirstComponentOnly() noexcept {
   NeedComponents(needed_components_);
 }
 
-void LibjpegSession::SetOutput(J_COLOR_SPACE color, int scale_denominator) {
+void LibjpegSession::SetOutput(J_COLOR_SPACE color, int eighths) {
   info_.out_color_space = color;
-  info_.scale_num = 1;
-  info_.scale_denom = static_cast<unsigned>(scale_denominator);
+  info_.scale_num = static_cast<unsigned>(eighths);
+  info_.scale_denom = kBlockSide;
   Guarded([](jpeg_decompress_struct* info) { jpeg_calc_output_dimensions(info); });
 }
 
@@ -223,8 +223,8 @@ bool LibjpegSession::HasEndMarker() const noexcept {
 
 void LibjpegSession::CheckEnd(const ImageHeader& header, int end_row) {
   const int last_mcu_row = static_cast<int>(info_.total_iMCU_rows) - 1;
-  const int rows_per_mcu =
-      info_.max_v_samp_factor * kBlockSide / static_cast<int>(info_.scale_denom);
+  const int rows_per_mcu = info_.max_v_samp_factor * kBlockSide *
+                           static_cast<int>(info_.scale_num) / static_cast<int>(info_.scale_denom);
   if (end_row <= last_mcu_row * rows_per_mcu) return;
   // Start has looked for the end of other files.
   if (error_.accepts_end || jpeg_has_multiple_scans(&info_) != 0 || HasEndMarker()) return;

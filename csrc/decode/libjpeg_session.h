@@ -33,7 +33,7 @@ class LibjpegSession {
   // checked on that, and memory that another thread writes to meanwhile must not get past them.
   void ReadHeader(const ImageHeader& expected);
   // Sets output color space and DCT scale; afterwards the sizes in info() are settled.
-  void SetOutput(J_COLOR_SPACE color, int scale_denominator);
+  void SetOutput(J_COLOR_SPACE color, int eighths);
   // Leaves out the components after the first when planes are read: their samples are not computed.
   // Between ReadHeader and Start.
   void TakeFirstComponentOnly() noexcept;

@@ -43,8 +43,8 @@ PlaneDecoder::PlaneDecoder(std::span<const uint8_t> file, const ImageHeader& hea
       luma_only_(options.channels == 1 &&
                  (header.color == JpegColor::kGray || header.color == JpegColor::kYcbcr)),
       truncated_(options.truncated),
-      scale_denominator_(options.scale_denominator),
-      frame_(MakeFrame(markers_, options.scale_denominator)) {}
+      eighths_(options.eighths),
+      frame_(MakeFrame(markers_, options.eighths)) {}
 
 PlaneDecoder::Decoder PlaneDecoder::ChooseDecoder() const noexcept {
   if (truncated_ == Truncated::kAccept) return Decoder::kLibjpegTurbo;
@@ -85,7 +85,7 @@ void PlaneDecoder::StartLibrary() {
   library_ = std::make_unique<LibjpegSession>(file_, truncated_);
   library_->ReadHeader(header_);
   if (luma_only_) library_->TakeFirstComponentOnly();
-  library_->SetOutput(luma_only_ ? JCS_GRAYSCALE : JCS_RGB, scale_denominator_);
+  library_->SetOutput(luma_only_ ? JCS_GRAYSCALE : JCS_RGB, eighths_);
   if (!library_->HasFrame(frame_)) FailChanged(FileFormat::kJpeg);
   library_->Start(/*raw=*/true);
 }

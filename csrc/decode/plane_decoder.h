@@ -69,7 +69,7 @@ class PlaneDecoder {
   const JpegMarkers markers_;
   const bool luma_only_;
   const Truncated truncated_;
-  const int scale_denominator_;
+  const int eighths_;
   const JpegFrame frame_;
   Decoder decoder_ = Decoder::kLibjpegTurbo;
   std::unique_ptr<SequentialDecoder> sequential_;

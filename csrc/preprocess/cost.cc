@@ -82,7 +82,7 @@ CostTerm TapsTerm(const PreprocessParams& params) {
 }
 
 // needed: the share of the image's rows that the resize reads.
-void AddDecoding(const ImageView& image, const ImageHeader& header, int scale, double needed,
+void AddDecoding(const ImageView& image, const ImageHeader& header, int eighths, double needed,
                  CostTerms& terms) {
   const auto bytes = static_cast<double>(image.size_bytes);
   const double pixels = static_cast<double>(header.width) * header.height;
@@ -94,7 +94,7 @@ void AddDecoding(const ImageView& image, const ImageHeader& header, int scale, d
       At(terms, whole ? CostTerm::kProgressiveBytes : CostTerm::kSequentialBytes) = bytes;
       At(terms, whole ? CostTerm::kScannedBlocks : CostTerm::kSequentialBlocks) =
           blocks * header.scan_count;
-      At(terms, CostTerm::kTransformedBlocks) = blocks * needed / (scale * scale);
+      At(terms, CostTerm::kTransformedBlocks) = blocks * needed * (eighths * eighths) / 64.0;
       return;
     }
     case FileFormat::kPng:
@@ -121,9 +121,11 @@ void AddTerms(const PreprocessParams& params, const ImageView& image, int64_t re
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
   const Placement place = Place(params, image_w, image_h);
-  const int scale = regions == 0 ? DecodeScale(params, place, image_w, image_h) : 1;
-  const double source_w = std::ceil(static_cast<double>(image_w) / scale);
-  const double source_h = std::ceil(static_cast<double>(image_h) / scale);
+  const bool scales =
+      image.format == PixelFormat::kEncoded && header.format == FileFormat::kJpeg && regions == 0;
+  const int eighths = scales ? DecodedEighths(params, place, image_w, image_h) : 8;
+  const double source_w = ScaledSize(image_w, eighths);
+  const double source_h = ScaledSize(image_h, eighths);
   const ResizeWork resize = MeasureResize(params, place, source_w, source_h);
   const bool streams =
       regions == 0 && StreamsOriented(SelectImplementation(Stage::kPreprocess), params);
@@ -131,7 +133,7 @@ void AddTerms(const PreprocessParams& params, const ImageView& image, int64_t re
   const bool turned = header.orientation >= 5 && streams;
   const bool every_row = decoded_whole || turned || regions > 0;
   const double needed = every_row ? 1.0 : resize.rows / source_h;
-  if (image.format == PixelFormat::kEncoded) AddDecoding(image, header, scale, needed, terms);
+  if (image.format == PixelFormat::kEncoded) AddDecoding(image, header, eighths, needed, terms);
   At(terms, CostTerm::kConvertedPixels) = source_w * source_h * needed;
   if (turned) At(terms, CostTerm::kTurnedPixels) = source_w * source_h;
   if (decoded_whole) At(terms, CostTerm::kOrientedPixels) = source_w * source_h;

@@ -27,8 +27,8 @@ int64_t CheckImage(const PreprocessParams& params, const ImageView& image,
   const Placement placement = Place(params, image_w, image_h);
   int64_t decode_ns = 0;
   if (image.format == PixelFormat::kEncoded) {
-    const DecodeOptions options{params.channels(), DecodeScale(params, placement, image_w, image_h),
-                                params.truncated};
+    const DecodeOptions options{
+        params.channels(), DecodedEighths(params, placement, image_w, image_h), params.truncated};
     decode_ns = CheckDecodes(image, header, options);
   }
   WriteGeometry(output,
@@ -75,7 +75,7 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
     PixelsToBands(implementation, image, {0, 0, image_w, image_h}, channels, sink.resizer());
     sink.Finish();
   } else {
-    const DecodeOptions options{channels, DecodeScale(params, placement, image_w, image_h),
+    const DecodeOptions options{channels, DecodedEighths(params, placement, image_w, image_h),
                                 params.truncated};
     if (decode_whole) {
       decode_ns = OrientedFileToTensor(image, header, options, sink);

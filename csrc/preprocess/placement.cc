@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "endcap/decode.h"
+
 namespace endcap {
 namespace {
+
+// 6/8 and 7/8 take as long as the whole size or longer: halved chroma then has 12 and 14 samples to
+// a block's side. See docs/benchmarks.md.
+constexpr int kMostEighthsWorthIt = 5;
 
 // std::nearbyint rounds half to even, as Python's round does.
 int RoundHalfEven(double value) { return static_cast<int>(std::nearbyint(value)); }
@@ -87,15 +93,16 @@ Geometry MakeRoiGeometry(const Placement& placement, const PixelRect& roi, int i
   return geometry;
 }
 
-int DecodeScale(const PreprocessParams& params, const Placement& placement, int image_w,
-                int image_h) noexcept {
-  if (params.decode == DecodeMode::kExact) return 1;
-  for (const int scale : {8, 4, 2}) {
-    const bool wide_enough = (image_w + scale - 1) / scale >= placement.resized_w;
-    const bool high_enough = (image_h + scale - 1) / scale >= placement.resized_h;
-    if (wide_enough && high_enough) return scale;
+int DecodedEighths(const PreprocessParams& params, const Placement& placement, int image_w,
+                   int image_h) noexcept {
+  constexpr int kWholeSize = 8;
+  if (params.decode == DecodeMode::kExact) return kWholeSize;
+  for (int eighths = 1; eighths <= kMostEighthsWorthIt; ++eighths) {
+    const bool wide_enough = ScaledSize(image_w, eighths) >= placement.resized_w;
+    const bool high_enough = ScaledSize(image_h, eighths) >= placement.resized_h;
+    if (wide_enough && high_enough) return eighths;
   }
-  return 1;
+  return kWholeSize;
 }
 
 }  // namespace endcap

@@ -30,9 +30,9 @@ Geometry MakeGeometry(const Placement& placement, int image_w, int image_h, int 
 Geometry MakeRoiGeometry(const Placement& placement, const PixelRect& roi, int image_w, int image_h,
                          int orientation, int source_index) noexcept;
 
-// The DCT scale (1, 2, 4 or 8) of `decode: fast`: the smallest decoded size that is not below the
-// resized one. 1 for `decode: exact`.
-int DecodeScale(const PreprocessParams& params, const Placement& placement, int image_w,
-                int image_h) noexcept;
+// At how many eighths of its size a JPEG is decoded. `decode: fast`: the fewest, of 1 to 5, at
+// which it is not smaller than what it is resized to; else 8.
+int DecodedEighths(const PreprocessParams& params, const Placement& placement, int image_w,
+                   int image_h) noexcept;
 
 }  // namespace endcap

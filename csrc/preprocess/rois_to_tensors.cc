@@ -128,7 +128,8 @@ void CutPixels(Implementation implementation, const PreprocessParams& params,
 int64_t CutRows(Implementation implementation, const PreprocessParams& params,
                 const ImageView& image, const ImageHeader& header, std::vector<RoiTarget> targets) {
   RoiBands bands(implementation, params, std::move(targets));
-  const DecodeOptions options{RowChannels(implementation, params), 1, params.truncated};
+  const DecodeOptions options{.channels = RowChannels(implementation, params),
+                              .truncated = params.truncated};
   const int64_t decode_ns = DecodeToBands(image, header, options, bands);
   if (!bands.Complete()) Fail(ErrorCode::kInternal, "a region's tensor was not written");
   return decode_ns;
@@ -140,7 +141,8 @@ int64_t CutOriented(Implementation implementation, const PreprocessParams& param
                     const std::vector<RoiTarget>& targets) {
   const PixelRect window = BoundingRect(targets);
   int64_t decode_ns = 0;
-  const DecodeOptions options{RowChannels(implementation, params), 1, params.truncated};
+  const DecodeOptions options{.channels = RowChannels(implementation, params),
+                              .truncated = params.truncated};
   const PixelBuffer oriented =
       DecodeWindow(image, header, options, header.orientation, window, decode_ns);
   const int channels = oriented.format.channels;
@@ -161,8 +163,9 @@ JpegDecoder CheckTargets(const PreprocessParams& params, const ImageView& image,
                          const ImageHeader& header, const std::vector<RoiTarget>& targets,
                          int64_t& decode_ns) {
   if (image.format != PixelFormat::kEncoded) return JpegDecoder::kAuto;
-  decode_ns += CheckDecodes(image, header, {params.channels(), 1, params.truncated},
-                            header.orientation, BoundingRect(targets));
+  decode_ns +=
+      CheckDecodes(image, header, {.channels = params.channels(), .truncated = params.truncated},
+                   header.orientation, BoundingRect(targets));
   return JpegDecoder::kCpu;
 }
 

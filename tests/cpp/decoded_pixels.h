@@ -34,12 +34,12 @@ inline std::string DecodeOrError(const Bytes& file, const DecodeOptions& options
 inline void ExpectTargetsEqual(const Bytes& file, const std::string& what,
                                std::initializer_list<int> all_channels = {3}) {
   for (const int channels : all_channels) {
-    for (const int denominator : {1, 2, 4, 8}) {
+    for (int eighths = 1; eighths <= 8; ++eighths) {
       CompareTargetsWithScalar(
-          Stage::kDecode, [&] { return DecodeOrError(file, {channels, denominator}); },
+          Stage::kDecode, [&] { return DecodeOrError(file, {channels, eighths}); },
           [&](const std::string& expected, const std::string& actual, const std::string& target) {
             EXPECT_TRUE(actual == expected)
-                << what << ", " << channels << " channels, 1/" << denominator << ", " << target;
+                << what << ", " << channels << " channels, " << eighths << "/8, " << target;
           });
     }
   }

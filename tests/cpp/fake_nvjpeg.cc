@@ -96,7 +96,7 @@ Status Decode(const unsigned char* bytes, size_t size, nvjpeg::OutputFormat form
     const ImageView file = ImageView::Encoded(bytes, size);
     const ImageHeader header = ReadHeader(file, {});
     if (header.width == state.failing_width) return nvjpeg::kExecutionFailed;
-    JpegPlaneReader reader(file, header, {format == nvjpeg::kOutputY ? 1 : 3, 1});
+    JpegPlaneReader reader(file, header, {.channels = format == nvjpeg::kOutputY ? 1 : 3});
     planes.layout = reader.layout();
     planes.samples.assign(planes.layout.size_bytes, 0);
     reader.Decode(planes.samples.data());

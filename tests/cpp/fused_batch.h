@@ -88,7 +88,7 @@ class FusedBatch {
     const int height = header.oriented_height();
     const Placement placement = Place(params_, width, height);
     JpegPlaneReader reader(file, header,
-                           {params_.channels(), DecodeScale(params_, placement, width, height)});
+                           {params_.channels(), DecodedEighths(params_, placement, width, height)});
     const JpegPlaneLayout& layout = reader.layout();
     ASSERT_TRUE(layout.available);
     Bytes block(layout.size_bytes);

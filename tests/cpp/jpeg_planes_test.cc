@@ -112,16 +112,17 @@ void ExpectPixels(const DecodedPlanes& planes, const PixelBuffer& expected, int 
   }
 }
 
-// What the library does with a file of this sampling: at 1/2 and less the inverse DCT itself brings
-// chroma of half the columns and rows to full size, and at 1/8 or for few columns it has no filter.
+// What the library does with a file of this sampling: below full size the inverse DCT itself brings
+// chroma of half the columns and rows to the size of luma, and at 1/8 or for few columns there is
+// no filter.
 std::optional<ChromaUpsampling> ExpectedUpsampling(const JpegOptions& file, int width,
-                                                   int denominator) {
+                                                   int eighths) {
   const bool columns = file.luma_columns == 2;
   const bool rows = file.luma_rows == 2;
-  if (columns == rows && (!columns || denominator > 1)) return ChromaUpsampling::kNone;
-  if (denominator == 8) return std::nullopt;
+  if (columns == rows && (!columns || eighths < 8)) return ChromaUpsampling::kNone;
+  if (eighths == 1) return std::nullopt;
   if (!columns) return ChromaUpsampling::kRows;
-  if (((width + denominator - 1) / denominator + 1) / 2 <= 2) return std::nullopt;
+  if ((ScaledSize(width, eighths) + 1) / 2 <= 2) return std::nullopt;
   return rows ? ChromaUpsampling::kColumnsAndRows : ChromaUpsampling::kColumns;
 }
 
@@ -142,13 +143,13 @@ void ExpectEqualToDecode(const JpegOptions& kind) {
   for (const JpegOptions& options : Samplings(kind)) {
     for (const auto& [height, width] : kSizes) {
       const Bytes file = MakeJpeg(height, width, 3, options);
-      for (const int denominator : {1, 2, 4, 8}) {
+      for (int eighths = 1; eighths <= 8; ++eighths) {
         SCOPED_TRACE(::testing::Message()
-                     << width << "x" << height << " / " << denominator << ", chroma 1/"
+                     << width << "x" << height << " at " << eighths << "/8, chroma 1/"
                      << options.luma_columns << " by 1/" << options.luma_rows);
-        const DecodeOptions decode{3, denominator};
+        const DecodeOptions decode{3, eighths};
         const DecodedPlanes planes = DecodePlanes(file, decode);
-        const auto expected = ExpectedUpsampling(options, width, denominator);
+        const auto expected = ExpectedUpsampling(options, width, eighths);
         ASSERT_EQ(planes.layout.available, expected.has_value());
         if (!expected) continue;
         ASSERT_EQ(planes.layout.upsampling, *expected);
@@ -176,12 +177,12 @@ TEST(JpegPlanes, OfFilesWithRestartMarkersAreThePixelsOfDecode) {
 TEST(JpegPlanes, OfGrayFilesAreOne) {
   for (const auto& [height, width] : kSizes) {
     const Bytes file = MakeJpeg(height, width, 1);
-    for (const int denominator : {1, 2, 4, 8}) {
-      const DecodedPlanes planes = DecodePlanes(file, {3, denominator});
+    for (int eighths = 1; eighths <= 8; ++eighths) {
+      const DecodedPlanes planes = DecodePlanes(file, {3, eighths});
       ASSERT_TRUE(planes.layout.available);
       EXPECT_EQ(planes.layout.plane_count, 1);
       EXPECT_EQ(planes.layout.upsampling, ChromaUpsampling::kGray);
-      ExpectPixels(planes, Decode(Encoded(file), {}, {3, denominator}, false), INT_MAX);
+      ExpectPixels(planes, Decode(Encoded(file), {}, {3, eighths}, false), INT_MAX);
     }
   }
 }
@@ -190,11 +191,11 @@ TEST(JpegPlanes, LumaAloneIsTheGrayImage) {
   for (const bool progressive : {false, true}) {
     for (const JpegOptions& options : Samplings({.progressive = progressive})) {
       const Bytes file = MakeJpeg(50, 71, 3, options);
-      for (const int denominator : {1, 2, 4, 8}) {
-        const DecodedPlanes planes = DecodePlanes(file, {1, denominator});
+      for (int eighths = 1; eighths <= 8; ++eighths) {
+        const DecodedPlanes planes = DecodePlanes(file, {1, eighths});
         ASSERT_TRUE(planes.layout.available);
         EXPECT_EQ(planes.layout.plane_count, 1);
-        ExpectPixels(planes, Decode(Encoded(file), {}, {1, denominator}, false), INT_MAX);
+        ExpectPixels(planes, Decode(Encoded(file), {}, {1, eighths}, false), INT_MAX);
       }
     }
   }
@@ -235,7 +236,7 @@ TEST(JpegPlanes, StandAlignedOneAfterTheOther) {
 TEST(JpegPlanes, AreNotThereForOtherColors) {
   const Bytes file = MakeJpeg(20, 30, 4);
   EXPECT_FALSE(Open(file, {}).layout().available);
-  JpegPlaneReader reader = Open(file, {1, 1});
+  JpegPlaneReader reader = Open(file, {.channels = 1});
   EXPECT_FALSE(reader.layout().available);
   EXPECT_TRUE(Throws(ErrorCode::kInternal, "planes", [&] { reader.Decode(nullptr); }));
 }
@@ -243,7 +244,8 @@ TEST(JpegPlanes, AreNotThereForOtherColors) {
 TEST(JpegPlanes, AreNotThereForChromaOfAQuarterButLumaIs) {
   const Bytes file = MakeJpeg(20, 30, 3, {.luma_columns = 4, .luma_rows = 1});
   EXPECT_FALSE(Open(file, {}).layout().available);
-  ExpectPixels(DecodePlanes(file, {1, 1}), Decode(Encoded(file), {}, {1, 1}, false), INT_MAX);
+  ExpectPixels(DecodePlanes(file, {.channels = 1}),
+               Decode(Encoded(file), {}, {.channels = 1}, false), INT_MAX);
 }
 
 TEST(JpegPlanes, OfTruncatedFilesAreAnError) {

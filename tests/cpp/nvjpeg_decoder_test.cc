@@ -34,7 +34,7 @@ class Item {
  public:
   explicit Item(Bytes file, int channels = 3) : file_(std::move(file)) {
     const ImageHeader header = ReadHeader(Encoded(file_), {});
-    JpegPlaneReader reader(Encoded(file_), header, {channels, 1});
+    JpegPlaneReader reader(Encoded(file_), header, {.channels = channels});
     layout_ = reader.layout();
     expected_.resize(layout_.size_bytes);
     reader.Decode(expected_.data());

@@ -245,7 +245,7 @@ TEST_F(NvjpegPreprocess, AutoTakesItForLargeBatchesOfWholeBaselineFiles) {
     ExpectDecoder(large.items[k], JpegDecoder::kNvjpeg);
     EXPECT_EQ(large.tensors[k], expected.tensors[k]);
   }
-  EXPECT_EQ(large.tensors[2], expected.tensors[2]);
+  EXPECT_EQ(large.tensors[2], OnCpu(params, files, DecodeMode::kFast).tensors[2]);
 
   files.resize(kEnough - 1);
   ExpectDecoder(OnGpu(preprocessor, files).items[0], JpegDecoder::kHybrid);

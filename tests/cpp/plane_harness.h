@@ -67,17 +67,17 @@ class PlaneMemory {
   std::vector<std::vector<uint8_t*>> rows_;
 };
 
-inline Outcome Decode(const Bytes& file, By by, int denominator = 1, int skip = 0) {
+inline Outcome Decode(const Bytes& file, By by, int eighths = 8, int skip = 0) {
   Outcome outcome;
   try {
     const ImageHeader header = ReadHeader(Encoded(file), {});
-    PlaneDecoder decoder(file, header, {3, denominator});
+    PlaneDecoder decoder(file, header, {3, eighths});
     const JpegFrame& frame = decoder.frame();
     PlaneMemory memory(frame);
     LibjpegSession session(file, Truncated::kReject);
     if (by == By::kLibrary) {
       session.ReadHeader(header);
-      session.SetOutput(session.info().jpeg_color_space, denominator);
+      session.SetOutput(session.info().jpeg_color_space, eighths);
       EXPECT_TRUE(session.HasFrame(frame));
       session.Start(/*raw=*/true);
     } else {
@@ -100,10 +100,9 @@ inline Outcome Decode(const Bytes& file, By by, int denominator = 1, int skip = 
   return outcome;
 }
 
-inline void ExpectEqual(const Bytes& file, const std::string& what, int denominator = 1,
-                        int skip = 0) {
-  const Outcome expected = Decode(file, By::kLibrary, denominator, skip);
-  const Outcome actual = Decode(file, By::kEndcap, denominator, skip);
+inline void ExpectEqual(const Bytes& file, const std::string& what, int eighths = 8, int skip = 0) {
+  const Outcome expected = Decode(file, By::kLibrary, eighths, skip);
+  const Outcome actual = Decode(file, By::kEndcap, eighths, skip);
   EXPECT_EQ(actual.error, expected.error) << what;
   EXPECT_TRUE(actual.samples == expected.samples) << what;
 }

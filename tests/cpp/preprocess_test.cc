@@ -10,6 +10,7 @@
 #include "error_matchers.h"
 #include "image_tensor.h"
 #include "jpeg_writer.h"
+#include "preprocess/placement.h"
 
 namespace endcap {
 namespace {
@@ -274,6 +275,29 @@ TEST(Preprocess, WrongOutputsAreRefusedBeforeAnyWork) {
   wrong.image.shape[1] = 9;
   EXPECT_TRUE(refused({wrong}));
   EXPECT_TRUE(std::all_of(memory.begin(), memory.end(), [](float v) { return v == 5.0F; }));
+}
+
+// 6/8 and 7/8 are not chosen, whatever the size.
+TEST(Preprocess, FastDecodesAtTheFewestEighthsThatAreNotTooSmall) {
+  PreprocessParams params;
+  params.fit = Fit::kStretch;
+  params.height = params.width = 64;
+  const auto eighths = [&](int width, int height) {
+    return DecodedEighths(params, Place(params, width, height), width, height);
+  };
+  params.decode = DecodeMode::kFast;
+  EXPECT_EQ(eighths(5000, 512), 1);
+  EXPECT_EQ(eighths(505, 600), 1);  // 63.1 is rounded up
+  EXPECT_EQ(eighths(504, 504), 2);
+  EXPECT_EQ(eighths(253, 600), 2);
+  EXPECT_EQ(eighths(252, 600), 3);
+  EXPECT_EQ(eighths(600, 168), 4);
+  EXPECT_EQ(eighths(126, 126), 5);
+  EXPECT_EQ(eighths(101, 101), 5);
+  EXPECT_EQ(eighths(100, 100), 8);
+  EXPECT_EQ(eighths(20, 5000), 8);
+  params.decode = DecodeMode::kExact;
+  EXPECT_EQ(eighths(5000, 5000), 8);
 }
 
 TEST(Preprocess, WithoutTensorsStatusAndGeometryAreTheSame) {

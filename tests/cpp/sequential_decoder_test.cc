@@ -182,7 +182,7 @@ TEST(SequentialDecoder, GivesTheLibrarysPixelsWhereDataBeginsAnewAfterAnyMcu) {
 TEST(SequentialDecoder, LeavesNothingOfARowOfCoefficients) {
   const Bytes file = MakeJpeg(48, 200);
   const JpegMarkers markers = ReadMarkers(file.data(), file.size());
-  const JpegFrame frame = MakeFrame(markers, 1);
+  const JpegFrame frame = MakeFrame(markers, 8);
   SequentialDecoder decoder(file, markers, frame, frame.component_count);
   std::vector<std::vector<uint8_t>> samples;
   std::vector<std::vector<uint8_t*>> rows;

@@ -122,12 +122,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   PixelBuffer whole;
   const Outcome decoded = Capture([&](Outcome&) {
     int64_t decode_ns = 0;
-    whole = DecodeOriented(image, *header, {3, 1}, 1, decode_ns);
+    whole = DecodeOriented(image, *header, {}, 1, decode_ns);
   });
   Require(decoded.code != ErrorCode::kInternal, "internal error: ", decoded.message);
   if (!decoded.ok()) return 0;
   int64_t decode_ns = 0;
-  const PixelBuffer part = DecodeWindow(image, *header, {channels, 1}, 1, window, decode_ns);
+  const PixelBuffer part =
+      DecodeWindow(image, *header, {.channels = channels}, 1, window, decode_ns);
   Require(Channels(part) == PartAs(whole, window, channels), "a window of ", channels,
           " channels differs from the whole image");
   return 0;

@@ -33,7 +33,7 @@ bool HasRepeatedFill(const std::vector<uint8_t>& file) {
 // What libjpeg-turbo gives to a caller who asks for nothing special; empty where it gives up.
 // volatile: written between setjmp and longjmp.
 std::vector<uint8_t> DecodeByLibrary(const std::vector<uint8_t>& file, const BandFormat& format,
-                                     int scale_denominator) {
+                                     int eighths) {
   const size_t row_bytes = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
   std::vector<uint8_t> pixels(row_bytes * static_cast<size_t>(format.height));
   jpeg_decompress_struct info{};
@@ -47,7 +47,8 @@ std::vector<uint8_t> DecodeByLibrary(const std::vector<uint8_t>& file, const Ban
     jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
     jpeg_read_header(&info, TRUE);
     info.out_color_space = format.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    info.scale_denom = static_cast<unsigned>(scale_denominator);
+    info.scale_num = static_cast<unsigned>(eighths);
+    info.scale_denom = 8;
     // The fast decoder, for data without restart markers, checks less. Where several 0xFF stand
     // before a zero it gives up, and leaves what it made of the block to the careful decoder, which
     // does not clear it.
@@ -84,7 +85,7 @@ void CompareWithLibrary(const std::vector<uint8_t>& file, const ImageHeader& hea
   if (header.color == JpegColor::kCmyk || header.color == JpegColor::kYcck) return;
   BandFormat format = DecodedFormat(header, options);
   format.channels = options.channels == 1 ? 1 : 3;
-  const std::vector<uint8_t> expected = DecodeByLibrary(file, format, options.scale_denominator);
+  const std::vector<uint8_t> expected = DecodeByLibrary(file, format, options.eighths);
   Require(!expected.empty(), "libjpeg-turbo refuses a file that was decoded");
   Require(expected == outcome.bytes(), "pixels differ from libjpeg-turbo's");
 }
@@ -144,7 +145,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace endcap::fuzz;
   FuzzInput input(data, size);
   const std::string_view target = PickSimdTarget(input);
-  const DecodeOptions options{input.Pick(std::array{3, 4, 1}), input.Pick(std::array{1, 2, 4, 8})};
+  const DecodeOptions options{input.Pick(std::array{3, 4, 1}), input.Pick(kEighths)};
   const int orientation = input.Int(1, 8);
   const std::vector<uint8_t> file = input.Rest();
   const ImageView image = ImageView::Encoded(file.data(), file.size());

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <optional>
 
 #include "agreement.h"
 #include "endcap/decode.h"
 
 namespace endcap::fuzz {
+
+// Each DCT scale that a file can be decoded at.
+inline constexpr std::array kEighths = {8, 4, 2, 1, 3, 5, 6, 7};
 
 // Small images are decoded often: of many pixels a fuzzer learns no more.
 inline DecodeLimits SmallLimits() {
@@ -41,7 +45,7 @@ Outcome RequireEqualFileResults(std::string_view target, std::string_view what,
                  std::string(what) + ", scalar against " + std::string(target));
     return std::move(outcomes.scalar);
   }
-  const Outcome whole = Capture([&](Outcome&) { Decode(image, SmallLimits(), {3, 1}, false); });
+  const Outcome whole = Capture([&](Outcome&) { Decode(image, SmallLimits(), {}, false); });
   Require(damaged(whole), what, ": one path reports damage of a good file: '",
           outcomes.scalar.message, "' against '", outcomes.simd.message, "'");
   return damaged(outcomes.scalar) ? std::move(outcomes.scalar) : std::move(outcomes.simd);

@@ -77,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace endcap;
   using namespace endcap::fuzz;
   FuzzInput input(data, size);
-  const DecodeOptions options{input.Pick(std::array{3, 1}), input.Pick(std::array{1, 2, 4, 8})};
+  const DecodeOptions options{input.Pick(std::array{3, 1}), input.Pick(kEighths)};
   const int end_row = input.Int(0, 255);
   FuzzInput choice = input;
   input.Word(8);
@@ -100,7 +100,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   PixelBuffer gray;
   const Outcome decoded = Capture([&](Outcome&) {
     int64_t decode_ns = 0;
-    gray = DecodeOriented(image, *header, {1, options.scale_denominator}, 1, decode_ns);
+    gray = DecodeOriented(image, *header, {1, options.eighths}, 1, decode_ns);
   });
   Require(decoded.ok(), "planes are good and pixels are not: ", decoded.message);
   std::vector<uint8_t> luma;

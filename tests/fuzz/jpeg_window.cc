@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace endcap::fuzz;
   FuzzInput input(data, size);
   const std::string_view target = PickSimdTarget(input);
-  const DecodeOptions options{input.Pick(std::array{3, 4, 1}), input.Pick(std::array{1, 2, 4, 8})};
+  const DecodeOptions options{input.Pick(std::array{3, 4, 1}), input.Pick(kEighths)};
   const int orientation = input.Int(1, 8);
   const WindowChoice choice(input);
   const std::vector<uint8_t> file = input.Rest();

@@ -59,7 +59,7 @@ PixelRect Covered(const Roi& roi, int width, int height) {
 void CompareWithCrop(const PreprocessParams& params, const ImageView& image, const Roi& roi) {
   PixelBuffer oriented;
   try {
-    oriented = Decode(image, params.limits, {3, 1}, params.exif == ExifPolicy::kApply);
+    oriented = Decode(image, params.limits, {}, params.exif == ExifPolicy::kApply);
   } catch (const Error&) {  // damage below the region may go unseen there
     return;
   }

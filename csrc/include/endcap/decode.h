@@ -104,10 +104,16 @@ std::optional<ImageView> ViewY4mPlanes(const ImageView& image, const DecodeLimit
 struct DecodeOptions {
   // 3: RGB; 4: RGB and an undefined byte; 1: gray (the luma of the file, as in libjpeg-turbo).
   int channels = 3;
-  // 1, 2, 4 or 8: decode at this fraction by DCT scaling; of JPEGs alone, ignored for other files.
-  int scale_denominator = 1;
+  // 1 to 8: decode at so many eighths of the size, by DCT scaling. For JPEGs alone, ignored for
+  // other files.
+  int eighths = 8;
   Truncated truncated = Truncated::kReject;
 };
+
+// The width or height of a JPEG at so many eighths of its size.
+constexpr int ScaledSize(int size, int eighths) noexcept {
+  return static_cast<int>((int64_t{size} * eighths + 7) / 8);
+}
 
 // Width and height of the decoded image under `options`, before orientation.
 BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept;

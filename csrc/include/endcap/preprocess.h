@@ -53,8 +53,8 @@ struct PreprocessParams {
   std::array<double, 3> mean{0.0, 0.0, 0.0};  // per channel of the tensor
   std::array<double, 3> std{1.0, 1.0, 1.0};
   ExifPolicy exif = ExifPolicy::kApply;  // whether EXIF orientation is applied
-  // kExact: libjpeg-turbo's default pixels. kFast: DCT scaling to the smallest of 1/1, 1/2, 1/4 and
-  // 1/8 that is not below the resized size.
+  // kExact: libjpeg-turbo's default pixels. kFast: DCT scaling to the smallest of 1/8 to 5/8 and
+  // 8/8 that is not below the resized size.
   DecodeMode decode = DecodeMode::kExact;
   JpegDecoder jpeg_decoder = JpegDecoder::kAuto;
   DecodeLimits limits;

@@ -88,12 +88,12 @@ void DeviceImage::OpenFile(const DecodeContext& context) {
   const int image_w = header_.oriented_width();
   const int image_h = header_.oriented_height();
   placement_ = Place(*params_, image_w, image_h);
-  options_ = {params_->channels(), DecodeScale(*params_, placement_, image_w, image_h),
+  options_ = {params_->channels(), DecodedEighths(*params_, placement_, image_w, image_h),
               params_->truncated};
   if (!wants_tensors_) return;
   if (context.nvjpeg && header_.format == FileFormat::kJpeg) {
-    const JpegPlaneReader full_size(input_.image, header_,
-                                    {options_.channels, 1, params_->truncated});
+    const JpegPlaneReader full_size(
+        input_.image, header_, {.channels = options_.channels, .truncated = params_->truncated});
     if (TakesNvjpeg(context, full_size)) {
       decoder_ = JpegDecoder::kNvjpeg;
       layout_ = full_size.layout();
@@ -155,7 +155,7 @@ void DeviceImage::OpenRegions(int device_id, PreprocessItem& item) {
   targets_ = MakeRoiTargets(*params_, input_, 0, header_, item.rois);
   if (targets_.empty()) return;
   window_ = BoundingRect(targets_);
-  options_ = {params_->channels(), 1, params_->truncated};
+  options_ = {.channels = params_->channels(), .truncated = params_->truncated};
   if (is_on_device || !wants_tensors_) return;
   const int channels = image.format == PixelFormat::kEncoded
                            ? DecodedFormat(header_, options_).channels
