@@ -330,47 +330,64 @@ HWY_INLINE Sum FirstColumn(Sum sums) {
   }
 }
 
-// A sample of a sum, which has wrapped in 32 bits.
-inline uint8_t SampleOfTwo(uint32_t sum) {
+// Of each block the sum of its four lanes, in all four.
+HWY_INLINE Sum SumOfLanes(Sum lanes) {
+  const Sum pairs = hn::Add(lanes, hn::Shuffle2301(lanes));
+  return hn::Add(pairs, hn::Shuffle1032(pairs));
+}
+
+// The two samples of one row, in each half of a block, as sums that have wrapped in 32 bits. low,
+// high: of the first pass columns 0 to 3, and 4 to 7.
+HWY_INLINE Sum RowOfTwo(Sum low, Sum high) {
+  const Coefficients d;
+  const Sums d32;
+  HWY_ALIGN constexpr int16_t kFactors[8] = {0, kC3624, 0, -kC1272, 0, kC0850, 0, -kC0720};
+  const Row first_pass = Narrow<kFirstBitsOfTwo>(low, high);
+  const Sum first_column = hn::Broadcast<0>(FirstColumn(low));
+  const Sum even = hn::ShiftLeft<kDctFactorBits + kFourBits>(first_column);
+  const Sum odd = SumOfLanes(MulAddPairs(d32, first_pass, hn::LoadDup128(d, kFactors)));
+  return hn::InterleaveLower(d32, hn::Add(even, odd), hn::Sub(even, odd));
+}
+
+// The samples of sums without their fractional bits; see Narrow.
+HWY_INLINE hn::Vec<hn::Rebind<int8_t, Sums>> SamplesOfTwo(Sum sums) {
+  const Sums d32;
   constexpr int kRest = kSecondBitsOfTwo - 16;
   if constexpr (HWY_ARCH_ARM) {
-    return ClampedSample(((static_cast<int32_t>(sum) >> 16) + (1 << (kRest - 1))) >> kRest);
+    const Sum upper = hn::ShiftRight<16>(sums);
+    sums = hn::ShiftRight<kRest>(hn::Add(upper, hn::Set(d32, 1 << (kRest - 1))));
   } else {
-    return ClampedSample(static_cast<int32_t>(sum + (1U << (kSecondBitsOfTwo - 1))) >>
-                         kSecondBitsOfTwo);
+    sums =
+        hn::ShiftRight<kSecondBitsOfTwo>(hn::Add(sums, hn::Set(d32, 1 << (kSecondBitsOfTwo - 1))));
   }
+  return hn::DemoteTo(hn::Rebind<int8_t, Sums>(), sums);
 }
 
 template <int rows>
 HWY_INLINE void TransformToTwo(int16_t* coefficients, const int16_t* quantization,
                                uint8_t* const* to, size_t column) {
-  const Coefficients d;
   const Sums d32;
-  const hn::RebindToUnsigned<Sums> du32;
+  const hn::Repartition<int64_t, Sums> d64;
+  const hn::Rebind<uint8_t, Sums> d8;
   Block block;
   Take<rows>(coefficients, quantization, block);
   const Row* v = block.v;
   const WideRow mean = Add(Scale<kDctFactorBits + kFourBits>(v[0]), Rounding<kFirstBitsOfTwo>());
   WideRow odd = Multiply(Interleave(v[3], v[1]), -kC1272, kC3624);
   if constexpr (rows == 8) odd = Add(odd, Multiply(Interleave(v[7], v[5]), -kC0720, kC0850));
-  HWY_ALIGN constexpr int16_t kFactors[8] = {0, kC3624, 0, -kC1272, 0, kC0850, 0, -kC0720};
-  const Row factors = hn::LoadDup128(d, kFactors);
-  for (int row = 0; row < 2; ++row) {
-    // Of each block columns 0 to 3, and 4 to 7.
-    const Sum low = row == 0 ? hn::Add(mean.low, odd.low) : hn::Sub(mean.low, odd.low);
-    const Sum high = row == 0 ? hn::Add(mean.high, odd.high) : hn::Sub(mean.high, odd.high);
-    HWY_ALIGN uint32_t first[kLanes / 2];
-    HWY_ALIGN uint32_t products[kLanes / 2];
-    hn::Store(hn::BitCast(du32, FirstColumn(low)), du32, first);
-    const Sum pairs = MulAddPairs(d32, Narrow<kFirstBitsOfTwo>(low, high), factors);
-    hn::Store(hn::BitCast(du32, pairs), du32, products);
-    for (size_t at = 0; at < kLanes / 2; at += 4) {
-      const uint32_t even = first[at] << (kDctFactorBits + kFourBits);
-      const uint32_t others = products[at] + products[at + 1] + products[at + 2] + products[at + 3];
-      uint8_t* samples = to[row] + column + at / 2;
-      samples[0] = SampleOfTwo(even + others);
-      samples[1] = SampleOfTwo(even - others);
-    }
+  const Sum first = RowOfTwo(hn::Add(mean.low, odd.low), hn::Add(mean.high, odd.high));
+  const Sum second = RowOfTwo(hn::Sub(mean.low, odd.low), hn::Sub(mean.high, odd.high));
+  const Sum block_of_two =
+      hn::BitCast(d32, hn::InterleaveLower(d64, hn::BitCast(d64, first), hn::BitCast(d64, second)));
+  const auto samples =
+      hn::Xor(hn::BitCast(d8, SamplesOfTwo(block_of_two)), hn::Set(d8, uint8_t{0x80}));
+  constexpr size_t kBlocks = kLanes / 8;
+  HWY_ALIGN uint8_t stored[4 * kBlocks];
+  hn::Store(samples, d8, stored);
+  HWY_UNROLL(4)
+  for (size_t i = 0; i < kBlocks; ++i) {
+    std::memcpy(to[0] + column + 2 * i, stored + 4 * i, 2);
+    std::memcpy(to[1] + column + 2 * i, stored + 4 * i + 2, 2);
   }
 }
 

@@ -5,7 +5,8 @@
 namespace endcap {
 namespace {
 
-// One value of the transform along `values`, which are `stride` apart, without `bits` fractional bits.
+// One value of the transform along `values`, which are `stride` apart, without `bits` fractional
+// bits.
 template <int size, class Value>
 int64_t Transformed(const Value* values, int stride, int index, int bits) {
   const bool mirrored = index >= (size + 1) / 2;
@@ -41,8 +42,8 @@ void InverseDctInWideIntegers(const int16_t* coefficients, const int16_t* quanti
     std::array<int32_t, size_t{size} * kColumns> first_pass;
     for (int x = 0; x < kColumns; ++x) {
       for (int y = 0; y < size; ++y) {
-        first_pass[static_cast<size_t>(y * kColumns + x)] = static_cast<int32_t>(
-            Transformed<size>(dequantized.data() + x, 8, y, kFirstBits));
+        first_pass[static_cast<size_t>(y * kColumns + x)] =
+            static_cast<int32_t>(Transformed<size>(dequantized.data() + x, 8, y, kFirstBits));
       }
     }
     for (int y = 0; y < size; ++y) {

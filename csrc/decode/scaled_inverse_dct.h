@@ -16,9 +16,9 @@ namespace endcap {
 // even frequencies add the same and odd ones the opposite.
 using DctFactors = std::array<int16_t, 8>;
 
-// Those of the first half of the values, and of the one in the middle. The factors are libjpeg-turbo's,
-// summed up where several meet the same coefficient: sqrt(2) * cos((2 * value + 1) * frequency *
-// pi / (2 * size)) in 13 bits, but for their roundings.
+// Those of the first half of the values, and of the one in the middle. The factors are
+// libjpeg-turbo's, summed up where several meet the same coefficient: sqrt(2) * cos((2 * value + 1)
+// * frequency * pi / (2 * size)) in 13 bits, but for their roundings.
 template <int size>
 inline constexpr std::array<DctFactors, (size + 1) / 2> kDctFactors{};
 

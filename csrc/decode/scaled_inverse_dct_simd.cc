@@ -1,8 +1,8 @@
-#include "decode/scaled_inverse_dct.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
+
+#include "decode/scaled_inverse_dct.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "decode/scaled_inverse_dct_simd.cc"
@@ -106,8 +106,8 @@ HWY_INLINE bool LoadInRange(const int16_t* coefficients, const int16_t* quantiza
     beyond_15_bits = hn::Or(beyond_15_bits, hn::MulFixedPoint15(coefficient, factor));
     in_column = hn::SaturatedAdd(in_column, hn::Abs(block.v[row]));
   }
-  const auto outside = hn::Or(hn::Ne(beyond_15_bits, hn::Zero(d)),
-                              hn::Gt(in_column, hn::Set(d, kMostInColumn)));
+  const auto outside =
+      hn::Or(hn::Ne(beyond_15_bits, hn::Zero(d)), hn::Gt(in_column, hn::Set(d, kMostInColumn)));
   return hn::AllFalse(d, outside);
 }
 

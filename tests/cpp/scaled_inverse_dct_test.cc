@@ -71,8 +71,8 @@ Group MakeGroup(std::mt19937& random, int blocks, int last_place, int amplitude,
       const auto at = static_cast<size_t>((place / 8 * blocks + block) * 8 + place % 8);
       group.quantization[at] = static_cast<int16_t>(step);
       if (k > last_place) continue;
-      group.coefficients[at] = static_cast<int16_t>(
-          std::uniform_int_distribution(-amplitude, amplitude)(random));
+      group.coefficients[at] =
+          static_cast<int16_t>(std::uniform_int_distribution(-amplitude, amplitude)(random));
     }
   }
   return group;
