@@ -67,6 +67,9 @@ HWY_INLINE WideRow Multiply(const RowPair& pair, int16_t first, int16_t second) 
   return {MulAddPairs(d32, pair.low, factors), MulAddPairs(d32, pair.high, factors)};
 }
 
+// Adds the kernels of scaled_inverse_dct_simd.cc.
+void AddScaledKernels(InverseDctKernels& kernels);
+
 // Rows become columns in each block; of `rows` the first 4 or 8 are made.
 template <int rows>
 HWY_INLINE void Transpose(Block& block) {

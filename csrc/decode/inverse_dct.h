@@ -56,8 +56,8 @@ struct InverseDctKernels {
 };
 
 // The kernels of the fastest instruction set: those of libjpeg-turbo for JDCT_ISLOW on this CPU,
-// bit for bit, also where coefficients of a damaged file leave the range of their types. There x86
-// and Arm differ, as the library's own code does.
+// bit for bit, also where coefficients of a damaged file leave the range of their types. There, for
+// 2, 4 and 8 samples, x86 and Arm differ, as the library's own code does.
 InverseDctKernels FastestInverseDct();
 
 }  // namespace endcap

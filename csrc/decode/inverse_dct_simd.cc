@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "decode/inverse_dct.h"
-#include "decode/scaled_inverse_dct.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "decode/inverse_dct_simd.cc"
@@ -419,6 +418,7 @@ InverseDctKernels GetKernelsImpl() {
   kernels.by_size[2] = InverseDctToTwo;
   kernels.by_size[4] = InverseDctTo<4>;
   kernels.by_size[8] = InverseDctTo<8>;
+  AddScaledKernels(kernels);
   return kernels;
 }
 
@@ -431,11 +431,7 @@ namespace endcap {
 
 HWY_EXPORT(GetKernelsImpl);
 
-InverseDctKernels FastestInverseDct() {
-  InverseDctKernels kernels = HWY_DYNAMIC_DISPATCH(GetKernelsImpl)();
-  AddScaledInverseDct(kernels);
-  return kernels;
-}
+InverseDctKernels FastestInverseDct() { return HWY_DYNAMIC_DISPATCH(GetKernelsImpl)(); }
 
 }  // namespace endcap
 #endif

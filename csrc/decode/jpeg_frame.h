@@ -52,8 +52,8 @@ struct JpegFrame {
 };
 
 // The frame of a header, whose sizes were checked, at so many eighths of its size, 1 to 8. As
-// libjpeg-turbo does, the blocks of subsampled components are scaled down less where that saves
-// upsampling.
+// libjpeg-turbo does, the blocks of subsampled components get twice or four times as many samples a
+// side where that saves upsampling.
 JpegFrame MakeFrame(const JpegMarkers& markers, int eighths) noexcept;
 
 // How a plane gets the image's size.

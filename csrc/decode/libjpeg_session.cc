@@ -57,7 +57,7 @@ bool Decodes(std::span<const uint8_t> file, const ImageHeader& header) {
   try {
     LibjpegSession session(file, Truncated::kReject);
     session.ReadHeader(header);
-    session.SetOutput(session.info().jpeg_color_space, 8);
+    session.SetOutput(session.info().jpeg_color_space, /*eighths=*/1);
     session.Start(/*raw=*/false);
     const jpeg_decompress_struct& info = session.info();
     std::vector<uint8_t> row(size_t{info.output_width} *

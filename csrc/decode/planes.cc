@@ -13,6 +13,7 @@
 namespace endcap {
 namespace {
 
+// A component has no more rows than the MCU: its blocks grow only as far as that.
 constexpr int kMaxRowsPerMcu = 4 * kBlockSide;
 
 int CeilDivide(int a, int b) { return (a + b - 1) / b; }

@@ -18,7 +18,8 @@ using DctFactors = std::array<int16_t, 8>;
 
 // Those of the first half of the values, and of the one in the middle. The factors are
 // libjpeg-turbo's, summed up where several meet the same coefficient: sqrt(2) * cos((2 * value + 1)
-// * frequency * pi / (2 * size)) in 13 bits, but for their roundings.
+// * frequency * pi / (2 * size)) in 13 bits, but for their roundings and without the sqrt(2) for
+// frequency 0.
 template <int size>
 inline constexpr std::array<DctFactors, (size + 1) / 2> kDctFactors{};
 
@@ -88,8 +89,5 @@ inline constexpr int kMaxDctFactor = 11586;
 template <int size>
 void InverseDctInWideIntegers(const int16_t* coefficients, const int16_t* quantization, int blocks,
                               uint8_t* const* rows, size_t column);
-
-// Adds the fastest instruction set's kernels for these sizes.
-void AddScaledInverseDct(InverseDctKernels& kernels);
 
 }  // namespace endcap

@@ -273,15 +273,3 @@ void AddScaledKernels(InverseDctKernels& kernels) {
 }  // namespace HWY_NAMESPACE
 }  // namespace endcap
 HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace endcap {
-
-HWY_EXPORT(AddScaledKernels);
-
-void AddScaledInverseDct(InverseDctKernels& kernels) {
-  HWY_DYNAMIC_DISPATCH(AddScaledKernels)(kernels);
-}
-
-}  // namespace endcap
-#endif

@@ -8,8 +8,7 @@
 namespace endcap {
 namespace {
 
-// 6/8 and 7/8 take as long as the whole size or longer: halved chroma then has 12 and 14 samples to
-// a block's side. See docs/benchmarks.md.
+// 6/8 and 7/8 take as long as the whole size or longer, see "Inverse DCT" in docs/benchmarks.md.
 constexpr int kMostEighthsWorthIt = 5;
 
 // std::nearbyint rounds half to even, as Python's round does.

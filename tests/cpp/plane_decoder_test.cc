@@ -87,6 +87,36 @@ TEST(PlaneDecoder, GivesTheLibrarysPixelsOfAnySampling) {
   }
 }
 
+// Where chroma has a quarter of the columns and rows, its blocks grow twice, as from 3 samples a
+// side to
+// 12. No scan can hold all blocks of such an MCU.
+TEST(PlaneDecoder, GivesTheLibrarysPixelsOfBlocksThatGrowTwice) {
+  const Bytes file =
+      MakeJpeg(61, 83, 3, {.separate_scans = true, .luma_columns = 4, .luma_rows = 4});
+  for (int eighths = 1; eighths <= 8; ++eighths) {
+    ASSERT_EQ(Decode(file, By::kEndcap, eighths).error, "") << eighths;
+    ExpectEqual(file, std::to_string(eighths) + "/8", eighths);
+  }
+}
+
+// Large steps bring what was coded in small ones out of an image's range.
+TEST(PlaneDecoder, GivesTheLibrarysPixelsOfCoefficientsOutOfRange) {
+  for (const Kind& kind : Kinds()) {
+    JpegOptions options = kind.options;
+    options.quality = 100;
+    Bytes file = WriteJpeg(Noise(61, 83, 3), 61, 83, 3, options);
+    for (size_t at = 2; at + 4 + 65 <= file.size() && file[at] == 0xFF && file[at + 1] != kSos;
+         at += 2 + size_t{file[at + 2]} * 256 + file[at + 3]) {
+      if (file[at + 1] == kDqt) std::fill_n(file.begin() + static_cast<ptrdiff_t>(at) + 5, 64, 255);
+    }
+    for (int eighths = 1; eighths <= 8; ++eighths) {
+      const std::string what = std::string(kind.name) + ", " + std::to_string(eighths) + "/8";
+      ASSERT_EQ(Decode(file, By::kEndcap, eighths).error, "") << what;
+      ExpectEqual(file, what, eighths);
+    }
+  }
+}
+
 // The last scan brings a flat picture, which leaves the AC coefficients of the first scans as they
 // are. Nobody asks for the tables that come after the last scan, and the library does not look at
 // them.

@@ -7,6 +7,8 @@
 #include <numbers>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "decode/huffman_block.h"
