@@ -80,6 +80,7 @@ HWY_INLINE void TransformValues(const RowPair (&pairs)[4], Row* values) {
 template <class Pass, int size, int rows>
 HWY_INLINE void TransformScaled(const Row* frequencies, Row* values) {
   const Row* f = frequencies;
+  // The last two stay as they are where they are not read.
   RowPair pairs[4] = {Interleave(f[0], f[2]), Interleave(f[1], f[3]), Interleave(f[0], f[2]),
                       Interleave(f[1], f[3])};
   if constexpr (rows == 8 && size > 4) pairs[2] = Interleave(f[4], f[6]);
@@ -122,7 +123,7 @@ HWY_INLINE V CloseUp(V samples) {
     alignas(16) constexpr auto kOrder = [] {
       std::array<uint8_t, 16> order{};
       for (size_t i = 0; i < order.size(); ++i) {
-        order[i] = static_cast<uint8_t>(i < 2 * count ? i / count * 8 + i % count : 0x80);
+        order[i] = static_cast<uint8_t>(i < size_t{2} * count ? i / count * 8 + i % count : 0x80);
       }
       return order;
     }();
@@ -208,12 +209,6 @@ HWY_INLINE void TransformRows(const Row* first_pass, uint8_t* const* to, size_t 
   if constexpr (size > 8) PutColumns<size, 8, kRows>(columns, to + first_row, column);
 }
 
-template <int size>
-HWY_NOINLINE void TransformOutOfRange(const int16_t* coefficients, const int16_t* quantization,
-                                      uint8_t* const* to, size_t column) {
-  InverseDctInWideIntegers<size>(coefficients, quantization, int{kLanes / 8}, to, column);
-}
-
 template <int size, int rows>
 HWY_INLINE void TransformScaledBlocks(int16_t* coefficients, const int16_t* quantization,
                                       uint8_t* const* to, size_t column) {
@@ -225,7 +220,7 @@ HWY_INLINE void TransformScaledBlocks(int16_t* coefficients, const int16_t* quan
     TransformRows<size, rows, 0>(first_pass.v, to, column);
     if constexpr (size > 8) TransformRows<size, rows, 8>(first_pass.v, to, column);
   } else {
-    TransformOutOfRange<size>(coefficients, quantization, to, column);
+    InverseDctInWideIntegers<size>(coefficients, quantization, int{kLanes / 8}, to, column);
   }
 }
 
