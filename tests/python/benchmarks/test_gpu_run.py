@@ -606,7 +606,7 @@ def test_figures_of_nsight_compute_are_rows(tmp_path: Path) -> None:
 
 # The whole run on the emulated GPU.
 
-LIBRARIES = sorted(GPU.parents[1].glob("build/*/tests/cuda_emulation/libendcap_cuda_emulated.so"))
+LIBRARIES = sorted(GPU.parents[1].glob("build/dev/tests/cuda_emulation/libendcap_cuda_emulated.so"))
 needs_emulation = pytest.mark.skipif(
     not LIBRARIES, reason="the emulated library is not built (ENDCAP_BUILD_TESTS)"
 )
