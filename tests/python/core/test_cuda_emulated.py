@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-LIBRARIES = sorted(HERE.parents[2].glob("build/dev/tests/cuda_emulation/libendcap_cuda_emulated.so"))
+LIBRARIES = sorted(
+    HERE.parents[2].glob("build/dev/tests/cuda_emulation/libendcap_cuda_emulated.so")
+)
 FILES = sorted(path for path in HERE.glob("test_cuda_*.py") if path != Path(__file__).resolve())
 
 
