@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import jpegs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
@@ -92,9 +93,9 @@ def tell(model: str = "tells", **fields: Any) -> Call:
     return Call(model, [x], [OutputTensor("told")], **fields)
 
 
-def slow(model: str, count: int = 16) -> Call:
-    """Takes some 100 ms."""
-    encoded = InputTensor.of("encoded", strings([SLOW] * count))
+def slow(model: str, count: int = 16, file: bytes = SLOW) -> Call:
+    """Takes some 100 ms with 16 files that are SLOW."""
+    encoded = InputTensor.of("encoded", strings([file] * count))
     return Call(model, [encoded], [OutputTensor("status")])
 
 
@@ -135,16 +136,19 @@ def test_what_would_be_too_late_is_refused_at_once(address: Any, server: Running
     def refused() -> float:
         return server.metric("endcap_preprocess_refused_total", model="limited", reason="deadline")
 
+    # Half a second or more, so that a response within 0.2 s is a refusal, and has the time to come.
+    picture = np.tile(jpegs.photo(500, 500, seed=3), (8, 8, 1))
+    late = slow("limited", file=jpegs.encode(picture, quality=30, progressive=True))
     before = refused()
-    options = ConnectionOptions(timeout_s=0.05, send_timeout=False)
+    options = ConnectionOptions(timeout_s=0.2, send_timeout=False)
     with Connection(address, options) as silent, pytest.raises(RequestError) as failure:
-        silent.infer(slow("limited"))
+        silent.infer(late)
     assert failure.value.status_name == "timeout"
     assert refused() == before
     with Connection(address) as connection:
-        connection.infer(slow("limited"))  # the connection exists, and the model is warm
+        connection.infer(late)  # the connection exists, and the model is warm
         with pytest.raises(RequestError, match="the request's timeout is") as failure:
-            connection.infer(slow("limited"), timeout_s=0.05)
+            connection.infer(late, timeout_s=0.2)
     assert failure.value.status_name == "unavailable"
     assert not failure.value.transient
     assert refused() == before + 1
