@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "decode/inverse_dct.h"
 
@@ -84,10 +85,19 @@ inline constexpr std::array<DctFactors, 7> kDctFactors<14>{{
 // The greatest factor there is, by its magnitude.
 inline constexpr int kMaxDctFactor = 11586;
 
+// The transform of one size.
+struct ScaledDct {
+  size_t size;
+  std::span<const DctFactors> factors;
+
+  // How many there are in each direction.
+  size_t frequencies() const noexcept { return size < 8 ? size : 8; }
+};
+
 // The transform in 64 bits, of blocks whose coefficients leave the range of an image: slow, and
 // right for all. blocks: of the group; as InverseDct otherwise, but clears no coefficients.
-template <int size>
-void InverseDctInWideIntegers(const int16_t* coefficients, const int16_t* quantization, int blocks,
-                              uint8_t* const* rows, size_t column);
+void InverseDctInWideIntegers(const ScaledDct& dct, const int16_t* coefficients,
+                              const int16_t* quantization, int blocks, uint8_t* const* rows,
+                              size_t column);
 
 }  // namespace endcap

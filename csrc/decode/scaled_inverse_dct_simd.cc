@@ -220,7 +220,8 @@ HWY_INLINE void TransformScaledBlocks(int16_t* coefficients, const int16_t* quan
     TransformRows<size, rows, 0>(first_pass.v, to, column);
     if constexpr (size > 8) TransformRows<size, rows, 8>(first_pass.v, to, column);
   } else {
-    InverseDctInWideIntegers<size>(coefficients, quantization, int{kLanes / 8}, to, column);
+    InverseDctInWideIntegers({size, kDctFactors<size>}, coefficients, quantization, int{kLanes / 8},
+                             to, column);
   }
 }
 

@@ -91,8 +91,9 @@ void ExpectEqualToWideIntegers(const InverseDctKernels& kernels, const std::stri
         Group group = MakeGroup(random, kernels.blocks, last_place, amplitude, step);
         Plane expected(size, kernels.blocks);
         Plane actual(size, kernels.blocks);
-        InverseDctInWideIntegers<size>(group.coefficients.data(), group.quantization.data(),
-                                       kernels.blocks, expected.rows.data(), Plane::kColumn);
+        InverseDctInWideIntegers({size, kDctFactors<size>}, group.coefficients.data(),
+                                 group.quantization.data(), kernels.blocks, expected.rows.data(),
+                                 Plane::kColumn);
         kernels.For(size)(group.coefficients.data(), group.quantization.data(), last_place,
                           actual.rows.data(), Plane::kColumn);
         ASSERT_EQ(actual.samples, expected.samples)
