@@ -142,9 +142,11 @@ def test_times_are_counted_and_summed_up(
     assert latency.elapsed_s * 1e3 >= sum(latency.all_ms)
     assert latency.server is not None
     assert latency.server.steps == [], "the model is no ensemble"
-    assert latency.server.whole is not None
-    assert latency.server.whole.requests == 8
-    assert latency.server.whole.total < numbers["mean"]
+    whole = latency.server.whole
+    assert whole is not None
+    assert whole.requests == 8
+    # A response is on its way before the server ends its own count of the time.
+    assert 0 < whole.queue + whole.compute < min(numbers["mean"], whole.total)
 
 
 def test_failed_requests_count_separately(urls: dict[str, str], pictures: Path) -> None:
