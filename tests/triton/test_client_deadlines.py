@@ -94,10 +94,16 @@ def tell(model: str = "tells", **fields: Any) -> Call:
     return Call(model, [x], [OutputTensor("told")], **fields)
 
 
-def slow(model: str, count: int = 16, file: bytes = SLOW) -> Call:
-    """Takes some 100 ms with 16 files that are SLOW."""
-    encoded = InputTensor.of("encoded", strings([file] * count))
+def decode(model: str, *files: bytes) -> Call:
+    encoded = InputTensor.of("encoded", strings(list(files)))
     return Call(model, [encoded], [OutputTensor("status")])
+
+
+@pytest.fixture(scope="module")
+def large() -> bytes:
+    """A picture of which 16 take half a second or more."""
+    picture = np.tile(jpegs.photo(500, 500, seed=3), (8, 8, 1))
+    return jpegs.encode(picture, quality=30, progressive=True)
 
 
 def told(connection: Connection, call: Call, **options: Any) -> int:
@@ -133,14 +139,13 @@ def test_frames_of_sequences_have_none(address: Any) -> None:
         assert told(connection, tell("steps", sequence=step)) == 0
 
 
-def test_what_would_be_too_late_is_refused_at_once(address: Any, server: RunningServer) -> None:
+def test_what_would_be_too_late_is_refused_at_once(
+    address: Any, server: RunningServer, large: bytes
+) -> None:
     def refused() -> float:
         return server.metric("endcap_preprocess_refused_total", model="limited", reason="deadline")
 
-    # Half a second or more. What refuses it is the request's own timeout; the client waits longer,
-    # because 15 MB may take their time to arrive.
-    picture = np.tile(jpegs.photo(500, 500, seed=3), (8, 8, 1))
-    late = slow("limited", file=jpegs.encode(picture, quality=30, progressive=True))
+    late = decode("limited", *[large] * 16)
     before = refused()
     options = ConnectionOptions(timeout_s=0.2, send_timeout=False)
     with Connection(address, options) as silent, pytest.raises(RequestError) as failure:
@@ -148,7 +153,8 @@ def test_what_would_be_too_late_is_refused_at_once(address: Any, server: Running
     assert failure.value.status_name == "timeout"
     assert refused() == before
     with Connection(address) as connection:
-        connection.infer(late)  # the connection exists, and the model is warm
+        connection.infer(late)  # the model is warm
+        # The client waits longer than the request's own timeout: 15 MB take their time to arrive.
         with pytest.raises(RequestError, match="the request's timeout is 200 ms") as failure:
             connection.infer(replace(late, timeout_us=200_000))
     assert failure.value.status_name == "unavailable"
@@ -156,13 +162,15 @@ def test_what_would_be_too_late_is_refused_at_once(address: Any, server: Running
     assert refused() == before + 1
 
 
-def test_a_model_without_the_limit_ignores_it(address: Any) -> None:
+def test_a_model_without_the_limit_ignores_it(address: Any, large: bytes) -> None:
+    late = decode("open", *[large] * 16)
     with Connection(address) as connection:
-        connection.infer(slow("open"))
+        response = connection.infer(replace(late, timeout_us=200_000))
+        assert response.tensors["status"].tolist() == [[0]] * 16
         with pytest.raises(RequestError) as failure:
-            connection.infer(slow("open"), timeout_s=0.05)
+            connection.infer(late, timeout_s=0.2)
         assert failure.value.status_name == "timeout"
-        assert connection.infer(slow("open")).tensors["status"].tolist() == [[0]] * 16
+        assert connection.infer(late).tensors["status"].tolist() == [[0]] * 16
 
 
 @pytest.mark.parametrize(("model", "served"), [("fixed", True), ("overridden", False)])
@@ -196,7 +204,7 @@ def test_retries_end_with_the_deadline(server: RunningServer) -> None:
         for timeout_s in (0.05, 0.3, 1.0):
             start = time.monotonic()
             with contextlib.suppress(RequestError):
-                connection.infer(slow("crowded", count=1), timeout_s=timeout_s)
+                connection.infer(decode("crowded", SLOW), timeout_s=timeout_s)
             assert time.monotonic() - start < timeout_s + 0.2
-        response = connection.infer(slow("crowded", count=1), timeout_s=60)
+        response = connection.infer(decode("crowded", SLOW), timeout_s=60)
         assert response.tensors["status"].tolist() == [[0]]
