@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -17,8 +18,9 @@ from endcap.cli.files import find_repository
 from endcap.environment.stub import execution_environment
 from endcap.evaluation.served_config import read_settings
 from endcap.repository.validation import validate_repository
-from endcap.triton.model_config import get_parameter, read_config, read_model_config, set_parameter
-from endcap.triton.model_folder import read_repository
+from endcap.triton.config_edits import get_parameter, set_parameter
+from endcap.triton.model_config import read_config, read_model_config
+from endcap.triton.model_folder import ModelFolder, read_repository
 
 # Python's decoder warns of "\\m", protobuf takes it.
 pytestmark = pytest.mark.filterwarnings("ignore:.*invalid escape sequence:DeprecationWarning")
@@ -74,6 +76,7 @@ def test_validate(case: tuple[str, bytes]) -> None:
 
 @fuzzed
 @given(DAMAGED)
+@example(("postprocess", CONFIGS["postprocess"].replace(b"TYPE_FP32", b"\x80TYPE_FP32")))
 def test_what_the_server_s_start_reads(case: tuple[str, bytes]) -> None:
     name, config = case
     with repository(name, config) as root, only_own_errors():
@@ -88,7 +91,17 @@ def test_what_the_server_s_start_reads(case: tuple[str, bytes]) -> None:
             with only_own_errors():
                 execution_environment(model)
             with only_own_errors():
-                read_model_config(model.path)
+                assert_reads_as_protobuf(model, read_model_config(model.path))
+
+
+def assert_reads_as_protobuf(model: ModelFolder, config: Any) -> None:
+    """What the start reads without protobuf is the message's, where there is one."""
+    assert (model.backend, model.platform) == (config.backend, config.platform)
+    assert model.steps == [step.model_name for step in config.ensemble_scheduling.step]
+    assert model.max_batch_size == max(0, config.max_batch_size)
+    assert model.is_optional == (config.parameters["optional"].string_value == "true")
+    groups = config.instance_group
+    assert model.instances == (sum(max(1, group.count) for group in groups) or 1)
 
 
 @fuzzed

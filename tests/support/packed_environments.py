@@ -14,7 +14,7 @@ from conda_channel import VERSION, installed_package, python_package, write_chan
 from endcap_wheel import write_wheel
 from typer.testing import Result
 
-from endcap.triton.model_config import set_parameter
+from endcap.triton.config_edits import set_parameter
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
 CONFIG = '# Returns what is requested.\nbackend: "python"\nmax_batch_size: 0  # none\n'

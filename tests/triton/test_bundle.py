@@ -29,7 +29,7 @@ from endcap.server.locate import locate_or_install_server
 from endcap.server.plan import server_environment
 from endcap.server.settings import PortReservation
 from endcap.tools.bundle import BundleOptions, BundlePlan, make_plan, write_bundle
-from endcap.triton.model_config import set_parameter
+from endcap.triton.config_edits import set_parameter
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))

@@ -17,7 +17,7 @@ from running_server import RunningServer, run_server
 from stub_models import RUNNING
 
 from endcap.environment.stub import install
-from endcap.triton.model_config import set_parameter
+from endcap.triton.config_edits import set_parameter
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
 SHIPPED = Path(__file__).parents[2] / "model_repository"

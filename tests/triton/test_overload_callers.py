@@ -23,7 +23,7 @@ from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor
 from endcap.client.errors import from_stream
 from endcap.client.options import ConnectionOptions
-from endcap.triton.model_config import set_parameter
+from endcap.triton.config_edits import set_parameter
 
 PIPELINE = ("preprocess", "detector", "postprocess", "detect")
 CLASSIFIERS = ("preprocess_rois", "classifier", "classify_postprocess", "classify")

@@ -22,7 +22,8 @@ from endcap.environment.stub import (
     install,
 )
 from endcap.errors import InvalidArgumentError
-from endcap.triton.model_config import read_config, set_parameter, write_config
+from endcap.triton.config_edits import set_parameter, write_config
+from endcap.triton.model_config import read_config
 from endcap.triton.model_folder import read_model_folder
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 

@@ -22,8 +22,8 @@ from endcap.server.locate import ServerInstallation, locate_if_there, locate_ser
 from endcap.server.plan import server_environment
 from endcap.server.private_server import find_packages
 from endcap.server.release import read_release
+from endcap.triton.config_edits import get_parameter
 from endcap.triton.errors import ServerError
-from endcap.triton.model_config import get_parameter
 from endcap.triton.model_folder import ModelFolder, read_model_folder
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
@@ -354,7 +354,7 @@ def execution_environment(model: ModelFolder) -> Path | None:
     Raises:
         InvalidArgumentError: The brackets or strings of its config.pbtxt do not close.
     """
-    value = get_parameter(model.config, EXECUTION_ENVIRONMENT)
+    value = get_parameter(model.text, EXECUTION_ENVIRONMENT)
     return None if value is None else Path(value.replace(MODEL_DIRECTORY, str(model.path)))
 
 

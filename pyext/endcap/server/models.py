@@ -23,14 +23,9 @@ from endcap.server.leftovers import REPOSITORY_PURPOSE
 from endcap.server.locate import ServerInstallation
 from endcap.server.private_server import PACKAGES_VARIABLE, check_python, more_packages
 from endcap.server.python_stub import find_stub
+from endcap.triton.config_edits import get_parameter, write_config
 from endcap.triton.errors import ServerError
-from endcap.triton.model_config import (
-    CONFIG_NAME,
-    get_parameter,
-    protobuf_modules,
-    read_model_config,
-    write_config,
-)
+from endcap.triton.model_config import CONFIG_NAME, protobuf_modules, read_model_config
 from endcap.triton.model_folder import ModelFolder, read_repository
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
@@ -41,8 +36,6 @@ _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./+-]+")
 # What a shell may run something for; a backslash in a configuration may stand for any of them. The
 # surrogates are bytes that are not UTF-8, which no configuration and no request can name.
 _COMMANDS = re.compile(r"[$`;|&<>()\\'\"\x00-\x1f\x7f\ud800-\udfff]")
-_FILE_NAME = re.compile(r"\bdefault_model_filename\b\s*:?\s*")
-_STRING = re.compile(r"""(["'])([^"'\\]*)\1(?!\s*["'])""")
 
 
 def choose_models(models: Iterable[ModelFolder], names: Iterable[str]) -> list[ModelFolder]:
@@ -202,9 +195,8 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
                 f"model '{model.path.name}' has an EXECUTION_ENV_PATH that Triton's Python backend "
                 "cannot pass on; give the environment a name that has only letters, digits and ._+-"
             )
-        for field in _FILE_NAME.finditer(model.config):
-            literal = _STRING.match(model.config, field.end())
-            if literal is None or not _can_be_passed_on(literal.group(2), in_python):
+        for name in model.config.values("default_model_filename"):
+            if not _can_be_passed_on(name, in_python):
                 raise ServerError(
                     f"model '{model.path.name}' has a default_model_filename that "
                     "Triton's Python backend cannot pass on; give a name in quotes that has "
@@ -215,7 +207,7 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
 def _environment_path(model: ModelFolder) -> str:
     """Return the model's EXECUTION_ENV_PATH, "" without one."""
     try:
-        return get_parameter(model.config, EXECUTION_ENVIRONMENT) or ""
+        return get_parameter(model.text, EXECUTION_ENVIRONMENT) or ""
     except InvalidArgumentError:
         return ""  # the server does not load a configuration whose brackets do not close
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from endcap.errors import EndcapError
 from endcap.terminal.failure import stop_deferred
+from endcap.triton.config_edits import write_config
 from endcap.triton.errors import ServerError
-from endcap.triton.model_config import read_config, write_config
+from endcap.triton.model_config import read_config
 
 
 @dataclass(frozen=True)

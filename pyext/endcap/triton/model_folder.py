@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from endcap.triton.errors import ServerError
-from endcap.triton.parameters import EXECUTION_ENVIRONMENT
+from endcap.triton.model_config import CONFIG_NAME, Block, read_config, read_leading_lines
+from endcap.triton.parameters import EXECUTION_ENVIRONMENT, OPTIONAL
 
 _BYTES_PER_ELEMENT = {
     "BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2,
     "UINT32": 4, "INT32": 4, "FP32": 4, "UINT64": 8, "INT64": 8, "FP64": 8,
 }  # fmt: skip
 
-_COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|#[^\n]*""")
-_PLATFORM = re.compile(r"""\bplatform\s*:\s*["']""")
-_BLOCK = re.compile(r"\{([^{}]*)\}")
-_DATA_TYPE = re.compile(r"\bdata_type\s*:\s*TYPE_(\w+)")
-_OPTIONAL = re.compile(
-    r'\bkey\s*:\s*"optional"\s*,?\s*value\s*:?\s*\{\s*string_value\s*:\s*"true"\s*\}'
-)
-_DIMS = re.compile(r"\bdims\s*:\s*(\[[^\]]*\]|-?\d+)")
-_PLATFORM_NAME = re.compile(r'\bplatform\s*:\s*"([^"]*)"')
-_STEP = re.compile(r'\bmodel_name\s*:\s*"([^"]*)"')
 # Triton takes the backend from the platform, and without one from the model's file.
 _BACKEND_OF_PLATFORM = {
     "onnxruntime_onnx": "onnxruntime",
@@ -47,21 +38,38 @@ _BACKEND_OF_FILE = {
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """One model: its folder and the text of its configuration without comments ("" if none)."""
+    """One model: its folder and the text of its configuration ("" if none)."""
 
     path: Path
-    config: str
+    text: str
+
+    @cached_property
+    def config(self) -> Block:
+        """The fields of its configuration, of a broken one those before the break."""
+        return read_leading_lines(self.text)
+
+    @property
+    def versions(self) -> list[Path]:
+        """Its version folders."""
+        return sorted(p for p in self.path.iterdir() if p.is_dir() and p.name.isdecimal())
 
     @property
     def backend(self) -> str:
         """The backend that the configuration names, "" where it names none."""
-        match = re.search(r"""\bbackend\s*:\s*(["'])(.*?)\1""", self.config)
-        return match.group(2) if match else ""
+        return self.config.value("backend")
+
+    @property
+    def platform(self) -> str:
+        """The platform that the configuration names, "" where it names none."""
+        return self.config.value("platform")
 
     @property
     def steps(self) -> list[str]:
         """The models that an ensemble passes tensors through; none for other models."""
-        return re.findall(r'\bmodel_name\s*:\s*"([^"]*)"', self.config)
+        schedules = self.config.blocks("ensemble_scheduling")
+        return [
+            step.value("model_name") for schedule in schedules for step in schedule.blocks("step")
+        ]
 
     @property
     def runs_dali(self) -> bool:
@@ -90,36 +98,41 @@ class ModelFolder:
     @property
     def is_optional(self) -> bool:
         """Whether the configuration's parameter `optional` is true."""
-        return _OPTIONAL.search(self.config) is not None
+        return self.config.parameter(OPTIONAL) == "true"
 
     @property
     def max_batch_size(self) -> int:
         """The largest batch, 0 where the model takes none."""
-        match = re.search(r"\bmax_batch_size\s*:\s*(\d+)", self.config)
-        return int(match.group(1)) if match else 0
+        return max(0, _integer(self.config.value("max_batch_size")))
+
+    @property
+    def instances(self) -> int:
+        """How many instances there are of it, 1 where the configuration does not say."""
+        groups = self.config.blocks("instance_group")
+        return sum(max(1, _integer(group.value("count"))) for group in groups) or 1
 
     @property
     def tensor_bytes(self) -> int:
         """Bytes of all fixed-size tensors of a full batch; text and free dimensions count as 0."""
         per_item = 0
-        for block in _BLOCK.findall(self.config):
-            data_type = _DATA_TYPE.search(block)
-            sizes = [int(n) for dims in _DIMS.findall(block) for n in re.findall(r"-?\d+", dims)]
-            if data_type and min(sizes, default=0) > 0:
-                per_item += _BYTES_PER_ELEMENT.get(data_type.group(1), 0) * math.prod(sizes)
+        for tensor in (*self.config.blocks("input"), *self.config.blocks("output")):
+            sizes = [_integer(size) for size in tensor.values("dims")]
+            if min(sizes, default=0) > 0:
+                data_type = tensor.value("data_type").removeprefix("TYPE_")
+                per_item += _BYTES_PER_ELEMENT.get(data_type, 0) * math.prod(sizes)
         return per_item * max(1, self.max_batch_size)
 
     @property
     def runs_python(self) -> bool:
         """Whether it runs in the Python backend, which Triton also guesses from a model.py."""
-        if self.backend or _PLATFORM.search(self.config):
+        if self.backend or self.platform:
             return self.backend == "python"
         return any(self.path.glob("[0-9]*/model.py"))
 
     @property
     def uses_server_python(self) -> bool:
         """Whether it runs in the Python that the server finds: it has no packed environment."""
-        return self.runs_python and EXECUTION_ENVIRONMENT not in self.config
+        return self.runs_python and self.config.parameter(EXECUTION_ENVIRONMENT) is None
 
     @property
     def uses_shared_python(self) -> bool:
@@ -167,7 +180,7 @@ def check_config_name(models: Iterable[ModelFolder], name: str) -> None:
 
 def _models(repository: Path, config_name: str | None) -> Iterator[ModelFolder]:
     for folder in sorted(path for path in repository.iterdir() if path.is_dir()):
-        config = folder / "config.pbtxt"
+        config = folder / CONFIG_NAME
         has_version = any(path.is_dir() and path.name.isdecimal() for path in folder.iterdir())
         if not config.is_file() and not has_version:
             raise ServerError(
@@ -181,28 +194,29 @@ def read_model_folder(folder: Path, config_name: str | None = None) -> ModelFold
     """Return a model by its folder, which is not checked."""
     config = folder / "configs" / f"{config_name}.pbtxt"
     if config_name is None or not config.is_file():
-        config = folder / "config.pbtxt"
-    text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
-    return ModelFolder(folder, _COMMENT.sub(lambda match: match.group(1) or "", text))
+        config = folder / CONFIG_NAME
+    return ModelFolder(folder, read_config(config) if config.is_file() else "")
 
 
 def needed_backend(model: ModelFolder) -> str:
     """Return the backend that Triton would take for a model, "" for an ensemble or none known."""
-    platform = _PLATFORM_NAME.search(model.config)
-    if model.backend or platform:
-        return model.backend or _BACKEND_OF_PLATFORM.get(platform.group(1) if platform else "", "")
-    if _STEP.search(model.config):
+    if model.backend or model.platform:
+        return model.backend or _BACKEND_OF_PLATFORM.get(model.platform, "")
+    if model.steps:
         return ""
-    files = {path.name for version in _versions(model) for path in version.iterdir()}
+    files = {path.name for version in model.versions for path in version.iterdir()}
     of_file = [backend for file, backend in _BACKEND_OF_FILE.items() if file in files]
     return of_file[0] if of_file else model.path.name.partition(".")[2]
 
 
 def tells_no_backend(model: ModelFolder) -> bool:
     """Whether Triton would not find out what to run a model with."""
-    is_told = _PLATFORM_NAME.search(model.config) or _STEP.search(model.config)
-    return not is_told and not needed_backend(model)
+    return not model.platform and not model.steps and not needed_backend(model)
 
 
-def _versions(model: ModelFolder) -> list[Path]:
-    return sorted(p for p in model.path.iterdir() if p.is_dir() and p.name.isdecimal())
+def _integer(written: str) -> int:
+    """Return a number as protobuf reads it, 0 for what is none."""
+    try:
+        return int(written, 0)
+    except ValueError:
+        return 0

@@ -16,7 +16,7 @@ from tritonclient.grpc import model_config_pb2
 
 from endcap.environment.placing import check_model, environment_of, place
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.triton.model_config import get_parameter, set_parameter, write_config
+from endcap.triton.config_edits import get_parameter, set_parameter, write_config
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
 PATH_MAX = 4096

@@ -19,7 +19,7 @@ from conda_channel import SITE_PACKAGES, VERSION, write_channel
 from packed_environments import CONFIG, Workshop, clean_environment, workshop, write_python_model
 from typer.testing import Result
 
-from endcap.triton.model_config import get_parameter
+from endcap.triton.config_edits import get_parameter
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
 DEADLINE_S = 60.0

@@ -155,3 +155,18 @@ def test_a_custom_configuration_is_taken_where_there_is_one() -> None:
 def test_what_a_config_says(tmp_path: Path, text: str, optional: bool) -> None:
     write_model(tmp_path, "model", text)
     assert read_model_folder(tmp_path / "model").is_optional is optional
+
+
+def test_of_a_broken_config_what_stands_before_the_break_counts(tmp_path: Path) -> None:
+    text = "backend: 'python' max_batch_size: 4 instance_group [ { count: 2 }, { count: 3 } ] "
+    inputs = 'input { name: "x" data_type: TYPE_FP32 dims: [ 2, 3 ] reshape { shape: [ 6 ] } } '
+    write_model(tmp_path, "model", text + inputs + 'platform: "onnxruntime_onnx"')
+    whole = read_model_folder(tmp_path / "model")
+    assert (whole.backend, whole.platform, whole.instances) == ("python", "onnxruntime_onnx", 5)
+    assert whole.tensor_bytes == 4 * 2 * 3 * 4
+    for rest in ('output { name: "y', "output { dims: [ 1 ] ", "output [ } ", "output {" * 5000):
+        written = text + inputs + rest + 'platform: "onnxruntime_onnx"'
+        (tmp_path / "model" / "config.pbtxt").write_text(written)
+        broken = read_model_folder(tmp_path / "model")
+        assert (broken.backend, broken.platform, broken.instances) == ("python", "", 5)
+        assert broken.tensor_bytes == 4 * 2 * 3 * 4

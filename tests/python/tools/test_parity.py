@@ -22,7 +22,8 @@ from endcap.tools.parity.outputs import Postprocessing
 from endcap.tools.parity.pipelines import load_pipeline
 from endcap.tools.parity.resampling import Resampling, resample
 from endcap.tools.parity.run import read_served
-from endcap.triton.model_config import get_parameter, read_config
+from endcap.triton.config_edits import get_parameter
+from endcap.triton.model_config import read_config
 
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLES = SHIPPED / "detect" / "samples"

@@ -25,8 +25,9 @@ from endcap.tools.tune.settings import (
     read_pipeline,
 )
 from endcap.tools.tune.state import identify
+from endcap.triton.config_edits import set_field
 from endcap.triton.errors import ServerError
-from endcap.triton.model_config import read_lines, set_field
+from endcap.triton.model_config import read_lines
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 MODELS = ("detect", "detector", "postprocess", "preprocess")

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from endcap.repository.errors import RepositoryError
-from endcap.triton.model_config import CONFIG_NAME, Block, protobuf_modules, read_lines
+from endcap.triton.model_config import (
+    CONFIG_NAME,
+    Block,
+    ModelConfigError,
+    as_unicode,
+    parse_config,
+    read_config,
+    read_lines,
+)
 from endcap.triton.model_folder import needed_backend, read_model_folder
 
 _VERSION = re.compile("0|[1-9][0-9]*")  # Triton ignores 01
@@ -20,7 +28,6 @@ _STAGE = re.compile(
 )
 # endcap's backends, which name its stages also where they run in Python models.
 PREPROCESS, POSTPROCESS = "endcap_preprocess", "endcap_postprocess"
-_PLACE = re.compile(r"^\d+:\d+ : ")  # how protobuf begins a message
 
 
 class Severity(str, Enum):
@@ -235,7 +242,6 @@ def read_model(folder: Path) -> Model | Finding:
     Raises:
         ServerError: Triton's gRPC client is not installed.
     """
-    text_format, model_config = protobuf_modules()
     file = folder / CONFIG_NAME
     if not file.is_file():
         if not version_folders(folder):
@@ -247,29 +253,21 @@ def read_model(folder: Path) -> Model | Finding:
                 "move it elsewhere, or into a model",
             )
         backend = needed_backend(read_model_folder(folder))
-        return Model(folder, folder, model_config.ModelConfig(), Block(1, ()), backend)
+        return Model(folder, folder, parse_config("", file), Block(1, ()), backend)
     try:
-        text = _decoded(file.read_bytes())
-        config = text_format.Parse(text, model_config.ModelConfig())
+        text = as_unicode(read_config(file))
+        config = parse_config(text, file)
     except OSError as error:
         return _unreadable(file, None, f"it cannot be read: {error.strerror}", "make it readable")
-    except text_format.ParseError as error:
-        reason = _PLACE.sub("", str(error)).strip().rstrip(".")
+    except ModelConfigError as error:
         return _unreadable(
             file,
-            error.GetLine(),
-            f"this is no model configuration that Triton knows: {reason}",
+            error.line,
+            f"this is no model configuration that Triton knows: {error.reason}",
             "correct it; nothing else of this model was checked",
         )
     backend = needed_backend(read_model_folder(folder))
     return Model(folder, file, config, read_lines(text), backend)
-
-
-def _decoded(encoded: bytes) -> str:
-    try:
-        return encoded.decode("utf-8")
-    except UnicodeDecodeError:  # Triton takes any bytes in comments and strings
-        return encoded.decode("latin-1")
 
 
 def _unreadable(path: Path, line: int | None, problem: str, remedy: str) -> Finding:

@@ -17,7 +17,6 @@ from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject
 from endcap.triton.errors import ServerError
-from endcap.triton.model_folder import ModelFolder
 
 _CPU_INFO = Path("/proc/cpuinfo")
 # Those for which SIMD code is commonly compiled, on x86-64 and on ARM.
@@ -69,7 +68,6 @@ _MIB = 2**20
 _ENOUGH_SHARED_BYTES = 256 * _MIB
 # The server of the shipped repository and its one stub use 280 MiB under load.
 _ENOUGH_BYTES = 512 * _MIB
-_INSTANCES = re.compile(r"\binstance_group\s*:?\s*\[?\s*\{[^}]*?\bcount\s*:\s*(\d+)")
 _SHM_SIZE = (
     "in Docker `docker run --shm-size=1g`, in Kubernetes an emptyDir of medium Memory at {path}"
 )
@@ -210,7 +208,7 @@ def check_shared_memory(subject: Subject) -> Finding:
     free = space.f_bavail * space.f_frsize
     found = f"{_mib(space.f_blocks * space.f_frsize)}, {_mib(free)} free"
     in_python = [model for model in subject.models if model.backend == "python"]
-    needed = sum(model.tensor_bytes * _instances(model) for model in in_python)
+    needed = sum(model.tensor_bytes * model.instances for model in in_python)
     if free < max(needed, _ENOUGH_SHARED_BYTES):
         return SHARED_MEMORY.problem(
             "small",
@@ -257,10 +255,6 @@ def check_memory(subject: Subject) -> Finding:
     if min(available, limit or available) < _ENOUGH_BYTES:
         return MEMORY.problem("small", found, f"less than {_mib(_ENOUGH_BYTES)} can be used")
     return MEMORY.ok(found)
-
-
-def _instances(model: ModelFolder) -> int:
-    return sum(int(count) for count in _INSTANCES.findall(model.config)) or 1
 
 
 def _mib(size: int) -> str:

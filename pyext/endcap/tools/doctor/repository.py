@@ -143,7 +143,7 @@ def check_repository(subject: Subject) -> Finding:
 
 def check_versions(subject: Subject) -> Finding:
     """Check that every model has a version folder."""
-    without = [model.path for model in subject.models if not _versions(model)]
+    without = [model.path for model in subject.models if not model.versions]
     if without:
         return VERSIONS.problem(
             "none",
@@ -199,13 +199,9 @@ def check_steps(subject: Subject) -> Finding:
     return STEPS.ok(", ".join(ensembles) or "none")
 
 
-def _versions(model: ModelFolder) -> list[Path]:
-    return sorted(p for p in model.path.iterdir() if p.is_dir() and p.name.isdecimal())
-
-
 def _brings_its_own(model: ModelFolder, backend: str) -> bool:
     library = f"libtriton_{backend}.so"
-    return any((folder / library).is_file() for folder in (model.path, *_versions(model)))
+    return any((folder / library).is_file() for folder in (model.path, *model.versions))
 
 
 def _listed(paths: list[Path]) -> str:

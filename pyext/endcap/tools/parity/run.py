@@ -21,6 +21,7 @@ from endcap.tools.parity.tensors import (
     compare_tensors,
     make_preprocessor,
 )
+from endcap.triton.config_edits import set_parameter
 from endcap.triton.ensemble import (
     POSTPROCESS_BACKEND,
     PREPROCESS_BACKEND,
@@ -30,7 +31,7 @@ from endcap.triton.ensemble import (
     stage_parameters,
 )
 from endcap.triton.labels import parse_labels
-from endcap.triton.model_config import CONFIG_NAME, read_config, set_parameter
+from endcap.triton.model_config import CONFIG_NAME, read_config
 from endcap.triton.model_folder import read_repository
 
 # What the network's input decides; changing it takes another network or another export.

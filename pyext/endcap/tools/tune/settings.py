@@ -12,15 +12,10 @@ from endcap.errors import InvalidArgumentError
 from endcap.server.models import choose_models
 from endcap.tools.config_changes import ConfigChange
 from endcap.triton.cascade_settings import CascadeSettings, models_called, parse_routes
+from endcap.triton.config_edits import set_field, set_parameter
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.errors import ServerError
-from endcap.triton.model_config import (
-    CONFIG_NAME,
-    protobuf_modules,
-    read_config,
-    set_field,
-    set_parameter,
-)
+from endcap.triton.model_config import CONFIG_NAME, parse_config, read_config
 from endcap.triton.model_folder import ModelFolder, read_repository
 
 NETWORK_BACKEND = "endcap_onnx"
@@ -223,18 +218,7 @@ def _tuned(folder: ModelFolder) -> TunedModel:
         text = read_config(file)
     except OSError as error:
         raise ServerError(f"{file} cannot be read: {error.strerror}") from error
-    return TunedModel(folder, text, _parse(text, file))
-
-
-def _parse(text: str, file: Path) -> Any:
-    text_format, model_config = protobuf_modules()
-    try:
-        return text_format.Parse(text, model_config.ModelConfig())
-    except (UnicodeError, text_format.ParseError) as error:
-        reason = str(error).strip().rstrip(".")
-        raise ServerError(
-            f"{file} is no model configuration that Triton knows: {reason}"
-        ) from error
+    return TunedModel(folder, text, parse_config(text, file))
 
 
 def _with_change(text: str, change: Change) -> str:
@@ -247,7 +231,7 @@ def _with_change(text: str, change: Change) -> str:
 
 
 def _check(model: TunedModel, text: str, changes: Iterable[Change]) -> None:
-    after = TunedModel(model.folder, text, _parse(text, model.file))
+    after = TunedModel(model.folder, text, parse_config(text, model.file))
     for change in changes:
         if after.value(change.setting) != change.value:
             raise ServerError(

@@ -1,0 +1,184 @@
+"""config.pbtxt: one value set in place, and everything around it kept as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from endcap._system.written_file import whole_file
+from endcap.errors import InvalidArgumentError
+from endcap.triton.model_config import Token, content_of, tokens_of
+
+_PARAMETER = '\nparameters {{\n  key: "{key}"\n  value {{ string_value: "{value}" }}\n}}\n'
+
+
+def write_config(file: Path, text: str) -> None:
+    """Replace a config.pbtxt, which keeps its mode, or the one that it is a link to."""
+    with whole_file(file, replace_read_only=True) as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+
+
+def get_parameter(text: str, key: str) -> str | None:
+    """Return the value of a parameter, None where it has none; a wrong escape as it is written.
+
+    Raises InvalidArgumentError as `set_parameter`, ServerError as `protobuf_modules`.
+    """
+    written = _find(list(tokens_of(text)), key)
+    return content_of(written) if written else None
+
+
+def set_parameter(text: str, key: str, value: str) -> str:
+    """Return the text of a config.pbtxt in which a parameter has a value, a plain string.
+
+    Where it has one already that one is replaced, else an entry stands at the end, in lines that
+    end as the others; done twice is done once. Raises InvalidArgumentError for a text whose
+    brackets or strings do not close.
+    """
+    written = _find(list(tokens_of(text)), key)
+    if written:
+        return f'{text[: written[0].start]}"{value}"{text[written[-1].end :]}'
+    entry = _PARAMETER.format(key=key, value=value)
+    if text and not text.endswith("\n"):
+        entry = f"\n{entry}"
+    return text + (entry.replace("\n", "\r\n") if "\r\n" in text else entry)
+
+
+def set_field(text: str, path: Sequence[str], value: str) -> str:
+    """Return the text of a config.pbtxt in which a field has a value; all other text is kept.
+
+    Args:
+        text: The text.
+        path: The field's name behind those of the messages that it lies in. A message that is not
+            there is made; of one that is repeated the first is taken.
+        value: As it is written: a number, or a list in brackets, which replaces every value of a
+            repeated field.
+
+    Raises:
+        InvalidArgumentError: Brackets or strings do not close.
+    """
+    tokens = list(tokens_of(text))
+    try:
+        begin, end = 0, len(tokens)
+        for depth, name in enumerate(path):
+            found = [each for each in _fields(tokens, begin, end) if tokens[each[0]].text == name]
+            if not found:
+                closing = tokens[end] if depth else None
+                written = f"{path[-1]}: {value}"
+                for message in reversed(path[depth:-1]):
+                    written = f"{message} {{ {written} }}"
+                return _insert(text, written, closing)
+            if depth == len(path) - 1:
+                return _replace(text, tokens, found, value)
+            begin, end = _inside(tokens, *found[0][1:])
+    except IndexError:
+        raise InvalidArgumentError(
+            "the brackets of the config.pbtxt do not close; close them"
+        ) from None
+    raise ValueError("the path of a field is empty")
+
+
+def _fields(tokens: list[Token], begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the fields of a message: indices of name, first token of the value, and its end."""
+    index = begin
+    while index < end:
+        name, index = index, index + 1
+        index += tokens[index].text == ":"
+        first, depth = index, 0
+        while True:
+            token = tokens[index]
+            depth += (token.kind == "mark" and token.text in "{<[") - (
+                token.kind == "mark" and token.text in "}>]"
+            )
+            index += 1
+            is_sign = token.kind == "word" and token.text == "-"
+            is_split = token.kind == "string" and index < end and tokens[index].kind == "string"
+            if depth == 0 and not is_sign and not is_split:
+                break
+        yield name, first, index
+        index += index < end and tokens[index].text in (",", ";")
+
+
+def _inside(tokens: list[Token], first: int, end: int) -> tuple[int, int]:
+    """Return the range of tokens in a message, or in the first of a list of them."""
+    if tokens[first].text != "[":
+        return first + 1, end - 1
+    opened, depth = first + 1, 0
+    for index in range(opened, end):
+        depth += (tokens[index].text in ("{", "<")) - (tokens[index].text in ("}", ">"))
+        if depth == 0:
+            return opened + 1, index
+    raise IndexError
+
+
+def _replace(text: str, tokens: list[Token], found: list[tuple[int, int, int]], value: str) -> str:
+    for name, _, end in reversed(found[1:]):
+        has_separator = end < len(tokens) and tokens[end].text in (",", ";")
+        last = tokens[end if has_separator else end - 1]
+        text = text[: tokens[name].start] + text[last.end :]
+    _, first, end = found[0]
+    return text[: tokens[first].start] + value + text[tokens[end - 1].end :]
+
+
+def _insert(text: str, field: str, closing: Token | None) -> str:
+    """Put a field before the end of a message, in a line of its own where the message has lines."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if closing is None:
+        before = "" if not text or text.endswith("\n") else newline
+        return f"{text}{before}{newline}{field}{newline}"
+    line = text.rfind("\n", 0, closing.start) + 1
+    indent = text[line : closing.start]
+    if line and not indent.strip():
+        return f"{text[:line]}{indent}  {field}{newline}{text[line:]}"
+    return f"{text[: closing.start].rstrip()} {field} {text[closing.start :]}"
+
+
+def _find(tokens: list[Token], key: str) -> list[Token]:
+    """Return the strings that are the value of a parameter, none where it is not there."""
+    for entry in _entries(tokens):
+        strings = _strings_of(entry)
+        if content_of(strings.get("key", [])) == key:
+            if not strings.get("string_value"):
+                raise InvalidArgumentError(
+                    f"the parameter {key} has no string_value; take it out of the config.pbtxt"
+                )
+            return strings["string_value"]
+    return []
+
+
+def _entries(tokens: list[Token]) -> Iterator[list[Token]]:
+    """Yield the tokens of each entry of `parameters`, first the last one, which is in force.
+
+    An entry is a message behind the field's name, or one in a list there.
+    """
+    found: list[list[Token]] = []
+    depth, field, begin = 0, "", 0
+    for index, token in enumerate(tokens):
+        if token.kind == "mark" and token.text in "{<[":
+            depth += 1
+            if token.text != "[" and field == "parameters" and not begin:
+                begin, outside = index, depth
+        elif token.kind == "mark" and token.text in "}>]":
+            if begin and depth == outside:
+                found.append(tokens[begin : index + 1])
+                begin = 0
+            depth -= 1
+        elif token.kind == "word" and depth == 0:
+            field = token.text
+        if depth < 0:
+            break
+    if depth != 0:
+        raise InvalidArgumentError("the brackets of the config.pbtxt do not close; close them")
+    yield from reversed(found)
+
+
+def _strings_of(entry: list[Token]) -> dict[str, list[Token]]:
+    """Return the strings of each field in an entry; neighbours are one value."""
+    found: dict[str, list[Token]] = {}
+    field = ""
+    for token in entry:
+        if token.kind == "word":
+            field = token.text
+            found[field] = []
+        elif token.kind == "string" and field:
+            found[field].append(token)
+    return found
