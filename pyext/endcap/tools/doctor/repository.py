@@ -249,19 +249,10 @@ def _invalid(models: list[Path]) -> Iterator[tuple[Path, str]]:
         except ServerError as error:
             if isinstance(error.__cause__, (ImportError, RuntimeError)):
                 raise ModuleNotFoundError("Triton's gRPC client is not installed") from error
-            if _is_utf8(file):  # Triton also takes texts in other encodings
-                yield file, str(error)
+            yield file, str(error)
             continue
         if name not in ("", model.name):
             yield file, f"{file} names the model {name}, its folder {model.name}"
-
-
-def _is_utf8(file: Path) -> bool:
-    try:
-        file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def check_onnxruntime(subject: Subject) -> Finding:
