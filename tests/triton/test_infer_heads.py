@@ -69,6 +69,11 @@ CASES = {
         {"head": sample_heads.obb_head(3, anchors=60, num_classes=CLASSES)},
         {"detection_angles": Tensor("TYPE_FP32", [ROWS])},
     ),
+    "end2end_pose": Case(
+        {"head": "end2end_pose", "num_keypoints": 17},
+        {"head": sample_heads.end2end_pose_head(5, rows=60, num_classes=CLASSES, keypoints=17)},
+        {"detection_keypoints": Tensor("TYPE_FP32", [ROWS, 17, 3])},
+    ),
     "rtdetr": Case(
         {"head": "rtdetr"},
         sample_heads.rtdetr_outputs(4, queries=60, num_classes=CLASSES),
@@ -169,7 +174,7 @@ def test_masks_that_do_not_fit_are_said_once(
     assert differing.mean() > 0.05, "masks are on one of them"
 
 
-@pytest.mark.parametrize("name", ["seg", "pose", "rtdetr"])
+@pytest.mark.parametrize("name", ["seg", "pose", "end2end_pose", "rtdetr"])
 def test_boxes_are_those_of_the_reference(
     server: TritonServer, repository: Path, photo: Path, name: str
 ) -> None:

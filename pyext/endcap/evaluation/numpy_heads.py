@@ -108,12 +108,15 @@ def best_classes(
     return scores[order].astype(np.float64), order.astype(np.int64)
 
 
+_END2END = (HeadName.end2end, HeadName.end2end_seg, HeadName.end2end_pose)
 _EXPECTED = {
     HeadName.yolov8: "4 + C, A",
     HeadName.yolov8_seg: "4 + C + M, A",
     HeadName.yolov8_pose: "4 + C + 3 P, A",
     HeadName.yolov5: "A, 5 + C",
     HeadName.end2end: "K, 6",
+    HeadName.end2end_seg: "K, 6 + M",
+    HeadName.end2end_pose: "K, 6 + 3 P",
     HeadName.rtdetr: "Q, 4 + C",
     HeadName.classification: "C",
 }
@@ -134,8 +137,10 @@ def count_classes(heads: Sequence[NDArray[Any]], settings: ReferenceSettings) ->
     (shape,) = shapes
     if settings.head in (HeadName.yolov8_seg, HeadName.yolov8_pose):
         return _count_above_extras(shape, settings)
-    if settings.head is HeadName.end2end:
-        _check(len(shape) == 2 and shape[1] == 6, shape, settings)
+    if settings.head in _END2END:
+        has_extras = settings.head is not HeadName.end2end
+        fits = len(shape) == 2 and (shape[1] > 6 if has_extras else shape[1] == 6)
+        _check(fits, shape, settings)
         return settings.num_classes
     if settings.head is HeadName.classification:
         _check(len(shape) == 1 and settings.num_classes in (None, *shape), shape, settings)
@@ -211,7 +216,7 @@ _YOLOV8 = (HeadName.yolov8, HeadName.yolov8_seg, HeadName.yolov8_pose)
 # Whose boxes overlap: what the others give was suppressed in the network, or never overlapped.
 SUPPRESSED_HERE = (*_YOLOV8, HeadName.yolov5)
 # Which have a row for each detection, not a score for each class.
-_LISTED = (HeadName.end2end, HeadName.efficient_nms)
+_LISTED = (*_END2END, HeadName.efficient_nms)
 
 
 def read_head(head: Head | Sequence[NDArray[Any]], settings: ReferenceSettings) -> Candidates:
@@ -219,9 +224,10 @@ def read_head(head: Head | Sequence[NDArray[Any]], settings: ReferenceSettings) 
 
     Args:
         head: Without the batch dimension, [4 + C, A] of yolov8 (with more rows below of yolov8_seg
-            and yolov8_pose), [A, 5 + C] of yolov5, [K, 6] of end2end or [Q, 4 + C] of joined
-            rtdetr; else of rtdetr logits [Q, C] and boxes [Q, 4], of efficient_nms num_detections
-            [1], boxes [K, 4], scores [K] and classes [K].
+            and yolov8_pose), [A, 5 + C] of yolov5, [K, 6] of end2end (with more columns behind of
+            end2end_seg and end2end_pose) or [Q, 4 + C] of joined rtdetr; else of rtdetr logits
+            [Q, C] and boxes [Q, 4], of efficient_nms num_detections [1], boxes [K, 4], scores [K]
+            and classes [K].
         settings: The head's family, thresholds and layout.
 
     Raises:

@@ -10,13 +10,15 @@ from endcap.parameters import postprocess_defaults
 
 
 class HeadName(str, Enum):
-    """The head families that the reference reads; of yolov8_seg and yolov8_pose the boxes."""
+    """The head families that the reference reads; of those with more than boxes the boxes."""
 
     yolov8 = "yolov8"  # [4 + C, A], also of YOLOv9, 11 and 12
     yolov8_seg = "yolov8_seg"  # [4 + C + more, A]
     yolov8_pose = "yolov8_pose"  # [4 + C + more, A]
     yolov5 = "yolov5"  # [A, 5 + C]
     end2end = "end2end"  # [K, 6]
+    end2end_seg = "end2end_seg"  # [K, 6 + more]
+    end2end_pose = "end2end_pose"  # [K, 6 + more]
     rtdetr = "rtdetr"  # [Q, C] and [Q, 4], or joined [Q, 4 + C]
     efficient_nms = "efficient_nms"  # four tensors
     classification = "classification"  # [C]
@@ -51,7 +53,7 @@ class Activation(str, Enum):
 
 
 class BoxFormat(str, Enum):
-    """How a head gives boxes; `default` is xyxy for end2end and efficient_nms, else cxcywh."""
+    """How a head gives boxes; `default` is xyxy for rows of detections, else cxcywh."""
 
     default = "default"
     xyxy = "xyxy"

@@ -234,6 +234,8 @@ def test_one_of_several_heads_is_the_one_that_is_served(tmp_path: Path) -> None:
     ("family", "heads", "said"),
     [
         (HeadName.end2end, {"head": np.zeros((9, 7), np.float32)}, r"\[9, 7\], and end2end has"),
+        (HeadName.end2end_pose, {"head": np.zeros((9, 6), np.float32)},
+         r"\[9, 6\], and end2end_pose has \[K, 6 \+ 3 P\]"),
         (HeadName.classification, {"logits": np.zeros(5, np.float32)}, r"\[C\] with C = 7"),
         (HeadName.efficient_nms, {**efficient_nms_outputs(1), "scores": np.zeros(3, np.float32)},
          r"shapes \[1\], \[20, 4\], \[3\], \[20\], and efficient_nms has"),

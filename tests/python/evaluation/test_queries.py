@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from onnx_heads import write_heads
-from sample_heads import pose_head, rtdetr_outputs, seg_outputs
+from sample_heads import (
+    end2end_pose_head,
+    end2end_seg_outputs,
+    pose_head,
+    rtdetr_outputs,
+    seg_outputs,
+)
 from tolerances import ACTIVATION_RTOL, ROUND_TRIP_PIXELS
 
 import endcap
@@ -119,6 +125,25 @@ def test_boxes_of_masks(tmp_path: Path) -> None:
     settings = ReferenceSettings(head=HeadName.yolov8_seg, num_classes=CLASSES, score_threshold=0.3)
     options = {"score_threshold": 0.3, "mask_coefficients": 8, "prototype_size": (80, 104)}
     assert_like_postprocess(tmp_path, heads, settings, options)
+
+
+ROWS = {
+    "end2end_seg": (
+        end2end_seg_outputs(3, rows=40, num_classes=CLASSES, size=(80, 104)),
+        {"mask_coefficients": 8, "prototype_size": (80, 104)},
+    ),
+    "end2end_pose": (
+        {"head": end2end_pose_head(3, rows=40, num_classes=CLASSES, keypoints=5)},
+        {"num_keypoints": 5},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_boxes_of_rows_with_more_behind_them(tmp_path: Path, name: str) -> None:
+    heads, options = ROWS[name]
+    settings = ReferenceSettings(head=HeadName(name), num_classes=CLASSES, score_threshold=0.3)
+    assert_like_postprocess(tmp_path, heads, settings, {"score_threshold": 0.3} | options)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
