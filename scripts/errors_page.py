@@ -235,6 +235,7 @@ OTHER_CLASSES = [
         "ServerError",
         "As the message says; `endcap doctor --start` looks for more.",
     ),
+    ("triton.model_config", "ModelConfigError", "Correct the file: `endcap validate`."),
     ("server.locate", "NoServerError", "`endcap server install`, or `--tritonserver PATH`."),
     ("repository.errors", "RepositoryError", "The option that the message names: [](init.md)."),
     ("evaluation.errors", "EvaluationError", "As the message says: [](evaluate.md)."),

@@ -31,6 +31,7 @@ _TOKEN = re.compile(
 )
 _CLOSING = {"{": "}", "<": ">"}
 _PLACE = re.compile(r"^\d+:\d+ : ")  # how protobuf begins a message
+_SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is not UTF-8, see read_config
 _MOST_NESTED = 100  # as in protobuf
 
 
@@ -49,8 +50,12 @@ class ModelConfigError(ServerError):
         self.reason = _PLACE.sub("", message)
 
 
-def read_model_config(model: Path) -> Any:
+def read_model_config(model: Path, *, any_encoding: bool = False) -> Any:
     """Return the inference.ModelConfig message that a model folder's config.pbtxt holds.
+
+    Args:
+        model: The folder.
+        any_encoding: Read strings that are not UTF-8 as Latin-1, by `as_unicode`.
 
     Raises:
         ServerError: There is none, or it cannot be read.
@@ -61,7 +66,7 @@ def read_model_config(model: Path) -> Any:
         text = read_config(path)
     except OSError as error:
         raise ServerError(f"{path} cannot be read: {error.strerror}") from error
-    return parse_config(text, path)
+    return parse_config(as_unicode(text) if any_encoding else text, path)
 
 
 def parse_config(text: str, path: Path) -> Any:
@@ -69,11 +74,15 @@ def parse_config(text: str, path: Path) -> Any:
 
     Raises:
         ServerError: Triton's gRPC client is not installed.
-        ModelConfigError: The text does not fit Triton's definition.
+        ModelConfigError: The text does not fit Triton's definition, or is not UTF-8 outside of its
+            comments.
     """
     text_format, model_config = protobuf_modules()
+    for token in _leading_tokens(text):
+        if _SURROGATE.search(token.text):
+            raise ModelConfigError(path, f"line {token.line} is not UTF-8", token.line)
     try:
-        return text_format.Parse(as_unicode(text), model_config.ModelConfig())
+        return text_format.Parse(text, model_config.ModelConfig())
     except text_format.ParseError as error:
         raise ModelConfigError(path, str(error), error.GetLine()) from error
     except UnicodeError as error:  # of escapes in a string

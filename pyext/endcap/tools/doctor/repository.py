@@ -245,7 +245,7 @@ def _invalid(models: list[Path]) -> Iterator[tuple[Path, str]]:
         if not file.is_file():
             continue
         try:
-            name = read_model_config(model).name
+            name = read_model_config(model, any_encoding=True).name
         except ServerError as error:
             if isinstance(error.__cause__, (ImportError, RuntimeError)):
                 raise ModuleNotFoundError("Triton's gRPC client is not installed") from error
