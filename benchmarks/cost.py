@@ -147,13 +147,17 @@ def read_header() -> dict[str, float]:
 
 
 def without_speed(samples: list[Sample], terms: Sequence[str]) -> list[Sample]:
-    """Return the samples with any of the terms, as fast as the machine of the coefficients."""
+    """Return the samples with any of the terms, as fast as the machine of the coefficients.
+
+    Where there are no others, which would tell its speed, they stay as they are.
+    """
     of_photograph = itertools.groupby(samples, lambda sample: sample.photograph)
     corrected: list[Sample] = []
     for _, group in of_photograph:
         own = list(group)
         others = [s for s in own if not any(s.terms[name] for name in terms)]
-        factor = statistics.median(s.measured_ms / s.predicted_ms for s in others)
+        ratios = [s.measured_ms / s.predicted_ms for s in others]
+        factor = statistics.median(ratios) if ratios else 1.0
         corrected += [
             replace(s, measured_ms=s.measured_ms / factor) for s in own if s not in others
         ]
