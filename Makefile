@@ -74,7 +74,7 @@ COMPILE = NINJA_STATUS="[%f of %t, %w$(EXPECTED)] " PATH="$(abspath $(BIN)):$$PA
 INSTALL = PATH="$(abspath $(BIN)):$$PATH" cmake --install $(BUILD) --prefix \
   "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" --component
 # Processor seconds that compiling the demo's part takes, for the time that is announced.
-DEMO_SECONDS := $(if $(filter ON,$(UNITY)),150,240)
+DEMO_SECONDS := $(if $(filter ON,$(UNITY)),250,400)
 demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECONDS) / $(JOBS) / 60)) $$(($(DEMO_SECONDS) / $(JOBS) % 60)))
 
 # Of each fuzz target, for `make fuzz`.
