@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def set_field(text: str, path: Sequence[str], value: str) -> str:
         InvalidArgumentError: Brackets or strings do not close.
     """
     tokens = list(tokens_of(text))
-    try:
+    with _closed_brackets():
         begin, end = 0, len(tokens)
         for depth, name in enumerate(path):
             found = [each for each in _fields(tokens, begin, end) if tokens[each[0]].text == name]
@@ -69,12 +70,19 @@ def set_field(text: str, path: Sequence[str], value: str) -> str:
                 return _insert(text, written, closing)
             if depth == len(path) - 1:
                 return _replace(text, tokens, found, value)
-            begin, end = _inside(tokens, *found[0][1:])
+            begin, end = _messages(tokens, *found[0][1:])[0]
+    raise ValueError("the path of a field is empty")
+
+
+@contextlib.contextmanager
+def _closed_brackets() -> Iterator[None]:
+    """Make an InvalidArgumentError of the IndexError of a text that ends within brackets."""
+    try:
+        yield
     except IndexError:
         raise InvalidArgumentError(
             "the brackets of the config.pbtxt do not close; close them"
         ) from None
-    raise ValueError("the path of a field is empty")
 
 
 def _fields(tokens: list[Token], begin: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -82,13 +90,15 @@ def _fields(tokens: list[Token], begin: int, end: int) -> Iterator[tuple[int, in
     index = begin
     while index < end:
         name, index = index, index + 1
+        if tokens[name].kind != "word":
+            raise IndexError("a bracket that nothing has opened")
         index += tokens[index].text == ":"
         first, depth = index, 0
         while True:
+            if index >= end:
+                raise IndexError("a field without the end of its value")
             token = tokens[index]
-            depth += (token.kind == "mark" and token.text in "{<[") - (
-                token.kind == "mark" and token.text in "}>]"
-            )
+            depth += _step(token)
             index += 1
             is_sign = token.kind == "word" and token.text == "-"
             is_split = token.kind == "string" and index < end and tokens[index].kind == "string"
@@ -98,16 +108,23 @@ def _fields(tokens: list[Token], begin: int, end: int) -> Iterator[tuple[int, in
         index += index < end and tokens[index].text in (",", ";")
 
 
-def _inside(tokens: list[Token], first: int, end: int) -> tuple[int, int]:
-    """Return the range of tokens in a message, or in the first of a list of them."""
-    if tokens[first].text != "[":
-        return first + 1, end - 1
-    opened, depth = first + 1, 0
-    for index in range(opened, end):
-        depth += (tokens[index].text in ("{", "<")) - (tokens[index].text in ("}", ">"))
-        if depth == 0:
-            return opened + 1, index
-    raise IndexError
+def _messages(tokens: list[Token], first: int, end: int) -> list[tuple[int, int]]:
+    """Return the ranges of tokens in a value that is a message, or a list of them."""
+    is_list = tokens[first].text == "["
+    found: list[tuple[int, int]] = []
+    depth = 0
+    for index in range(first + is_list, end - is_list):
+        if depth == 0 and _step(tokens[index]) > 0:
+            opened = index + 1
+        depth += _step(tokens[index])
+        if depth == 0 and _step(tokens[index]) < 0:
+            found.append((opened, index))
+    return found
+
+
+def _step(token: Token) -> int:
+    """Return 1 for an opening bracket, -1 for a closing one, else 0."""
+    return 0 if token.kind != "mark" else (token.text in "{<[") - (token.text in "}>]")
 
 
 def _replace(text: str, tokens: list[Token], found: list[tuple[int, int, int]], value: str) -> str:
@@ -133,52 +150,34 @@ def _insert(text: str, field: str, closing: Token | None) -> str:
 
 
 def _find(tokens: list[Token], key: str) -> list[Token]:
-    """Return the strings that are the value of a parameter, none where it is not there."""
-    for entry in _entries(tokens):
-        strings = _strings_of(entry)
-        if content_of(strings.get("key", [])) == key:
-            if not strings.get("string_value"):
+    """Return the strings that are the value of a parameter, none where it is not there.
+
+    Of several entries with the key the last one is in force.
+    """
+    with _closed_brackets():
+        for entry in reversed(_messages_of(tokens, (0, len(tokens)), "parameters")):
+            if content_of(_strings_of(tokens, entry, "key")) != key:
+                continue
+            values = _messages_of(tokens, entry, "value")
+            written = _strings_of(tokens, values[-1], "string_value") if values else []
+            if not written:
                 raise InvalidArgumentError(
                     f"the parameter {key} has no string_value; take it out of the config.pbtxt"
                 )
-            return strings["string_value"]
+            return written
     return []
 
 
-def _entries(tokens: list[Token]) -> Iterator[list[Token]]:
-    """Yield the tokens of each entry of `parameters`, first the last one, which is in force.
-
-    An entry is a message behind the field's name, or one in a list there.
-    """
-    found: list[list[Token]] = []
-    depth, field, begin = 0, "", 0
-    for index, token in enumerate(tokens):
-        if token.kind == "mark" and token.text in "{<[":
-            depth += 1
-            if token.text != "[" and field == "parameters" and not begin:
-                begin, outside = index, depth
-        elif token.kind == "mark" and token.text in "}>]":
-            if begin and depth == outside:
-                found.append(tokens[begin : index + 1])
-                begin = 0
-            depth -= 1
-        elif token.kind == "word" and depth == 0:
-            field = token.text
-        if depth < 0:
-            break
-    if depth != 0:
-        raise InvalidArgumentError("the brackets of the config.pbtxt do not close; close them")
-    yield from reversed(found)
+def _messages_of(tokens: list[Token], within: tuple[int, int], name: str) -> list[tuple[int, int]]:
+    """Return the messages of a field of a message, by their ranges of tokens."""
+    values = [each[1:] for each in _fields(tokens, *within) if tokens[each[0]].text == name]
+    return [message for value in values for message in _messages(tokens, *value)]
 
 
-def _strings_of(entry: list[Token]) -> dict[str, list[Token]]:
-    """Return the strings of each field in an entry; neighbours are one value."""
-    found: dict[str, list[Token]] = {}
-    field = ""
-    for token in entry:
-        if token.kind == "word":
-            field = token.text
-            found[field] = []
-        elif token.kind == "string" and field:
-            found[field].append(token)
+def _strings_of(tokens: list[Token], within: tuple[int, int], name: str) -> list[Token]:
+    """Return the neighbouring strings of a field of a message, of the last one with the name."""
+    found: list[Token] = []
+    for field, first, end in _fields(tokens, *within):
+        if tokens[field].text == name:
+            found = [token for token in tokens[first:end] if token.kind == "string"]
     return found

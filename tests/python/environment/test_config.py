@@ -94,6 +94,7 @@ def test_a_parameter_that_is_not_there_comes_to_the_end(text: str) -> None:
         ('backend: "python\n', "line 1 .* string that does not end"),
         ("parameters { key: 'a'\n", "brackets"),
         ("input [ { } ] }", "brackets"),
+        ("parameters { key: ] }", "brackets"),
         ('parameters { key: "EXECUTION_ENV_PATH" }', "no string_value"),
     ],
 )

@@ -119,7 +119,7 @@ def test_measurements_are_of_all_that_is_served(tmp_path: Path, model: str) -> N
     assert (repository() != after) == (model == "cascade_bls")
 
 
-@pytest.mark.parametrize("text", ["a { b: 1", "a [ { b: 1 ]", "a: 'x", "a:", "a"])
+@pytest.mark.parametrize("text", ["a { b: 1", "a [ { b: 1 ]", "a { b: 1 } }", "a: 'x", "a:", "a"])
 def test_what_does_not_close_is_an_error(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="close"):
         set_field(text, ("a", "b"), "2")
