@@ -33,6 +33,7 @@ _CLOSING = {"{": "}", "<": ">"}
 _PLACE = re.compile(r"^\d+:\d+ : ")  # how protobuf begins a message
 _SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is not UTF-8, see read_config
 _MOST_NESTED = 100  # as in protobuf
+_LONGEST_MESSAGE = 300
 
 
 class ModelConfigError(ServerError):
@@ -45,6 +46,8 @@ class ModelConfigError(ServerError):
 
     def __init__(self, path: Path, message: str, line: int | None) -> None:
         message = message.strip().rstrip(".")
+        if len(message) > _LONGEST_MESSAGE:  # protobuf quotes a token whole
+            message = f"{message[:_LONGEST_MESSAGE]}..."
         super().__init__(f"{path} is no model configuration that Triton knows: {message}")
         self.line = line
         self.reason = _PLACE.sub("", message)
