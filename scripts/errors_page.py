@@ -218,7 +218,7 @@ CLIENT_STATUSES = {
     ),
     "timeout": (
         "No response within the deadline.",
-        "`--timeout`, less `--concurrency`, or more instances; `endcap top` shows the queue.",
+        "`--timeout`, less `--concurrency`, or more instances.",
     ),
     "cancelled": (
         "The client, or a proxy, has given the request up.",
@@ -245,7 +245,6 @@ OTHER_CLASSES = [
     ("errors", "VideoError", "As the message says: [](video.md)."),
     ("batch.errors", "BatchError", "As the message says: [](data_sets.md)."),
     ("tools.bundle", "BundleError", "The option that the message names: [](kubernetes.md)."),
-    ("tools.top.metrics", "MetricsError", "Another address, or a server that has metrics on."),
     ("tools.web", "PageError", "As the message says, for example another port."),
     ("_system.python_process", "PipError", "pip's own message follows: network, index, disk."),
 ]

@@ -40,11 +40,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("variant", VARIANTS, indirect=True, scope="session")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest file: begun near the end, one worker would run it alone."""
-    items.sort(key=lambda item: item.path.name != "test_tune.py")
-
-
 @pytest.fixture(scope="session")
 def variant(request: pytest.FixtureRequest) -> str:
     """What the server runs: compiled backends, and Python models where a test is for both."""

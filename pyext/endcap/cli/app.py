@@ -20,8 +20,6 @@ _COMMANDS = (
     "validate",
     "infer",
     "load",
-    "tune",
-    "top",
     "evaluate",
     "parity",
     "batch",

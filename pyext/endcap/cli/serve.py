@@ -218,7 +218,7 @@ def _next_commands(models: list[str], server: TritonServer) -> str:
     named = "" if model == ClientArguments.model else f" --model {model}"
     usual = server.grpc_url == f"grpc://{ClientArguments.url}"
     at = "" if usual else f" --url {server.grpc_url.removeprefix('grpc://')}"
-    return f"endcap infer photo.jpg{named}{at}; endcap top{at}"
+    return f"endcap infer photo.jpg{named}{at}"
 
 
 def _models_with_images(server: TritonServer) -> list[str]:

@@ -87,7 +87,7 @@ def test_serve_names_commands_for_its_ports(
     if named is None:
         assert "endcap" not in lines
     else:
-        assert f"try endcap infer photo.jpg{named}{at}; endcap top{at}" in lines
+        assert f"try endcap infer photo.jpg{named}{at}" in lines
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)

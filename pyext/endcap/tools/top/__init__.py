@@ -1,1 +1,0 @@
-"""Rates of a running Triton server from its metrics: `metrics`, `rates`, `table`, `watch`."""
