@@ -209,9 +209,6 @@ JPEG_95_PIXELS = 4.0
 # a millisecond of its own, Python more than C++, and a busy machine adds to either.
 LOAD_TEST_FIGURES = 0.12
 
-# The rate that perf_analyzer finds against the one it was asked for, relative: of 60 arrivals at
-# random times, a window of it, the number has a standard deviation of an eighth.
-RANDOM_ARRIVALS = 0.3
 
 # Growth of the resident set over 1,000 batches of a DALI pipeline, in MiB, after 100 to warm up:
 # allocators keep what the largest batches needed, some tenths. One leaked tensor a batch, of the

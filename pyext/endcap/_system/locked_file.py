@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 _OWNER_ONLY = 0o600
@@ -85,25 +85,6 @@ class LockedFile:
         if self._end.detach() is not None:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-@contextlib.contextmanager
-def lock_folder(folder: Path) -> Iterator[bool]:
-    """Lock a folder for the block; yield whether it could be, or another process has it.
-
-    Raises:
-        OSError: It cannot be opened.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # not inherited by servers
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
 
 
 def lock_abandoned(path: str | Path, *, folder: int | None = None) -> int | None:

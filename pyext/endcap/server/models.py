@@ -23,7 +23,7 @@ from endcap.server.leftovers import REPOSITORY_PURPOSE
 from endcap.server.locate import ServerInstallation
 from endcap.server.private_server import PACKAGES_VARIABLE, check_python, more_packages
 from endcap.server.python_stub import find_stub
-from endcap.triton.config_edits import get_parameter, write_config
+from endcap.triton.config_edits import get_parameter
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import CONFIG_NAME, protobuf_modules, read_model_config
 from endcap.triton.model_folder import ModelFolder, read_repository
@@ -276,33 +276,6 @@ def repository_with(
                 _copy_with(model.path, copy / model.path.name, parameters)
             else:
                 _link(model.path, copy / model.path.name)
-        yield copy
-
-
-@contextlib.contextmanager
-def repository_with_texts(repository: Path, texts: Mapping[str, str]) -> Iterator[Path]:
-    """Yield a repository like `repository` in which models have other texts of config.pbtxt.
-
-    It lies where that of `repository_with` does, and goes like it.
-
-    Args:
-        repository: The original, which is not written to.
-        texts: By the name of the model.
-
-    Raises:
-        ServerError: `repository` is none.
-    """
-    models = read_repository(repository)
-    with scratch_folder(REPOSITORY_PURPOSE) as scratch:
-        copy = scratch / "repository"
-        copy.mkdir()
-        for model in models:
-            target = copy / model.path.name
-            if model.path.name not in texts:
-                _link(model.path, target)
-                continue
-            _link_entries(model.path, target)
-            write_config(target / CONFIG_NAME, texts[model.path.name])
         yield copy
 
 

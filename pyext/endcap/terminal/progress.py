@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.text import Text
 
 from endcap._system.stages import Stages
-from endcap.terminal.console import PlainConsole, printable
+from endcap.terminal.console import PlainConsole
 from endcap.terminal.failure import say
 
 _SHOWN_FROM = 8
@@ -68,45 +68,6 @@ def installing() -> Iterator[Stages]:
         return lambda: None
 
     yield begin
-
-
-class BudgetBar:
-    """A bar of the time that is spent, with what is done now.
-
-    Attributes:
-        is_shown: Whether there is one: standard error is a terminal.
-    """
-
-    def __init__(self, progress: Progress, total_s: float) -> None:
-        self.is_shown = not progress.disable
-        self._progress = progress
-        self._total_s = total_s
-        self._task = progress.add_task("", total=total_s, left="")
-
-    def __call__(self, text: str, spent_s: float) -> None:
-        """Show what is done, and how much of the time is left at most."""
-        left_s = max(0, round(self._total_s - spent_s))
-        self._progress.update(
-            self._task,
-            description=printable(text),
-            completed=min(spent_s, self._total_s),
-            left=f"at most {left_s // 60}:{left_s % 60:02d} left",
-        )
-
-
-@contextlib.contextmanager
-def budget_bar(total_s: float) -> Iterator[BudgetBar]:
-    """Yield a bar of a limited time, which is removed after the block."""
-    console = PlainConsole(stderr=True)
-    columns = (
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("{task.description}"),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        yield BudgetBar(progress, total_s)
 
 
 @contextlib.contextmanager

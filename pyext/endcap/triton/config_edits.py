@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from endcap._system.written_file import whole_file
@@ -42,36 +42,6 @@ def set_parameter(text: str, key: str, value: str) -> str:
     if text and not text.endswith("\n"):
         entry = f"\n{entry}"
     return text + (entry.replace("\n", "\r\n") if "\r\n" in text else entry)
-
-
-def set_field(text: str, path: Sequence[str], value: str) -> str:
-    """Return the text of a config.pbtxt in which a field has a value; all other text is kept.
-
-    Args:
-        text: The text.
-        path: The field's name behind those of the messages that it lies in. A message that is not
-            there is made; of one that is repeated the first is taken.
-        value: As it is written: a number, or a list in brackets, which replaces every value of a
-            repeated field.
-
-    Raises:
-        InvalidArgumentError: Brackets or strings do not close.
-    """
-    tokens = list(tokens_of(text))
-    with _closed_brackets():
-        begin, end = 0, len(tokens)
-        for depth, name in enumerate(path):
-            found = [each for each in _fields(tokens, begin, end) if tokens[each[0]].text == name]
-            if not found:
-                closing = tokens[end] if depth else None
-                written = f"{path[-1]}: {value}"
-                for message in reversed(path[depth:-1]):
-                    written = f"{message} {{ {written} }}"
-                return _insert(text, written, closing)
-            if depth == len(path) - 1:
-                return _replace(text, tokens, found, value)
-            begin, end = _messages(tokens, *found[0][1:])[0]
-    raise ValueError("the path of a field is empty")
 
 
 @contextlib.contextmanager
@@ -125,28 +95,6 @@ def _messages(tokens: list[Token], first: int, end: int) -> list[tuple[int, int]
 def _step(token: Token) -> int:
     """Return 1 for an opening bracket, -1 for a closing one, else 0."""
     return 0 if token.kind != "mark" else (token.text in "{<[") - (token.text in "}>]")
-
-
-def _replace(text: str, tokens: list[Token], found: list[tuple[int, int, int]], value: str) -> str:
-    for name, _, end in reversed(found[1:]):
-        has_separator = end < len(tokens) and tokens[end].text in (",", ";")
-        last = tokens[end if has_separator else end - 1]
-        text = text[: tokens[name].start] + text[last.end :]
-    _, first, end = found[0]
-    return text[: tokens[first].start] + value + text[tokens[end - 1].end :]
-
-
-def _insert(text: str, field: str, closing: Token | None) -> str:
-    """Put a field before the end of a message, in a line of its own where the message has lines."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    if closing is None:
-        before = "" if not text or text.endswith("\n") else newline
-        return f"{text}{before}{newline}{field}{newline}"
-    line = text.rfind("\n", 0, closing.start) + 1
-    indent = text[line : closing.start]
-    if line and not indent.strip():
-        return f"{text[:line]}{indent}  {field}{newline}{text[line:]}"
-    return f"{text[: closing.start].rstrip()} {field} {text[closing.start :]}"
 
 
 def _find(tokens: list[Token], key: str) -> list[Token]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -210,4 +210,3 @@ _OPTIONS: dict[str, Callable[[str, object], Any]] = {
     "max_frames": _count,
     "on_full": _choice("wait", "drop_oldest", "drop_newest"),
 }
-OPTION_NAMES: Sequence[str] = tuple(_OPTIONS)
