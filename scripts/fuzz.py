@@ -5,8 +5,8 @@
 
     scripts/fuzz.py --runs 1000000
 
-Inputs that reach new code are kept in build/fuzz/corpus; `--minimize` makes
-the committed corpora anew of them and of the committed ones.
+Inputs that reach new code are kept in build/fuzz/corpus; `--minimize` rebuilds
+the committed corpora, tests/fuzz/corpus/TARGET.zip, from them and the committed ones.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ROOT / "tests" / "fuzz"
+CORPORA = ROOT / "tests" / "fuzz" / "corpus"
 BUILD = ROOT / "build" / "fuzz"
 
 # Bytes of an input at most: of longer ones a target learns little.
@@ -62,7 +63,22 @@ class TargetRun:
 
 def find_targets() -> list[str]:
     """Return the names of the targets, which are those of the committed corpora."""
-    return sorted(path.name for path in (SOURCES / "corpus").iterdir() if path.is_dir())
+    return sorted(path.stem for path in CORPORA.glob("*.zip"))
+
+
+def committed_corpus(name: str) -> Path:
+    """Return the folder into which CMake has unpacked a committed corpus."""
+    return BUILD / "tests" / "fuzz" / "corpus" / name
+
+
+def pack_corpus(name: str, folder: str) -> int:
+    """Replace a committed corpus by the files of a folder; return their number."""
+    files = sorted(Path(folder).iterdir())
+    with zipfile.ZipFile(CORPORA / f"{name}.zip", "w") as archive:
+        for file in files:
+            # ZipInfo's fixed date: equal inputs make equal archives.
+            archive.writestr(zipfile.ZipInfo(file.name), file.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+    return len(files)
 
 
 def find_executable(name: str) -> Path:
@@ -107,7 +123,7 @@ def run_target(name: str, limit: list[str]) -> TargetRun:
         *(str(find_executable(name)), *common_options(name), *limit),
         # Entropic scheduling would take a third of the time of targets this fast.
         *("-entropic=0", "-print_final_stats=1", f"-artifact_prefix={prefix}"),
-        *(str(corpus), str(SOURCES / "corpus" / name)),
+        *(str(corpus), str(committed_corpus(name))),
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     counts = re.findall(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
@@ -161,7 +177,7 @@ def minimize(names: list[str]) -> int:
     """
     status = 0
     for name in names:
-        committed = SOURCES / "corpus" / name
+        committed = committed_corpus(name)
         with tempfile.TemporaryDirectory(dir=BUILD) as chosen:
             command = [
                 *(str(find_executable(name)), *common_options(name), "-set_cover_merge=1"),
@@ -173,13 +189,14 @@ def minimize(names: list[str]) -> int:
                 print(f"{name:15} failed; run it on its corpus for the reason", flush=True)
                 status = 1
                 continue
-            old = [file for file in committed.iterdir() if not file.name.startswith(REGRESSION)]
+            for file in list(Path(chosen).iterdir()):
+                file.rename(file.with_name(file.name[:16]))
+            old = list(committed.iterdir())
             for file in old:
-                file.unlink()
-            for file in Path(chosen).iterdir():
-                shutil.copy(file, committed / file.name[:16])
-        count = len(list(committed.iterdir()))
-        print(f"{name:15} {len(old):5d} -> {count:5d} inputs", flush=True)
+                if file.name.startswith(REGRESSION):
+                    shutil.copy(file, chosen)
+            count = pack_corpus(name, chosen)
+            print(f"{name:15} {len(old):5d} -> {count:5d} inputs", flush=True)
     return status
 
 
@@ -194,7 +211,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=60, help="of each target (default 60)")
     parser.add_argument("--runs", type=int, help="executions of each target, in place of --seconds")
     parser.add_argument("--jobs", type=int, default=2, help="targets at a time (default 2)")
-    parser.add_argument("--minimize", action="store_true", help="make the committed corpora anew")
+    parser.add_argument("--minimize", action="store_true", help="rebuild the committed corpora")
     options = parser.parse_args()
     known = find_targets()
     names = options.targets or known

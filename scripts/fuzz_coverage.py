@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 # Highway compiles these once for each instruction set, and llvm-cov has in their place the code for
 # machines without any, which none here runs.
 _VECTOR_CODE = "_simd.cc"
 BUILD = ROOT / "build" / "fuzz-coverage"
+# Where CMake unpacks the committed corpora.
+CORPORA = BUILD / "tests" / "fuzz" / "corpus"
 
 
 def collect_profiles(executables: list[Path]) -> Path:
@@ -44,7 +45,7 @@ def collect_profiles(executables: list[Path]) -> Path:
     for executable in executables:
         raw.append(folder / f"{executable.name}.profraw")
         environment = {**os.environ, "LLVM_PROFILE_FILE": str(raw[-1])}
-        command = [executable, CORPUS / executable.name]
+        command = [executable, CORPORA / executable.name]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             last = "\n".join(done.stderr.splitlines()[-2:])
@@ -83,7 +84,7 @@ def main() -> int:
     parser.add_argument("--min-lines", type=float, default=0.0, help="per cent (default 0)")
     options = parser.parse_args()
     folder = (ROOT / options.folder).resolve()
-    executables = sorted(BUILD / "tests" / "fuzz" / path.name for path in CORPUS.iterdir())
+    executables = sorted(BUILD / "tests" / "fuzz" / path.name for path in CORPORA.iterdir())
     for path in executables:
         if not path.is_file():
             parser.error(f"{path} does not exist: build it with 'make fuzz-coverage'")
