@@ -81,7 +81,7 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-arm64 test-fuzz test-wheel test-peers evaluate bench \
-        bench-formats bench-tracking bench-video bench-data-sets bench-traces bench-connections bench-overload bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz image-check \
+        bench-formats bench-tracking bench-video bench-data-sets bench-traces bench-connections bench-overload bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz \
         fuzz-coverage soak format docs wheel wheels wheel-arm64 cross-wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
@@ -126,7 +126,6 @@ help:
 	@echo "make gpu-kit      what that needs, for a machine with a GPU, GPU_PYTHON=python3.12, and no network"
 	@echo "make test-wheel   the wheel in an empty environment, beside NumPy 2 and OpenCV: the demo, the tests;"
 	@echo "                  NEIGHBOURS=all also beside ultralytics and supervision"
-	@echo "make image-check  as root: the image for CPUs of endcap bundle, of Debian's packages: size, bill, server"
 	@echo "make clean        remove what was built"
 
 build: $(VENV)/.built
@@ -189,7 +188,7 @@ fuzz-coverage: $(VENV)/.deps
 SANITIZED := build/sanitize-server
 TRITON_TESTS ?= tests/triton
 NOT_SANITIZED := test_server_endings.py::test_a_limit_that_is_too_low_is_named \
-  test_bls.py::test_memory_does_not_grow test_bundle.py::test_the_gpu_image_runs_this_command \
+  test_bls.py::test_memory_does_not_grow test_deploy.py::test_the_gpu_image_runs_this_command \
   test_overload.py::test_the_client_waits_as_long_as_the_server_asks \
   test_shipped_repository.py::test_demo_prints_detections_and_writes_pictures
 sanitize-server: TEST_JOBS := 2
@@ -354,11 +353,6 @@ gpu-check: gpu-kit
 NEIGHBOURS ?= few
 test-wheel: wheel
 	$(WHEEL)/venv/bin/python scripts/test_wheel.py --neighbours $(if $(filter 1,$(NEIGHBOURS)),all,$(NEIGHBOURS))
-
-# The image takes the wheel for Debian 12's Python.
-image-check: $(VENV)/.test
-	$(MAKE) --no-print-directory wheel PYTHON=python3.11
-	$(BIN)/python scripts/image_check.py --wheel "$$(ls -t dist/endcap-*-cp311-*.whl | head -n 1)"
 
 clean:
 	rm -rf build dist demo-output $(VENV)

@@ -244,7 +244,6 @@ OTHER_CLASSES = [
     ("dali.installation", "DaliError", "`endcap dali info`: [](dali.md)."),
     ("errors", "VideoError", "As the message says: [](video.md)."),
     ("batch.errors", "BatchError", "As the message says: [](data_sets.md)."),
-    ("tools.bundle", "BundleError", "The option that the message names: [](kubernetes.md)."),
     ("tools.web", "PageError", "As the message says, for example another port."),
     ("_system.python_process", "PipError", "pip's own message follows: network, index, disk."),
 ]

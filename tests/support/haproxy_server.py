@@ -1,4 +1,4 @@
-"""A HAProxy on this machine, with a configuration of `endcap bundle` or of a test."""
+"""A HAProxy on this machine, with the configuration of `deploy/` or of a test."""
 
 from __future__ import annotations
 

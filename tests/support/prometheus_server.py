@@ -1,4 +1,4 @@
-"""A Prometheus on this machine, with the rules of `endcap bundle`."""
+"""A Prometheus on this machine, with the rules of `deploy/`."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def run_prometheus(bundle: Path, target: str, folder: Path) -> Iterator[Prometheus]:
-    """Runs it with the bundle's configuration, but every second and on another target.
+def run_prometheus(deploy: Path, target: str, folder: Path) -> Iterator[Prometheus]:
+    """Run it with the shipped configuration, but every second and on another target.
 
     Args:
-        bundle: What `endcap bundle` has written.
+        deploy: The folder of deployment files.
         target: HOST:PORT of the metrics.
         folder: An empty folder, for its files.
     """
-    configuration = yaml.safe_load((bundle / "monitoring" / "prometheus.yml").read_text())
+    configuration = yaml.safe_load((deploy / "prometheus" / "prometheus.yml").read_text())
     configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     (job,) = configuration["scrape_configs"]
     job["static_configs"] = [{"targets": [target]}]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
-    shutil.copy(bundle / "monitoring" / "rules.yaml", folder)
+    shutil.copy(deploy / "prometheus" / "rules.yaml", folder)
     reservation = PortReservation("127.0.0.1", ServerPorts(http=0, grpc=0, metrics=0))
     address = f"127.0.0.1:{reservation.ports.http}"
     reservation.close()

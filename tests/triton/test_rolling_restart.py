@@ -14,20 +14,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+from deploy_files import DEPLOY, command_on
 from haproxy_server import HaProxy, run_haproxy
 from running_server import FREE_PORTS, get, rested, wait_for
 
 from endcap.client import DetectionClient, ImageResult
 from endcap.client.options import ConnectionOptions
 from endcap.server.settings import PortReservation
-from endcap.tools.bundle import BundleOptions, BundlePlan, make_plan, write_bundle
-from endcap.tools.bundle.plan import GRACE_PERIOD_S, PRE_STOP_S
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))[:4]
-OPTIONS = BundleOptions(models=("detect",), accept_known_vulnerabilities=True)
 # A pod's server until it is killed.
-LONGEST_END_S = GRACE_PERIOD_S - PRE_STOP_S
+_POD = yaml.safe_load((DEPLOY / "kubernetes" / "cpu" / "deployment.yaml").read_text())["spec"][
+    "template"
+]["spec"]
+_PRE_STOP_S = _POD["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+LONGEST_END_S = _POD["terminationGracePeriodSeconds"] - _PRE_STOP_S
 # The server waits for HTTP connections until the timeout of `endcap serve`, 25 s.
 HTTP_ENDS_AFTER_S = 20
 NO_RETRIES = ConnectionOptions(retries=0)
@@ -57,15 +60,14 @@ listen grpc
 class Server:
     """A server that the CPU image's command runs, on ports that it keeps."""
 
-    def __init__(self, plan: BundlePlan, log: Path) -> None:
+    def __init__(self, log: Path) -> None:
         self._reservation = PortReservation("127.0.0.1", FREE_PORTS)
         self.ports = self._reservation.ports
         self._log = log
-        cpu, _ = plan.variants
         self._command = [
             *(sys.executable, "-m"),
-            *plan.command(cpu, str(REPOSITORY), self.ports),
-            f"--metrics-port={self.ports.metrics}",
+            *command_on("cpu", REPOSITORY, self.ports),
+            "--model=detect",
         ]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -165,14 +167,9 @@ def _same(one: ImageResult, other: ImageResult) -> bool:
 
 
 @pytest.fixture(scope="module")
-def plan() -> BundlePlan:
-    return make_plan(REPOSITORY, OPTIONS)
-
-
-@pytest.fixture(scope="module")
-def pair(plan: BundlePlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
     folder = tmp_path_factory.mktemp("servers")
-    servers = [Server(plan, folder / f"{name}.log") for name in "ab"]
+    servers = [Server(folder / f"{name}.log") for name in "ab"]
     with contextlib.ExitStack() as stack:
         for server in servers:
             stack.callback(server.stop)
@@ -211,12 +208,9 @@ def proxied(
 
 
 @pytest.fixture
-def balanced(
-    plan: BundlePlan, pair: list[Server], tmp_path: Path
-) -> Iterator[tuple[HaProxy, str, str]]:
-    """HAProxy with the configuration of `endcap bundle`."""
-    write_bundle(plan, tmp_path / "deploy")
-    with proxied(tmp_path / "deploy" / "haproxy" / "haproxy.cfg", pair, tmp_path) as opened:
+def balanced(pair: list[Server], tmp_path: Path) -> Iterator[tuple[HaProxy, str, str]]:
+    """HAProxy with the shipped configuration."""
+    with proxied(DEPLOY / "haproxy.cfg", pair, tmp_path) as opened:
         for server in IN_PROXY:
             opened[0].wait_for_status(server, "UP")
         yield opened

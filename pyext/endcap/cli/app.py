@@ -23,7 +23,6 @@ _COMMANDS = (
     "evaluate",
     "parity",
     "batch",
-    "bundle",
     "demo",
     "doctor",
     "server",

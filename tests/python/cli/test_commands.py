@@ -156,7 +156,7 @@ def test_a_run_imports_its_own_command_only() -> None:
         import sys
         from endcap.cli.app import app
         app(["stub", "--help"], standalone_mode=False)
-        names = ("batch", "bundle", "demo", "evaluate", "infer", "parity", "serve", "stub")
+        names = ("batch", "demo", "evaluate", "infer", "parity", "serve", "stub")
         print([name for name in names if f"endcap.cli.{name}" in sys.modules])
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
