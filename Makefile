@@ -81,7 +81,7 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-arm64 test-fuzz test-wheel test-peers evaluate bench \
-        bench-formats bench-tracking bench-video bench-data-sets bench-traces bench-connections bench-overload bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz \
+        bench-server bench-pipelines bench-dali lint sanitize sanitize-server races fuzz \
         fuzz-coverage soak format docs wheel wheels wheel-arm64 cross-wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
@@ -94,17 +94,8 @@ help:
 	@echo "make evaluate     the sample detector's accuracy through the server and by OpenCV and NumPy"
 	@echo "make test-peers   results equal those of OpenCV, Pillow, torchvision, ultralytics"
 	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for about a minute"
-	@echo "make bench-formats  PNG and WebP files beside OpenCV and Pillow"
-	@echo "make bench-tracking  ByteTrack beside ultralytics"
-	@echo "make bench-video  clips to tracks beside OpenCV and ultralytics, on two cores"
-	@echo "make bench-data-sets  data sets on Ray, beside its own reading of images"
-	@echo "make bench-traces what traces cost a server"
-	@echo "make bench-connections  what connections cost clients, and loading models a server"
-	@echo "make bench-overload  the prediction of times, and a server under twice the load that it can take"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make bench-pipelines  the pipelines of docs/pipelines.md, and its tables"
-	@echo "make bench-clients  the transports of docs/clients.md, and its tables"
-	@echo "make bench-network  the network step beside ONNX Runtime, and its threads"
 	@echo "make bench-dali   the pipelines of docs/dali.md, and what differs between DALI and endcap"
 	@echo "make lint         formatters, ruff, mypy, layers of imports, clang-tidy, links of the documentation, pip-audit"
 	@echo "make lint-fast    the same without clang-tidy and pip-audit"
@@ -232,14 +223,6 @@ bench: $(BENCH)/.endcap build
 	-scripts/system_packages.sh bench
 	$(BENCH_BIN)/python -m benchmarks run --server-python $(BIN)/python $(BENCH_OPTIONS)
 
-bench-formats bench-tracking: bench-%: $(BENCH)/.endcap build
-	-$(MAKE) --no-print-directory $(BENCH)/.peers
-	$(BENCH_BIN)/python -m benchmarks $*
-
-bench-video: $(BENCH)/.endcap build
-	-$(MAKE) --no-print-directory $(BENCH)/.peers
-	$(BENCH_BIN)/python -m benchmarks video --server-python $(BIN)/python $(BENCH_OPTIONS)
-
 bench-server: $(BENCH)/.endcap build
 	-$(MAKE) --no-print-directory $(BENCH)/.peers
 	scripts/system_packages.sh bench
@@ -249,28 +232,6 @@ bench-server: $(BENCH)/.endcap build
 bench-pipelines: $(BENCH)/.endcap build
 	$(BENCH_BIN)/python -m benchmarks pipelines --server-python $(BIN)/python $(BENCH_OPTIONS)
 	$(BENCH_BIN)/python scripts/pipelines_page.py
-
-bench-clients: $(BENCH)/.endcap build
-	$(BENCH_BIN)/python -m benchmarks clients --server-python $(BIN)/python $(BENCH_OPTIONS)
-	$(BENCH_BIN)/python scripts/clients_page.py
-
-bench-data-sets: $(BENCH)/.endcap build
-	-$(MAKE) --no-print-directory $(BENCH)/.peers
-	$(BENCH_BIN)/python -m benchmarks.data_sets --server-python $(BIN)/python $(BENCH_OPTIONS)
-
-# The environment of the benchmarks has the photographs, that of the server Triton.
-bench-overload: $(BENCH)/.endcap build
-	$(BENCH_BIN)/python -m benchmarks.cost check
-	$(BIN)/python -m benchmarks.overload --one-cpu $(BENCH_OPTIONS)
-
-bench-connections: build
-	$(BIN)/python -m benchmarks.connections $(BENCH_OPTIONS)
-
-bench-traces: build
-	$(BIN)/python -m benchmarks.traces $(BENCH_OPTIONS)
-
-bench-network: build
-	$(BIN)/python -m benchmarks.network $(BENCH_OPTIONS)
 
 bench-dali: $(BENCH)/.endcap $(BENCH)/.dali
 	$(BENCH_BIN)/python -m benchmarks dali $(BENCH_OPTIONS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,12 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TaskID, TimeElapsedColumn
 
-from benchmarks import chart, cpu, images, machine, paths, report, server_process
+from benchmarks import chart, cpu, paths, report, server_process
 from benchmarks.dali import run as dali_run
 from benchmarks.images import SourceMissingError
-from benchmarks.postprocess import tracking as track_peers
-from benchmarks.preprocess import formats as preprocess_formats
-from benchmarks.video import run as video_run
 
 EXAMPLES = """Side by side with the libraries people use today.
 
@@ -31,17 +26,9 @@ Examples:
 
   python -m benchmarks run --no-server          without the Triton server
 
-  python -m benchmarks formats                  PNG and WebP files
-
-  python -m benchmarks tracking                 ByteTrack beside ultralytics
-
-  python -m benchmarks video                    clips to tracks beside OpenCV and ultralytics
-
   python -m benchmarks server                   the Triton server only
 
   python -m benchmarks pipelines                the pipelines of docs/pipelines.md
-
-  python -m benchmarks clients                  the transports of docs/clients.md
 
   python -m benchmarks dali                     the pipelines of docs/dali.md
 
@@ -103,21 +90,6 @@ def pipelines(
 
 
 @app.command()
-def clients(
-    quick: Quick = False, server_python: ServerPython = DEFAULT_PYTHON, output: Output = None
-) -> None:
-    """Measure the transports from a client to a server; write clients.json and clients.png."""
-    with _progress("writing the models") as (bar, task):
-        document = server_process.run_clients(
-            server_python.absolute(),
-            quick=quick,
-            start=lambda total: bar.update(task, total=total),
-            done=lambda what: bar.update(task, advance=1, description=what),
-        )
-    _finish(document, _folder(output, quick), "clients", quick)
-
-
-@app.command()
 def dali(
     quick: Quick = False,
     times: Annotated[bool, typer.Option(help="Also measure times, not only differences.")] = True,
@@ -136,49 +108,6 @@ def dali(
     _finish(parity, _folder(output, quick), "dali_parity", quick)
     if document:
         _finish(document, _folder(output, quick), "dali", quick)
-
-
-@app.command()
-def formats(quick: Quick = False, output: Output = None) -> None:
-    """Measure PNG and WebP files beside OpenCV and Pillow; write formats.json."""
-    pictures = [images.make(name, paths.IMAGES) for name in preprocess_formats.PHOTOGRAPHS]
-    budget = cpu.QUICK.per_image if quick else cpu.COMPLETE.per_image
-    with _progress("measuring") as (bar, task):
-        bar.update(task, total=preprocess_formats.steps(len(pictures)))
-        done = partial(bar.update, task, advance=1)
-        measured = preprocess_formats.run(pictures, budget, lambda what: done(description=what))
-    document = {"machine": machine.describe(), "formats": asdict(measured)}
-    _finish(document, _folder(output, quick), "formats", quick)
-
-
-@app.command()
-def tracking(quick: Quick = False, output: Output = None) -> None:
-    """Measure trackers beside ultralytics and `trackers`; write tracking.json."""
-    objects = (20, 100) if quick else (20, 100, 500)
-    budget = cpu.QUICK.per_comparison if quick else cpu.COMPLETE.per_comparison
-    with _progress("measuring") as (bar, task):
-        bar.update(task, total=len(objects) * len(track_peers.PRESETS))
-        done = partial(bar.update, task, advance=1)
-        measured = track_peers.run(objects, budget, lambda what: done(description=what))
-    document = {"machine": machine.describe(), "postprocess": [asdict(each) for each in measured]}
-    _finish(document, _folder(output, quick), "tracking", quick)
-
-
-@app.command()
-def video(
-    quick: Quick = False, server_python: ServerPython = DEFAULT_PYTHON, output: Output = None
-) -> None:
-    """Measure clips to tracks beside OpenCV and ultralytics; write video.json and video.png."""
-    plan = video_run.QUICK if quick else video_run.COMPLETE
-    about = machine.describe()
-    with _progress("measuring") as (bar, task):
-        bar.update(task, total=video_run.steps(plan))
-        done = partial(bar.update, task, advance=1)
-        measured = video_run.run(
-            plan, server_python.absolute(), lambda what: done(description=what)
-        )
-    document = {"machine": about, "video": [asdict(each) for each in measured]}
-    _finish(document, _folder(output, quick), "video", quick)
 
 
 @app.command()

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients.transports import COMPARISONS
-
 Json = dict[str, Any]
 _OUR_NAMES = (
     *("endcap", "preprocess", "detect"),
     *("ensemble", "Python models", "Python BLS", "C++ BLS", "client side"),
-    *("JPEG", "system shm", "CUDA shm", "tensor, system shm", "tensor, CUDA shm"),
     *("(a)", "(b)"),
-    *("endcap infer --track", "endcap infer --track --shm system"),
 )
 _OURS, _PEER, _FLOOR = "#0b7a75", "#b8bfc6", "#e3c16f"
 
@@ -89,18 +85,10 @@ def panels_of(document: Json) -> list[Bars]:
         found += _preprocess(document["preprocess"])
     for comparison in document.get("postprocess", []):
         found.append(Bars(comparison["name"], "ms", _medians(comparison["rows"])))
-    for clip in document.get("video", []):
-        speeds = {name: each["frames_per_second"] for name, each in clip["speeds"].items()}
-        bars = [(name, speed) for name, speed in speeds.items() if speed is not None]
-        found.append(
-            Bars(f"{clip['name']} to tracks, {clip['network']}, two CPUs", "frames/s", bars)
-        )
     for comparison in document.get("server", {}).get("comparisons", []):
         found.append(Bars(comparison["name"], "inferences/s", _loads(comparison)))
     for comparison in document.get("pipelines", {}).get("comparisons", []):
         found += _pipelines(comparison)
-    if "clients" in document:
-        found += _transports(document["clients"])
     if "dali" in document:
         found += _dali(document["dali"])
     return found
@@ -164,23 +152,6 @@ def _pipelines(comparison: Json) -> list[Bars]:
         (name, point["service_cpu_ms"] + point["client_cpu_ms"]) for name, point in last.items()
     ]
     return [Bars(title, "inferences/s", rates), Bars(title, "CPU ms", costs)]
-
-
-def _transports(part: Json) -> list[Bars]:
-    """Bytes to the server, and throughput at the most requests at once, of each comparison."""
-    panels = []
-    for comparison, title in COMPARISONS.items():
-        transports = [
-            each for each in part["ways"] if each["comparison"] == comparison and each["points"]
-        ]
-        if not transports:
-            continue
-        at_once = max(point["concurrency"] for each in transports for point in each["points"])
-        rates = [(each["name"], each["points"][-1]["inferences_per_second"]) for each in transports]
-        sent = [(each["name"], each["wire"]["up"] / 1e3) for each in transports]
-        panels.append(Bars(f"{title}, at {at_once:.0f}", "inferences/s", rates))
-        panels.append(Bars(f"{title}, sent", "KB", sent))
-    return panels
 
 
 def _dali(part: Json) -> list[Bars]:

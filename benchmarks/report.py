@@ -10,7 +10,6 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.clients import tables as client_tables
 from benchmarks.dali import tables as dali
 from benchmarks.pipelines import tables as pipeline_tables
 
@@ -43,17 +42,11 @@ def tables(document: Json) -> Iterator[Table | Group]:
         yield _memory(document["preprocess"]["memory"])
         if "regions" in document["preprocess"]:  # results of before have none
             yield _regions(document["preprocess"]["regions"])
-    if "formats" in document:
-        yield _formats(document["formats"])
     for comparison in document.get("postprocess", []):
         yield _comparison(comparison)
-    for clip in document.get("video", []):
-        yield _video(clip)
     for comparison in document.get("server", {}).get("comparisons", []):
         yield _server(comparison)
     for table in pipeline_tables.every(document.get("pipelines", {}).get("comparisons", [])):
-        yield _text(table)
-    for table in client_tables.every(document.get("clients", {})):
         yield _text(table)
     for table in dali.every(document.get("dali", {})):
         yield _text(table)
@@ -141,44 +134,6 @@ def _memory(part: Json) -> Table:
         over, idle = peak["peak_over_idle_bytes"], peak["idle_bytes"]
         shown = ("", "") if over is None else (f"{over / _MIB:.1f}", f"{idle / _MIB:.0f}")
         table.add_row(name, *shown, peak["note"])
-    return table
-
-
-def _formats(part: Json) -> Table:
-    table = Table(title="PNG and WebP to letterboxed 640x640 float32 NCHW: ms, one thread")
-    names = list(part["files"][0]["rows"])
-    for name in ("file", "picture", "KB"):
-        table.add_column(name, justify="right" if name == "KB" else "left")
-    for name in names:
-        table.add_column(name, justify="right")
-    for form, ratios in part["ratios"].items():
-        for file in part["files"]:
-            if file["form"] != form:
-                continue
-            size = f"{file['encoded_bytes'] / 1000:.0f}"
-            cells = [
-                median_cell(row) if row["outcome"] == "timed" else row["outcome"]
-                for row in file["rows"].values()
-            ]
-            table.add_row(form, file["image"], size, *cells)
-        table.add_row(form, "mean to endcap", "", *(times(ratios.get(name)) for name in names))
-        table.add_section()
-    return table
-
-
-def _video(clip: Json) -> Table:
-    boxes = f"{clip['boxes_per_frame']:.1f} boxes a frame"
-    title = (
-        f"{clip['name']} to tracks, {clip['network']}: {clip['frames']} frames, {boxes}, two CPUs"
-    )
-    table = Table(title=title)
-    for name in ("way", "frames/s", "slowest to fastest", "endcap's speed", "verified, or why not"):
-        table.add_column(name, justify="right" if "/s" in name or "to" in name else "left")
-    for name, speed in clip["speeds"].items():
-        rate = speed["frames_per_second"]
-        spread = "" if rate is None else f"{speed['low']:.1f} to {speed['high']:.1f}"
-        shown = "" if rate is None else f"{rate:.1f}"
-        table.add_row(name, shown, spread, times(clip["ratios"].get(name)), speed["note"])
     return table
 
 

@@ -38,21 +38,6 @@ def run(
     return {"machine": about, "server": part(python, "benchmarks.server.run", options, start, done)}
 
 
-def run_clients(
-    python: Path, *, quick: bool, start: Callable[[int], None], done: Callable[[str], None]
-) -> dict[str, Any]:
-    """Measure the transports; Triton and the clients run in the environment of `python`.
-
-    `start` is called with the number of measurements, `done` after each.
-    Raises ServerPartError.
-    """
-    options = ["--quick"] if quick else []
-    return {
-        "machine": machine.describe(),
-        "clients": part(python, "benchmarks.clients.run", options, start, done),
-    }
-
-
 def run_pipelines(
     python: Path, *, quick: bool, start: Callable[[int], None], done: Callable[[str], None]
 ) -> dict[str, Any]:

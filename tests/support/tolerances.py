@@ -219,8 +219,6 @@ DALI_GROWTH_MIB = 4
 # points: what a tie may leave to either is a few of 18,925 detections, 0.005 points each.
 TRACK_QUALITY_POINTS = 0.1
 
-# The same against the committed figures: half of their last decimal.
-TRACK_QUALITY_ROUNDING = 0.005001
 
 # Pictures of flat colours after H.264 (yuv420p, CRF 23) or MPEG-4, in 8-bit steps: far from edges
 # conversion and quantisation move them by 3 at most; edges of colour, at half the resolution, count

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
+from counting_proxy import CountingProxy
 from doc_pages import ROOT
 from running_server import RunningServer, run_server
 
 import endcap
-from benchmarks.clients.counting_proxy import CountingProxy
 from endcap.client import Detection, DetectionClient
 
 EXAMPLES = ROOT / "examples"

@@ -16,7 +16,7 @@ from benchmarks import chart, images, report
 from benchmarks.postprocess import head, nms_peers
 from benchmarks.postprocess import run as postprocess
 from benchmarks.postprocess import verify as verify_kept
-from benchmarks.preprocess import bare_decode, entries, formats, memory, one_thread, regions
+from benchmarks.preprocess import bare_decode, entries, memory, one_thread, regions
 from benchmarks.preprocess.peer import letterbox
 from benchmarks.server import load_generator, repository
 from benchmarks.timing import (
@@ -274,21 +274,3 @@ def test_a_fresh_process_tells_its_peak() -> None:
     assert peak.peak_over_idle_bytes is not None
     assert peak.idle_bytes is not None
     assert peak.peak_over_idle_bytes > 3 * 640 * 640 * 4 / 2  # most of the tensor is new memory
-
-
-def test_formats_are_verified_and_shown() -> None:
-    image = images.Photograph("640x427", SAMPLE, 640, 427)
-    named: list[str] = []
-    measured = formats.run([image], SHORT, named.append)
-    assert len(named) == formats.steps(1)
-    assert [file.form for file in measured.files] == [form.name for form in formats.FORMS]
-    for file in measured.files:
-        assert file.rows["endcap"].outcome == "timed"
-        assert file.rows["Pillow"].outcome == "timed", file.rows["Pillow"].note
-        assert measured.ratios[file.form]["endcap"] == 1.0
-    machine = {"cpu": "c", "cpus": 1, "commit": "0", "date": "2000-01-01", "load_average": 0.0}
-    document = json.loads(json.dumps({"machine": machine, "formats": asdict(measured)}))
-    console = Console(file=StringIO(), width=140)
-    report.show(document, console)
-    assert isinstance(console.file, StringIO)
-    assert console.file.getvalue().count("mean to endcap") == len(formats.FORMS)

@@ -10,8 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-
-from benchmarks.clients.counting_proxy import CountingProxy
+from counting_proxy import CountingProxy
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""Videos to tracks: `endcap infer` beside OpenCV's and ultralytics' ways to do the same."""
