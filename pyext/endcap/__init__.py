@@ -1,7 +1,5 @@
 """Pre- and postprocessing for vision models: raw JPEG bytes in, detections out."""
 
-import warnings
-
 try:
     from endcap import _core as _core
 except ImportError as error:
@@ -78,14 +76,3 @@ __all__ = [
     "presets",
     "rotated_iou",
 ]
-
-_RENAMED = {"CudaClassification": Classification, "CudaDetections": Detections}
-
-
-def __getattr__(name: str) -> object:
-    """Return the classes whose names were changed, with a DeprecationWarning."""
-    if name not in _RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    new = _RENAMED[name]
-    warnings.warn(f"endcap.{name} is now endcap.{new.__name__}", DeprecationWarning, stacklevel=2)
-    return new

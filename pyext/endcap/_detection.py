@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
@@ -35,11 +34,6 @@ class ClassScore:
     def to_dict(self) -> dict[str, Any]:
         """Return the object that `endcap infer --json` prints."""
         return {"class_id": self.class_id, "label": self.label, "score": self.score}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return `to_dict()`; deprecated."""
-        warn_renamed("to_json()", "to_dict()")
-        return self.to_dict()
 
     def to_row(self) -> dict[str, Any]:
         """Return ROW_COLUMNS by name; a class has no box."""
@@ -119,11 +113,6 @@ class Detection:
             row["track_id"] = self.track_id
         return row
 
-    def to_json(self) -> dict[str, Any]:
-        """Return `to_dict()`; deprecated."""
-        warn_renamed("to_json()", "to_dict()")
-        return self.to_dict()
-
     def to_row(self) -> dict[str, Any]:
         """Return ROW_COLUMNS by name, and what some models give: angle, track, class."""
         values = (self.class_id, self.label, self.score, *self.box)
@@ -155,8 +144,3 @@ def rotated_corners(boxes: npt.NDArray[Any], angles: npt.NDArray[Any]) -> npt.ND
     centre = np.stack([x1 + x2, y1 + y2], 1) / 2
     corners = [-across - down, across - down, across + down, down - across]
     return np.stack([centre + corner for corner in corners], 1)
-
-
-def warn_renamed(old: str, new: str) -> None:
-    """Warn that the caller of the caller uses an old name of an attribute or a method."""
-    warnings.warn(f"{old} is now {new}", DeprecationWarning, stacklevel=3)

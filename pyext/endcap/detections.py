@@ -29,7 +29,6 @@ from endcap._detection import (
     Point,
     class_name,
     rotated_corners,
-    warn_renamed,
 )
 from endcap._html import MOST_ROWS, html_table
 from endcap.cuda_array import CudaArray, on_host
@@ -56,7 +55,6 @@ __all__ = [
     "classes_to_supervision",
     "make_detections",
     "status_label",
-    "warn_renamed",
 ]
 
 # A NumPy array, or with device="cuda" a CudaArray.
@@ -324,7 +322,7 @@ class ImageDetections(Sequence[Detection]):
         else:
             for mask, rle in zip(masks, self.rle or (), strict=True):
                 mask[:] = decode_rle(rle, self.mask_size)
-        return masks.view(_Masks)
+        return masks
 
     def corners(self) -> npt.NDArray[np.float32]:
         """Return the corners of the boxes, rotated where there are angles, float32 [N, 4, 2].
@@ -334,11 +332,6 @@ class ImageDetections(Sequence[Detection]):
         """
         angles = np.zeros(len(self)) if self.angles is None else self.angles
         return rotated_corners(self.boxes, angles).astype(np.float32)
-
-    def rotated_corners(self) -> npt.NDArray[np.float32]:
-        """Return `corners()`; deprecated."""
-        warn_renamed("rotated_corners()", "corners()")
-        return self.corners()
 
     def to_dict(self) -> dict[str, Any]:
         """Return lists of numbers by the names of the attributes, for JSON.
@@ -660,14 +653,6 @@ def make_detections(values: dict[str, Any]) -> Detections:
     vars(detections).update(_DEFAULTS)
     vars(detections).update(values)
     return detections
-
-
-class _Masks(np.ndarray[Any, np.dtype[np.bool_]]):
-    """Masks that may still be called, as when `masks` was a method."""
-
-    def __call__(self) -> npt.NDArray[np.bool_]:
-        warn_renamed("masks()", "the attribute masks")
-        return self.view(np.ndarray)
 
 
 def _on_host(result: _Batch) -> _Batch:

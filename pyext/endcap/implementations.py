@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 from endcap import _core
@@ -27,14 +26,6 @@ class Implementation:
     available: bool
     reason: str
     ran_last: bool
-
-    @property
-    def path(self) -> str:
-        """Return `kind`; its old name, for this release."""
-        warnings.warn(
-            "Implementation.path is now Implementation.kind", DeprecationWarning, stacklevel=2
-        )
-        return self.kind
 
 
 def implementations() -> list[Implementation]:

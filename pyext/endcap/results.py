@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +26,6 @@ from endcap.detections import (
     ImageDetections,
     classes_to_html,
     classes_to_supervision,
-    warn_renamed,
 )
 from endcap.errors import EndcapError, InvalidArgumentError, Status
 
@@ -180,16 +178,6 @@ class ImageResult:
     upright: bool = True
     frame: FramePosition | None = None
 
-    def __post_init__(self) -> None:
-        if isinstance(self.detections, list):
-            warnings.warn(
-                "ImageResult.detections is now an ImageDetections: give "
-                "ImageDetections.from_list(detections)",
-                DeprecationWarning,
-                stacklevel=3,
-            )
-            object.__setattr__(self, "detections", ImageDetections.from_list(self.detections))
-
     def __repr__(self) -> str:
         if not self.ok:
             return f"<ImageResult {self.image}: {self.status}, {self.error}>"
@@ -231,12 +219,6 @@ class ImageResult:
     def predictions(self) -> Sequence[Detection] | Sequence[ClassScore]:
         """The detections or, of the task classification, the classes."""
         return self.classes if self.task is Task.classification else self.detections
-
-    @property
-    def found(self) -> Sequence[Detection] | Sequence[ClassScore]:
-        """Return `predictions`; deprecated."""
-        warn_renamed("ImageResult.found", "ImageResult.predictions")
-        return self.predictions
 
     def draw(
         self,
@@ -290,11 +272,6 @@ class ImageResult:
             row["dropped"] = self.frame.dropped
         return row
 
-    def to_json(self) -> dict[str, Any]:
-        """Return `to_dict()`; deprecated."""
-        warn_renamed("to_json()", "to_dict()")
-        return self.to_dict()
-
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a flat row for each detection or class, for `pandas.DataFrame` and the like.
 
@@ -308,11 +285,6 @@ class ImageResult:
         return [{**head, **each.to_row(), **end} for each in self.predictions] or [
             {**head, **dict.fromkeys(ROW_COLUMNS), **end}
         ]
-
-    def to_detections(self) -> ImageDetections:
-        """Return `detections`; deprecated."""
-        warn_renamed("ImageResult.to_detections()", "ImageResult.detections")
-        return self.detections
 
     def to_supervision(self) -> Any:
         """Return a `supervision.Detections`, or of a classifier a `supervision.Classifications`.
@@ -357,11 +329,6 @@ class Results(list[ImageResult]):
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the list that `endcap infer --json` prints."""
         return [result.to_dict() for result in self]
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return `to_dicts()`; deprecated."""
-        warn_renamed("to_json()", "to_dicts()")
-        return self.to_dicts()
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the rows of all images, see `ImageResult.to_rows`."""

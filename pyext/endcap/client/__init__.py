@@ -30,8 +30,6 @@ whether the model is ready, its metadata and its configuration. A stream of imag
 `regions/`.
 """
 
-import warnings
-
 from endcap.client._async.connection import AsyncConnection, AsyncStream
 from endcap.client._async.detection_client import AsyncDetectionClient
 from endcap.client._async.shared_memory_pool import AsyncSharedMemoryPool
@@ -80,13 +78,3 @@ __all__ = [
     "exit_on_sigterm",
     "parse_address",
 ]
-
-
-def __getattr__(name: str) -> object:
-    """Return Response for its old name `Answer`, for this release."""
-    if name == "Answer":
-        warnings.warn(
-            "endcap.client.Answer is now endcap.client.Response", DeprecationWarning, stacklevel=2
-        )
-        return Response
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
