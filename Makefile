@@ -343,7 +343,7 @@ $(BUILD)/.configured: $(VENV)/.deps $(BUILD)/.settings
 
 # Beside the compiler, as it mostly waits for downloads. The package is there: of it pip only reads what it needs.
 $(VENV)/.server: $(BUILD)/.configured
-	$(BIN)/pip install --quiet 'endcap[server,video]' --group test-server
+	$(BIN)/pip install --quiet 'endcap[server,video,web]' --group test-server
 	touch $@
 
 $(VENV)/.demo: $(BUILD)/.configured $(SOURCES)

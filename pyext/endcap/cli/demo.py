@@ -155,7 +155,7 @@ def _serve_page(
     server_url: str, model: str, port: int, samples: Sequence[Path], console: Console
 ) -> None:
     """Serve the page until a signal ends it."""
-    from endcap.tools import web  # needs aiohttp, which nothing else here does
+    from endcap.tools import web
 
     def announce(url: str) -> None:
         console.print(f"[bold green]Ready.[/] Open {url} in a browser; Ctrl-C stops the server.")

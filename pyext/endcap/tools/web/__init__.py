@@ -1,29 +1,224 @@
-"""A web page that shows the detections of a Triton server in images, videos and the camera."""
+"""Web page that shows what a Triton server detects in dropped pictures and the camera's frames.
+
+A Starlette application with one HTML file: `POST /detect` sends the body to Triton, draws the
+result with `endcap.drawing`, and returns both as JSON.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
-from collections.abc import Callable, Sequence
+import dataclasses
+import io
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from endcap._system.pip_commands import install_command
-from endcap.client import DetectionClient
+from endcap.client import DetectionClient, ImageResult
+from endcap.drawing import TrailDrawer
+from endcap.drawing.sources import picture_of
 from endcap.errors import EndcapError
 from endcap.results import Task
+from endcap.terminal.failure import check_stop
+from endcap.tracking import Tracker
 
-__all__ = ["PageError", "run"]
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
 
-_CONCURRENCY = 4  # requests to Triton at once; a browser sends one per tab
+__all__ = ["PageError", "make_application", "run", "serve"]
+
+MAX_BODY_BYTES = 64 << 20  # as the server's own default limit of an encoded image
+_PAGE = Path(__file__).with_name("page.html")
+_HOSTS = ["127.0.0.1", "localhost"]
+# A script of another site needs a CORS preflight to send these types, and gets none.
+_CONTENT_TYPES = ("image/jpeg", "application/octet-stream")
+_CONCURRENCY = 4  # requests to Triton at once
+_MAX_SEQUENCES = 16
+_MAX_SIDE = 1600  # of the returned picture, in pixels
+_ENDS_WITHIN_S = 3
+_POLL_S = 0.2
 
 
 class PageError(EndcapError, RuntimeError):
     """The page cannot be served; the message says what to do."""
 
 
+class _Sequence:
+    """The camera of one page: its frames in order, their tracks and trails."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._tracker = Tracker()
+        self._trails = TrailDrawer()
+
+    def track(self, result: ImageResult) -> ImageResult:
+        """Return the result of the next frame with `track_ids`; rotated boxes have none."""
+        if not result.ok or result.detections.angles is not None:
+            return result
+        return dataclasses.replace(result, detections=self._tracker(result.detections))
+
+    def draw(self, encoded: bytes, result: ImageResult) -> Any:
+        """Return the frame with its boxes, ids and trails."""
+        with picture_of(encoded) as frame:
+            return self._trails(frame, result)
+
+
+class _Sequences:
+    """The sequences by the ids that pages chose; the longest unused one makes room."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._used: OrderedDict[str, _Sequence] = OrderedDict()
+
+    def get(self, name: str) -> _Sequence:
+        with self._lock:
+            sequence = self._used.pop(name, None) or _Sequence()
+            self._used[name] = sequence
+            while len(self._used) > _MAX_SEQUENCES:
+                self._used.popitem(last=False)
+            return sequence
+
+
+class _Detector:
+    """Detects and draws; called from several threads."""
+
+    def __init__(self, client: DetectionClient) -> None:
+        self._client = client
+        self._sequences = _Sequences()
+        self._drawing = threading.Lock()  # Pillow's warning filters are the process's
+
+    def respond(self, encoded: bytes, name: str, sequence_name: str) -> dict[str, Any]:
+        """Return the result and, of an image without an error, the picture as a data URL."""
+        with contextlib.ExitStack() as resources:
+            sequence = self._sequences.get(sequence_name) if sequence_name else None
+            if sequence is not None:
+                resources.enter_context(sequence.lock)
+            result = dataclasses.replace(self._client.detect_one(encoded), image=name)
+            if sequence is not None:
+                result = sequence.track(result)
+            row = {**result.to_dict(), "latency_ms": result.latency_ms}
+            if result.ok:
+                with self._drawing:
+                    picture = (
+                        result.draw(encoded) if sequence is None else sequence.draw(encoded, result)
+                    )
+                row["picture"] = _data_url(picture)
+            return row
+
+
+def make_application(
+    client: DetectionClient, *, samples: Sequence[Path] = (), max_bytes: int = MAX_BODY_BYTES
+) -> Starlette:
+    """Return the application: `/`, `/samples`, `/samples/INDEX` and `POST /detect`.
+
+    Args:
+        client: Sends the images; it stays the caller's to close.
+        samples: Picture files that the page offers.
+        max_bytes: A larger body gets status 413.
+    """
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import FileResponse, JSONResponse
+    from starlette.routing import Route
+
+    detector = _Detector(client)
+
+    async def page(_: Request) -> Response:
+        policy = "default-src 'self' 'unsafe-inline' data: blob:; frame-ancestors 'none'"
+        return FileResponse(_PAGE, headers={"Content-Security-Policy": policy})
+
+    async def list_samples(_: Request) -> Response:
+        names = [path.name for path in samples]
+        return JSONResponse({"model": client.model, "samples": names})
+
+    async def sample(request: Request) -> Response:
+        index = int(request.path_params["index"])
+        if index >= len(samples):
+            return _error(404, f"there are {len(samples)} samples")
+        return FileResponse(samples[index])
+
+    async def detect(request: Request) -> Response:
+        content_type = request.headers.get("content-type", "none")
+        if content_type not in _CONTENT_TYPES:
+            message = f"content type {content_type}: send the file as {_CONTENT_TYPES[0]}"
+            return _error(415, message)
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                return _error(413, f"the image has more than {max_bytes} bytes; send a smaller one")
+        query = request.query_params
+        row = await run_in_threadpool(
+            detector.respond, bytes(body), query.get("name", ""), query.get("sequence", "")
+        )
+        return JSONResponse(row, 200 if row["status"] == "ok" else 422)
+
+    def _error(status: int, message: str) -> Response:
+        return JSONResponse({"status": "invalid_argument", "error": message}, status)
+
+    return Starlette(
+        routes=[
+            Route("/", page),
+            Route("/samples", list_samples),
+            Route("/samples/{index:int}", sample),
+            Route("/detect", detect, methods=["POST"]),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)],
+    )
+
+
+@contextlib.contextmanager
+def serve(application: Starlette, port: int = 0) -> Iterator[str]:
+    """Serve an application on 127.0.0.1 inside the block; yield its URL.
+
+    Args:
+        application: The application.
+        port: The port; 0 picks a free one.
+
+    Raises:
+        PageError: The port cannot be used.
+    """
+    import uvicorn
+
+    try:
+        listener = socket.create_server(("127.0.0.1", port))
+    except (OSError, OverflowError) as error:
+        raise PageError(
+            f"port {port} cannot be used for the page ({error}); end the program that holds it, or "
+            "choose another port (0 picks a free one)"
+        ) from error
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application,
+            log_level="error",
+            access_log=False,
+            limit_concurrency=64,
+            timeout_graceful_shutdown=_ENDS_WITHIN_S,
+        )
+    )
+    # In a thread: signals belong to the caller, whose exceptions a callback would swallow.
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listener]}, name="endcap page", daemon=True
+    )
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join(2 * _ENDS_WITHIN_S)
+
+
 def run(
     server_url: str,
     *,
-    host: str = "127.0.0.1",
     port: int = 8080,
     samples: Sequence[Path] = (),
     model: str = "detect",
@@ -33,33 +228,38 @@ def run(
 
     Args:
         server_url: The Triton server, as DetectionClient takes it.
-        host: Address to listen on; the default is reachable from this machine only.
-        port: 0 picks a free one.
+        port: The port on 127.0.0.1; 0 picks a free one.
         samples: Picture files that the page offers.
         model: The ensemble's name.
         ready: Is called with the page's URL once it can be opened.
 
     Raises:
         ClientError: No Triton server responds, or it does not serve the model.
-        PageError: The model is a classifier, the port cannot be used or aiohttp is not installed.
+        PageError: The model is a classifier, the port cannot be used, or Starlette or uvicorn is
+            not installed.
     """
     try:
-        from endcap.tools.web.application import make_application
-        from endcap.tools.web.page_server import PageServer
-        from endcap.tools.web.sequences import open_tracking
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
     except ImportError as error:
         raise PageError(
-            f"the page needs aiohttp, which is not installed ({error}); "
-            f"run `{install_command('client')}`"
+            f"the page needs Starlette and uvicorn ({error}); run `{install_command('web')}`"
         ) from error
     with DetectionClient(server_url, model=model, concurrency=_CONCURRENCY) as client:
         if client.task is not Task.detection:
             raise PageError(
-                f"the page draws boxes, and '{model}' returns classes; call it with "
-                f"`endcap infer PHOTO --model {model}`, or give --model a detector"
+                f"the page draws boxes, and '{model}' returns classes; use `endcap infer PHOTO "
+                f"--model {model}`, or give --model a detector"
             )
-        with open_tracking(client, _CONCURRENCY) or contextlib.nullcontext() as tracking:
-            application = make_application(client, host=host, samples=samples, tracking=tracking)
-            with PageServer(application, host=host, port=port) as server:
-                ready(server.url)
-                server.wait()
+        with serve(make_application(client, samples=samples), port) as url:
+            ready(url)
+            stopped = threading.Event()
+            while not stopped.wait(_POLL_S):  # a signal may reach another thread
+                check_stop()
+
+
+def _data_url(picture: Any) -> str:
+    picture.thumbnail((_MAX_SIDE, _MAX_SIDE))
+    content = io.BytesIO()
+    picture.save(content, "JPEG", quality=90)
+    return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}"
