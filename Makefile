@@ -82,7 +82,7 @@ SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-arm64 test-fuzz test-wheel test-peers evaluate bench \
         bench-server bench-pipelines bench-dali lint sanitize sanitize-server races fuzz \
-        fuzz-coverage soak format docs wheel wheels wheel-arm64 cross-wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
+        fuzz-coverage soak format docs wheel wheels wheel-arm64 cross-wheel sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
 help:
@@ -111,7 +111,6 @@ help:
 	@echo "make wheel        a checked wheel in dist/ for this Python on any Linux; PYTHON=python3.12 for another"
 	@echo "make wheels       one for each Python from 3.10 on that is found; PYTHONS='python3.11 python3.12' for these"
 	@echo "make wheel-arm64  a wheel for arm64 in dist/arm64, cross-compiled without GPU code; on Debian 12"
-	@echo "make compare-builds  two builds of the wheel, compared byte by byte"
 	@echo "make sdist        the source archive in dist/"
 	@echo "make gpu-check    on a machine with a GPU: its tests and its benchmark"
 	@echo "make gpu-kit      what that needs, for a machine with a GPU, GPU_PYTHON=python3.12, and no network"
@@ -281,10 +280,6 @@ wheels:
 	  $(MAKE) --no-print-directory wheel PYTHON="$$python" || exit; \
 	done
 	@ls -l dist/*.whl
-
-compare-builds: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc)
-	rm -rf build/compare-builds
-	$(WHEEL)/venv/bin/python scripts/compare_builds.py build/compare-builds --cuda $(CUDA)
 
 sdist: $(WHEEL)/.tools
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --source-only

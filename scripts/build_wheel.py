@@ -14,7 +14,7 @@ With --arm64-sysroot the wheel is for arm64, without GPU code: cross-compiled wi
 scripts/arm64_sysroot.sh, whose Python has to be of the version of the one that runs this.
 
 The time of every file in the results is SOURCE_DATE_EPOCH, by default the time of the commit, so
-that two builds of one source with the same tools are equal; scripts/compare_builds.py tries that.
+that two builds of one source with the same tools are equal.
 """
 
 from __future__ import annotations

@@ -64,8 +64,6 @@ PYTHON_MODEL_TESTS = (
     "python/tools/test_doctor.py",
     "python/server/test_launch.py",
     "python/environment/test_stub.py",
-    "python/tools/test_web_http.py",
-    "python/tools/test_web_run.py",
     "triton/test_shipped_repository.py",
     "triton/test_evaluate.py",
 )
