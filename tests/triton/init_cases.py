@@ -15,6 +15,8 @@ import family_networks as families
 import numpy as np
 from family_networks import Network
 from jpegs import photo_jpeg
+from normalising_networks import Step, behind
+from onnx_models import SAMPLE
 from PIL import Image
 from tolerances import HALF_BOX_PIXELS, HALF_SCORE, SERVED_BOX_PIXELS, SERVED_SCORE
 
@@ -133,7 +135,21 @@ CASES = {
 }
 
 
-def write_together(cases: Iterable[tuple[str, Network, Sequence[object]]], folder: Path) -> Path:
+@dataclass(frozen=True)
+class SampleDetector:
+    """The shipped network, behind steps that it does itself."""
+
+    steps: Sequence[Step] = ()
+
+    def write(self, path: Path) -> Path:
+        """Write the ONNX file."""
+        shutil.copy(SAMPLE, path)
+        return behind(path, *self.steps) if self.steps else path
+
+
+def write_together(
+    cases: Iterable[tuple[str, Network | SampleDetector, Sequence[object]]], folder: Path
+) -> Path:
     """Write each network's repository by the command; return one folder with all their models."""
     together = folder / "together"
     together.mkdir()

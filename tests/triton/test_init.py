@@ -23,15 +23,20 @@ from init_cases import (
     TOP_K,
     Case,
     Floats,
+    SampleDetector,
     expected_rows,
     letterboxed,
     write_together,
 )
+from normalising_networks import Step, X
+from onnx_models import SAMPLE
 from running_server import RunningServer, run_server
-from tolerances import SERVED_SCORE
+from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 
 from endcap.client import DetectionClient
 from reference import detections, heads
+
+SAMPLES = SAMPLE.parents[2] / "detect" / "samples"
 
 
 def write_labels(folder: Path) -> Path:
@@ -40,12 +45,21 @@ def write_labels(folder: Path) -> Path:
     return path
 
 
+# The shipped network, and behind a normalisation that preprocess then leaves out.
+SAMPLE_DETECTORS: dict[str, list[Step]] = {
+    "sample": [],
+    "sample_divides": [("Div", X, np.float32(255))],
+    "sample_multiplies": [("Identity", X), ("Mul", np.float32(1 / 127.5), X), ("Div", X, 2.0)],
+}
+
+
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("init")
     labels = {name: ["--labels", write_labels(folder)] for name in ("logits", "logits_in_python")}
     cases = ((n, case.network, [*case.options, *labels.get(n, [])]) for n, case in CASES.items())
-    return write_together(cases, folder)
+    of_sample = ((name, SampleDetector(steps), []) for name, steps in SAMPLE_DETECTORS.items())
+    return write_together([*cases, *of_sample], folder)
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +113,22 @@ def test_a_batch_equals_the_reference(
     response = infer(connection, name, {"encoded": strings(PICTURES)})
     for row, jpeg in enumerate(PICTURES):
         assert_detections(CASES[name], response, row, expected_rows(CASES[name], jpeg))
+
+
+@pytest.mark.parametrize("name", ["sample_divides", "sample_multiplies"])
+def test_a_network_that_normalises_itself_gives_the_same_detections(
+    connection: grpc_client.InferenceServerClient, name: str
+) -> None:
+    for picture in ("320x240", "512x600", "1000x872"):
+        encoded = strings([(SAMPLES / f"shapes_{picture}.jpg").read_bytes()])
+        expected, given = (
+            infer(connection, each, {"encoded": encoded}) for each in ("sample", name)
+        )
+        assert expected["num_detections"][0, 0] > 2
+        within = {"detection_scores": SERVED_SCORE, "detection_boxes": SERVED_BOX_PIXELS}
+        for output, array in expected.items():
+            tolerance = 0 if name == "sample_divides" else within.get(output, 0)
+            np.testing.assert_allclose(given[output], array, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", ["logits", "logits_in_python", "softmax"])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.repository.errors import RepositoryError
+from endcap.repository.input_normalization import Normalization, find_normalization
 from endcap.repository.onnx_file import ExporterMetadata, OnnxFile
 from endcap.triton.tensor_spec import TensorSpec
 
@@ -38,6 +39,7 @@ class NetworkInput:
         size_reason: Where the size is from.
         has_batch: Whether the file's input has a batch dimension; a graph edit adds it where not.
         constants: The values of the network's other inputs, which a graph edit puts inside.
+        normalization: What the network does to each channel first; None where nothing.
     """
 
     name: str
@@ -49,6 +51,7 @@ class NetworkInput:
     size_reason: str
     has_batch: bool = True
     constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    normalization: Normalization | None = None
 
     @property
     def dtype(self) -> str:
@@ -98,6 +101,7 @@ def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> Networ
         size_reason=reason,
         has_batch=has_batch,
         constants={each.name: _known_value(each, size) for each in others},
+        normalization=find_normalization(network.model.graph, spec.name),
     )
 
 

@@ -74,7 +74,7 @@ def _limit_memory(limit: int) -> None:
 def _try(request: Mapping[str, Any]) -> dict[str, Any]:
     """Run the network on noise; its outputs are files in the folder `target`."""
     path, network = request["path"], _Network.open(request)
-    first, second = (_noise(request["dims"], request["dtype"], seed=seed) for seed in (0, 1))
+    first, second = (_noise(request, seed=seed) for seed in (0, 1))
     outputs = network.run(first)
     for output, array in outputs.items():
         if not isinstance(array, np.ndarray):
@@ -148,7 +148,7 @@ def _count_columns(request: Mapping[str, Any]) -> dict[str, Any]:
         for name in tensors:
             model.graph.output.append(onnx.ValueInfoProto(name=name))
         network = _Network.open(request, model.SerializeToString())
-        for name, array in network.run(_noise(request["dims"], request["dtype"], seed=0)).items():
+        for name, array in network.run(_noise(request, seed=0)).items():
             if array.ndim in (2, 3) and array.shape[-1] > 1:
                 columns[tensors[name]].append(array.shape[-1])
     return {"columns": columns}
@@ -283,12 +283,11 @@ class _Network:
             ) from error
 
 
-def _noise(dims: list[int], dtype: str, *, seed: int) -> NDArray[Any]:
-    """Return random values in the range of a network's images: 0 to 1, of integers 0 to 255."""
-    values = np.random.default_rng(seed).random((1, *dims), np.float32)
-    if dtype in ("uint8", "int8"):
-        values *= 127 if dtype == "int8" else 255
-    return values.astype(dtype)
+def _noise(request: Mapping[str, Any], *, seed: int) -> NDArray[Any]:
+    """Return random values in the range of a network's images, from 0 to `largest`."""
+    values = np.random.default_rng(seed).random((1, *request["dims"]), np.float32)
+    noise: NDArray[Any] = (values * request["largest"]).astype(request["dtype"])
+    return noise
 
 
 def _is_odd(dims: tuple[int, ...]) -> bool:

@@ -236,6 +236,10 @@ class Plan:
         order = "channels first" if image.layout == "nchw" else "channels last"
         dims = ", ".join(map(str, image.dims))
         yield SummaryRow("input", f"{image.name} {image.data_type} [{dims}]", f"{order}, {batch}")
+        if image.normalization is not None:
+            operators = ", ".join(image.normalization.operators)
+            reason = f"computed by the network itself ({operators})"
+            yield SummaryRow("begins with", str(image.normalization), reason)
         for name, decision in self.preprocess.items():
             yield SummaryRow(name, decision.value, decision.reason)
         for name, decision in self.postprocess.items():

@@ -8,8 +8,8 @@ from pathlib import Path
 from endcap.preprocess import presets
 from endcap.repository.companion_config import CompanionConfig, ImageRecipe
 from endcap.repository.errors import RepositoryError
-from endcap.repository.graph_evidence import Normalization, find_normalization
 from endcap.repository.head_evidence import Head
+from endcap.repository.input_normalization import NAMES, RAW_PIXELS, Normalization, describe
 from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata, OnnxFile
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
@@ -47,7 +47,7 @@ def choose_preprocess_parameters(
             InvalidArgumentError or UnsupportedError for parameters that preprocess does not take.
     """
     path, metadata = network.path, network.metadata
-    inside = find_normalization(network.model.graph, image.name)
+    inside = image.normalization
     is_detector = head.family != "classification"
     beside = companion.recipe(image.size, is_detector=is_detector)
     recipe = _recipe(network, head, inside, beside, options)
@@ -55,17 +55,27 @@ def choose_preprocess_parameters(
     preset = preprocess_contract({"preset": chosen["preset"].value}).parameters
     needed = dict(_needed(path, image, head, metadata, options, preset))
     needed |= recipe.parameters
-    if inside is not None and image.data_type not in ("UINT8", "INT8"):
-        needed |= dict(_without_normalization(inside))
+    wanted = {**preset, **decided_values(needed)}
+    needed |= _normalization(
+        path,
+        image,
+        {name: wanted[name] for name in NAMES},
+        recipe,
+        options,
+        is_certain=recipe.preset.is_given or (recipe is beside and image.data_type != "UINT8"),
+    )
     needed |= {
         name: Decision(value, AS_GIVEN)
         for name, value in options.settings.items()
         if name in preset
     }
+    written = {"size"}
+    if inside is not None:  # else `endcap validate` takes the preset's for repeated by mistake
+        written |= {"scale", *options.settings} & {*NAMES}
     chosen |= {
         name: decision
         for name, decision in needed.items()
-        if name == "size" or decision.value != preset[name]
+        if name in written or decision.value != preset[name]
     }
     _check(path, image, decided_values(chosen))
     return chosen
@@ -104,8 +114,8 @@ def _recipe(
     has_recipe = head.preset is not None and head.family != "rtdetr"  # of YOLO's grids
     if beside is not None and not beside.missing and not metadata.is_ultralytics and not has_recipe:
         return beside
-    if head.family == "detections" and inside is not None:
-        return _recipe_of_torchvision(network)
+    if head.family == "detections" and inside is not None and len(set(inside.mean)) > 1:
+        return _recipe_of_torchvision(network, inside)
     if head.family == "yolox":
         return _recipe_of_yolox()
     if head.preset is not None:
@@ -122,11 +132,11 @@ def _recipe(
     )
 
 
-def _recipe_of_torchvision(network: OnnxFile) -> ImageRecipe:
+def _recipe_of_torchvision(network: OnnxFile, inside: Normalization) -> ImageRecipe:
     """Return the recipe of a detector that resizes and normalises by itself."""
     reason = "the network normalises and resizes by itself, as torchvision's detectors do"
     operators = {node.op_type for node in network.model.graph.node}
-    parameters = {}
+    parameters = {name: Decision(value, reason) for name, value in inside.whole.items()}
     if "Softmax" not in operators or "RoiAlign" in operators:
         why = (
             "torchvision's detectors, but for SSD, keep the aspect ratio; exported with a shorter "
@@ -144,13 +154,66 @@ def _recipe_of_yolox() -> ImageRecipe:
     return ImageRecipe(Decision("ultralytics", reason), parameters)
 
 
-def _without_normalization(inside: Normalization) -> Iterator[tuple[str, Decision]]:
-    """Yield the parameters of preprocess for a network that normalises by itself."""
-    mean = ", ".join(f"{value:g}" for value in inside.mean)
-    reason = f"the network begins by taking away {mean} and dividing"
-    scale = "1" if max(inside.mean) > 1 else repr(1 / 255)
-    for name, value in {"scale": scale, "mean": "0,0,0", "std": "1,1,1"}.items():
-        yield name, Decision(value, reason)
+def _normalization(
+    path: Path,
+    image: NetworkInput,
+    wanted: Mapping[str, str],
+    recipe: ImageRecipe,
+    options: InitOptions,
+    *,
+    is_certain: bool,
+) -> dict[str, Decision]:
+    """Return what preprocess has to do of a normalisation whose last steps the network may do.
+
+    Args:
+        path: The network's file, for messages.
+        image: The network's input.
+        wanted: The parameters of the whole normalisation.
+        recipe: Where they are from.
+        options: What the user gives, which wins.
+        is_certain: Whether the user or a file names the recipe, and not the head.
+
+    Raises:
+        RepositoryError: The network does something else than the last steps.
+    """
+    inside, is_integer = image.normalization, image.data_type == "UINT8"
+    if inside is not None and image.data_type != "INT8":
+        found = inside.complement(wanted, is_integer=is_integer)
+        if found is None and inside.has_mean and not is_certain:
+            found = inside.complement(inside.whole, is_integer=is_integer)
+        if found is not None:
+            reason = f"the network itself computes {inside}"
+            return {name: Decision(value, reason) for name, value in found.items()}
+        if (is_certain or not is_integer) and options.settings.keys().isdisjoint(NAMES):
+            raise _contradiction(path, image, inside, wanted, recipe)
+    reason = "a network that takes UINT8 normalises by itself"
+    return {name: Decision(value, reason) for name, value in RAW_PIXELS.items() if is_integer}
+
+
+def _contradiction(
+    path: Path,
+    image: NetworkInput,
+    inside: Normalization,
+    wanted: Mapping[str, str],
+    recipe: ImageRecipe,
+) -> RepositoryError:
+    preset = recipe.preset
+    source = f"--preset {preset.value}"
+    if not preset.is_given:
+        source = f"the preset {preset.value} ({preset.reason})"
+    pixels = {**RAW_PIXELS, "scale": inside.whole["scale"]}
+    choices = [f"{_as_options(pixels)} for pixels from 0 to {255 if inside.takes_bytes else 1}"]
+    if image.data_type != "UINT8":
+        choices.append(f"{_as_options(wanted)} for {describe(wanted)} in front of the network's")
+    return RepositoryError(
+        f"{path} begins by computing {inside} ({', '.join(inside.operators)}), and {source} says "
+        f"{describe(wanted)}: they contradict each other; give another --preset, or what the "
+        f"network gets: {', or '.join(choices)}"
+    )
+
+
+def _as_options(parameters: Mapping[str, str]) -> str:
+    return " ".join(f"--set {name}={value}" for name, value in parameters.items())
 
 
 def _needed(
@@ -190,9 +253,6 @@ def _needed(
         reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
         yield "antialias", Decision("false", reason)
         yield "exif", Decision("apply", reason)
-    if image.data_type == "UINT8":
-        for name, value in {"scale": "1", "mean": "0,0,0", "std": "1,1,1"}.items():
-            yield name, Decision(value, "a network that takes UINT8 normalises by itself")
     if image.data_type == "INT8" and "scale" not in options.settings:
         raise RepositoryError(
             f"{path} takes INT8, and nothing tells how pixels become that; give --set scale=... "

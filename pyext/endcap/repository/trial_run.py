@@ -208,10 +208,12 @@ def try_network(
 
 
 def _request_of(image: NetworkInput) -> dict[str, Any]:
+    takes_bytes = image.normalization is not None and image.normalization.takes_bytes
     return {
         "input": image.name,
         "dims": image.dims,
         "dtype": image.dtype,
+        "largest": {"UINT8": 255, "INT8": 127}.get(image.data_type, 255 if takes_bytes else 1),
         "has_batch": image.has_batch,
         "constants": {
             name: {"values": array.tolist(), "dtype": array.dtype.name}

@@ -1,4 +1,4 @@
-"""What endcap init reads off a graph: normalisation at its beginning, scores before its end."""
+"""What endcap init reads off a graph: the scores before its end."""
 
 from __future__ import annotations
 
@@ -9,61 +9,16 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from endcap.repository.detection_rows import propose_detections
-from endcap.repository.graph_evidence import (
-    Normalization,
-    find_normalization,
-    find_score_threshold,
-)
+from endcap.repository.graph_evidence import find_score_threshold
 from endcap.repository.head_evidence import Hints
 from endcap.repository.network_tensors import NetworkOutput, ScoreColumns
 from endcap.repository.onnx_file import read_metadata
 
-MEAN, STD = [0.5, 0.25, 0.75], [0.5, 0.25, 0.125]
-CHANNELS = (1, 3, 1, 1)
 
-
-def graph(*nodes: tuple[str, list[str], str], **constants: Any) -> Any:
+def graph(*nodes: tuple[str, list[str], str]) -> Any:
     made = [helper.make_node(kind, inputs, [output]) for kind, inputs, output in nodes]
     image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])
-    arrays = [
-        numpy_helper.from_array(np.asarray(array, np.float32).reshape(CHANNELS), name)
-        for name, array in constants.items()
-    ]
-    return helper.make_graph(made, "g", [image], [], arrays)
-
-
-@pytest.mark.parametrize(
-    ("second", "constant"), [("Div", STD), ("Mul", [2, 4, 8])], ids=["Div", "Mul"]
-)
-def test_mean_and_deviation_of_each_channel(second: str, constant: list[float]) -> None:
-    nodes = [
-        ("Shape", ["x"], "shape"),
-        ("Identity", ["x"], "a"),
-        ("Sub", ["a", "mean"], "b"),
-        (second, ["b", "std"], "c"),
-    ]
-    found = find_normalization(graph(*nodes, mean=MEAN, std=constant), "x")
-    assert found == Normalization(tuple(MEAN), tuple(STD))
-
-
-@pytest.mark.parametrize(
-    ("nodes", "constants"),
-    [
-        ([("Conv", ["x", "w"], "a")], {}),
-        ([("Sub", ["mean", "x"], "a"), ("Div", ["a", "std"], "b")], {}),
-        ([("Div", ["x", "std"], "a"), ("Sub", ["a", "mean"], "b")], {}),
-        ([("Sub", ["x", "mean"], "a"), ("Relu", ["a"], "b")], {}),
-        ([("Sub", ["x", "mean"], "a"), ("Div", ["a", "std"], "b")], {"std": [0, 1, 1]}),
-        ([("Sub", ["x", "mean"], "a"), ("Div", ["a", "std"], "b")], {"mean": [np.nan, 1, 1]}),
-        ([("Sub", ["x", "y"], "a"), ("Div", ["a", "std"], "b")], {}),
-        ([], {}),
-    ],
-    ids=["none", "reversed", "other order", "no deviation", "zero", "NaN", "no constant", "empty"],
-)
-def test_other_beginnings_are_no_normalisation(
-    nodes: list[tuple[str, list[str], str]], constants: dict[str, Any]
-) -> None:
-    assert find_normalization(graph(*nodes, **{"mean": MEAN, "std": STD, **constants}), "x") is None
+    return helper.make_graph(made, "g", [image], [])
 
 
 def rows(class_ids: list[int]) -> tuple[NetworkOutput, ...]:

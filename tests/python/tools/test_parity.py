@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from cli_runs import assert_error_message, endcap
+from normalising_networks import X, behind
 from sample_heads import yolov8_head
 from training_faults import write_images
 
@@ -146,6 +147,26 @@ def test_what_was_found_is_written_and_mends_it(module: str, repository: Path, f
 
     result = endcap(*arguments)
     assert result.exit_code == 0, result.output
+
+
+def test_a_network_that_divides_by_itself(module: str, repository: Path, few: Path) -> None:
+    """What the network does of the training's normalisation is a cause where preprocess repeats it.
+
+    The training's tensors are those that the network has behind its division.
+    """
+    behind(repository / "detector" / "1" / "model.onnx", ("Div", X, 255.0))
+    options = [few, "--training", f"{module}:load", "--repository", repository]
+    twice = endcap("parity", *options, "--json")
+    report = json.loads(twice.stdout)
+    assert (twice.exit_code, report["settings"]) == (1, {"scale": "1"})
+    assert "the network itself begins by computing x / 255" in " ".join(report["notes"])
+    assert endcap("parity", *options, "--write").exit_code == 1
+    mended = endcap("parity", *options, "--json")
+    assert mended.exit_code == 0, mended.stdout
+    detections = json.loads(mended.stdout)["outputs"]["detections"]
+    assert detections["training"] == detections["endcap"] == detections["matched"] > 3
+    (validated,) = (endcap("validate", repository, "--strict"),)
+    assert validated.exit_code == 0, validated.stdout
 
 
 def test_what_the_network_decides_is_not_written(module: str, repository: Path) -> None:

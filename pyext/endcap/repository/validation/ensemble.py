@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from endcap.errors import InvalidArgumentError
 from endcap.repository.validation.model import POSTPROCESS, Finding, Model
+from endcap.repository.validation.network import check_normalization
 from endcap.repository.validation.steps import Known, Step, check_batch, check_step, steps_of
 from endcap.repository.validation.tensors import SIDES, Port, declared_ports, form
 from endcap.triton.labels import parse_labels
@@ -39,6 +40,7 @@ def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
             "call a model that does not",
         )
     yield from _check_dataflow(ensemble, steps, maps_are_complete=not of_steps)
+    yield from check_normalization(steps, known)
     # Where num_classes contradicts the head, which is reported, it is unknown which is right.
     called = [s.name for s in steps if s.interface and not s.interface.contradictory]
     yield from _check_class_names(ensemble, [known.models[name] for name in called])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from endcap.repository.errors import RepositoryError
+from endcap.repository.input_normalization import NAMES, RAW_PIXELS, describe, find_normalization_of
 from endcap.repository.onnx_file import OnnxFile, read_onnx
 from endcap.repository.validation.declarations import network_file
-from endcap.repository.validation.model import Finding, Model, Severity
+from endcap.repository.validation.model import PREPROCESS, Finding, Model, Severity
+from endcap.repository.validation.steps import Known, Step
 from endcap.repository.validation.tensors import (
     SIDES,
     Interface,
@@ -19,9 +21,12 @@ from endcap.repository.validation.tensors import (
     declared_ports,
     form,
 )
+from endcap.triton.tensor_contract import preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec, dims_fit
 
 _BACKENDS = ("endcap_onnx", "onnxruntime", "openvino", "python")
+# Between black and white in a network's first layer; what is divided by 255 twice has 0.004.
+_SMALLEST_RANGE = 0.05
 
 
 def find_onnx(model: Model) -> Path | None:
@@ -61,7 +66,12 @@ def examine_network(model: Model, file: Path) -> tuple[list[Finding], Interface]
         ports.append(checked)
     largest = model.max_batch_size
     known = bool(largest) or not _is_batched(model, network)
-    return findings, Interface(ports[0] or None, ports[1] or None, largest if known else None)
+    return findings, Interface(
+        ports[0] or None,
+        ports[1] or None,
+        largest if known else None,
+        normalization=find_normalization_of(network),
+    )
 
 
 def _unreadable(model: Model, file: Path, error: RepositoryError) -> Finding:
@@ -198,3 +208,40 @@ def _same_numbers(declared: TensorSpec, tensor: TensorSpec) -> bool:
     """Whether the code of a Python model may make one of the other: another type, other dims."""
     known = [each.dims for each in (declared, tensor) if each.dims and None not in each.dims]
     return len({math.prod(filter(None, dims)) for dims in known}) < 2
+
+
+def check_normalization(steps: Sequence[Step], known: Known) -> Iterator[Finding]:
+    """Check that no network normalises pixels that preprocess has normalised already."""
+    makers = {
+        each.tensor: known.models[step.name]
+        for step in steps
+        if step.name in known.models and known.models[step.name].stage == PREPROCESS
+        for each in step.outputs
+        if each.key == "images" and each.port is not None and not each.port.in_doubt
+    }
+    for step in steps:
+        for each in step.inputs:
+            if each.tensor in makers:
+                yield from _check_normalization(makers[each.tensor], step)
+
+
+def _check_normalization(preprocess: Model, step: Step) -> Iterator[Finding]:
+    inside = step.interface.normalization if step.interface else None
+    given = {name: preprocess.parameters[name] for name in NAMES if name in preprocess.parameters}
+    preset = preprocess.parameters.get("preset")
+    wanted = preprocess_contract({"preset": preset} if preset else {}).parameters
+    if inside is None or preprocess.parameters.get("dtype") in ("uint8", "int8"):
+        return
+    black, white = inside.behind({**wanted, **given})
+    if given and abs(white - black).max() >= _SMALLEST_RANGE:
+        return  # it was chosen for this network
+    place = next(iter(given), "preset")
+    complement = inside.complement(wanted) or {**RAW_PIXELS, "scale": inside.whole["scale"]}
+    yield preprocess.warning(
+        preprocess.parameter_line(place),
+        f"preprocess computes {describe({**wanted, **given})} of each pixel x, and the network of "
+        f"{step.name} then begins by computing {inside} itself",
+        "write the parameters "
+        + ", ".join(f"{name} {value}" for name, value in complement.items())
+        + " if the network takes the pixels like that",
+    )

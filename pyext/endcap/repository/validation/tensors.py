@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from endcap.repository.input_normalization import Normalization
 from endcap.repository.validation.model import Finding, Model, enum_name
 from endcap.triton.model_config import Block
 from endcap.triton.tensor_contract import TensorContract
@@ -38,12 +39,14 @@ class Interface:
     Attributes:
         max_batch_size: 0 where the model has no batch dimension, None where it is not known.
         contradictory: What is declared is not what the model's parameters determine.
+        normalization: By which the model's network begins; None where there is none.
     """
 
     inputs: Mapping[str, Port] | None
     outputs: Mapping[str, Port] | None
     max_batch_size: int | None
     contradictory: bool = False
+    normalization: Normalization | None = None
 
 
 def declared_ports(model: Model, side: str) -> dict[str, Port]:

@@ -68,6 +68,7 @@ def validate_repository(repository: Path) -> Report:
             findings += check_track(model)
         elif model.reads_videos:
             findings += check_video(model, known.folders)
+    findings = [*dict.fromkeys(findings)]  # of a preprocess model in several ensembles
     return Report(len(folders), sorted(findings, key=lambda f: (str(f.file), f.line or 0)))
 
 

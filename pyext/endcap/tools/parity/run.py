@@ -10,6 +10,9 @@ from typing import Any
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import Dataset
 from endcap.evaluation.errors import EvaluationError
+from endcap.repository.errors import RepositoryError
+from endcap.repository.input_normalization import Normalization, find_normalization_of
+from endcap.repository.onnx_file import read_onnx
 from endcap.tools.config_changes import ConfigChange
 from endcap.tools.parity.causes import Cause
 from endcap.tools.parity.nms_rules import RulesReport, compare_rules, load_postprocess
@@ -178,9 +181,17 @@ def run(plan: ParityPlan, *, progress: ShowProgress) -> ParityReport:
         if plan.postprocess and postprocessing
         else None
     )
+    inside, note = _read_normalization(network)
     tensors = compare_tensors(
-        plan.images, pipeline, parameters, progress=progress, has_network=network is not None
+        plan.images,
+        pipeline,
+        parameters,
+        progress=progress,
+        has_network=network is not None,
+        inside=inside,
     )
+    if note:
+        tensors = replace(tensors, notes=(*tensors.notes, note))
     if network is None:
         return ParityReport(tensors=tensors)
     try:
@@ -226,6 +237,16 @@ def _check_detections(plan: ParityPlan, has_network: bool) -> None:
 def _open_network(plan: ParityPlan) -> Network | None:
     file = plan.network or (plan.served.network if plan.served else None)
     return Network(file) if file is not None else None
+
+
+def _read_normalization(network: Network | None) -> tuple[Normalization | None, str]:
+    """Return what a network does to its images first, or why that is not known."""
+    if network is None:
+        return None, ""
+    try:
+        return find_normalization_of(read_onnx(network.file)), ""
+    except RepositoryError as error:
+        return None, f"whether the network itself normalises is not known: {error}"
 
 
 def _labels(served: Served | None) -> Sequence[str] | None:

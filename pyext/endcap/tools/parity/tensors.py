@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from endcap.errors import EndcapError
 from endcap.evaluation.errors import EvaluationError
 from endcap.preprocess import Preprocessor
+from endcap.repository.input_normalization import Normalization as InputNormalization
 from endcap.tools.parity.causes import Cause, find_causes
 from endcap.tools.parity.imitation import FASTER_DECODER, Imitator
 from endcap.tools.parity.normalization import Normalization
@@ -138,6 +139,7 @@ def compare_tensors(
     *,
     progress: ShowProgress,
     has_network: bool = False,
+    inside: InputNormalization | None = None,
 ) -> TensorsReport:
     """Compare the tensors of images, and find what makes them differ.
 
@@ -148,6 +150,7 @@ def compare_tensors(
         progress: Shows the progress of a step.
         has_network: A network decides the layout and the type of the tensor, so that these are no
             causes.
+        inside: What the network does to each channel first.
 
     Raises:
         EvaluationError: No image can be compared.
@@ -176,7 +179,15 @@ def compare_tensors(
         first = next(iter(failures.items()), ("", "no image was given"))
         raise EvaluationError(f"no image can be compared; {first[0]}: {first[1]}")
     size, channels = _common_shape(compared, pipeline)
+    is_behind = inside is not None and not _is_taken_by(inside, compared)
+    if inside is not None and is_behind:
+        compared = [_in_front_of(inside, each, own) for each in compared]
     samples, notes = choose_samples([(each.path, each.training) for each in compared], own)
+    if is_behind:
+        notes.append(
+            f"the network itself begins by computing {inside}; the training's tensors are those "
+            "behind that, and were compared in front of it"
+        )
     recipe = recipe_of(own, size)
     recipe = replace(recipe, color=check_color(own["color"], channels))
     normalization = normalization_of(own, channels)
@@ -207,6 +218,22 @@ def compare_tensors(
         recipe=found_recipe.recipe,
         notes=tuple(notes),
     )
+
+
+def _is_taken_by(inside: InputNormalization, compared: Sequence[ImageParity]) -> bool:
+    """Return whether the training's tensors are in the range in which a network normalises."""
+    low = min(float(each.training.min()) for each in compared)
+    high = max(float(each.training.max()) for each in compared)
+    return low >= 0 and (1.0 < high <= 255.0 if inside.takes_bytes else high <= 1.0)
+
+
+def _in_front_of(
+    inside: InputNormalization, image: ImageParity, own: Mapping[str, str]
+) -> ImageParity:
+    """Return the tensors of an image as the network takes them, given the training's behind."""
+    training = inside.undo(image.training)
+    found = difference(training, image.endcap, normalization_of(own, image.endcap.shape[2]))
+    return replace(image, training=training, difference=found)
 
 
 def make_preprocessor(parameters: Mapping[str, str]) -> Preprocessor:
