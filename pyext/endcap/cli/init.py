@@ -315,7 +315,8 @@ def _report(plan: Plan, output: Path) -> None:
     console.print(Text(printable(plan.network.path.name), style="bold"))
     console.print(table)
     if plan.image_text:
-        _print(console, f"\n{plan.image_text}")
+        console.print()
+        _print(console, plan.image_text)
     names = plan.names
     models = ", ".join((names.preprocess, names.network, names.postprocess, names.ensemble))
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
