@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -27,7 +27,7 @@ from endcap.detections import (
     classes_to_html,
     classes_to_supervision,
 )
-from endcap.errors import EndcapError, InvalidArgumentError, Status
+from endcap.errors import EndcapError, InvalidArgumentError, Status, UnsupportedError
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -43,10 +43,11 @@ PROBABILITIES = "class_probabilities"
 
 
 class Task(str, Enum):
-    """What a served model does: detection or classification."""
+    """What a served model returns: detections, classes, or the tensors of another network."""
 
     detection = "detection"
     classification = "classification"
+    tensors = "tensors"
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -69,6 +70,7 @@ _REQUIRED = {
         "status",
     ),
     Task.classification: ("class_scores", "class_ids"),
+    Task.tensors: ("geometry",),
 }
 _OPTIONAL: dict[Task, tuple[str, ...]] = {
     Task.detection: (
@@ -82,7 +84,10 @@ _OPTIONAL: dict[Task, tuple[str, ...]] = {
         "class_labels",
     ),
     Task.classification: ("class_labels", "status"),
+    Task.tensors: ("status",),
 }
+# Those of preprocess, which is no model that clients call.
+_PREPROCESS_OUTPUTS = {"images", "geometry", "status"}
 # The outputs that describe a whole image, which a response for one detection lacks.
 _IMAGE_OUTPUTS = {"num_detections", "status"}
 
@@ -107,8 +112,9 @@ def task_of(
 ) -> Task | None:
     """Return the task of a model with these tensors, None for one that clients cannot use.
 
-    A model with boxes is no classifier, whatever other outputs it has. A decoupled one may send a
-    response for each detection: it needs no number of them and no status.
+    A model with boxes is no classifier, whatever other outputs it has. One with `geometry` and
+    other outputs returns tensors, as an ensemble of `endcap init --head none`. A decoupled one may
+    send a response for each detection: it needs no number of them and no status.
 
     Args:
         inputs: The names of its inputs.
@@ -124,6 +130,8 @@ def task_of(
         return Task.detection if names >= required else None
     if best_classes and PROBABILITIES in names:
         return Task.classification
+    if names <= _PREPROCESS_OUTPUTS:
+        return None
     return next((task for task in Task if names >= set(task.required)), None)
 
 
@@ -164,6 +172,8 @@ class ImageResult:
         upright: Whether boxes, keypoints and masks are in pixels after the EXIF orientation; else,
             of a model that ignores the orientation, in those of the image as it is stored.
         frame: Of a model that reads videos: which frame it is.
+        tensors: Of the task tensors: all outputs by name but `status`, NumPy arrays without the
+            batch dimension.
     """
 
     image: str
@@ -177,12 +187,15 @@ class ImageResult:
     final: bool = True
     upright: bool = True
     frame: FramePosition | None = None
+    tensors: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         if not self.ok:
             return f"<ImageResult {self.image}: {self.status}, {self.error}>"
         if self.task is Task.detection:
             return f"<ImageResult {self.image}: {self.detections!r}>"
+        if self.task is Task.tensors:
+            return f"<ImageResult {self.image}: {', '.join(self.tensor_texts())}>"
         shown = self.classes[:_CLASSES_IN_REPR]
         classes = ", ".join(
             f"{class_name(each.class_id, each.label)} {each.score:.2f}" for each in shown
@@ -195,6 +208,8 @@ class ImageResult:
         """Return a table, below the picture where the image is a file, for notebooks."""
         if not self.ok:
             return html_table(f"{self.image}: {self.status}, {self.error}", [], [], 0)
+        if self.task is Task.tensors:
+            return html_table(f"{self.image}: {', '.join(self.tensor_texts())}", [], [], 0)
         if self.task is Task.classification:
             table = classes_to_html(self.classes, f"{len(self.classes)} classes")
         else:
@@ -215,9 +230,13 @@ class ImageResult:
         """Whether the image was processed; it may still have no detections."""
         return self.status == "ok"
 
+    def tensor_texts(self) -> list[str]:
+        """Return name, type and shape of each tensor, such as `heat float32 [17, 64, 48]`."""
+        return [f"{name} {each.dtype} {[*each.shape]}" for name, each in self.tensors.items()]
+
     @property
     def predictions(self) -> Sequence[Detection] | Sequence[ClassScore]:
-        """The detections or, of the task classification, the classes."""
+        """The detections or, of the task classification, the classes; empty of other tensors."""
         return self.classes if self.task is Task.classification else self.detections
 
     def draw(
@@ -249,6 +268,10 @@ class ImageResult:
             raise InvalidArgumentError(
                 f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
             )
+        if self.task is Task.tensors:
+            raise InvalidArgumentError(
+                f"the model of {self.image} returns tensors, which have no picture"
+            )
         if image is None and not Path(self.image).is_file():
             raise InvalidArgumentError(
                 f"{self.image} is no file: give the image, result.draw(image)"
@@ -258,12 +281,16 @@ class ImageResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that `endcap infer --json` prints for this image."""
-        key = "classes" if self.task is Task.classification else "detections"
-        row: dict[str, Any] = {
-            "image": self.image,
-            "status": self.status,
-            key: [each.to_dict() for each in self.predictions],
-        }
+        row: dict[str, Any] = {"image": self.image, "status": self.status}
+        if self.task is Task.tensors:
+            row["latency_ms"] = self.latency_ms
+            row["tensors"] = {
+                name: {"dtype": str(each.dtype), "shape": [*each.shape]}
+                for name, each in self.tensors.items()
+            }
+        else:
+            key = "classes" if self.task is Task.classification else "detections"
+            row[key] = [each.to_dict() for each in self.predictions]
         if self.error is not None:
             row["error"] = self.error
         if self.frame is not None:
@@ -298,6 +325,10 @@ class ImageResult:
         if not self.ok:
             raise InvalidArgumentError(
                 f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
+            )
+        if self.task is Task.tensors:
+            raise UnsupportedError(
+                f"the model of {self.image} returns tensors; supervision has detections and classes"
             )
         if self.task is Task.classification:
             return classes_to_supervision(self.classes)
@@ -340,6 +371,8 @@ def _summary_of(result: ImageResult) -> str:
         return result.error or ""
     if result.task is Task.detection:
         return result.detections._summary()
+    if result.task is Task.tensors:
+        return ", ".join(result.tensor_texts())
     best = result.classes[0] if result.classes else None
     return f"{class_name(best.class_id, best.label)} {best.score:.3f}" if best else "no class"
 

@@ -13,7 +13,7 @@ import cli_runs
 import cv2
 import family_networks as families
 import numpy as np
-from family_networks import Network
+from family_networks import Network, Output
 from jpegs import photo_jpeg
 from normalising_networks import Step, behind
 from onnx_models import SAMPLE
@@ -132,6 +132,26 @@ CASES = {
         ["--head", "classification", "--preset", "torchvision"],
         image=cropped,
     ),
+}
+
+
+def _unread(batch: int | str, *, has_batch: bool = True) -> Network:
+    """A network of which no family knows the outputs; one has a name that preprocess takes."""
+    random = np.random.default_rng(3)
+    outputs = {
+        "heat": Output(random.random((3, 16, 16), np.float32), 1.0, batch=has_batch),
+        "status": Output(
+            np.arange(6, dtype=np.float32).reshape(2, 3), dtype="int64", batch=has_batch
+        ),
+    }
+    return Network(outputs, batch=batch)
+
+
+# Of `--head none`.
+UNREAD = {
+    "unread": _unread("batch"),
+    "unread_single": _unread(1),
+    "unread_without_batch": _unread(1, has_batch=False),
 }
 
 

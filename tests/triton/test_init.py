@@ -21,6 +21,7 @@ from init_cases import (
     CASES,
     PICTURES,
     TOP_K,
+    UNREAD,
     Case,
     Floats,
     SampleDetector,
@@ -45,6 +46,7 @@ def write_labels(folder: Path) -> Path:
     return path
 
 
+ULTRALYTICS = ["--preset", "ultralytics"]
 # The shipped network, and behind a normalisation that preprocess then leaves out.
 SAMPLE_DETECTORS: dict[str, list[Step]] = {
     "sample": [],
@@ -59,7 +61,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = {name: ["--labels", write_labels(folder)] for name in ("logits", "logits_in_python")}
     cases = ((n, case.network, [*case.options, *labels.get(n, [])]) for n, case in CASES.items())
     of_sample = ((name, SampleDetector(steps), []) for name, steps in SAMPLE_DETECTORS.items())
-    return write_together([*cases, *of_sample], folder)
+    unread = ((name, each, ["--head", "none", *ULTRALYTICS]) for name, each in UNREAD.items())
+    return write_together([*cases, *of_sample, *unread], folder)
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +132,49 @@ def test_a_network_that_normalises_itself_gives_the_same_detections(
         for output, array in expected.items():
             tolerance = 0 if name == "sample_divides" else within.get(output, 0)
             np.testing.assert_allclose(given[output], array, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_outputs_without_a_head_are_returned(
+    connection: grpc_client.InferenceServerClient, served: RunningServer, name: str
+) -> None:
+    batch = 3 if UNREAD[name].batch == "batch" else 1
+    with DetectionClient(served.grpc, model=name, batch=batch) as client:
+        results = client.detect(PICTURES)
+    for jpeg, result in zip(PICTURES, results, strict=True):
+        tensor, geometry = letterboxed(jpeg)
+        expected = UNREAD[name].expected_outputs(tensor)
+        assert (result.status, set(result.tensors)) == (
+            "ok",
+            {"heat", "network_status", "geometry"},
+        )
+        np.testing.assert_allclose(result.tensors["heat"], expected["heat"], atol=SERVED_SCORE)
+        np.testing.assert_array_equal(result.tensors["network_status"], expected["status"])
+        np.testing.assert_array_equal(result.tensors["geometry"][:6], geometry[:6])
+
+
+def test_the_commands_take_an_ensemble_without_a_head(
+    served: RunningServer, tmp_path: Path
+) -> None:
+    """Also a damaged file, whose request fails alone."""
+    (tmp_path / "a.jpg").write_bytes(PICTURES[0])
+    (tmp_path / "b.jpg").write_bytes(PICTURES[1][:-400])
+    at = ("--url", served.grpc, "--model", "unread")
+    done = endcap("infer", tmp_path / "a.jpg", tmp_path / "b.jpg", *at, "--json")
+    good, bad = json.loads(done.stdout)
+    assert good["tensors"]["heat"] == {"dtype": "float32", "shape": [3, 16, 16]}
+    assert good["latency_ms"] > 0
+    assert (bad["status"], bad["tensors"], done.returncode) == ("corrupt_image", {}, 1)
+    table = endcap("infer", tmp_path / "a.jpg", *at).stdout
+    assert "heat float32 [3, 16, 16]" in table
+    load = endcap(
+        "load", tmp_path / "a.jpg", *at, "--concurrency", "2", "--duration", "1", "--json"
+    )
+    (level,) = json.loads(load.stdout)["levels"]
+    assert load.returncode == 0, load.stderr
+    assert level["images_per_s"] > 0
+    drawn = endcap("infer", tmp_path / "a.jpg", *at, "--draw", tmp_path / "drawn")
+    assert "returns tensors, which cannot be drawn" in drawn.stderr
 
 
 @pytest.mark.parametrize("name", ["logits", "logits_in_python", "softmax"])

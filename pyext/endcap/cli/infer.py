@@ -137,7 +137,7 @@ def infer(
         str | None,
         typer.Option(
             help=f"Name of the ensemble. Default: {_CLIENT.model}, else the server's only model "
-            "that takes images and gives detections or classes.",
+            "that takes images and gives detections, classes or tensors.",
             show_default=False,
             rich_help_panel=SERVER_PANEL,
         ),
@@ -282,7 +282,8 @@ def infer(
     and error where the status is not "ok". Where the model gives them, detections have keypoints
     (x, y, visibility), angle (radians, clockwise; box is the box before its rotation around its
     centre), mask (COCO's size and counts), track_id and, of a cascade, classification (class_id,
-    label, score).
+    label, score). Of an ensemble that `init --head none` wrote it has latency_ms and, in place of
+    detections, tensors: the type and shape of each output.
 
     --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of rotated
     boxes angle, of tracked ones track_id; an image without detections has one row, its other cells
@@ -375,6 +376,11 @@ def infer(
             pictures = PictureFolder(draw, inputs.paths) if draw else None
             client = until_reported.enter_context(connect())
             _check_task(client, form, client.model, reference)
+            if client.task is Task.tensors and (draw or track):
+                raise InvalidArgumentError(
+                    f"model '{client.model}' returns tensors, which cannot be drawn or tracked; "
+                    "leave out --draw and --track"
+                )
             inputs.download(timeout_s=timeout)
             tracker = Tracker(frame_rate=rate or _IMAGE_RATE) if track else None
             results = _detect(
@@ -458,9 +464,14 @@ def _check_task(
     client: DetectionClient, form: Form, model: str, reference: ReferenceComparison | None
 ) -> None:
     """Raise InvalidArgumentError for a report that does not fit the model's task."""
-    if form is Form.coco and client.task is not Task.detection:
+    if form is Form.coco and client.task is Task.classification:
         raise InvalidArgumentError(
             f"--coco holds detections, and model '{model}' is a classifier; give --json or --csv"
+        )
+    if client.task is Task.tensors and form in (Form.csv, Form.coco):
+        raise InvalidArgumentError(
+            f"model '{model}' returns tensors, of which types and shapes are reported; give "
+            f"--json, or leave out --{form.value}"
         )
     if reference is not None:
         reference.check_task(client.task)

@@ -118,6 +118,11 @@ def infer_videos(
     _keep_files(inputs, read, targets, options)
     with report_stream(options.output) as report:
         client = closing.enter_context(connect())
+        if client.task is Task.tensors:
+            raise InvalidArgumentError(
+                f"model '{client.model}' returns tensors, which are not reported of videos; give "
+                "images"
+            )
         if options.is_tracked and client.task is Task.classification:
             raise InvalidArgumentError(
                 f"model '{client.model}' is a classifier, which gives no boxes to track"

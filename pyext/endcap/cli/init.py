@@ -28,7 +28,7 @@ from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_
 EXAMPLES = """
 **Examples**
 
-- `endcap init yolov8n.onnx -o models`
+- `endcap init yolov8n.onnx`
 
 - `endcap init resnet50.onnx -o models --preset torchvision --set resize_shorter=232
   --labels imagenet.txt`
@@ -46,6 +46,7 @@ EXAMPLES = """
 why, and nothing is left behind.
 """
 
+DEFAULT_OUTPUT = Path("models")
 _OPTIONS = InitOptions()
 _NETWORK = "Network"
 _RESULTS = "Results"
@@ -57,12 +58,12 @@ def init(
     model: Annotated[Path, typer.Argument(help="The network, an ONNX file.", metavar="MODEL.onnx")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder to create, or an empty one.")
-    ],
+    ] = DEFAULT_OUTPUT,
     head: Annotated[
         str | None,
         typer.Option(
-            help=f"Family of the head: {', '.join(readable_families())}. Default: recognised from "
-            "the network.",
+            help=f"Family of the head: {', '.join(readable_families())}; or none, which returns "
+            "the network's outputs unread. Default: recognised from the network.",
             show_default=False,
             rich_help_panel=_NETWORK,
         ),
@@ -282,13 +283,18 @@ def init(
             triton_version=triton_version,
             trial_limits=TrialLimits(trial_timeout, trial_memory),
         )
-        check_target(output)
-        shipped = find_repository()
-        with scratch_folder("init") as scratch:
-            with PlainConsole(stderr=True).status("Trying the network"):  # on a terminal only
-                plan = make_plan(model, options, scratch)
-            write_repository(plan, output, shipped=shipped)
-        _report(plan, output)
+        _report(write_models(model, options, output), output)
+
+
+def write_models(model: Path, options: InitOptions, output: Path) -> Plan:
+    """Write the repository of a network to `output`; raise what `make_plan` and others do."""
+    check_target(output)
+    shipped = find_repository()
+    with scratch_folder("init") as scratch:
+        with PlainConsole(stderr=True).status("Trying the network"):  # on a terminal only
+            plan = make_plan(model, options, scratch)
+        write_repository(plan, output, shipped=shipped)
+    return plan
 
 
 def _size(text: str | None) -> tuple[int, int] | None:
@@ -307,7 +313,8 @@ def _settings(given: list[str], **named: float | None) -> dict[str, str]:
     return read_settings(given, settings)
 
 
-def _report(plan: Plan, output: Path) -> None:
+def print_decisions(plan: Plan) -> None:
+    """Print a table of what was decided about a network."""
     console = PlainConsole(highlight=False)
     table = Table.grid(padding=(0, 2))
     for row in plan.summary():
@@ -317,8 +324,13 @@ def _report(plan: Plan, output: Path) -> None:
     if plan.image_text:
         console.print()
         _print(console, plan.image_text)
+
+
+def _report(plan: Plan, output: Path) -> None:
+    print_decisions(plan)
+    console = PlainConsole(highlight=False)
     names = plan.names
-    models = ", ".join((names.preprocess, names.network, names.postprocess, names.ensemble))
+    models = ", ".join(names.all)
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
     if plan.runtime is Runtime.tensorrt:
         _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")

@@ -110,6 +110,8 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
         lines.append(_heading(result, latency))
         if result.predictions:
             lines += (one_line(_row(each, width)) for each in result.predictions)
+        elif result.tensors:
+            lines += (_indented(Text(printable(each))) for each in result.tensor_texts())
         elif result.ok:
             lines.append(
                 _indented(
@@ -128,11 +130,12 @@ def summary(results: Sequence[ImageResult]) -> str:
     """Return the number of images, and of detections by class or of images by best class."""
     failed = sum(not result.ok for result in results)
     text = count(len(results) - failed, "image")
+    counts: Counter[str] = Counter()
     if any(result.task is Task.classification for result in results):
         counts = Counter(
             printable(_name(result.classes[0])) for result in results if result.classes
         )
-    else:
+    elif not any(result.task is Task.tensors for result in results):
         counts = Counter(printable(_name(each)) for result in results for each in result.detections)
         text = f"{count(counts.total(), 'detection')} in {text}"
     found = most_common(counts)

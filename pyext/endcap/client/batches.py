@@ -118,6 +118,7 @@ class BatchRun:
                     task=self._task,
                     request_id=request_id,
                     upright=response.upright,
+                    tensors=response.tensors,
                 )
 
     def results(self) -> list[ImageResult]:

@@ -50,6 +50,7 @@ class ImageResponse:
     detections: ImageDetections = field(default_factory=lambda: ImageDetections.from_list([]))
     classes: list[ClassScore] = field(default_factory=list)
     upright: bool = True
+    tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class ResponseReader:
         task = self.model.task
         if self.best_classes is not None:
             names: tuple[str, ...] = (PROBABILITIES, "status")
+        elif task is Task.tensors:
+            names = tuple(self.model.outputs)
         else:
             names = task.outputs if extras or task is Task.classification else task.required
         if self.model.reads_videos:
@@ -95,7 +98,7 @@ class ResponseReader:
         return {} if self.best_classes is None else {PROBABILITIES: self.best_classes}
 
     def read(self, tensors: Tensors) -> ImageResponse:
-        """Return the detections or classes of a response, a batch of one.
+        """Return the detections, classes or tensors of a response, a batch of one.
 
         Raises:
             RequestError: The image's status is not 0, or the tensors do not fit together.
@@ -104,6 +107,8 @@ class ResponseReader:
             return ImageResponse(classes=_read_best_classes(tensors, self.labels))
         if self.model.task is Task.classification:
             return ImageResponse(classes=read_classes(tensors, self.labels))
+        if self.model.task is Task.tensors:
+            return ImageResponse(tensors=_read_tensors(tensors), upright=self.model.upright)
         return ImageResponse(detections=read_rows(tensors, self.labels), upright=self.model.upright)
 
     def read_part(self, tensors: Tensors) -> ImageResponse:
@@ -234,6 +239,20 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
         for class_id, score, name in zip(class_ids[0], scores[0], served, strict=True)
         if class_id >= 0
     ]
+
+
+def _read_tensors(outputs: Tensors) -> dict[str, NDArray[Any]]:
+    """Return copies of all outputs but `status`, without the batch dimension.
+
+    Raises:
+        RequestError: The image's status is not 0.
+    """
+    _check_status(outputs)
+    return {
+        name: tensor[0].copy()
+        for name, tensor in outputs.items()
+        if tensor is not None and name != "status"
+    }
 
 
 def _check_status(outputs: Tensors) -> None:

@@ -58,7 +58,7 @@ def _read_specs(
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model that takes images and returns detections or classes.
+    """A model that takes images and returns detections, classes or tensors.
 
     Attributes:
         input: Its `encoded`.

@@ -248,5 +248,6 @@ class StreamOrder:
                 final,
                 parsed.upright,
                 frame,
+                parsed.tensors,
             )
         )

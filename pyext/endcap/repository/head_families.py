@@ -33,6 +33,8 @@ class HeadFamily:
     has_grid: bool = False
 
 
+NO_HEAD = "none"  # outputs that are returned unread, by an ensemble without postprocess
+
 HEAD_FAMILIES = {
     "yolov5": HeadFamily(
         """\

@@ -23,16 +23,43 @@ from endcap.repository.end2end_heads import (
     propose_flat_rows,
 )
 from endcap.repository.errors import RepositoryError
+from endcap.repository.graph_edit import edited_output
 from endcap.repository.grid_heads import propose_grids
 from endcap.repository.head_evidence import Head, Hints
-from endcap.repository.head_families import readable_families
-from endcap.repository.network_tensors import NetworkOutput
+from endcap.repository.head_families import NO_HEAD, readable_families
+from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.onnx_file import OnnxFile
+from endcap.repository.options import AS_GIVEN
 from endcap.repository.task_heads import has_task, propose_task, propose_task_by_values
 from endcap.repository.trial_run import Trial
 
 # Families whose outputs may have as many rows as an image has detections.
 _FAMILIES_OF_VARYING_ROWS = ("detections", "end2end", "end2end_seg", "end2end_pose", "end2end_obb")
+
+
+# Names that an ensemble without postprocess has for what preprocess gives and takes.
+_TAKEN_NAMES = ("encoded", "images", "geometry", "status")
+
+
+def leave_outputs(path: Path, trial: Trial) -> Head:
+    """Return the head of a network whose outputs are all returned unread, by the ensemble's names.
+
+    Raises:
+        RepositoryError: An output is of a type or a shape that Triton cannot return.
+    """
+    inputs = {}
+    for output in trial.outputs:
+        if not output.data_type or not output.shape[1:]:
+            raise RepositoryError(
+                f"{path} gives {output}, and an output of numbers with a dimension behind the "
+                "batch is expected, such as [N, 1]; export it like that"
+            )
+        name = f"network_{output.name}" if output.name in _TAKEN_NAMES else output.name
+        edit = OutputEdit(adds_batch=not output.has_batch)
+        inputs[name] = edited_output(output, edit) if edit.adds_batch else output
+    if trial.batch_error and not any(output.edit.adds_batch for output in inputs.values()):
+        raise RepositoryError(trial.batch_error)
+    return Head(NO_HEAD, inputs, None, AS_GIVEN, is_sure=True)
 
 
 def recognize_head(network: OnnxFile, trial: Trial, hints: Hints) -> Head:
@@ -113,9 +140,11 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
     if not proposals:
         raise RepositoryError(
             f"the outputs of {path} ({listed}) have the form of no head that is known "
-            f"({', '.join(readable_families())}); export it with its boxes decoded, or with "
-            "suppression inside, as `yolo export model=MODEL.pt format=onnx` does with and without "
-            "nms=True; the page Exports of the documentation lists what is known of other exporters"
+            f"({', '.join(readable_families())}); --head none serves them as they are, behind "
+            "preprocess, for your own code to read. A detector is recognised if it is exported "
+            "with its boxes decoded, or with suppression inside, as `yolo export model=MODEL.pt "
+            "format=onnx` does with and without nms=True; the page Exports of the documentation "
+            "lists what is known of other exporters"
         )
     candidates = sure or [head for head in proposals if head.is_likely]
     readable = [head.family for head in candidates if head.family in readable_families()]
@@ -124,7 +153,8 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
     if not readable:
         raise RepositoryError(
             f"the outputs of {path} ({listed}) look like no head that is known: "
-            f"{' or '.join(map(str, proposals))}; export it in another form, or give --head"
+            f"{' or '.join(map(str, proposals))}; --head none serves them as they are, for your "
+            "own code to read; else export it in another form, or give another --head"
         )
     advice = " or ".join(f"--head {family}" for family in dict.fromkeys(readable))
     if len(set(readable)) < len(readable):
@@ -136,7 +166,7 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
         )
     raise RepositoryError(
         f"the outputs of {path} ({listed}) may be {' or '.join(map(str, candidates))}; say which "
-        f"it is: {advice}"
+        f"it is: {advice}; or --head none, which returns them unread"
     )
 
 
@@ -144,7 +174,8 @@ def _wanted_head(path: Path, proposals: Sequence[Head], listed: str, wanted: str
     if wanted not in readable_families():
         raise RepositoryError(
             f"--head is '{wanted}', which is no family that this version reads"
-            f"{suggestion('head', wanted) or '.'} Give one of {', '.join(readable_families())}"
+            f"{suggestion('head', wanted) or '.'} Give one of {', '.join(readable_families())}, or "
+            f"{NO_HEAD} for outputs that are returned unread"
         )
     fitting = [head for head in proposals if head.family == wanted]
     if not fitting:

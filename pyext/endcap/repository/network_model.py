@@ -8,6 +8,7 @@ from pathlib import Path
 
 from endcap.repository.errors import RepositoryError
 from endcap.repository.head_evidence import Head
+from endcap.repository.head_families import NO_HEAD
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput
 from endcap.repository.options import AS_GIVEN, Runtime
 from endcap.triton.tensor_contract import other_head_types, postprocess_contract
@@ -67,12 +68,14 @@ def served_outputs(
     Raises:
         RepositoryError: An output has another type or shape, and only Python could convert it.
     """
-    taken = {spec.name: spec for spec in postprocess_contract(parameters).inputs}
+    taken = {}
+    if head.family != NO_HEAD:
+        taken = {spec.name: spec for spec in postprocess_contract(parameters).inputs}
     for part, output in head.inputs.items():
-        wanted, dims = taken[part].data_type, output.served_dims
-        if output.data_type in other_head_types(taken[part]):
-            wanted = output.data_type
-        if len(taken[part].dims) == 1:
+        wanted, dims = output.data_type, output.served_dims
+        if part in taken and wanted not in other_head_types(taken[part]):
+            wanted = taken[part].data_type
+        if part in taken and len(taken[part].dims) == 1:
             dims = dims[:1] or (1,)
         served = TensorSpec(output.name, wanted, dims)
         if runtime is not Runtime.python:

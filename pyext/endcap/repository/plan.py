@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
@@ -15,7 +15,8 @@ from endcap.repository.errors import RepositoryError, UnknownOperatorError
 from endcap.repository.graph_edit import edit_network
 from endcap.repository.graph_evidence import find_score_threshold
 from endcap.repository.head_evidence import Head, collect_hints
-from endcap.repository.head_recognition import recognize_head
+from endcap.repository.head_families import NO_HEAD
+from endcap.repository.head_recognition import leave_outputs, recognize_head
 from endcap.repository.network_model import NetworkModel, choose_runtime, served_outputs
 from endcap.repository.network_tensors import (
     NetworkInput,
@@ -53,12 +54,17 @@ _HAVE_OPTIONS = {
 
 @dataclass(frozen=True)
 class ModelNames:
-    """Names of the repository's models."""
+    """Names of the repository's models; without postprocess its name is ""."""
 
     preprocess: str
     network: str
     postprocess: str
     ensemble: str
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The models that are there, in the order of the data flow, the ensemble last."""
+        return tuple(name for name in astuple(self) if name)
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,11 @@ class Plan:
     def is_classifier(self) -> bool:
         """Whether the results are classes of the whole image."""
         return self.head.family == "classification"
+
+    @property
+    def has_postprocess(self) -> bool:
+        """Whether the network's outputs are read; else the ensemble returns them."""
+        return self.head.family != NO_HEAD
 
     @property
     def batch_text(self) -> str:
@@ -210,7 +221,7 @@ class Plan:
             (
                 names.postprocess,
                 "endcap_postprocess",
-                options.postprocess is PostprocessBackend.cpp,
+                self.has_postprocess and options.postprocess is PostprocessBackend.cpp,
             ),
         )
         return {model: backend for model, backend, is_needed in needed if is_needed}
@@ -222,7 +233,14 @@ class Plan:
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:
-        """Outputs of postprocess, and so of the ensemble."""
+        """Outputs of the ensemble: of postprocess, or else the network's own."""
+        if not self.has_postprocess:
+            sides = preprocess_contract(decided_values(self.preprocess)).outputs
+            own = zip(self.head.inputs, self.served, strict=True)
+            return (
+                *(TensorSpec(name, spec.data_type, spec.dims) for name, spec in own),
+                *(spec for spec in sides if spec.name in ("geometry", "status")),
+            )
         made = postprocess_contract(decided_values(self.postprocess)).outputs
         if not self.is_classifier or self.classes.names is None:
             return made
@@ -245,9 +263,12 @@ class Plan:
         for name, decision in self.postprocess.items():
             yield SummaryRow(name, decision.value, decision.reason)
         yield SummaryRow("runtime", self.runtime.value, self.model.reason)
-        names = self.classes.names
-        value = "none" if names is None else _shortened(names)
-        yield SummaryRow("class names", value, self.classes.reason)
+        if self.has_postprocess:
+            names = self.classes.names
+            value = "none" if names is None else _shortened(names)
+            yield SummaryRow("class names", value, self.classes.reason)
+        else:
+            yield SummaryRow("head", NO_HEAD, "as given: the outputs are returned unread")
         if not image.has_batch:
             yield SummaryRow("graph edit", image.name, "gets a batch dimension")
         for name, array in image.constants.items():
@@ -288,12 +309,16 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     size = f"{image.size[0]},{image.size[1]}"
     preprocess_contract({"size": size})  # refuses a size before such a tensor is made
     largest, trial = _try(network, image, options)
-    columns = None
-    if (found := find_detections(trial.outputs)) is not None:
-        _, scores, _ = found
-        columns = count_score_columns(network, image, scores, options.trial_limits)
-    hints = collect_hints(image.size, metadata, options, columns)
-    head = recognize_head(network, trial, hints)
+    if options.head == NO_HEAD:
+        head = leave_outputs(path, trial)
+        if trial.rows_error:
+            largest = LargestBatch(1, "its outputs have as many rows as it finds in an image")
+    else:
+        columns = None
+        if (found := find_detections(trial.outputs)) is not None:
+            _, scores, _ = found
+            columns = count_score_columns(network, image, scores, options.trial_limits)
+        head = recognize_head(network, trial, collect_hints(image.size, metadata, options, columns))
     is_for_one = any(output.edit.adds_batch for output in head.inputs.values())
     if image.batch == 1 or is_for_one:
         largest = LargestBatch(1)
@@ -301,9 +326,11 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         largest = LargestBatch(1, "the trial run fails or gives other results with two images")
     if is_for_one or (largest.reason and largest.images == 1):  # whatever the file declares
         image = replace(image, batch=1)
-    classes = choose_class_names(path, head, metadata, options)
+    classes, postprocess = ClassNames(None, ""), {}
+    if head.family != NO_HEAD:
+        classes = choose_class_names(path, head, metadata, options)
+        postprocess = choose_postprocess_parameters(path, image, head, classes, options)
     preprocess = choose_preprocess_parameters(network, image, head, companion, options)
-    postprocess = choose_postprocess_parameters(path, image, head, classes, options)
     return Plan(
         options=options,
         network=edit_network(network, image, head.inputs.values(), scratch),
@@ -313,7 +340,7 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         preprocess=preprocess,
         postprocess=postprocess,
         model=choose_runtime(path, image, head, options.runtime, decided_values(postprocess)),
-        names=_names(options, is_classifier=head.family == "classification"),
+        names=_names(options, head.family),
         network_batch=min(largest.images, options.max_batch),
         is_for_one_image=is_for_one,
         batch_reason=largest.reason,
@@ -341,25 +368,38 @@ def _try(
     return (found if found and found.images < largest.images else largest), trial
 
 
-def _names(options: InitOptions, *, is_classifier: bool) -> ModelNames:
+def _names(options: InitOptions, family: str) -> ModelNames:
     prefix = f"{options.name}_" if options.name else ""
-    network, ensemble = ("classifier", "classify") if is_classifier else ("detector", "detect")
+    network, ensemble = {
+        "classification": ("classifier", "classify"),
+        NO_HEAD: ("network", "predict"),
+    }.get(family, ("detector", "detect"))
     return ModelNames(
         preprocess=f"{prefix}preprocess",
         network=f"{prefix}{network}",
-        postprocess=f"{prefix}postprocess",
+        postprocess=f"{prefix}postprocess" if family != NO_HEAD else "",
         ensemble=options.name or ensemble,
     )
 
 
 def _refuse_settings(options: InitOptions) -> None:
     known = {**preprocess_contract({}).parameters, **postprocess_contract({}).parameters}
+    if options.head == NO_HEAD:
+        known = dict(preprocess_contract({}).parameters)
+        for option, value in (("labels", options.labels), ("num-classes", options.num_classes)):
+            if value is not None:
+                raise InvalidArgumentError(
+                    f"--{option} is for postprocess, and --head none writes none; leave it out"
+                )
+    stages = "neither preprocess nor postprocess"
+    if options.head == NO_HEAD:
+        stages = "there is no postprocess with --head none, and nothing else"
     for name in options.settings:
         if name in _HAVE_OPTIONS:
             raise InvalidArgumentError(f"--set {name}: give it with {_HAVE_OPTIONS[name]}")
         if name not in known:
             raise InvalidArgumentError(
-                f"--set {name}: neither preprocess nor postprocess has such a parameter"
+                f"--set {name}: {stages} has such a parameter"
                 f"{_suggested(name) or '.'} They have {', '.join(known)}"
             )
 

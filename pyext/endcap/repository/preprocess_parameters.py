@@ -9,6 +9,7 @@ from endcap.preprocess import presets
 from endcap.repository.companion_config import CompanionConfig, ImageRecipe
 from endcap.repository.errors import RepositoryError
 from endcap.repository.head_evidence import Head
+from endcap.repository.head_families import NO_HEAD
 from endcap.repository.input_normalization import NAMES, RAW_PIXELS, Normalization, describe
 from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata, OnnxFile
@@ -21,6 +22,7 @@ _CANDIDATES = {
     "Caffe's)",
     "rtdetr": "rtdetr",
     "ssd": "ssd",
+    NO_HEAD: "ultralytics (pixels from 0 to 1) or torchvision (ImageNet's mean and deviation)",
 }
 _DETECTOR_PRESETS = "ultralytics, rtdetr or ssd"
 _DETR_PRESET = "torchvision with --set fit=stretch"
@@ -48,7 +50,7 @@ def choose_preprocess_parameters(
     """
     path, metadata = network.path, network.metadata
     inside = image.normalization
-    is_detector = head.family != "classification"
+    is_detector = head.family not in ("classification", NO_HEAD) or metadata.task == "detect"
     beside = companion.recipe(image.size, is_detector=is_detector)
     recipe = _recipe(network, head, inside, beside, options)
     chosen = {"preset": recipe.preset}

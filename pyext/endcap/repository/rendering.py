@@ -58,6 +58,7 @@ _RESULT_NOTES = {
     "mask_size": "height and width of the masks",
     "detection_rle": "masks as COCO's compressed RLE, empty in rows that do not count",
     "status": "0, or the failure class of a blanked image",
+    "geometry": "how the image lies in the tensor: scale_x, scale_y, pad_x, pad_y and more",
 }
 _ROTATED = {"detection_boxes": "x1, y1, x2, y2 in pixels of the source image, before the rotation"}
 _FAMILY_NOTES = {"yolov8_obb": _ROTATED, "end2end_obb": _ROTATED}
@@ -104,10 +105,11 @@ def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]
     templates = {
         f"{names.preprocess}/config.pbtxt": "preprocess.config.pbtxt.j2",
         f"{names.network}/config.pbtxt": "network.config.pbtxt.j2",
-        f"{names.postprocess}/config.pbtxt": "postprocess.config.pbtxt.j2",
         f"{names.ensemble}/config.pbtxt": "ensemble.config.pbtxt.j2",
         "README.md": "README.md.j2",
     }
+    if plan.has_postprocess:
+        templates[f"{names.postprocess}/config.pbtxt"] = "postprocess.config.pbtxt.j2"
     texts: list[Text] = [(path, template, context) for path, template in templates.items()]
     if plan.options.preprocess is PreprocessBackend.dali:
         texts += in_dali_backend(plan, context)
@@ -151,6 +153,8 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "names": plan.names,
         "head": plan.head,
         "is_classifier": plan.is_classifier,
+        "has_postprocess": plan.has_postprocess,
+        "results_text": _results_text(plan),
         "encoded": ENCODED,
         "has_whole_shapes": whole,
         "may_be_onnxruntime": plan.fits_onnxruntime,
@@ -165,7 +169,9 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "preprocess": plan.preprocess,
         "served_outputs": [_with_batch(each) if whole else each for each in _declared(plan)],
         "output_notes": {
-            output.name: f"for postprocess' {part}" for part, output in plan.head.inputs.items()
+            output.name: f"for postprocess' {part}"
+            for part, output in plan.head.inputs.items()
+            if plan.has_postprocess
         },
         "postprocess_inputs": (*_head_inputs(plan), *SIDE_INPUTS[plan.is_classifier :]),
         "postprocess": _written_parameters(plan),
@@ -183,6 +189,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "model_file": plan.network.path.name,
         "folder": f"./{folder}" if folder.startswith("-") else folder,
         "shapes": _engine_shapes(plan),
+        "network_size": plan.image.size,
         **dali_context(plan),
     }
 
@@ -192,13 +199,20 @@ def _stage_backends(plan: Plan) -> tuple[str, str]:
     return _PREPROCESS_TEXTS[plan.options.preprocess], _POSTPROCESS_TEXTS[plan.options.postprocess]
 
 
+def _results_text(plan: Plan) -> str:
+    """Return what the ensemble gives, in a word or two."""
+    if not plan.has_postprocess:
+        return "the network's outputs"
+    return "classes" if plan.is_classifier else "detections"
+
+
 def _python_stages(plan: Plan) -> str:
     """Return the stages that run in Python, as the subject of a sentence."""
     chosen: dict[str, PostprocessBackend | PreprocessBackend] = {
         plan.names.preprocess: plan.options.preprocess,
         plan.names.postprocess: plan.options.postprocess,
     }
-    names = [f"`{name}`" for name, backend in chosen.items() if backend.value != "cpp"]
+    names = [f"`{name}`" for name, backend in chosen.items() if name and backend.value != "cpp"]
     return " and ".join(names) + (" run" if len(names) == 2 else " runs")
 
 

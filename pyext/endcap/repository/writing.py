@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 import stat
-from dataclasses import astuple
 from pathlib import Path
 
 from endcap._system.written_folder import check_empty, whole_folder
@@ -67,7 +66,7 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
         for path, source in copies.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             _copy(source, folder / path)
-        for model in astuple(plan.names):
+        for model in plan.names.all:
             (folder / model / "1").mkdir(exist_ok=True)
 
 
@@ -84,7 +83,7 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
         (names.preprocess, plan.options.preprocess, _PYTHON_MODELS["preprocess"]),
         (names.postprocess, plan.options.postprocess, _PYTHON_MODELS["postprocess"]),
     ):
-        if backend.value in models:
+        if model and backend.value in models:
             path = Path(models[backend.value]) / "1" / "model.py"
             contents[f"{model}/1/model.py"] = (shipped / path).read_bytes()
     if plan.runtime is Runtime.python:

@@ -56,6 +56,8 @@ _TRACK_IDS = "track_ids"
 class DetectionClient:
     """A client of an ensemble that takes the input `encoded` and returns detections or classes.
 
+    Of one that `endcap init --head none` wrote, results have the network's outputs as `tensors`.
+
     `DetectionClient` is for threads: it connects when it is made, and is thread-safe; a forked
     child needs a client of its own. `AsyncDetectionClient` is for asyncio: it connects when its
     `async with` block begins, and any number of tasks of that event loop may use it at once.

@@ -30,7 +30,7 @@ def fetch_served_model(
 
     Raises:
         ClientError: No server responds, it does not serve `model`, or the model's tensors are not
-            those of encoded images, and of detections or classes.
+            those of encoded images, and of detections, classes or, with geometry, others.
     """
     address = connection.address
     try:
@@ -55,7 +55,8 @@ def fetch_served_model(
     if task is None:
         advice = _advice(connection)
         raise ClientError(
-            f"model '{model}' does not take encoded images and return detections or classes: "
+            f"model '{model}' does not take encoded images and return detections, classes or, with "
+            "geometry, other tensors: "
             f"{why_no_task(inputs, metadata.outputs)}; {advice}"
         )
     encoded = metadata.inputs[INPUT]

@@ -1,0 +1,82 @@
+"""`endcap init --head none`: preprocess, and a network whose outputs are returned unread."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_runs import assert_error_message
+from family_networks import Network, Output
+from init_runs import files, init, written
+from jpegs import photo_jpeg
+
+import endcap
+
+MAP = Output(np.zeros((3, 16, 16), np.float32), 1.0)
+NETWORK = Network({"heat": MAP, "geometry": Output(np.zeros(4, np.float32))})
+GIVEN = ("--head", "none", "--preset", "ultralytics")
+
+
+def test_there_is_no_postprocess(tmp_path: Path) -> None:
+    folder = written(tmp_path, NETWORK, *GIVEN)
+    models = {path.split("/")[0] for path in files(folder)}
+    assert models == {"README.md", "preprocess", "network", "predict"}
+    config = (folder / "predict" / "config.pbtxt").read_text()
+    outputs = config[config.index("output [") : config.index("ensemble_scheduling")]
+    assert re.findall('name: "(.*)"', outputs) == ["heat", "network_geometry", "geometry", "status"]
+
+
+@pytest.mark.parametrize("size", [(90, 130), (200, 150)])
+def test_the_code_of_the_readme_maps_back(size: tuple[int, int], tmp_path: Path) -> None:
+    """A map that holds its own rows and columns has for each pixel of the image its place."""
+    readme = (written(tmp_path, NETWORK, *GIVEN) / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(import numpy[^`]*?def to_image.*?)```", readme, re.S)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    scale_x, scale_y, pad_x, pad_y, *_ = geometry = endcap.preprocess(
+        photo_jpeg(*size, seed=1), size=64
+    ).geometry[0]
+    for side in (64, 16):
+        mapped = names["to_image"](np.indices((side, side)), geometry)
+        assert mapped.shape == (2, *size)
+        rows, columns = (mapped + 0.5) * 64 / side
+        height, width = size
+        within = 32 / side + 1e-3
+        y, x = np.arange(height)[:, None] + 0.5, np.arange(width) + 0.5
+        assert np.abs(rows - (y * scale_y + pad_y)).max() <= within
+        assert np.abs(columns - (x * scale_x + pad_x)).max() <= within
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "message"),
+    [
+        (NETWORK, ["--num-classes", 3], "--num-classes is for postprocess, and --head none writes"),
+        (
+            NETWORK,
+            ["--score-threshold", 0.5],
+            "--set score_threshold: there is no postprocess with",
+        ),
+        (Network({"value": Output(np.float32(0))}), [], "such as [N, 1]; export it like that"),
+    ],
+)
+def test_what_does_not_go_without_a_head(
+    network: Network, options: list[object], message: str, tmp_path: Path
+) -> None:
+    done = init(network.write(tmp_path / "model.onnx"), *GIVEN, *options)
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.split())
+
+
+def test_unknown_outputs_lead_there(tmp_path: Path) -> None:
+    maps = replace(NETWORK, outputs={"heat": MAP, "offsets": MAP})
+    done = init(maps.write(tmp_path / "model.onnx"))
+    assert_error_message(done, "--head none serves them as they are")
+
+
+def test_the_preset_is_asked_for(tmp_path: Path) -> None:
+    done = init(NETWORK.write(tmp_path / "model.onnx"), "--head", "none")
+    assert_error_message(done, "--preset, for a network like this ultralytics (pixels from 0 to 1)")
