@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +12,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from endcap._system.scratch import scratch_folder
+from endcap.cli.init import DEFAULT_OUTPUT, print_decisions, write_models
 from endcap.client import ClientArguments, ClientError, Connection
 from endcap.client._sync.served_model import models_with_images
 from endcap.client.address import parse_address
+from endcap.errors import EndcapError
+from endcap.repository.errors import RepositoryError
+from endcap.repository.options import InitOptions
+from endcap.repository.rendering import shell_word
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.advisories import find_advisories, summarise
 from endcap.server.release import ServerRelease
@@ -24,6 +32,8 @@ EXAMPLES = """
 **Examples**
 
 - `endcap serve model_repository`
+
+- `endcap serve yolov8n.onnx`
 
 - `endcap serve model_repository --model detect --model preprocess_rois`
 
@@ -51,7 +61,12 @@ def _port(service: str) -> Any:
 
 def serve(
     repository: Annotated[
-        Path, typer.Argument(help="Folder of model folders.", metavar="REPOSITORY")
+        Path,
+        typer.Argument(
+            help="Folder of model folders, or an ONNX file, which is served as `endcap init` "
+            "without options would write it.",
+            metavar="REPOSITORY",
+        ),
     ],
     model: Annotated[
         list[str] | None,
@@ -177,7 +192,8 @@ def serve(
     with (
         report_errors(verbose=verbose),
         stopped_by_signals(exit_code=0),
-        TritonServer(repository, settings, progress=installing) as server,
+        _model_folders(repository) as folder,
+        TritonServer(folder, settings, progress=installing) as server,
     ):
         _announce(server)
         if server.left_out is not None:
@@ -186,6 +202,26 @@ def serve(
             check_stop()
             server.check_alive()
             time.sleep(_LOOK_AFTER_SERVER_EVERY_S)
+
+
+@contextlib.contextmanager
+def _model_folders(path: Path) -> Iterator[Path]:
+    """Yield a repository: the given one, or that of a network's file, which is gone afterwards."""
+    if not path.is_file():
+        yield path
+        return
+    with scratch_folder("serve") as scratch:
+        folder = scratch / "models"
+        command = f"`endcap init {shell_word(str(path))}`"
+        try:
+            plan = write_models(path, InitOptions(), folder)
+        except EndcapError as error:
+            raise RepositoryError(
+                f"{error}; options are for {command}, then run `endcap serve {DEFAULT_OUTPUT}`"
+            ) from error
+        print_decisions(plan)
+        say(f"endcap: the models are in a temporary folder; {command} writes them to keep")
+        yield folder
 
 
 def _announce(server: TritonServer) -> None:

@@ -14,10 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tritonclient.grpc
+from cli_runs import endcap
 from doctor_world import copied_server, wheel_server
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
+from family_networks import classifier, yolov8
 from responding_model import CONFIG, MODEL
 
+from endcap._system.scratch import root_path
 from endcap.client.address import parse_address
 from endcap.server.launch import is_ready
 from endcap.server.python_stub import PYTHON_VERSION
@@ -60,6 +63,35 @@ def server_of(process: subprocess.Popen[str]) -> int:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     (child,) = children
     return int(child)
+
+
+def test_a_network_is_served_as_init_writes_it(tmp_path: Path) -> None:
+    """From a folder that is gone with the server."""
+    model = yolov8().write(tmp_path / "my model.onnx")
+    before = set(root_path().glob("serve-*"))
+    with start_serve(model) as process:
+        assert process.stdout is not None
+        lines = list(iter(process.stdout.readline, "Ready. Ctrl-C stops the server.\n"))
+        assert lines[0] == "my model.onnx\n"
+        assert any(line.split()[:2] == ["preset", "ultralytics"] for line in lines)
+        shown = dict(process.stdout.readline().split(maxsplit=1) for _ in range(4))
+        assert shown["models"].strip() == "detect, detector, postprocess, preprocess"
+        (folder,) = set(root_path().glob("serve-*")) - before
+        assert (folder / "models" / "detector" / "1" / "model.onnx").is_file()
+        process.send_signal(signal.SIGINT)
+        _, printed = process.communicate(timeout=60)
+    assert "`endcap init '" in printed
+    assert process.returncode == 0
+    assert not folder.exists()
+
+
+def test_a_network_that_init_has_questions_about_is_not_served(tmp_path: Path) -> None:
+    model = classifier().write(tmp_path / "model.onnx")
+    done = endcap("serve", model)
+    assert done.exit_code == 2
+    message = " ".join(done.stderr.split())
+    assert "--head classification" in message
+    assert f"options are for `endcap init {model}`, then run `endcap serve models`" in message
 
 
 @pytest.mark.parametrize(
