@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,29 +158,28 @@ def find_normalization(graph: Any, tensor: str) -> Normalization | None:
     values = [each.type.tensor_type for each in graph.input if each.name == tensor]
     if not values or len(values[0].shape.dim) not in (3, 4):
         return None
-    chain = _Chain(graph, values[0])
-    consumers: dict[str, list[Any]] = {}
-    for node in _nodes(graph):
-        if node.op_type not in ("Shape", "Size"):
-            for name in node.input:
-                consumers.setdefault(name, []).append(node)
-    for _ in range(_MAX_OPERATORS):
-        nodes = consumers.get(tensor, [])
-        if len(nodes) != 1 or not chain.add(nodes[0], tensor):
-            break
-        tensor = nodes[0].output[0]
+    try:
+        chain = _Chain(graph, values[0])
+        readers = [*_readers(graph)]
+        for _ in range(_MAX_OPERATORS):
+            nodes = [node for name, node in readers if name == tensor]
+            # What is inside another operator, such as If, may not be run.
+            if len(nodes) != 1 or nodes[0] is None or not chain.add(nodes[0], tensor):
+                break
+            tensor = nodes[0].output[0]
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None  # operators without what they need: no runtime loads such a file
     return chain.result()
 
 
-def _nodes(graph: Any) -> list[Any]:
-    """Return the nodes of a graph and of the graphs inside them."""
-    nodes = []
+def _readers(graph: Any, *, is_inner: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yield each input's name and its operator, None for one of a graph inside another operator."""
     for node in graph.node:
-        nodes.append(node)
+        if node.op_type not in ("Shape", "Size"):
+            yield from ((name, None if is_inner else node) for name in node.input)
         for attribute in node.attribute:
             for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                nodes += _nodes(inner)
-    return nodes
+                yield from _readers(inner, is_inner=True)
 
 
 class _Chain:
@@ -197,6 +196,8 @@ class _Chain:
         self._axis = self._rank - (1 if is_last else 3)  # of the channels
         self._is_float = self._type_name(image.elem_type) in _FLOATS
         self._count = dims[self._axis] or 3
+        if self._count not in (1, 3):
+            raise ValueError(f"{self._count} channels are no image")
         self._slope, self._offset = np.ones(self._count), np.zeros(self._count)
         self._operators: list[str] = []
 
@@ -213,22 +214,21 @@ class _Chain:
             return False
         attributes = {a.name: self._helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Cast":
-            was_float, self._is_float = (
-                self._is_float,
-                self._type_name(attributes["to"]) in _FLOATS,
-            )
+            was_float = self._is_float
+            self._is_float = self._type_name(attributes["to"]) in _FLOATS
             return self._is_float or not was_float  # to whole numbers it rounds
         if node.op_type == "Identity":
             return True
         if node.op_type in _REARRANGING:
             return self._rearrange(node, attributes)
-        if not self._is_float or len(self._operators) == _MAX_OPERATORS:
-            return False
-        line = self._line(node, tensor, attributes)
-        if line is None:
-            return False
-        slope, offset = line
-        self._slope, self._offset = slope * self._slope, slope * self._offset + offset
+        with np.errstate(all="ignore"):
+            line = self._line(node, tensor, attributes) if self._is_float else None
+            if line is None:
+                return False
+            slope, offset = line[0] * self._slope, line[0] * self._offset + line[1]
+            if not (np.isfinite([slope, offset, 1 / slope, offset / slope]).all() and slope.all()):
+                return False
+        self._slope, self._offset = slope, offset
         self._operators.append(node.op_type)
         return True
 
@@ -237,13 +237,10 @@ class _Chain:
     ) -> tuple[Floats, Floats] | None:
         """Return slope and offset of one operator; None where it is not linear."""
         if node.op_type == "BatchNormalization":
-            line = self._batch_normalization(node, attributes)
-        elif node.op_type in ("Add", "Sub", "Mul", "Div") and len(node.input) == 2:
-            line = self._arithmetic(node, is_first=node.input[0] == tensor)
-        else:
-            line = None
-        is_usable = line is not None and np.isfinite(line).all() and line[0].all()
-        return line if is_usable else None
+            return self._batch_normalization(node, attributes)
+        if node.op_type in ("Add", "Sub", "Mul", "Div") and len(node.input) == 2:
+            return self._arithmetic(node, is_first=node.input[0] == tensor)
+        return None
 
     def _arithmetic(self, node: Any, *, is_first: bool) -> tuple[Floats, Floats] | None:
         constant = self._per_channel(node.input[1 if is_first else 0])
@@ -256,7 +253,7 @@ class _Chain:
             return (one, -constant) if is_first else (-one, constant)
         if node.op_type == "Mul":
             return constant, zero
-        return (1 / constant, zero) if is_first and constant.all() else None
+        return (1 / constant, zero) if is_first else None
 
     def _batch_normalization(
         self, node: Any, attributes: Mapping[str, Any]
@@ -281,6 +278,8 @@ class _Chain:
         """Return a constant as one number for each channel; None where it is something else."""
         array = self._constants.array(name)
         if array is None or array.ndim > self._rank or not array.size:
+            return None
+        if array.dtype.kind not in "fiu":
             return None
         array = array.reshape((1,) * (self._rank - array.ndim) + array.shape)
         rows = np.moveaxis(array, self._axis, 0).reshape(array.shape[self._axis], -1)

@@ -133,6 +133,31 @@ def test_it_ends_where_several_operators_read_it() -> None:
     assert find_normalization(made, "x") == Normalization((0,) * 3, (255,) * 3)
 
 
+def test_what_a_branch_does_is_not_done_to_every_image() -> None:
+    made = graph(("Div", X, 255.0))
+    branch = helper.make_graph([made.node[0]], "then", [], [])
+    del made.node[0]
+    condition = helper.make_node("If", ["c"], ["t0"], then_branch=branch, else_branch=branch)
+    made.node.insert(0, condition)
+    assert find_normalization(made, "x") is None
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        ("Cast", X),
+        ("Transpose", X, {"perm": [3, 2]}),
+        ("Gather", X, {"axis": 0}),
+        ("Div", X, np.float32(np.inf)),
+        ("Mul", X, np.array(["a"])),
+        ("BatchNormalization", X),
+    ],
+    ids=["no type", "no such axes", "no indices", "infinite", "texts", "no statistics"],
+)
+def test_a_graph_that_nothing_runs_is_none(step: Step) -> None:
+    assert find_normalization(graph(step, ("Div", X, 255.0)), "x") is None
+
+
 def test_constants_may_be_nodes() -> None:
     made = graph(("Div", X, 255.0))
     del made.initializer[:]
