@@ -247,6 +247,26 @@ def test_the_calls_of_the_readme_run(
     assert b"detection_boxes" in Path("response.bin").read_bytes()
 
 
+def test_the_calls_of_a_readme_without_a_head_run(
+    served: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its calls, and the block of the documentation, which reads another output."""
+    model = UNREAD["unread"].write(tmp_path / "model.onnx")
+    options = ["--head", "none", *ULTRALYTICS, "--name", "unread"]
+    assert endcap("init", model, "-o", tmp_path / "models", *options).returncode == 0
+    readme = (tmp_path / "models" / "README.md").read_text().replace("127.0.0.1:8001", served.grpc)
+    codes = re.findall(r"```python\n(.*?)```", readme, re.S)
+    assert len(codes) == 3
+    (block,) = (each for each in blocks(ROOT / "docs" / "init.md") if each.language == "py")
+    in_docs = block.text.replace('model="predict"', f'"{served.grpc}", model="unread"')
+    monkeypatch.chdir(tmp_path)
+    Path("photo.jpg").write_bytes(PICTURES[0])
+    for code in (*codes, in_docs.replace("logits", "heat") + "print('heat', classes.shape)"):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert ("heat" in done.stdout) == ("def to_image" not in code)
+
+
 def test_the_calls_of_a_classifiers_readme_print_names(
     served: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,7 +154,7 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
         raise RepositoryError(
             f"the outputs of {path} ({listed}) look like no head that is known: "
             f"{' or '.join(map(str, proposals))}; --head none serves them as they are, for your "
-            "own code to read; else export it in another form, or give another --head"
+            "own code to read; else export it in another form, or give --head"
         )
     advice = " or ".join(f"--head {family}" for family in dict.fromkeys(readable))
     if len(set(readable)) < len(readable):

@@ -326,11 +326,14 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         largest = LargestBatch(1, "the trial run fails or gives other results with two images")
     if is_for_one or (largest.reason and largest.images == 1):  # whatever the file declares
         image = replace(image, batch=1)
-    classes, postprocess = ClassNames(None, ""), {}
-    if head.family != NO_HEAD:
+    has_postprocess = head.family != NO_HEAD
+    classes = ClassNames(None, "")
+    if has_postprocess:
         classes = choose_class_names(path, head, metadata, options)
-        postprocess = choose_postprocess_parameters(path, image, head, classes, options)
     preprocess = choose_preprocess_parameters(network, image, head, companion, options)
+    postprocess = {}
+    if has_postprocess:
+        postprocess = choose_postprocess_parameters(path, image, head, classes, options)
     return Plan(
         options=options,
         network=edit_network(network, image, head.inputs.values(), scratch),
