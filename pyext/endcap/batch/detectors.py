@@ -14,6 +14,7 @@ from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.rows import ImageRow
 from endcap.client import DetectionClient
 from endcap.drawing.orientation import oriented_size
+from endcap.errors import InvalidArgumentError
 from endcap.results import ImageResult, Task
 
 # Statuses that say nothing of the image: the server is gone, or too slow.
@@ -67,6 +68,7 @@ class ServedDetector:
 
     Raises:
         ClientError: No server responds, or it does not serve the model.
+        InvalidArgumentError: The model returns neither detections nor classes.
     """
 
     def __init__(
@@ -76,6 +78,11 @@ class ServedDetector:
         self._turns = itertools.cycle(self._clients)
         self._max_wait_s = max_wait_s
         self.task = self._clients[0].task
+        if self.task is Task.tensors:
+            raise InvalidArgumentError(
+                f"model '{model}' returns tensors, and rows have detections or classes; name "
+                "another model"
+            )
         self.max_bytes: int | None = None  # the servers say what is too large
 
     def detect(self, images: Sequence[tuple[str, bytes]]) -> list[ImageRow]:

@@ -4,7 +4,8 @@
 `writing.write_repository`:
 
 1. `onnx_file` reads the graph and the exporter's metadata, `companion_config` the files beside it.
-   With `--fp16` `trial_run.to_half` converts the network. `network_tensors` reads the image input.
+   With `--fp16` `trial_run.to_half` converts the network. `network_tensors` reads the image input,
+   `input_normalization` what the network does to its pixels first.
 2. `trial_run.try_network` runs the network on noise. Where outputs are detections that the network
    has made itself (`detection_rows`), `trial_run.count_score_columns` runs it once more, with the
    scores before its suppression as outputs. Conversion and runs are in child processes
@@ -13,7 +14,8 @@
    `docs/init.md` what the user sees of it. The proposals come from `end2end_heads`,
    `detection_rows`, `detr_ssd_heads`, `task_heads`, `grid_heads` and `classifier_head`, which share
    the types and measurements of `head_evidence`. Where outputs are not as postprocess takes them,
-   the head says how `graph_edit` changes them.
+   the head says how `graph_edit` changes them. With `--head none` nothing is recognised, and there
+   is no postprocess.
 4. `preprocess_parameters` and `postprocess_parameters` (with the class names) choose the values to
    write, each with its reason; `network_model` chooses what runs the network.
 5. `rendering` makes the texts from the plan and `templates/`; `writing` writes all or nothing.

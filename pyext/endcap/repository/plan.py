@@ -389,8 +389,12 @@ def _refuse_settings(options: InitOptions) -> None:
     known = {**preprocess_contract({}).parameters, **postprocess_contract({}).parameters}
     if options.head == NO_HEAD:
         known = dict(preprocess_contract({}).parameters)
-        for option, value in (("labels", options.labels), ("num-classes", options.num_classes)):
-            if value is not None:
+        for option, is_given in (
+            ("labels", options.labels is not None),
+            ("num-classes", options.num_classes is not None),
+            ("postprocess", options.postprocess is not PostprocessBackend.cpp),
+        ):
+            if is_given:
                 raise InvalidArgumentError(
                     f"--{option} is for postprocess, and --head none writes none; leave it out"
                 )

@@ -60,6 +60,7 @@ def test_the_code_of_the_readme_maps_back(size: tuple[int, int], tmp_path: Path)
             ["--score-threshold", 0.5],
             "--set score_threshold: there is no postprocess with",
         ),
+        (NETWORK, ["--postprocess", "python"], "--postprocess is for postprocess, and --head none"),
         (Network({"value": Output(np.float32(0))}), [], "such as [N, 1]; export it like that"),
     ],
 )

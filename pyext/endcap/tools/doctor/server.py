@@ -253,6 +253,6 @@ def _send_sample(
         return no_result(str(error))
     if not result.ok:
         return no_result(f"{sample.name} failed with {result.status}: {result.error}")
-    kind = "classes" if result.task is Task.classification else "detections"
-    detected = f"{len(result.predictions)} {kind} in {sample.name}"
+    kind = {Task.classification: "classes", Task.tensors: "tensors"}.get(result.task, "detections")
+    detected = f"{len(result.tensors or result.predictions)} {kind} in {sample.name}"
     return START.ok(f"{ready}; {detected}, in {result.latency_ms:.0f} ms")
