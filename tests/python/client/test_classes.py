@@ -177,6 +177,8 @@ def test_labels_that_are_no_list_are_refused(text: str, said: str) -> None:
         ({"encoded"}, {"class_ids", "class_labels"}, None),
         ({"encoded"}, {"detection_boxes", "class_scores", "class_ids"}, None),
         ({"encoded"}, {"images", "geometry", "status"}, None),
+        ({"encoded"}, {"images", "geometry", "heat"}, Task.tensors),
+        ({"encoded"}, {"heat", "status"}, None),
         ({"logits"}, {"class_scores", "class_ids"}, None),
         ({"encoded", "threshold"}, {"class_scores", "class_ids"}, None),
     ],
