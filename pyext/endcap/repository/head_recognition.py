@@ -140,7 +140,7 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
     if not proposals:
         raise RepositoryError(
             f"the outputs of {path} ({listed}) have the form of no head that is known "
-            f"({', '.join(readable_families())}); --head none serves them as they are, behind "
+            f"({', '.join(readable_families())}); --head none returns them unmodified, behind "
             "preprocess, for your own code to read. A detector is recognised if it is exported "
             "with its boxes decoded, or with suppression inside, as `yolo export model=MODEL.pt "
             "format=onnx` does with and without nms=True; the page Exports of the documentation "
@@ -153,7 +153,7 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
     if not readable:
         raise RepositoryError(
             f"the outputs of {path} ({listed}) look like no head that is known: "
-            f"{' or '.join(map(str, proposals))}; --head none serves them as they are, for your "
+            f"{' or '.join(map(str, proposals))}; --head none returns them unmodified, for your "
             "own code to read; else export it in another form, or give --head"
         )
     advice = " or ".join(f"--head {family}" for family in dict.fromkeys(readable))

@@ -139,8 +139,8 @@ def _three(values: Sequence[float]) -> Sequence[float]:
     return values if len(values) == 3 else [values[0]] * 3
 
 
-def find_normalization_of(network: OnnxFile) -> Normalization | None:
-    """Return the normalisation by which a network begins whose only image is not known."""
+def read_normalization(network: OnnxFile) -> Normalization | None:
+    """Return the normalisation by which a network of one image input begins, else None."""
     names = [spec.name for spec in network.inputs if len(spec.dims) in (3, 4)]
     return find_normalization(network.model.graph, names[0]) if len(names) == 1 else None
 

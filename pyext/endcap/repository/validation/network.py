@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from endcap.repository.errors import RepositoryError
-from endcap.repository.input_normalization import NAMES, RAW_PIXELS, describe, find_normalization_of
+from endcap.repository.input_normalization import NAMES, RAW_PIXELS, describe, read_normalization
 from endcap.repository.onnx_file import OnnxFile, read_onnx
 from endcap.repository.validation.declarations import network_file
 from endcap.repository.validation.model import PREPROCESS, Finding, Model, Severity
@@ -70,7 +70,7 @@ def examine_network(model: Model, file: Path) -> tuple[list[Finding], Interface]
         ports[0] or None,
         ports[1] or None,
         largest if known else None,
-        normalization=find_normalization_of(network),
+        normalization=read_normalization(network),
     )
 
 

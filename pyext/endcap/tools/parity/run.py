@@ -11,7 +11,7 @@ from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import Dataset
 from endcap.evaluation.errors import EvaluationError
 from endcap.repository.errors import RepositoryError
-from endcap.repository.input_normalization import Normalization, find_normalization_of
+from endcap.repository.input_normalization import Normalization, read_normalization
 from endcap.repository.onnx_file import read_onnx
 from endcap.tools.config_changes import ConfigChange
 from endcap.tools.parity.causes import Cause
@@ -244,7 +244,7 @@ def _read_normalization(network: Network | None) -> tuple[Normalization | None, 
     if network is None:
         return None, ""
     try:
-        return find_normalization_of(read_onnx(network.file)), ""
+        return read_normalization(read_onnx(network.file)), ""
     except RepositoryError as error:
         return None, f"whether the network itself normalises is not known: {error}"
 
