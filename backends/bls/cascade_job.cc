@@ -45,7 +45,7 @@ SharedRequest::~SharedRequest() {
 void ReadRequest(CascadeJob& job, size_t index, const InputReading& reading) {
   CascadeRequest& request = job.requests[index];
   const Request& source = request.pending.request;
-  request.id = source.Id();
+  request.id = ClipText(source.Id());  // the server puts it into messages
   request.timeout_us = source.TimeoutUs();
   request.wants_classes = source.WantsOutput(kClassIds) || source.WantsOutput(kClassScores) ||
                           source.WantsOutput(kClassLabels);

@@ -9,7 +9,7 @@ namespace endcap::triton {
 
 std::string DescribeSequence(const SequenceId& id) {
   if (const auto* number = std::get_if<uint64_t>(&id)) return std::to_string(*number);
-  return "'" + std::get<std::string>(id) + "'";
+  return "'" + ClipText(std::get<std::string>(id)) + "'";
 }
 
 Sequences::Entered Sequences::Enter(const SequenceId& id, bool starts, Clock::time_point now) {

@@ -193,10 +193,10 @@ bool Request::WantsOutput(std::string_view name) const {
 
 std::string Request::Label() const {
   const std::string id = Id();
-  std::string label = id.empty() ? "request without id" : "request '" + id + "'";
+  std::string label = id.empty() ? "request without id" : "request '" + ClipText(id) + "'";
   const auto correlation = CorrelationId();
   if (const auto* text = std::get_if<std::string>(&correlation)) {
-    label += ", correlation id '" + *text + "'";
+    label += ", correlation id '" + ClipText(*text) + "'";
   } else if (const uint64_t number = std::get<uint64_t>(correlation); number != 0) {
     label += ", correlation id " + std::to_string(number);
   }

@@ -82,6 +82,7 @@ class Request {
   bool WantsOutput(std::string_view name) const;
 
   // Returns a description for log lines: "request 'abc'", with the correlation id if there is one.
+  // Long ids are clipped.
   std::string Label() const;
 
   // Returns the memory that the server will provide for an output of that size if `preferred` is

@@ -27,6 +27,17 @@ std::string_view ErrorCodeName(ErrorCode code) noexcept {
   return "unknown";
 }
 
+std::string ClipText(std::string_view text) {
+  constexpr size_t kMaxBytes = 256;
+  constexpr size_t kMaxContinuationBytes = 3;  // of a character, after its first byte
+  if (text.size() <= kMaxBytes) return std::string(text);
+  const auto continues = [&](size_t at) { return (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80; };
+  size_t end = kMaxBytes;
+  while (end > kMaxBytes - kMaxContinuationBytes && continues(end)) --end;
+  if (continues(end)) end = kMaxBytes;  // not UTF-8
+  return std::string(text.substr(0, end)).append("...");
+}
+
 namespace {
 
 ItemStatus DescribeCurrentException() {

@@ -3,7 +3,8 @@
 
 namespace py = pybind11;
 
-void BindErrors(py::module_& /*module*/) {
+void BindErrors(py::module_& module) {
+  module.def("clip_text", endcap::ClipText, py::arg("text"));
   // endcap.errors says the class of each code.
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {

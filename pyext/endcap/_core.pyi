@@ -22,6 +22,7 @@ HeadPart = tuple[
 # Of every part: status, message and truncated of each item, and each item's encodings.
 PartResults = list[tuple[list[tuple[int, str, bool]], list[list[bytes]]]]
 
+def clip_text(text: str) -> str: ...
 def empty(dtype: np.dtype[Any], shape: list[int]) -> npt.NDArray[Any]: ...
 def cuda_state() -> tuple[
     bool, str, str, int, int, str, list[tuple[int, str, int, int, int, int, bool]]

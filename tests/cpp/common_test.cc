@@ -142,6 +142,20 @@ TEST(Trigonometry, ArcTangentIsThatOfTheLibrary) {
   EXPECT_EQ(ArcTangent(0.0, 2.0), 0.0);
 }
 
+TEST(ClipText, CutsBetweenCharacters) {
+  EXPECT_EQ(ClipText(std::string(256, 'a')), std::string(256, 'a'));
+  EXPECT_EQ(ClipText(std::string(257, 'a')), std::string(256, 'a') + "...");
+  for (const std::string_view character : {"\u00e9", "\u732b", "\U0001f642"}) {
+    for (const size_t before : {0, 1, 2, 3}) {
+      std::string text(before, 'a');
+      while (text.size() < 300) text += character;
+      const size_t kept = before + (256 - before) / character.size() * character.size();
+      EXPECT_EQ(ClipText(text), text.substr(0, kept) + "...");
+    }
+  }
+  EXPECT_EQ(ClipText(std::string(300, '\xBF')), std::string(256, '\xBF') + "...");
+}
+
 TEST(ThreadPool, CallsEveryIndexOnce) {
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);

@@ -31,7 +31,8 @@ def respond(request):
         # Server 2.51 crashes where a step of an ensemble fails before it has started the other.
         time.sleep(told.get("wait_s", 0) / 2)
         code = getattr(pb_utils.TritonError, told["fail"])
-        return pb_utils.InferenceResponse(error=pb_utils.TritonError("not today", code))
+        text = f"not today, {request.request_id()}"
+        return pb_utils.InferenceResponse(error=pb_utils.TritonError(text, code))
     count = told["count"]
     found = {
         "num_detections": np.array([count], np.int32),

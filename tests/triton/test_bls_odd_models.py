@@ -75,6 +75,15 @@ def test_codes_that_apply_to_the_composing_model_only(client, server, code, stat
     assert server.metric("endcap_bls_failed_total", **labels) == before + 1
 
 
+def test_a_long_id_is_clipped_for_composing_models(client, server):
+    file = told(PHOTO, fail="INVALID_ARG")
+    with pytest.raises(InferenceServerException, match=r"not today, long-x+\.\.\.$") as error:
+        send_request(client, "on_uneven", [file], request_id="long-" + "x" * 5000)
+    assert len(error.value.message()) < 400
+    (line,) = wait_for(lambda: server.log_lines("request 'long-"))
+    assert len(line) < 1000
+
+
 def test_composing_model_that_is_reloaded_with_more_outputs(client, repository):
     file = told(PHOTO, count=2)
 

@@ -80,6 +80,14 @@ def test_a_failed_request_is_logged_with_its_id(client, server: RunningServer):
 
 
 @pytest.mark.both_variants
+def test_a_long_id_is_clipped_in_the_log(client, server: RunningServer):
+    fails(client, "pre_queue", [BAD], request_id="order-4713-" + "\u00e9" * 500_000)
+    (line,) = wait_for(lambda: server.log_lines("order-4713-"))
+    assert "...': corrupt_image: " in line
+    assert len(line) < 2000
+
+
+@pytest.mark.both_variants
 def test_a_request_whose_id_is_no_text_is_told_its_failure(server: RunningServer):
     encoded = raw_http.RawTensor("encoded", "BYTES", [1, 1], raw_http.bytes_tensor([BAD]))
     request_id = os.fsdecode(b"order-\xff-4712")

@@ -43,6 +43,10 @@ struct ItemStatus {
   bool ok() const noexcept { return code == ErrorCode::kOk; }
 };
 
+// Returns a text that a client gave, such as a request id, for messages and log lines: at most 256
+// bytes of it, cut between UTF-8 characters, and "..." for the rest.
+std::string ClipText(std::string_view text);
+
 // Converts the current exception to a status: the code of an Error, kOutOfMemory for
 // std::bad_alloc, kInternal for any other. Only inside a catch block.
 ItemStatus MakeStatusFromCurrentException() noexcept;

@@ -16,7 +16,10 @@ from endcap.errors import InvalidArgumentError, UnsupportedError
 
 
 def request_label(request: Any) -> str:
-    r"""Return such as ``request 'order-4711', correlation id 77``; what is no UTF-8 as ``\xff``."""
+    r"""Return such as ``request 'order-4711', correlation id 77``, with long ids clipped.
+
+    Bytes that are not UTF-8 are written as ``\xff``.
+    """
     request_id, correlation_id = _read(request.request_id), _read(request.correlation_id)
     label = f"request '{_as_text(request_id)}'" if request_id else "request without id"
     if not correlation_id:
@@ -29,12 +32,15 @@ def request_label(request: Any) -> str:
 def ids_for_calls(request: Any) -> dict[str, str | int]:
     """Return the ids by their names in an InferenceRequest, without those that are no UTF-8.
 
-    A Python model that is called with such an id could not read it.
+    A Python model that is called with such an id could not read it. A long request id is clipped,
+    as the server puts it into messages.
     """
     ids = {
         "request_id": _read(request.request_id),
         "correlation_id": _read(request.correlation_id),
     }
+    if isinstance(ids["request_id"], str):
+        ids["request_id"] = _core.clip_text(ids["request_id"])
     return {name: value for name, value in ids.items() if not isinstance(value, bytes)}
 
 
@@ -47,7 +53,8 @@ def _read(method: Callable[[], str | int]) -> str | int | bytes:
 
 
 def _as_text(value: str | int | bytes) -> str:
-    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    return _core.clip_text(text)
 
 
 def find_input(request: Any, name: str) -> Any | None:

@@ -12,6 +12,7 @@ import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from endcap import _core
 from endcap.errors import InvalidArgumentError
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "rtsp": 554, "rtsps": 322}
@@ -62,8 +63,8 @@ class Url:
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     def __str__(self) -> str:
-        """Return the URL without user and password, for messages and logs."""
-        return f"{self.scheme}://{self.authority}{self.path}"
+        """Return the URL without user and password, clipped, for messages and logs."""
+        return _core.clip_text(f"{self.scheme}://{self.authority}{self.path}")
 
 
 def parse_url(text: str) -> Url:

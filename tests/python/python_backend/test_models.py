@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,12 @@ from endcap.python_backend.failures import (
 )
 from endcap.python_backend.instance import RowMemory
 from endcap.python_backend.postprocess_stage import PostprocessStage, read_heads
-from endcap.python_backend.requests import encoded_files, get_input
+from endcap.python_backend.requests import (
+    encoded_files,
+    get_input,
+    ids_for_calls,
+    request_label,
+)
 from endcap.triton.labels import Labels
 from endcap.triton.parameters import parse_count, read_parameters
 from endcap.triton.stage_settings import postprocess_settings
@@ -204,3 +210,10 @@ def test_requests_with_different_numbers_of_anchors_share_a_run() -> None:
     for response, request in zip(together, requests, strict=True):
         (alone,) = responses_of(stage, [request])
         np.testing.assert_array_equal(response["detection_boxes"], alone["detection_boxes"])
+
+
+def test_long_ids_are_clipped() -> None:
+    request = SimpleNamespace(request_id=lambda: "a" + "\u732b" * 90, correlation_id=lambda: 7)
+    clipped = "a" + "\u732b" * 85 + "..."
+    assert request_label(request) == f"request '{clipped}', correlation id 7"
+    assert ids_for_calls(request) == {"request_id": clipped, "correlation_id": 7}

@@ -83,6 +83,12 @@ def test_messages_have_no_password() -> None:
     assert url.target == "/live?token=secret"
 
 
+def test_long_urls_are_clipped_in_messages() -> None:
+    url = parse_url("http://a/" + "b" * 2000)
+    assert len(url.path) == 2001
+    assert str(url) == "http://a/" + "b" * 247 + "..."
+
+
 ALLOWED = "http://*.example.com/videos/* http://10.0.0.7:*/* rtsp://viewer:*@cam/* https://a/x.mp4"
 
 
