@@ -11,6 +11,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/fail.h"
@@ -20,26 +21,38 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
+// The `stop` of the thread's StopCheck; null: it has none.
+thread_local const std::function<bool()>* current_stop = nullptr;
+
+[[noreturn]] void FailStopped() { Fail(ErrorCode::kInternal, "the call was stopped"); }
+
 // One ParallelFor in progress. Workers and the caller take indices from `next` until none is left.
 struct Job {
   const std::function<void(int)>* body = nullptr;
   int count = 0;
   std::atomic<int> next{0};
-  std::atomic<int> done{0};
+  std::atomic<int> done{0};  // or given up
   std::mutex mutex;
   std::condition_variable finished;
 
-  void Work() {
+  // stop: as StopCheck has it; null on threads other than the caller's. Returns whether it ended
+  // the job: then no index is left.
+  bool Work(const std::function<bool()>* stop) {
     int completed = 0;
+    bool stopped = false;
     for (int i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
       (*body)(i);
       ++completed;
+      if (stop == nullptr || !(*stop)()) continue;
+      stopped = true;
+      completed += count - std::min(next.exchange(count), count);
+      break;
     }
-    if (completed == 0) return;
-    if (done.fetch_add(completed) + completed == count) {
+    if (completed != 0 && done.fetch_add(completed) + completed == count) {
       const std::scoped_lock lock(mutex);
       finished.notify_all();
     }
+    return stopped;
   }
 
   void Wait() {
@@ -72,7 +85,7 @@ struct ThreadPool::State {
         job = std::move(queue.front());
         queue.pop_front();
       }
-      job->Work();
+      job->Work(/*stop=*/nullptr);
     }
   }
 
@@ -113,7 +126,10 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::ParallelFor(int count, const std::function<void(int)>& body) {
   if (count <= 1 || thread_count_ == 1 || state_->InheritedByFork()) {
-    for (int i = 0; i < count; ++i) body(i);
+    for (int i = 0; i < count; ++i) {
+      body(i);
+      if (current_stop != nullptr && count > 1 && (*current_stop)()) FailStopped();
+    }
     return;
   }
   auto job = std::make_shared<Job>();
@@ -129,9 +145,15 @@ void ThreadPool::ParallelFor(int count, const std::function<void(int)>& body) {
     }
   }
   state_->wake.notify_all();
-  job->Work();
+  const bool stopped = job->Work(current_stop);
   job->Wait();
+  if (stopped) FailStopped();
 }
+
+StopCheck::StopCheck(const std::function<bool()>& stop) noexcept
+    : outer_(std::exchange(current_stop, &stop)) {}
+
+StopCheck::~StopCheck() { current_stop = outer_; }
 
 int AvailableCpuCount() noexcept {
   cpu_set_t set;

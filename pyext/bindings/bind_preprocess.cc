@@ -104,12 +104,10 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
   std::vector<CudaTarget> targets = borrowed.cuda_targets();
   if (memory.cuda() != nullptr) targets.push_back(memory.cuda()->target);
   if (preprocessor.device().type == Device::kCpu) targets.clear();
-  std::vector<PreprocessItem> items;
-  {
-    const ReleasedGil released;
+  const std::vector<PreprocessItem> items = RunInterruptibly([&] {
     const StreamOrder order(std::move(targets), {preprocessor.device().id, ToStream(stream)});
-    items = preprocessor.Run(inputs, ToStream(stream));
-  }
+    return preprocessor.Run(inputs, ToStream(stream));
+  });
   std::vector<ItemTuple> tuples;
   tuples.reserve(items.size());
   for (const PreprocessItem& item : items) {

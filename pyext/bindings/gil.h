@@ -1,6 +1,15 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "endcap/error.h"
+#include "endcap/thread_pool.h"
 
 /// Takes the GIL for `thread`, or waits until the process ends when the interpreter is being
 /// finalized.
@@ -30,8 +39,48 @@ class ReleasedGil {
   ReleasedGil& operator=(const ReleasedGil&) = delete;
   ~ReleasedGil() { EndcapTakeGil(thread_); }
 
+  /// Takes the GIL for the handlers of signals that have arrived. Returns false if one of them
+  /// raised, which leaves its exception set.
+  bool HandleSignals() const noexcept {
+    EndcapTakeGil(thread_);
+    const bool passed = PyErr_CheckSignals() == 0;
+    PyEval_SaveThread();
+    return passed;
+  }
+
  private:
   PyThreadState* thread_;
 };
+
+/// Returns what `work` returns, which runs without the GIL.
+///
+/// On the main thread, which is the one that Python handles signals on, they are handled meanwhile:
+/// an exception of a handler, as Ctrl-C raises it, ends the work between two images of a batch and
+/// is thrown.
+template <typename Work>
+auto RunInterruptibly(const Work& work) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kPeriod{50};
+  bool interrupted = false;
+  std::optional<decltype(work())> result;
+  try {
+    const ReleasedGil released;
+    Clock::time_point checked = Clock::now();
+    const std::function<bool()> stop = [&] {
+      if (interrupted || Clock::now() - checked < kPeriod || gettid() != getpid()) {
+        return interrupted;
+      }
+      interrupted = !released.HandleSignals();
+      checked = Clock::now();
+      return interrupted;
+    };
+    const StopCheck check(stop);
+    result = work();
+  } catch (const Error&) {
+    if (!interrupted) throw;
+  }
+  if (interrupted) throw pybind11::error_already_set();
+  return std::move(*result);
+}
 
 }  // namespace endcap::python

@@ -152,9 +152,11 @@ std::vector<CudaTarget> HeadBatch::GetTargets(const Postprocessor& postprocessor
 
 std::vector<PostprocessItem> HeadBatch::Run(Postprocessor& postprocessor,
                                             StreamHandle stream) const {
-  const ReleasedGil released;
-  const StreamOrder order(GetTargets(postprocessor), {postprocessor.device().id, ToStream(stream)});
-  return postprocessor.Run(inputs_, outputs_, ToStream(stream));
+  return RunInterruptibly([&] {
+    const StreamOrder order(GetTargets(postprocessor),
+                            {postprocessor.device().id, ToStream(stream)});
+    return postprocessor.Run(inputs_, outputs_, ToStream(stream));
+  });
 }
 
 void HeadBatch::Enqueue(Postprocessor& postprocessor, StreamHandle stream) const {

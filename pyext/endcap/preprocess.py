@@ -180,6 +180,7 @@ class Preprocessor:
             OSError: a file that cannot be read.
             CudaError: a CUDA call failed.
             OutOfMemoryError: the host's, or the device's.
+            KeyboardInterrupt: Ctrl-C on the main thread ended the batch between two images.
         """
         if pixel_format not in ("rgb", "bgr", "gray"):
             raise InvalidArgumentError(f"pixel_format is {pixel_format!r}: give rgb, bgr or gray")

@@ -168,6 +168,44 @@ TEST(ThreadPool, CallsEveryIndexOnce) {
   }
 }
 
+TEST(ThreadPool, AStopCheckEndsTheCallOfItsThread) {
+  for (const int threads : {1, 4}) {
+    ThreadPool pool(threads);
+    std::vector<std::atomic<int>> calls(1000);
+    const auto caller = std::this_thread::get_id();
+    std::atomic<bool> stopped{false};
+    const auto call = [&](int i) {
+      ++calls[static_cast<size_t>(i)];
+      // The other threads leave indices to the caller.
+      while (i > 20 && std::this_thread::get_id() != caller && !stopped) std::this_thread::yield();
+    };
+    std::atomic<bool> asked_elsewhere{false};
+    const std::function<bool()> stop = [&] {
+      if (std::this_thread::get_id() != caller) asked_elsewhere = true;
+      stopped = calls[20] > 0;
+      return stopped.load();
+    };
+    {
+      const StopCheck check(stop);
+      {
+        const std::function<bool()> never = [] { return false; };
+        const StopCheck inner(never);
+        pool.ParallelFor(10, call);
+      }
+      EXPECT_TRUE(Throws(ErrorCode::kInternal, "stopped", [&] { pool.ParallelFor(1000, call); }));
+      std::thread([&] { pool.ParallelFor(10, call); }).join();
+    }
+    EXPECT_FALSE(asked_elsewhere);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(calls[static_cast<size_t>(i)], 3) << i;
+    const auto rest = std::ranges::find(calls, 0, [](const auto& count) { return count.load(); });
+    EXPECT_GT(rest - calls.begin(), 20);
+    EXPECT_TRUE(std::all_of(rest, calls.end(), [](const auto& count) { return count == 0; }))
+        << "an index was called after one that was given up";
+    pool.ParallelFor(1000, call);
+    EXPECT_EQ(calls.back(), 1);
+  }
+}
+
 TEST(ThreadPool, ServesSeveralCallersAtOnce) {
   ThreadPool pool(3);
   std::atomic<int> sum{0};
