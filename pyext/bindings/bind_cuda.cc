@@ -69,7 +69,7 @@ void BindCuda(py::module_& module) {
       },
       py::arg("device_id"), py::arg("stream"), py::arg("before"), py::call_guard<ReleasedGil>());
 
-  py::class_<CudaTensor>(module, "CudaTensor")
+  BindClass<CudaTensor>(module, "CudaTensor")
       .def_static(
           "empty",
           [](const std::string& type, Shape shape, int device_id, StreamHandle stream,

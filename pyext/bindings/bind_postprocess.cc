@@ -127,7 +127,7 @@ py::tuple CallHead(Postprocessor& postprocessor, std::vector<py::object> head, p
 
 void BindPostprocess(py::module_& module) {
   using endcap::Postprocessor;
-  py::class_<Postprocessor>(module, "Postprocessor")
+  BindClass<Postprocessor>(module, "Postprocessor")
       .def(py::init([](const endcap::ParameterList& parameters, int threads,
                        std::optional<int> device_id) {
              const auto params = endcap::ParsePostprocessParams(parameters);

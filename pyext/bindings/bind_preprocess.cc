@@ -132,7 +132,7 @@ py::dict NamedCostTerms(const PreprocessParams& params, const py::list& image, i
 
 void BindPreprocess(py::module_& module) {
   using endcap::Preprocessor;
-  py::class_<Preprocessor>(module, "Preprocessor")
+  BindClass<Preprocessor>(module, "Preprocessor")
       .def(py::init([](const endcap::ParameterList& parameters, int threads,
                        std::optional<int> device_id) {
              const auto params = endcap::ParsePreprocessParams(parameters);

@@ -60,7 +60,7 @@ void RestoreTracks(SharedTracker& shared, const py::bytes& state) {
 void BindTracking(py::module_& module) {
   using endcap::Tracker;
   using endcap::python::SharedTracker;
-  py::class_<SharedTracker>(module, "Tracker")
+  BindClass<SharedTracker>(module, "Tracker")
       .def(py::init<const endcap::ParameterList&>(), py::arg("parameters"))
       .def("update", endcap::python::UpdateTracks, py::arg("boxes").noconvert(),
            py::arg("scores").noconvert(), py::arg("class_ids").noconvert())

@@ -6,7 +6,8 @@
 // The compiled module is private: endcap/*.py wraps it and _core.pyi types it. It needs no GIL: the
 // engines and functions of the core are thread-safe and run with the GIL released in other builds
 // of Python, the buffer pool has a mutex, and taking over a DLPack capsule locks the capsule.
-PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
+// PyInit__core below is what Python calls.
+PYBIND11_MODULE(_core_of_main_interpreter, module, pybind11::mod_gil_not_used()) {
   module.doc() = "Native core of endcap.";
   // Loads NumPy's C API now: later it would happen inside a call, where an interrupt of the import
   // has no way out. A NumPy that cannot be imported has none there either, so that comes first.
@@ -23,4 +24,16 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   BindPostprocess(module);
   BindMasks(module);
   BindTracking(module);
+}
+
+// pybind11 and NumPy belong to one interpreter of a process. In another one PyGILState_Ensure,
+// which pybind11 calls before anything of the module runs, waits forever for the GIL of the first.
+extern "C" PYBIND11_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError,
+                    "endcap cannot be imported in a subinterpreter: import it in the main "
+                    "interpreter, and use threads or processes in place of subinterpreters");
+    return nullptr;
+  }
+  return PyInit__core_of_main_interpreter();
 }

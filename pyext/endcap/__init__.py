@@ -3,6 +3,8 @@
 try:
     from endcap import _core as _core
 except ImportError as error:
+    if "subinterpreter" in str(error):
+        raise
     from endcap._system.pip_commands import reinstall_command
 
     raise ImportError(

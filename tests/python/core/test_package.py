@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import pickle
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,3 +105,55 @@ def test_without_numpy_the_import_fails_and_nothing_aborts() -> None:
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert finished.returncode == 1
     assert "ModuleNotFoundError: import of numpy halted" in finished.stderr
+
+
+def test_a_subinterpreter_gets_an_import_error() -> None:
+    # In a process of its own, because the import hung before.
+    module = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    program = (
+        f"import {module} as interpreters\n"
+        "other = interpreters.create()\n"
+        "interpreters.run_string(other, 'try:\\n import endcap\\n'"
+        " 'except ImportError as error:\\n print(error)')\n"
+        "import endcap\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("endcap cannot be imported in a subinterpreter: ")
+
+
+BOUND_CLASSES = [value for value in vars(_core).values() if isinstance(value, type)]
+
+
+@pytest.mark.parametrize("bound", BOUND_CLASSES, ids=lambda bound: bound.__name__)
+def test_an_uninitialised_instance_raises_type_error(bound: Any) -> None:
+    names = [
+        name
+        for name, member in vars(bound).items()
+        if (name == "__call__" or name[0] != "_") and not isinstance(member, staticmethod)
+    ]
+    assert len(names) > 5
+
+    def use(name: str) -> None:
+        method = getattr(bound.__new__(bound), name)
+        arguments = re.findall(r"\w+: ", method.__doc__.partition(" -> ")[0])
+        method(*[None] * (len(arguments) - 1))
+
+    for name in names:
+        with pytest.raises(TypeError, match="made by __new__ and not initialised"):
+            use(name)
+
+
+def test_an_uninitialised_argument_raises_type_error() -> None:
+    tensor = _core.CudaTensor.__new__(_core.CudaTensor)
+    with pytest.raises(TypeError, match="made by __new__ and not initialised"):
+        _core.Preprocessor([], 1).predict_ms([tensor])
+
+
+@pytest.mark.parametrize("bound", BOUND_CLASSES, ids=lambda bound: bound.__name__)
+def test_instances_are_not_pickled(bound: Any) -> None:
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(TypeError, match=f"a {bound.__name__} cannot be pickled or copied"):
+            pickle.dumps(bound.__new__(bound), protocol)
