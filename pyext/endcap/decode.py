@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._images import Image, open_image, to_buffer
+from endcap._images import Image, SizeLimits, open_image, to_buffer
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import FileFormats, preprocess_defaults, to_parameters
 
@@ -58,8 +60,10 @@ def decode(
         InvalidArgumentError: not encoded bytes.
         OSError: a file that cannot be read.
     """
-    limit = int(preprocess_defaults()["max_bytes"]) if max_bytes is None else max_bytes
-    buffer = to_buffer(open_image(image, "rgb", limit))
+    limits = SizeLimits.from_parameters(preprocess_defaults())
+    if max_bytes is not None:
+        limits = replace(limits, max_bytes=max_bytes)
+    buffer = to_buffer(open_image(image, "rgb", limits), limits)
     if getattr(buffer, "ndim", 1) != 1:
         raise InvalidArgumentError("the image holds pixels already: give encoded bytes")
     fields = to_parameters(

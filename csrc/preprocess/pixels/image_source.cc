@@ -82,8 +82,8 @@ void CheckPixels(const ImageView& image, const DecodeLimits& limits) {
     FailArgument("the image has ", image.width, "x", image.height,
                  " pixels; both sides must be at least 1");
   }
-  if (IsYuv(image.format)) CheckYuv(image);
   CheckSizeLimits(image.width, image.height, limits);
+  if (IsYuv(image.format)) CheckYuv(image);
 }
 
 void CheckHostPixels(const ImageView& image, const DecodeLimits& limits) {

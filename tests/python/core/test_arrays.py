@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -307,3 +308,60 @@ def test_modes_are_converted_as_pillow_does(mode: str) -> None:
 def test_modes_of_more_than_8_bits_are_refused(mode: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"the mode {mode}, of more than 8 bits"):
         endcap.preprocess(Image.new(mode, (8, 8)))
+
+
+ENCODED = np.zeros(8_000_000, np.uint8)[::2]
+HUGE = np.zeros((600, 2000, 6), np.uint8)[:, :, ::2]  # [H,W,3], and no pixel is contiguous
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        HUGE,
+        HUGE[..., 0],
+        np.broadcast_to(HUGE[:, ::-1], (4, *HUGE.shape)),
+        endcap.nv12(HUGE[..., 0]),
+        endcap.planar_yuv(HUGE[..., 0], *np.zeros((2, 300, 1000), np.uint8)),
+        Image.fromarray(np.zeros((600, 2000), np.uint8)),
+        ENCODED,
+    ],
+    ids=["pixels", "gray", "batch", "nv12", "planar", "pillow", "encoded"],
+)
+def test_limits_come_before_a_copy(image: Any) -> None:
+    limits = {"max_pixels": 700_000, "max_bytes": 1000}
+    preprocessor = endcap.Preprocessor(size=16, on_error="blank", **limits)
+    endcap.Preprocessor(size=16, **limits)(np.zeros((2, 2, 3), np.uint8)[:, ::-1])  # warm
+    tracemalloc.start()
+    try:
+        result = preprocessor(image)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    rejected = endcap.Status.CORRUPT_IMAGE if image is ENCODED else endcap.Status.IMAGE_LIMIT
+    assert set(result.status.tolist()) == {rejected}
+    assert peak < 400_000
+
+
+def test_images_within_the_limits_are_copied_where_they_need_to_be() -> None:
+    pixels = np.random.default_rng(2).integers(0, 256, (60, 40, 3), np.uint8)
+    limits = {"max_pixels": 60 * 40, "max_side": 60}
+    expected = endcap.preprocess(pixels, size=16, **limits).images
+    apart = np.zeros((60, 40, 6), np.uint8)
+    apart[:, :, ::2] = pixels
+    for image in (apart[:, :, ::2], Image.fromarray(pixels)):
+        np.testing.assert_array_equal(endcap.preprocess(image, size=16, **limits).images, expected)
+    nv12 = np.random.default_rng(3).integers(0, 256, (90, 80), np.uint8)[:, ::2]  # 60 rows of Y
+    image = endcap.nv12(nv12)
+    expected = endcap.preprocess(endcap.nv12(nv12.copy()), size=16).images
+    np.testing.assert_array_equal(endcap.preprocess(image, size=16, **limits).images, expected)
+
+
+def test_too_many_bytes_in_place_are_told_by_their_number() -> None:
+    with pytest.raises(ImageLimitError, match="the image has 5000 bytes"):
+        endcap.preprocess(np.frombuffer(jpegs.photo_jpeg(8, 8).ljust(5000), np.uint8), max_bytes=9)
+
+
+def test_regions_are_counted_before_a_copy() -> None:
+    many = np.broadcast_to(np.float64([0, 0, 1, 1]), (10**12, 4))
+    with pytest.raises(InvalidArgumentError, match="1000000000000 rois; max_rois allows 1000"):
+        endcap.preprocess(np.zeros((8, 8, 3), np.uint8), rois=many)
