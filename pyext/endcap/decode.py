@@ -32,7 +32,8 @@ def decode(
     16 bits keep their upper 8, and of an animation the first frame is decoded.
 
     Args:
-        image: encoded bytes: bytes-like, or a 1-D uint8 array; or the path of a file of them.
+        image: encoded bytes: bytes-like, or a 1-D uint8 array; or the path of a file of them. A
+            memory-mapped file must not shrink meanwhile.
         exif: ``apply`` (default) applies the EXIF orientation, ``ignore``
             leaves it as stored.
         formats: the formats that are accepted, of ``jpeg``, ``png``, ``webp``, ``bmp`` and ``gif``

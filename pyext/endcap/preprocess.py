@@ -155,9 +155,10 @@ class Preprocessor:
             images: encoded bytes (bytes-like, 1-D uint8), the path of a file of them, pixels
                 (uint8 [H,W,3] or [H,W]), a Pillow image (its pixels as they are: EXIF is not
                 applied) or YUV by ``nv12`` and ``planar_yuv``, or a list of these, or a batch of
-                pixels as one array, uint8 [N,H,W,3]. Arrays are read in place; with
-                ``device="cuda"`` pixels may be on that device, where one array costs less time than
-                a list of N.
+                pixels as one array, uint8 [N,H,W,3]. Encoded bytes may be base64 text, see the
+                parameter ``base64``. Arrays are read in place (a memory-mapped file must not shrink
+                meanwhile); with ``device="cuda"`` pixels may be on that device, where one array
+                costs less time than a list of N.
             rois: regions of the one image, real numbers [K, 4]: x1, y1, x2, y2 in its pixels after
                 EXIF orientation, as a detector's boxes are. Each is rounded outward to whole pixels
                 and clipped. On a GPU the part of the image that holds them is decoded by the CPU,
