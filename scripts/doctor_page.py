@@ -152,8 +152,8 @@ SYMPTOMS = [
     ),
     (
         "`corrupt_image: the data is not an image`",
-        "What was sent is not the content of an image file: base64 text, or pixels.",
-        "send the bytes of the file as they are",
+        "What was sent is not the content of an image file, but a path or pixels.",
+        "send the bytes of the file, or base64 text of them",
     ),
     (
         "No detections",

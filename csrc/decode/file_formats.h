@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -40,6 +41,19 @@ void GifToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredR
 // are read by ViewY4mPlanes (decode.h). Source: yuv4mpeg(5) of mjpegtools.
 inline constexpr std::string_view kY4mSignature = "YUV4MPEG2 ";
 ImageHeader ReadY4mHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
+
+// Whether data that begins so is a file of a known format, decoded or not. By 12 bytes all are
+// told.
+bool BeginsAsFile(std::string_view beginning) noexcept;
+
+// Base64 text in the place of a file, without what a data URL has in front of it; nothing for other
+// data. `data` does not begin as a file.
+std::optional<std::string_view> FindBase64(std::string_view data) noexcept;
+// Throws as DecodeBase64 for such text.
+void CheckBase64(std::string_view text, const DecodeLimits& limits);
+
+// Throws kImageLimit when a file is longer than max_bytes.
+void CheckByteLimit(size_t size_bytes, const DecodeLimits& limits);
 
 // Throws kImageLimit when `bytes` are more than max_decoded_bytes.
 void CheckDecodedLimit(FileFormat format, int64_t bytes, const DecodeLimits& limits);

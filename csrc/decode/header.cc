@@ -51,9 +51,6 @@ constexpr std::array kOtherData = {
     Signature{0, "%PDF"sv, "a PDF document", {}},
     Signature{0, "<"sv, "markup text", {}},
     Signature{0, "{"sv, "JSON text", {}},
-    Signature{0, "/9j/"sv, "base64 text of a JPEG: send the bytes themselves", {}},
-    Signature{0, "iVBOR"sv, "base64 text of a PNG: send the bytes themselves", {}},
-    Signature{0, "UklGR"sv, "base64 text of a WebP: send the bytes themselves", {}},
 };
 
 bool Holds(std::string_view data, size_t offset, std::string_view bytes) noexcept {
@@ -84,6 +81,13 @@ FileFormat AcceptedFormat(std::string_view data, const DecodeLimits& limits) {
       Fail(ErrorCode::kUnsupported, "the data is ", other->phrase, ", which is not decoded",
            other->advice);
     }
+    if (const std::optional<std::string_view> text = FindBase64(data)) {
+      CheckBase64(*text, limits);
+      FailCorrupt(
+          "the data is not an image: it is base64 text (", data.size(),
+          " bytes): send the bytes of the file, or let preprocess accept text by its parameter "
+          "`base64`");
+    }
     const Signature* other = Find(kOtherData, data);
     FailCorrupt("the data is not an image: it is ",
                 other != nullptr ? other->phrase : "of an unknown format", " (", data.size(),
@@ -95,14 +99,6 @@ FileFormat AcceptedFormat(std::string_view data, const DecodeLimits& limits) {
          "image");
   }
   return *format;
-}
-
-// Throws kImageLimit when the file is longer than max_bytes.
-void CheckByteLimit(size_t size_bytes, const DecodeLimits& limits) {
-  if (size_bytes > static_cast<size_t>(limits.max_bytes)) {
-    Fail(ErrorCode::kImageLimit, "the image has ", size_bytes, " bytes; max_bytes allows ",
-         limits.max_bytes);
-  }
 }
 
 ImageHeader ReadHeaderOf(FileFormat format, std::span<const uint8_t> file,
@@ -129,6 +125,20 @@ ImageHeader ReadHeaderOf(FileFormat format, std::span<const uint8_t> file,
 std::string_view FileFormatName(FileFormat format) noexcept {
   constexpr std::array kNames = {"JPEG"sv, "PNG"sv, "WebP"sv, "BMP"sv, "GIF"sv, "Y4M"sv};
   return kNames[static_cast<size_t>(format)];
+}
+
+bool BeginsAsFile(std::string_view beginning) noexcept {
+  if (DetectFormat(beginning)) return true;
+  const Signature* other = Find(kOtherFormats, beginning);
+  // Two bytes, as JPEG XL has, are the beginning of many texts, too.
+  return other != nullptr && other->bytes.size() > 2;
+}
+
+void CheckByteLimit(size_t size_bytes, const DecodeLimits& limits) {
+  if (size_bytes > static_cast<size_t>(limits.max_bytes)) {
+    Fail(ErrorCode::kImageLimit, "the image has ", size_bytes, " bytes; max_bytes allows ",
+         limits.max_bytes);
+  }
 }
 
 void CheckSizeLimits(int width, int height, const DecodeLimits& limits) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include "common/select_implementation.h"
 #include "endcap/decode.h"
@@ -115,8 +117,10 @@ void AddDecoding(const ImageView& image, const ImageHeader& header, int eighths,
   }
 }
 
-void AddTerms(const PreprocessParams& params, const ImageView& image, int64_t regions,
-              CostTerms& terms) {
+void AddTerms(const PreprocessParams& params, ImageView image, int64_t regions, CostTerms& terms) {
+  std::optional<std::vector<uint8_t>> file;
+  if (params.base64 == Base64::kAccept) file = DecodeBase64(image, params.limits);
+  if (file) image = ImageView::Encoded(file->data(), file->size());
   const ImageHeader header = ReadImageHeader(params, image);
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();

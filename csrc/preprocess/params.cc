@@ -33,6 +33,7 @@ constexpr Names kExif[] = {"apply", "ignore"};
 constexpr Names kFormats[] = {"jpeg", "png", "webp", "bmp", "gif", "y4m"};
 constexpr Names kDecode[] = {"exact", "fast"};
 constexpr Names kDecoders[] = {"auto", "cpu", "hybrid", "nvjpeg"};
+constexpr Names kBase64[] = {"accept", "reject"};
 constexpr Names kTruncated[] = {"reject", "accept"};
 constexpr Names kOnError[] = {"error", "blank"};
 constexpr Names kDtypes[] = {"float32", "float16", "uint8", "int8"};
@@ -125,6 +126,10 @@ const ParamTable<Params>& Table() {
       Means("file formats that are accepted, of a GIF and an animated WebP the first frame; "
             "transparent pixels are laid on white, of 16 bits the upper 8 are kept",
             FormatsField()),
+      Means(
+          "accept: an image may be base64 text of a file, also base64url and a data URL, which is "
+          "how JSON holds it; limits are checked against the file",
+          EnumField<Params>("base64", kBase64, FIELD(base64))),
       Means("exact: libjpeg-turbo's default pixels; fast: DCT scaling to the smallest size not "
             "below the target",
             EnumField<Params>("decode", kDecode, FIELD(decode))),

@@ -1,4 +1,5 @@
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/fail.h"
@@ -18,20 +19,33 @@ void CheckRegions(const PreprocessParams& params, const PreprocessInput& input, 
   static_cast<void>(WantsTensors(input));
 }
 
-// Inputs with Y4M files as the planes in them; nothing where there are no such files. One that is
-// refused stays a file, and fails when its header is read again.
-std::vector<PreprocessInput> ViewFrames(const PreprocessParams& params,
-                                        std::span<const PreprocessInput> inputs) {
+// Base64 text as the file in it, which `files` then holds, and a Y4M file as the planes in it. What
+// is refused stays as it was, and fails when its header is read again.
+ImageView ViewContent(const PreprocessParams& params, ImageView image,
+                      std::vector<std::vector<uint8_t>>& files) {
+  try {
+    if (params.base64 == Base64::kAccept) {
+      if (auto file = DecodeBase64(image, params.limits)) {
+        image = ImageView::Encoded(file->data(), file->size());
+        files.push_back(std::move(*file));
+      }
+    }
+    return ViewY4mPlanes(image, params.limits).value_or(image);
+  } catch (const Error&) {
+    return image;
+  }
+}
+
+// The inputs with what is in their images, see ViewContent; nothing where all stay as they were.
+std::vector<PreprocessInput> ViewContents(const PreprocessParams& params,
+                                          std::span<const PreprocessInput> inputs,
+                                          std::vector<std::vector<uint8_t>>& files) {
   std::vector<PreprocessInput> viewed;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    try {
-      const std::optional<ImageView> planes = ViewY4mPlanes(inputs[i].image, params.limits);
-      if (!planes) continue;
-      if (viewed.empty()) viewed.assign(inputs.begin(), inputs.end());
-      viewed[i].image = *planes;
-    } catch (const Error&) {
-      continue;
-    }
+    const ImageView content = ViewContent(params, inputs[i].image, files);
+    if (content.planes[0].data == inputs[i].image.planes[0].data) continue;
+    if (viewed.empty()) viewed.assign(inputs.begin(), inputs.end());
+    viewed[i].image = content;
   }
   return viewed;
 }
@@ -120,8 +134,9 @@ std::vector<PreprocessItem> Preprocessor::Run(std::span<const PreprocessInput> i
     }
   }
   if (inputs.empty()) return {};
-  const std::vector<PreprocessInput> frames = ViewFrames(params_, inputs);
-  std::vector<PreprocessItem> items = engine_->Run(frames.empty() ? inputs : frames, stream);
+  std::vector<std::vector<uint8_t>> files;
+  const std::vector<PreprocessInput> viewed = ViewContents(params_, inputs, files);
+  std::vector<PreprocessItem> items = engine_->Run(viewed.empty() ? inputs : viewed, stream);
   for (PreprocessItem& item : items) SetStatusFromRegions(item);
   return items;
 }

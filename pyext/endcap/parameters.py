@@ -109,6 +109,7 @@ class PreprocessParameters(TypedDict, total=False):
     std: Numbers | None
     exif: Literal["apply", "ignore"] | None
     formats: FileFormats | None
+    base64: Literal["accept", "reject"] | None
     decode: Literal["exact", "fast"] | None
     jpeg_decoder: Literal["auto", "cpu", "hybrid", "nvjpeg"] | None
     max_pixels: int | None

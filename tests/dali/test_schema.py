@@ -22,6 +22,7 @@ LEFT_OUT = {
         *("exif", "decode", "jpeg_decoder"),
         *("max_pixels", "max_side", "max_bytes", "max_scans", "max_coefficient_bytes"),
         *("max_decoded_bytes", "formats"),
+        "base64",
         "truncated",
     },
     "endcap__Postprocess": set(),

@@ -32,6 +32,7 @@ inline PreprocessParams PickPreprocessParams(FuzzInput& input, int max_side) {
   params.exif = input.PickEnum(ExifPolicy::kIgnore);
   params.decode = input.PickEnum(DecodeMode::kFast);
   params.max_rois = 16;
+  params.base64 = input.PickEnum(Base64::kReject);
   return params;
 }
 

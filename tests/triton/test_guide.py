@@ -129,8 +129,9 @@ def test_curl_with_the_file_as_the_body(guide_server: RunningServer, reader: Pat
     assert end == len(response)
 
 
-def test_curl_with_json_in_front(guide_server: RunningServer, reader: Path) -> None:
-    run_shell(CURLS["JSON in front, JSON as the response"], guide_server, reader)
+@pytest.mark.parametrize("caption", ["JSON in front, JSON as the response", "a file in JSON"])
+def test_curl_with_json(guide_server: RunningServer, reader: Path, caption: str) -> None:
+    run_shell(CURLS[caption], guide_server, reader)
     response = json.loads((reader / "response.json").read_text(encoding="utf-8"))
     outputs = {output["name"]: output["data"] for output in response["outputs"]}
     assert outputs["num_detections"] == [1]

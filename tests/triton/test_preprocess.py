@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import urllib.error
@@ -171,3 +172,19 @@ def test_string_tensor_that_is_not_what_it_claims(server, encoded, count, chunk_
     status, body, _ = raw_http.post(server.http, "pre", tensors, chunk_bytes=chunk_bytes)
     assert status == 400
     assert "'encoded'" in json.loads(body)["error"]
+
+
+def test_base64_text_in_json(server):
+    text = base64.b64encode(FILES[0]).decode()
+    tensor = {"name": "encoded", "datatype": "BYTES", "shape": [1, 1], "data": [text]}
+    with urllib.request.urlopen(
+        f"http://{server.http}/v2/models/pre/infer", json.dumps({"inputs": [tensor]}).encode()
+    ) as response:
+        outputs = {output["name"]: output for output in json.load(response)["outputs"]}
+    arrays = {
+        name: np.array(output["data"], np.int32 if name == "status" else np.float32).reshape(
+            output["shape"]
+        )
+        for name, output in outputs.items()
+    }
+    assert_same(arrays, expected_of(FILES[:1]))

@@ -101,6 +101,14 @@ ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits);
 // ReadHeader.
 std::optional<ImageView> ViewY4mPlanes(const ImageView& image, const DecodeLimits& limits);
 
+// The file in base64 text; nothing for an image that is not such text. Text counts as base64 if the
+// file in it begins as one that ReadHeader knows, which no image file does itself, or if it is a
+// data URL of an image ("data:image/...;base64,"). The alphabet is that of base64 or base64url;
+// padding may be missing, and lines may be broken. Throws kCorruptImage for damaged text, and
+// kImageLimit before any allocation when the file has more than max_bytes.
+std::optional<std::vector<uint8_t>> DecodeBase64(const ImageView& image,
+                                                 const DecodeLimits& limits);
+
 struct DecodeOptions {
   // 3: RGB; 4: RGB and an undefined byte; 1: gray (the luma of the file, as in libjpeg-turbo).
   int channels = 3;

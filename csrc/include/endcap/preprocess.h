@@ -28,6 +28,7 @@ enum class Layout : int32_t { kNchw, kNhwc };
 enum class ExifPolicy : int32_t { kApply, kIgnore };
 enum class DecodeMode : int32_t { kExact, kFast };
 enum class JpegDecoder : int32_t { kAuto, kCpu, kHybrid, kNvjpeg };
+enum class Base64 : int32_t { kAccept, kReject };
 enum class OnError : int32_t { kError, kBlank };
 
 // Everything that decides what a tensor holds. The defaults here are the only place where defaults
@@ -57,6 +58,8 @@ struct PreprocessParams {
   // 8/8 that is not below the resized size.
   DecodeMode decode = DecodeMode::kExact;
   JpegDecoder jpeg_decoder = JpegDecoder::kAuto;
+  // Whether an image may be base64 text of a file (DecodeBase64); limits are those of the file.
+  Base64 base64 = Base64::kAccept;
   DecodeLimits limits;
   Truncated truncated = Truncated::kReject;
   // Regions of one image, and bytes of all their tensors; checked before anything is decoded. The

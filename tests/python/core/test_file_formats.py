@@ -16,6 +16,7 @@ from jpegs import Pixels
 from PIL import Image
 
 import endcap
+from endcap import _core
 from reference.orientation import oriented
 
 ALL = "jpeg,png,webp,bmp,gif"
@@ -440,8 +441,83 @@ def test_other_formats_are_named_with_what_converts_them(data: bytes, phrase: st
         endcap.decode(data + bytes(100))
 
 
-def test_text_of_an_image_is_no_image() -> None:
-    for name, start in (("png", "PNG"), ("webp", "WebP")):
-        text = base64.b64encode(FILES[name])
-        with pytest.raises(endcap.CorruptImageError, match=f"base64 text of a {start}"):
-            endcap.decode(text)
+# --- Base64 text
+
+JPEG = jpegs.photo_jpeg(37, 53, seed=3)
+WITH_JPEG = {**FILES, "jpeg": JPEG}
+TEXTS = {
+    "base64": base64.b64encode,
+    "base64url": base64.urlsafe_b64encode,
+    "unpadded": lambda data: base64.b64encode(data).rstrip(b"="),
+    "lines": base64.encodebytes,
+    "data URL": lambda data: b"data:image/x;charset=utf-8;base64," + base64.b64encode(data),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("name", WITH_JPEG)
+def test_base64_text_is_the_file_in_it(name: str, text: str) -> None:
+    for extra in (b"", b"\0", b"\0\0"):  # every length of the last group
+        data = WITH_JPEG[name] + extra
+        expected = endcap.preprocess(data, size=32, formats=ALL)
+        actual = endcap.preprocess([TEXTS[text](data), data], size=32, formats=ALL)
+        np.testing.assert_array_equal(actual.images, np.repeat(expected.images, 2, axis=0))
+
+
+def test_base64_text_of_a_frame_and_with_regions() -> None:
+    frame = b"YUV4MPEG2 W2 H2 C444\nFRAME\n" + bytes(range(12))
+    for data, options in ((frame, {}), (JPEG, {"rois": [[2, 3, 30, 20], [0, 0, 9, 9]]})):
+        expected = endcap.preprocess(data, size=32, **options)
+        actual = endcap.preprocess(base64.b64encode(data), size=32, **options)
+        np.testing.assert_array_equal(actual.images, expected.images)
+        np.testing.assert_array_equal(actual.geometry, expected.geometry)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (base64.b64encode(JPEG)[:80] + b"." + base64.b64encode(JPEG)[81:], "character 80 of"),
+        (base64.b64encode(JPEG)[:80] + b"=" + base64.b64encode(JPEG)[81:], "character 81 of"),
+        (base64.b64encode(JPEG[:30])[:-3], "its 37 characters do not end with a whole byte"),
+        (base64.b64encode(JPEG[:30])[:-2] + b"9", "its 39 characters do not end"),  # unused bits
+        (base64.b64encode(JPEG[:30]) + b"====", "its 44 characters do not end"),
+        (base64.b64encode(JPEG[:31])[:-1], "its 43 characters do not end"),  # half of the padding
+        (base64.b64encode(JPEG[:-100]), "the JPEG is cut short or damaged"),
+        (base64.b64encode(base64.b64encode(JPEG)), "of an unknown format"),
+        (b"data:image/svg+xml;base64," + base64.b64encode(b"<svg></svg>"), "markup text"),
+        (b"/9j.jpg", "of an unknown format"),
+    ],
+)
+def test_damaged_base64_text_is_the_status_of_its_image(text: bytes, message: str) -> None:
+    with pytest.raises(endcap.CorruptImageError, match=message):
+        endcap.preprocess(text)
+    batch = endcap.preprocess([text, base64.b64encode(JPEG)], size=32, on_error="blank")
+    assert batch.status.tolist() == [endcap.Status.CORRUPT_IMAGE, endcap.Status.OK]
+    np.testing.assert_array_equal(batch.images[1], endcap.preprocess(JPEG, size=32).images[0])
+
+
+def test_limits_of_base64_text_are_those_of_the_file() -> None:
+    size = len(JPEG)
+    for text in (base64.b64encode(JPEG), base64.encodebytes(JPEG)):
+        endcap.preprocess(text, size=32, max_bytes=size)
+        with pytest.raises(endcap.ImageLimitError, match=f"the image has {size} bytes"):
+            endcap.preprocess(text, size=32, max_bytes=size - 1)
+    with pytest.raises(endcap.ImageLimitError, match="max_side allows 52"):
+        endcap.preprocess(base64.b64encode(JPEG), max_side=52)
+
+
+def test_base64_text_is_the_callers_choice() -> None:
+    for read in (endcap.decode, lambda text: endcap.preprocess(text, base64="reject")):
+        with pytest.raises(endcap.CorruptImageError, match="it is base64 text"):
+            read(base64.b64encode(JPEG))
+
+
+def test_a_file_that_looks_like_base64_text_stays_a_file() -> None:
+    header = b"BM" + b"A" * 8  # sizes in the header of a BMP
+    with pytest.raises(endcap.CorruptImageError, match="the BMP"):
+        endcap.preprocess(header + b"A" * 100, formats=ALL)
+
+
+def test_base64_text_costs_as_much_as_its_file() -> None:
+    core = _core.Preprocessor([], 1)
+    assert core.predict_ms([base64.b64encode(JPEG)]) == core.predict_ms([JPEG])
