@@ -124,7 +124,7 @@ BmpLayout ReadLayout(std::span<const uint8_t> file) {
   const size_t header_bytes = reader.Long();
   const bool is_core = header_bytes == kCoreHeaderBytes;
   if (reader.overrun() || file.size() < kFileHeaderBytes + header_bytes) {
-    FailCorrupt("the BMP is cut short in its header");
+    FailCorrupt("the BMP is cut short in its header", AdviseOnDroppedZeros(file));
   }
   if (!is_core && header_bytes < kInfoHeaderBytes) {
     FailCorrupt("the BMP has a header of ", header_bytes, " bytes; 12 and 40 or more are known");
@@ -336,7 +336,8 @@ ImageHeader ReadBmpHeader(std::span<const uint8_t> file, const DecodeLimits& lim
     CheckDecodedLimit(FileFormat::kBmp, int64_t{layout.width} * layout.height, limits);
   } else if (layout.pixels.size() < layout.pixel_bytes()) {
     FailCorrupt("the BMP is cut short: ", layout.width, "x", layout.height, " pixels take ",
-                layout.pixel_bytes(), " bytes, ", layout.pixels.size(), " are there");
+                layout.pixel_bytes(), " bytes, ", layout.pixels.size(), " are there",
+                AdviseOnDroppedZeros(file));
   }
   return header;
 }

@@ -55,6 +55,10 @@ void CheckBase64(std::string_view text, const DecodeLimits& limits);
 // Throws kImageLimit when a file is longer than max_bytes.
 void CheckByteLimit(size_t size_bytes, const DecodeLimits& limits);
 
+// Advice for the message of a file whose end is missing. NumPy's type bytes_ drops zeros at the end
+// of its elements, so it may have cut a file that does not end in one; empty for other files.
+std::string_view AdviseOnDroppedZeros(std::span<const uint8_t> file) noexcept;
+
 // Throws kImageLimit when `bytes` are more than max_decoded_bytes.
 void CheckDecodedLimit(FileFormat format, int64_t bytes, const DecodeLimits& limits);
 

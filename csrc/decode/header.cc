@@ -141,6 +141,12 @@ void CheckByteLimit(size_t size_bytes, const DecodeLimits& limits) {
   }
 }
 
+std::string_view AdviseOnDroppedZeros(std::span<const uint8_t> file) noexcept {
+  if (file.empty() || file.back() == 0) return {};
+  return "; if it comes from a NumPy array of type bytes_ (S), which drops zeros at the end, make "
+         "the array with np.object_"sv;
+}
+
 void CheckSizeLimits(int width, int height, const DecodeLimits& limits) {
   if (std::max(width, height) > limits.max_side) {
     Fail(ErrorCode::kImageLimit, "the image is ", width, "x", height, " pixels; max_side allows ",

@@ -37,7 +37,18 @@ struct WebpPicture {
   }
 };
 
-[[noreturn]] void FailWebp(VP8StatusCode status) {
+// data: a file, or the chunk of a frame; both have their length at byte 4.
+[[noreturn]] void FailCutShort(std::span<const uint8_t> data) {
+  // Compressed pixels end in few zeros: a file that lacks more bytes than this has lost others.
+  constexpr size_t kMaxDroppedZeros = 8;
+  ByteReader reader(data.data(), data.size(), /*big_endian=*/false);
+  reader.Seek(4);
+  const size_t claimed = size_t{reader.Long()} + 8;
+  const bool lacks_few = claimed > data.size() && claimed - data.size() <= kMaxDroppedZeros;
+  FailCorrupt("the WebP is cut short", lacks_few ? AdviseOnDroppedZeros(data) : ""sv);
+}
+
+[[noreturn]] void FailWebp(VP8StatusCode status, std::span<const uint8_t> data) {
   switch (status) {
     case VP8_STATUS_OUT_OF_MEMORY:
       Fail(ErrorCode::kOutOfMemory, "there is no memory to decode a WebP");
@@ -45,7 +56,7 @@ struct WebpPicture {
       Fail(ErrorCode::kUnsupported, "the WebP has a feature that libwebp does not decode");
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED:
-      FailCorrupt("the WebP is cut short");
+      FailCutShort(data);
     default:
       FailCorrupt("the WebP is damaged");
   }
@@ -54,7 +65,7 @@ struct WebpPicture {
 WebPBitstreamFeatures ReadFeatures(std::span<const uint8_t> data) {
   WebPBitstreamFeatures features;
   const VP8StatusCode status = WebPGetFeatures(data.data(), data.size(), &features);
-  if (status != VP8_STATUS_OK) FailWebp(status);
+  if (status != VP8_STATUS_OK) FailWebp(status, data);
   if (features.width < 1 || features.height < 1) FailCorrupt("the WebP has no pixels");
   return features;
 }
@@ -121,7 +132,7 @@ std::vector<uint8_t> DecodePicture(const WebpPicture& picture) {
   config.output.u.RGBA = {pixels.data(), static_cast<int>(picture.row_bytes()), pixels.size()};
   const VP8StatusCode status = WebPDecode(picture.data.data(), picture.data.size(), &config);
   WebPFreeDecBuffer(&config.output);
-  if (status != VP8_STATUS_OK) FailWebp(status);
+  if (status != VP8_STATUS_OK) FailWebp(status, picture.data);
   return pixels;
 }
 

@@ -122,7 +122,8 @@ void CheckFrame(const Y4mFrame& frame, std::span<const uint8_t> file, const Deco
   CheckSizeLimits(frame.image.width, frame.image.height, limits);
   if (file.size() - frame.first < frame.size_bytes()) {
     FailCorrupt("the Y4M file is cut short: its first frame has ", frame.size_bytes(),
-                " bytes, and ", file.size() - frame.first, " are there");
+                " bytes, and ", file.size() - frame.first, " are there",
+                AdviseOnDroppedZeros(file));
   }
 }
 

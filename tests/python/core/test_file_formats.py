@@ -521,3 +521,26 @@ def test_a_file_that_looks_like_base64_text_stays_a_file() -> None:
 def test_base64_text_costs_as_much_as_its_file() -> None:
     core = _core.Preprocessor([], 1)
     assert core.predict_ms([base64.b64encode(JPEG)]) == core.predict_ms([JPEG])
+
+
+# --- Zeros that NumPy drops
+
+
+def test_a_file_that_numpy_cut_short_is_told_so() -> None:
+    black = encode(Image.fromarray(np.zeros((8, 8, 3), np.uint8)), "BMP")
+    frame = b"YUV4MPEG2 W2 H2 C444\nFRAME\n" + bytes(range(12))[::-1]
+    padded = next(
+        data
+        for quality in range(100)
+        if (data := encode(Image.fromarray(PICTURE), "WEBP", quality=quality))[-1] == 0
+    )
+    for data in (black, frame, padded):
+        assert endcap.preprocess(data, formats=f"{ALL},y4m").status[0] == 0
+        dropped = np.array([data], np.bytes_)[0]
+        assert len(dropped) < len(data)
+        with pytest.raises(endcap.CorruptImageError, match=r"cut short.*array with np\.object_"):
+            endcap.preprocess(dropped, formats=f"{ALL},y4m")
+    for data in (padded[:-20], black[:-5]):  # not all zeros are gone, or more than zeros
+        with pytest.raises(endcap.CorruptImageError, match="cut short") as error:
+            endcap.preprocess(data, formats=ALL)
+        assert "object_" not in str(error.value)
