@@ -22,4 +22,11 @@ ENDCAP_HOST_DEVICE inline void MapBox(const Geometry& geometry, const float* box
   MapPoint(geometry, box + 2, mapped + 2);
 }
 
+// Whether something of the box is left after that.
+ENDCAP_HOST_DEVICE inline bool HasMappedArea(const Geometry& geometry, const float* box) {
+  float mapped[4];
+  MapBox(geometry, box, mapped);
+  return mapped[0] < mapped[2] && mapped[1] < mapped[3];
+}
+
 }  // namespace endcap

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -6,6 +7,7 @@
 
 #include "box_decode/families.h"
 #include "common/fail.h"
+#include "common/map_box.h"
 #include "common/score_order.h"
 #include "common/steady_clock.h"
 #include "endcap/nms.h"
@@ -86,6 +88,54 @@ void Suppress(const PostprocessParams& params, const Candidates& candidates,
   }
 }
 
+// Whether candidate `i` has an area in the source image.
+bool HasArea(const PostprocessParams& params, const Geometry& geometry, const ItemScratch& scratch,
+             size_t i) {
+  if (!HasAngles(params.head)) {
+    return HasMappedArea(geometry, scratch.candidates.boxes_xyxy.data() + 4 * i);
+  }
+  const float* xywhr = scratch.extras.boxes.data() + 5 * i;
+  return xywhr[2] > 0.0F && xywhr[3] > 0.0F;
+}
+
+void RemoveWithoutArea(const PostprocessParams& params, const Geometry& geometry,
+                       ItemScratch& scratch) {
+  Candidates& candidates = scratch.candidates;
+  std::vector<float>& xywhr = scratch.extras.boxes;
+  const bool has_angles = HasAngles(params.head);
+  size_t to = 0;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!HasArea(params, geometry, scratch, i)) continue;
+    std::copy_n(candidates.boxes_xyxy.data() + 4 * i, 4, candidates.boxes_xyxy.data() + 4 * to);
+    candidates.scores[to] = candidates.scores[i];
+    candidates.class_ids[to] = candidates.class_ids[i];
+    candidates.indices[to] = candidates.indices[i];
+    if (has_angles) std::copy_n(xywhr.data() + 5 * i, 5, xywhr.data() + 5 * to);
+    ++to;
+  }
+  candidates.boxes_xyxy.resize(4 * to);
+  candidates.scores.resize(to);
+  candidates.class_ids.resize(to);
+  candidates.indices.resize(to);
+  if (has_angles) xywhr.resize(5 * to);
+}
+
+// The candidates that become detections, of which those without an area in the source image (if
+// there is one) are none.
+void Select(const PostprocessParams& params, const Geometry* geometry, ItemScratch& scratch) {
+  if (geometry != nullptr && HasAngles(params.head)) RemoveWithoutArea(params, *geometry, scratch);
+  Suppress(params, scratch.candidates, scratch.extras, scratch.kept);
+  if (geometry == nullptr || HasAngles(params.head)) return;
+  // Axis-aligned boxes without an area matter only if they are kept, which is rare: then again.
+  const size_t rows = std::min(scratch.kept.size(), static_cast<size_t>(params.max_detections));
+  const auto has_area = [&](int64_t i) {
+    return HasArea(params, *geometry, scratch, static_cast<size_t>(i));
+  };
+  if (std::ranges::all_of(std::span(scratch.kept).first(rows), has_area)) return;
+  RemoveWithoutArea(params, *geometry, scratch);
+  Suppress(params, scratch.candidates, scratch.extras, scratch.kept);
+}
+
 void Detect(const PostprocessParams& params, const PostprocessInput& input,
             const PostprocessOutput& output, ItemScratch& scratch, PostprocessItem& item) {
   const auto geometry = ReadGeometry(input.geometry);
@@ -96,10 +146,10 @@ void Detect(const PostprocessParams& params, const PostprocessInput& input,
     ReadRotatedBoxes(params.head, input.head, candidates.indices, scratch.extras.boxes);
   }
   item.box_decode_ns = stopwatch.Lap();
-  Suppress(params, candidates, scratch.extras, scratch.kept);
+  const Geometry* placed = geometry ? &*geometry : nullptr;
+  Select(params, placed, scratch);
   item.nms_ns = stopwatch.Lap();
   item.truncated = candidates.truncated;
-  const Geometry* placed = geometry ? &*geometry : nullptr;
   item.num_detections = WriteDetections(params, candidates, scratch.kept, placed, output);
   const auto rows = std::span(scratch.kept).first(static_cast<size_t>(item.num_detections));
   WriteExtras(params, input, {candidates, rows, placed}, scratch.extras, output);

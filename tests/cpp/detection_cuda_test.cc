@@ -49,6 +49,21 @@ TEST(DetectionCuda, Yolov8OfTheUsualSize) {
   EXPECT_EQ(results.items[0].num_detections, 100);
 }
 
+TEST(DetectionCuda, BoxesWithoutAreaAreDropped) {
+  auto params = Params(HeadFamily::kYolov8, 2);
+  params.head.score_threshold = 0.01;
+  params.max_detections = 30;
+  for (const bool multi_label : {false, true}) {
+    params.head.multi_label = multi_label;
+    TestImage image = Yolov8Image(9, 2, 2000);
+    const int all = ExpectSameAsCpu(params, {image}).items[0].num_detections;
+    EXPECT_EQ(all, 30);
+    image.geometry = {1.0F, 0.5F, 200.0F, 300.0F, 120.0F, 200.0F, 1.0F, 0.0F};
+    const int in_image = ExpectSameAsCpu(params, {image}).items[0].num_detections;
+    EXPECT_GT(in_image, 10);
+  }
+}
+
 TEST(DetectionCuda, HeadsThatAreNotAligned) {
   const auto params = Params(HeadFamily::kYolov8, 3);
   std::vector<TestImage> images;

@@ -125,6 +125,22 @@ TEST(Postprocess, MapsBoxesBackAndClipsThem) {
   EXPECT_EQ(rows.boxes, (std::vector<float>{10, 4, 25, 44}));
 }
 
+TEST(Postprocess, DropsBoxesWithoutArea) {
+  PostprocessParams params = Yolov8Params(2, 1);
+  params.iou_threshold = 0.5;
+  // x from 45.5 to 55.5 is the image: anchor 1's box reaches into it, and the best one, anchor 0's,
+  // which overlaps it, is above.
+  const Geometry geometry{1, 1, 40, 55.5F, 25, 100, 1, 0};
+  Rows rows(1);
+  const auto item = RunOne(params, OverlappingHead(0), rows, geometry.ToArray().data());
+  EXPECT_EQ(item.num_detections, 1);
+  EXPECT_EQ(rows.indices, std::vector<int32_t>{1});
+  EXPECT_EQ(rows.boxes, (std::vector<float>{6, 0, 16, 0.5F}));
+  Rows unmapped(1);
+  RunOne(params, OverlappingHead(0), unmapped);
+  EXPECT_EQ(unmapped.indices, std::vector<int32_t>{0});
+}
+
 TEST(Postprocess, ABlankImageStaysBlank) {
   Rows rows(2);
   const auto item = RunOne(Yolov8Params(2, 2), std::vector<float>(18, kNan), rows, nullptr, 1);

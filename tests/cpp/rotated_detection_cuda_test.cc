@@ -74,6 +74,21 @@ TEST_P(RotatedDetectionCuda, HeadsOfAnyLength) {
   ExpectSameAsCpu(params, images);
 }
 
+TEST_P(RotatedDetectionCuda, BoxesWithoutAreaAreDropped) {
+  RandomHead random(90);
+  auto head = ObbHead(random, 3, 2000);
+  for (size_t a = 0; a < 2000; a += 2)
+    head[(a % 4 < 2 ? 2 : 3) * 2000 + a] = a % 3 == 0 ? 0 : -9.0F;
+  TestImage image = {{FloatTensor(head, {8, 2000})}, kGeometry};
+  auto params = Params(3);
+  params.head.score_threshold = 0.05;
+  const Results results = ExpectSameAsCpu(params, {image});
+  EXPECT_GT(results.items[0].num_detections, 30);
+  std::vector<int32_t> indices(static_cast<size_t>(results.items[0].num_detections));
+  std::memcpy(indices.data(), results.tensors[0][4].data(), sizeof(int32_t) * indices.size());
+  EXPECT_TRUE(std::ranges::all_of(indices, [](int32_t index) { return index % 2 == 1; }));
+}
+
 TEST_P(RotatedDetectionCuda, EveryClassOverTheThreshold) {
   auto params = Params(7);
   params.head.multi_label = true;

@@ -63,6 +63,9 @@ inline ScoreRowHead MakeScoreRows(const PostprocessParams& params, int64_t rows,
   const bool raw = params.head.ResolvedActivation() == Activation::kNone;
   const bool offsets =
       params.head.family == HeadFamily::kSsd && params.head.anchors != AnchorSource::kNone;
+  const bool normalized = params.head.ResolvedBoxUnit() == BoxUnit::kNormalized;
+  const float unit_x = normalized ? static_cast<float>(params.head.input_width) : 1.0F;
+  const float unit_y = normalized ? static_cast<float>(params.head.input_height) : 1.0F;
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t column = 0; column < head.columns(); ++column) {
       const bool is_background = background != Background::kNone && column == no_object;
@@ -75,7 +78,8 @@ inline ScoreRowHead MakeScoreRows(const PostprocessParams& params, int64_t rows,
       head.Score(row, std::min(column, head.columns() - 1)) += 7.0F;
     }
     const auto [cx, cy, w, h] = random.Box();
-    const std::vector<float> corners = {cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2};
+    const std::vector<float> corners = {(cx - w / 2) / unit_x, (cy - h / 2) / unit_y,
+                                        (cx + w / 2) / unit_x, (cy + h / 2) / unit_y};
     const std::vector<float> moves = {random.Uniform(-3.0F, 3.0F), random.Uniform(-3.0F, 3.0F),
                                       random.Uniform(-3.0F, 3.0F), random.Uniform(-3.0F, 3.0F)};
     const auto& box = offsets ? moves : corners;

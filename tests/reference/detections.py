@@ -34,6 +34,10 @@ def to_source(box: Floats, geometry: Floats | None) -> Floats:
     return np.array([x[0], y[0], x[1], y[1]], np.float32)
 
 
+def has_area(box: Floats) -> bool:
+    return bool(box[0] < box[2] and box[1] < box[3])
+
+
 def pack(
     ranked: list[Candidate],
     *,
@@ -42,7 +46,12 @@ def pack(
     iou_threshold: float | None = None,
     class_agnostic: bool = False,
 ) -> Rows:
-    """Suppresses (unless iou_threshold is None), maps back and fills the rows."""
+    """Suppresses (unless iou_threshold is None), maps back and fills the rows.
+
+    Boxes that have no area when they are mapped back are left out before.
+    """
+    if geometry is not None:
+        ranked = [c for c in ranked if has_area(to_source(c.box, geometry))]
     kept = ranked
     if iou_threshold is not None and ranked:
         boxes = np.stack([c.box for c in ranked])

@@ -47,6 +47,11 @@ void Validate(const PostprocessParams& params);
 // centres, and are not clipped. Classification: class_scores [top_k],
 // class_ids int32 [top_k] (with multi_label the rows beyond the classes over the threshold are 0
 // and -1), class_probabilities [num_classes] (all scores in class order), status int32 [1].
+// Boxes that are mapped back by a geometry and have no area then are dropped: x1 < x2 and y1 < y2
+// in every row (of rotated boxes, width and height are greater than 0), which a box in the padding
+// of a letterbox fails once it is clipped. Such a box is not a candidate: it suppresses none, and
+// takes no row from another. Without a geometry boxes are neither clipped nor dropped. Tests:
+// Postprocess.DropsBoxesWithoutArea, DetectionCuda.BoxesWithoutAreaAreDropped.
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);
 
 // Whether the family has masks, and so also gives detection_rle, K strings: COCO's compressed RLE

@@ -52,9 +52,9 @@ __device__ void KeepRotated(const RotatedNmsLaunch& launch, const RotatedNmsArra
                          launch.class_ids == nullptr ? 0 : launch.class_ids[from]);
     }
     if (launch.rule.method == RotatedNms::kProbiouFast) {
-      suppression.SuppressByAll(size, max_rows);
+      suppression.SuppressByAll(size, max_rows, t < size);
     } else {
-      suppression.SuppressGreedily(size, max_rows);
+      suppression.SuppressGreedily(max_rows, t < size);
     }
     taken += size;
   }

@@ -71,6 +71,7 @@ __device__ inline uint32_t FirstBits(uint32_t bits, uint32_t count) {
 // every function unless stated otherwise.
 
 inline constexpr uint32_t kNoSuppressor = 0xFFFFFFFFU;
+inline constexpr int32_t kNoClass = -1;  // of a box that counts for nothing
 
 // In shared memory.
 struct RotatedChunk {
@@ -117,12 +118,13 @@ class RotatedSuppression {
     shared_.bounds[threadIdx.x] = bounds;
   }
 
-  // Processes the first `size` boxes of the chunk; only kept boxes suppress. Keeps at most
-  // max_rows.
-  __device__ void SuppressGreedily(uint32_t size, uint32_t max_rows) {
+  // Processes a chunk, of which the thread's box counts or not; only kept boxes suppress. Keeps at
+  // most max_rows.
+  __device__ void SuppressGreedily(uint32_t max_rows, bool counts) {
     const uint32_t t = threadIdx.x;
     const uint32_t warp = t / 32;
-    bool alive = StartChunk(size);
+    bool alive = counts;
+    StartChunk(counts);
     const SuppressorBounds& own = shared_.bounds[t];
     uint32_t next = 0;
     alive = SurvivesAll(alive, [&] {
@@ -159,13 +161,14 @@ class RotatedSuppression {
     __syncthreads();  // the chunk is done with
   }
 
-  // The same, but every better box suppresses, kept or not.
-  __device__ void SuppressByAll(uint32_t size, uint32_t max_rows) {
+  // The same, but every better box that counts suppresses, kept or not. size: boxes of the chunk,
+  // of which those that do not count have kNoClass.
+  __device__ void SuppressByAll(uint32_t size, uint32_t max_rows, bool counts) {
     const uint32_t t = threadIdx.x;
-    const bool in_chunk = StartChunk(size);
+    StartChunk(counts);
     const SuppressorBounds& own = shared_.bounds[t];
     uint32_t next = 0;
-    const bool alive = SurvivesAll(in_chunk, [&] {
+    const bool alive = SurvivesAll(counts, [&] {
       for (; next < taken_; ++next) {
         if (IsNear(suppressors_[next], own)) return next++;
       }
@@ -186,7 +189,7 @@ class RotatedSuppression {
     }
     rows_ = min(rows_, max_rows);
     if (alive && row < max_rows) kept_keys_[row] = chunk_.keys[t];
-    if (in_chunk) AddSuppressor(taken_ + t);
+    if (t < size) AddSuppressor(taken_ + t);
     taken_ += size;
     __syncthreads();  // the chunk is done with
   }
@@ -194,14 +197,11 @@ class RotatedSuppression {
  private:
   static constexpr uint32_t kWarps = kRotatedChunk / 32;
 
-  // Whether the thread has a box.
-  __device__ bool StartChunk(uint32_t size) {
-    const bool in_chunk = threadIdx.x < size;
-    const uint32_t alive_in_warp = __ballot_sync(0xFFFFFFFFU, in_chunk);
+  __device__ void StartChunk(bool counts) {
+    const uint32_t alive_in_warp = __ballot_sync(0xFFFFFFFFU, counts);
     if (threadIdx.x % 32 == 0) shared_.alive[threadIdx.x / 32] = alive_in_warp;
     if (threadIdx.x < 32 && threadIdx.x >= kWarps) shared_.alive[threadIdx.x] = 0;
     __syncthreads();
-    return in_chunk;
   }
 
   __device__ bool IsNear(const SuppressorBounds& suppressor, const SuppressorBounds& own) const {

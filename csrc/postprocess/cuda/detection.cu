@@ -55,6 +55,7 @@ __device__ uint32_t SuppressChunk(const HeadRule& rule, const HeadImage& head,
   if (alive) {
     candidate = ReadCandidate(rule, head, chunk.keys[t]);
     const BoxXyxy& corners = candidate.box;
+    alive = HasArea(batch.images[image], corners);
     box = MakeNmsBox(make_float4(corners.x1, corners.y1, corners.x2, corners.y2),
                      batch.class_agnostic != 0 ? 0 : candidate.class_id);
     boxes.Set(t, box);
@@ -161,20 +162,28 @@ __device__ void KeepBox(const DetectionBatch& batch, uint32_t image, uint32_t ro
 
 // Rows of a chunk that needs no suppression. Returns how many rows there are then.
 __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
-                               const KeyChunk<kChunk>& chunk, uint32_t size, uint32_t rows) {
-  const uint32_t row = rows + threadIdx.x;
+                               KeyChunk<kChunk>& chunk, uint32_t size, uint32_t rows) {
   const HeadImage& head = heads.images[image];
-  if (threadIdx.x < size && row < batch.max_rows) {
-    const uint64_t key = chunk.keys[threadIdx.x];
-    if (heads.rule.layout == HeadLayout::kLogits) {
-      WriteClassRow(batch.images[image], heads.rule, head, row, key);
+  const DetectionImage& target = batch.images[image];
+  const bool classifies = heads.rule.layout == HeadLayout::kLogits;
+  const uint64_t key = chunk.keys[threadIdx.x];
+  bool is_row = threadIdx.x < size;
+  Candidate candidate = {};
+  if (is_row && !classifies) {
+    candidate = ReadCandidate(heads.rule, head, key);
+    is_row = HasArea(target, candidate.box);
+  }
+  const BlockSum place = SumInBlock(is_row ? 1U : 0U, chunk.warp_sums);
+  const uint32_t row = rows + place.before;
+  if (is_row && row < batch.max_rows) {
+    if (classifies) {
+      WriteClassRow(target, heads.rule, head, row, key);
     } else {
-      const Candidate candidate = ReadCandidate(heads.rule, head, key);
-      WriteRow(batch.images[image], row, candidate);
+      WriteRow(target, row, candidate);
       if (batch.kept_capacity != 0) KeepBox(batch, image, row, candidate);
     }
   }
-  return min(rows + size, batch.max_rows);
+  return min(rows + place.total, batch.max_rows);
 }
 
 __device__ uint32_t WriteRows(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,

@@ -80,6 +80,13 @@ __device__ inline void WriteScore(const DetectionImage& image, uint32_t row,
   if (indices != nullptr) indices[row] = candidate.index;
 }
 
+// Whether the box is a detection: any without a geometry, else one with an area in the source
+// image.
+__device__ inline bool HasArea(const DetectionImage& image, const BoxXyxy& box) {
+  const float corners[4] = {box.x1, box.y1, box.x2, box.y2};
+  return !HasGeometry(image) || HasMappedArea(ReadGeometry(image), corners);
+}
+
 // One row, by one thread.
 __device__ inline void WriteRow(const DetectionImage& image, uint32_t row,
                                 const Candidate& candidate) {

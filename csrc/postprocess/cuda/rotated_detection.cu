@@ -42,6 +42,11 @@ struct RotatedHead {
   }
 };
 
+// Whether a box of ReadBox is a detection: any without a geometry, else one with an area.
+__device__ bool HasRotatedArea(const DetectionImage& image, const float* xywhr) {
+  return !HasGeometry(image) || (xywhr[2] > 0.0F && xywhr[3] > 0.0F);
+}
+
 // The best candidate's angle that is not finite, into faults.record.
 __device__ void FindBadAngle(const RotatedHead& head, const DetectionBatch& batch,
                              const uint64_t* keys, uint32_t count, ImageFaults& faults) {
@@ -71,26 +76,28 @@ __device__ void Suppress(const RotatedHead& head, const DetectionBatch& batch, c
   for (uint32_t taken = 0; taken < candidates && suppression.rows() < batch.max_rows;) {
     const uint32_t came = NextChunk(keys, count, count - taken, from, chunk);
     const uint32_t size = min(came, candidates - taken);
-    if (threadIdx.x < size) {
+    bool counts = threadIdx.x < size;
+    if (counts) {
       const uint64_t key = chunk.keys[threadIdx.x];
       const auto num_classes = static_cast<uint32_t>(head.rule.num_classes);
+      const auto class_id = static_cast<int32_t>(KeyPosition(key) % num_classes);
       float xywhr[5];
       head.ReadBox(key, xywhr);
-      suppression.SetBox(xywhr, batch.class_agnostic != 0
-                                    ? 0
-                                    : static_cast<int32_t>(KeyPosition(key) % num_classes));
+      counts = HasRotatedArea(batch.images[blockIdx.x], xywhr);
+      suppression.SetBox(xywhr, !counts ? kNoClass : batch.class_agnostic != 0 ? 0 : class_id);
     }
     if (by_all) {
-      suppression.SuppressByAll(size, batch.max_rows);
+      suppression.SuppressByAll(size, batch.max_rows, counts);
     } else {
-      suppression.SuppressGreedily(size, batch.max_rows);
+      suppression.SuppressGreedily(batch.max_rows, counts);
     }
     taken += came;
   }
 }
 
-__device__ void WriteRotatedRow(const RotatedHead& head, const DetectionImage& target, uint32_t row,
+__device__ void WriteRotatedRow(const RotatedHead& head, const DetectionBatch& batch, uint32_t row,
                                 uint64_t key) {
+  const DetectionImage& target = batch.images[blockIdx.x];
   float xywhr[5];
   head.ReadBox(key, xywhr);
   const bool mapped = HasGeometry(target);
@@ -114,7 +121,7 @@ __device__ uint32_t WriteSuppressedRows(const RotatedHead& head, const Detection
                                              shared.boxes, shared.chunk);
   Suppress(head, batch, keys, count, shared.chunk, suppression);
   for (uint32_t row = threadIdx.x; row < suppression.rows(); row += blockDim.x) {
-    WriteRotatedRow(head, batch.images[image], row, suppression.kept_keys()[row]);
+    WriteRotatedRow(head, batch, row, suppression.kept_keys()[row]);
   }
   return suppression.rows();
 }
@@ -125,14 +132,21 @@ __device__ uint32_t WriteBestRows(const RotatedHead& head, const DetectionBatch&
   const uint32_t candidates = min(count, batch.max_candidates);
   uint64_t from = 0;
   uint32_t rows = 0;
+  if (threadIdx.x < 32) chunk.warp_sums[threadIdx.x] = 0;  // there are fewer warps
+  __syncthreads();
   for (uint32_t taken = 0; taken < candidates && rows < batch.max_rows;) {
     const uint32_t came = NextChunk(keys, count, count - taken, from, chunk);
-    const uint32_t size = min(came, candidates - taken);
-    const uint32_t row = rows + threadIdx.x;
-    if (threadIdx.x < size && row < batch.max_rows) {
-      WriteRotatedRow(head, batch.images[blockIdx.x], row, chunk.keys[threadIdx.x]);
+    const uint64_t key = chunk.keys[threadIdx.x];
+    bool is_row = threadIdx.x < min(came, candidates - taken);
+    if (is_row) {
+      float xywhr[5];
+      head.ReadBox(key, xywhr);
+      is_row = HasRotatedArea(batch.images[blockIdx.x], xywhr);
     }
-    rows = min(rows + size, batch.max_rows);
+    const BlockSum place = SumInBlock(is_row ? 1U : 0U, chunk.warp_sums);
+    const uint32_t row = rows + place.before;
+    if (is_row && row < batch.max_rows) WriteRotatedRow(head, batch, row, key);
+    rows = min(rows + place.total, batch.max_rows);
     taken += came;
   }
   return rows;

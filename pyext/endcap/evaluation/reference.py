@@ -194,6 +194,10 @@ class Reference:
         """
         placed = place_image(encoded, self.size, self.settings)
         boxes, scores, class_ids = read_head(self._network.run(placed.tensor), self.settings)
+        mapped = placed.to_source(boxes)
+        counts = (mapped[:, :2] < mapped[:, 2:]).all(axis=1)  # boxes with an area
+        boxes, mapped = boxes[counts], mapped[counts]
+        scores, class_ids = scores[counts], class_ids[counts]
         if self.settings.head in SUPPRESSED_HERE:
             groups = np.zeros_like(class_ids) if self.settings.class_agnostic else class_ids
             kept = suppress(
@@ -204,7 +208,7 @@ class Reference:
             )
         else:
             kept = np.arange(min(len(boxes), self.settings.max_detections))
-        return placed.to_source(boxes[kept]), scores[kept], class_ids[kept]
+        return mapped[kept], scores[kept], class_ids[kept]
 
     def classify(self, encoded: bytes) -> tuple[Floats, Integers]:
         """Return scores [top_k] and class ids [top_k] of a classifier, best first.

@@ -133,6 +133,7 @@ def test_only_the_best_rows_are_returned() -> None:
 )
 def test_a_value_that_is_not_finite(family: str, head: Any, options: dict[str, Any]) -> None:
     row = int(head["head"][:, 4].argmax())
+    head["head"][row, :4] = [100, 200, 300, 400]  # in the image
     head["head"][row, 6] = np.inf
     with pytest.raises(
         endcap.InvalidArgumentError, match=rf"head has inf in column 6 of row {row}"

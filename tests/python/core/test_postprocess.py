@@ -138,6 +138,34 @@ def test_any_yolov8_head_equals_oracle(
     assert actual.truncated.tolist() == [truncated]
 
 
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    family=st.sampled_from(["yolov8", "end2end"]),
+    max_detections=st.integers(1, 60),
+)
+def test_boxes_without_area_are_dropped(seed: int, family: str, max_detections: int) -> None:
+    """Those in the padding, which others replace, whether the network suppresses or not."""
+    if family == "yolov8":
+        head = yolov8_head(seed, anchors=100, num_classes=3)
+        head[2:4] /= 8
+        found = heads.yolov8(head, score_threshold=0.25)
+    else:
+        head = end2end_head(seed, rows=60, num_classes=3)
+        found = heads.end2end(head, score_threshold=0.25)
+    ranked, _ = heads.best(found, 30000)
+    geometry = np.float32([1.5, 1.5, 240, 100, 200, 240, 1, 0])
+    iou_threshold = 0.3 if family == "yolov8" else None
+    expected = pack(
+        ranked, max_detections=max_detections, geometry=geometry, iou_threshold=iou_threshold
+    )
+    actual = endcap.Postprocessor(
+        family, num_classes=3, iou_threshold=0.3, max_detections=max_detections
+    )(head, geometry)
+    assert_rows(actual, expected)
+    boxes = actual[0].boxes
+    assert (boxes[:, :2] < boxes[:, 2:]).all()
+
+
 def test_batch_equals_single_images() -> None:
     batch = np.stack([yolov8_head(s, anchors=80, num_classes=3) for s in range(5)])
     geometry = np.stack([GEOMETRY * np.float32(1 + 0.1 * i) for i in range(5)])

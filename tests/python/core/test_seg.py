@@ -38,7 +38,8 @@ def plain(head: dict[str, np.ndarray], geometry: np.ndarray | None = None) -> An
 def expected_masks(
     head: dict[str, np.ndarray], kept: np.ndarray, resolution: str, geometry: np.ndarray | None
 ) -> np.ndarray:
-    boxes = plain(head)[0].boxes
+    candidates = endcap.box_decode(head["head"][:6], num_classes=2)
+    boxes = candidates.boxes[[candidates.indices.tolist().index(anchor) for anchor in kept]]
     weights = head["head"][6:, kept].T
     return np.stack(
         [

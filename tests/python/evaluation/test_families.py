@@ -203,6 +203,7 @@ def test_a_count_beyond_the_rows_is_refused(count: int) -> None:
 def test_outputs_are_told_apart_by_the_names_that_the_ensemble_gives(tmp_path: Path) -> None:
     """Two of the four have the same shape, and the names are an exporter's."""
     heads = efficient_nms_outputs(6)
+    heads["boxes"] = heads["boxes"] / np.float32(10)  # in the image
     names = {"num_detections": "n", "boxes": "b", "scores": "s", "classes": "c"}
     mixed = {names[name]: heads[name] for name in ("scores", "classes", "boxes", "num_detections")}
     network = write_heads(tmp_path / "model.onnx", mixed)
@@ -221,6 +222,7 @@ def test_one_of_several_heads_is_the_one_that_is_served(tmp_path: Path) -> None:
         "auxiliary": yolov8_head(1, anchors=50, num_classes=CLASSES),
         "main": yolov8_head(2, anchors=60, num_classes=CLASSES),
     }
+    heads["main"][:4] /= 10  # in the image
     network = write_heads(tmp_path / "model.onnx", heads)
     settings = ReferenceSettings(num_classes=CLASSES, score_threshold=0.5)
     reference = Reference(network, settings, outputs={"head": "main"})
