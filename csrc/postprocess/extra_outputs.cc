@@ -27,12 +27,14 @@ void WriteKeypoints(const HeadParams& head, std::span<const float> values, const
 // Writes the boxes `kept` of boxes_xywhr [N][5]: their corners before rotation, and their
 // angles, in pixels of the source image as of RotatedToSource (geometry null: as they are), as of
 // PostprocessOutputs.
-void WriteRotatedBoxes(std::span<const float> boxes_xywhr, std::span<const int64_t> kept,
-                       const Geometry* geometry, const PostprocessOutput& output) {
+void WriteRotatedBoxes(AngleRange range, std::span<const float> boxes_xywhr,
+                       std::span<const int64_t> kept, const Geometry* geometry,
+                       const PostprocessOutput& output) {
   auto* corners = static_cast<float*>(output.tensors[kBoxesAt].data);
   auto* angles = static_cast<float*>(output.tensors[kExtraOutput].data);
   for (const int64_t from : kept) {
-    const SourceBox box = RotatedToSource(boxes_xywhr.data() + 5 * from, geometry);
+    SourceBox box = RotatedToSource(boxes_xywhr.data() + 5 * from, geometry);
+    if (range == AngleRange::kLe90) box = ToLe90(box);
     if (angles != nullptr) *angles++ = static_cast<float>(box.angle);
     if (corners == nullptr) continue;
     UnrotatedCorners(box, corners);
@@ -117,7 +119,8 @@ void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
     case HeadExtra::kMaskCoefficients:
       return WriteMasks(params, input, detections, scratch, output);
     case HeadExtra::kAngle:
-      return WriteRotatedBoxes(scratch.boxes, detections.kept, detections.geometry, output);
+      return WriteRotatedBoxes(params.angle_range, scratch.boxes, detections.kept,
+                               detections.geometry, output);
     case HeadExtra::kKeypoints:
       if (extra == nullptr) return;
       ReadExtras(head, input.head, scratch.indices, scratch.values);

@@ -61,6 +61,25 @@ ENDCAP_HOST_DEVICE inline SourceBox RotatedToSource(const float* xywhr, const Ge
           box.h * std::sqrt(sin2 * x_unit2 + cos2 * y_unit2), box.angle + rotation};
 }
 
+// The same rectangle as of AngleRange::kLe90: its angle taken modulo a quarter turn in float32, as
+// ultralytics' regularize_rboxes does.
+ENDCAP_HOST_DEVICE inline SourceBox ToLe90(const SourceBox& box) {
+  constexpr float kQuarterTurn = 1.57079637F;
+  const auto angle = static_cast<float>(box.angle);
+  const auto modulo = [angle](float turn) {
+    const float rest = std::fmod(angle, turn);
+    return rest < 0.0F ? rest + turn : rest + 0.0F;  // not -0
+  };
+  float rest = modulo(kQuarterTurn);
+  bool exchanges = modulo(2.0F * kQuarterTurn) >= kQuarterTurn;
+  // A negative angle next to a multiple of the quarter turn is rounded up to the next one.
+  if (rest >= kQuarterTurn) {
+    rest = 0.0F;
+    exchanges = !exchanges;
+  }
+  return {box.cx, box.cy, exchanges ? box.h : box.w, exchanges ? box.w : box.h, rest};
+}
+
 // The corners that the box has before it is rotated around its centre: float32 [4].
 ENDCAP_HOST_DEVICE inline void UnrotatedCorners(const SourceBox& box, float* xyxy) {
   xyxy[0] = static_cast<float>(box.cx - 0.5 * box.w);

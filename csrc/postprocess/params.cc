@@ -89,6 +89,7 @@ constexpr Names kBoxUnits[] = {"default", "pixel", "normalized"};
 constexpr Names kActivations[] = {"default", "none", "sigmoid", "softmax"};
 constexpr Names kBackgrounds[] = {"default", "none", "first", "last"};
 constexpr Names kMaskResolutions[] = {"prototype", "input", "source"};
+constexpr Names kAngleRanges[] = {"raw", "le90"};
 constexpr Names kAnchorSources[] = {"input", "grid", "none"};
 
 using Params = PostprocessParams;
@@ -193,6 +194,9 @@ const ParamTable<Params>& Table() {
           "how yolov8_obb's boxes are compared: exact IoU, probabilistic IoU, or the latter where "
           "also suppressed boxes suppress",
           EnumField<Params>("rotated_nms", RotatedNmsNames(), FIELD(rotated_nms))),
+      Means("angles of rotated boxes: as the network gives them, or from 0 to less than 90 degrees "
+            "with width and height exchanged where needed, as ultralytics' predict() returns them",
+            EnumField<Params>("angle_range", kAngleRanges, FIELD(angle_range))),
       Means("numbers for each anchor that weigh the prototypes of yolov8_seg and end2end_seg",
             IntegerField<Params>("mask_coefficients", 1, kMaxExtraValues,
                                  FIELD(head.mask_coefficients))),

@@ -144,3 +144,20 @@ def rotated_corners(boxes: npt.NDArray[Any], angles: npt.NDArray[Any]) -> npt.ND
     centre = np.stack([x1 + x2, y1 + y2], 1) / 2
     corners = [-across - down, across - down, across + down, down - across]
     return np.stack([centre + corner for corner in corners], 1)
+
+
+def le90_boxes(
+    boxes: npt.NDArray[np.float32], angles: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return the same rotated boxes [..., 4] and angles [...] as of ``angle_range="le90"``."""
+    quarter_turn = np.float32(np.pi / 2)
+    rest = np.mod(angles, quarter_turn)
+    exchanges = np.mod(angles, 2 * quarter_turn) >= quarter_turn
+    # A negative angle next to a multiple of the quarter turn is rounded up to the next one.
+    exchanges ^= rest >= quarter_turn
+    rest[rest >= quarter_turn] = 0
+    low, high = boxes[..., :2].astype(np.float64), boxes[..., 2:].astype(np.float64)
+    half = (high - low) / 2
+    half[exchanges] = half[exchanges][:, ::-1]
+    turned = np.concatenate([(low + high) / 2 - half, (low + high) / 2 + half], -1)
+    return np.where(exchanges[..., None], turned, boxes).astype(np.float32), rest

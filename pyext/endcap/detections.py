@@ -9,7 +9,7 @@ import importlib
 import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from itertools import islice, repeat
 from types import ModuleType
@@ -28,6 +28,7 @@ from endcap._detection import (
     Mask,
     Point,
     class_name,
+    le90_boxes,
     rotated_corners,
 )
 from endcap._html import MOST_ROWS, html_table
@@ -61,6 +62,7 @@ __all__ = [
 Array: TypeAlias = Any
 
 _Batch = TypeVar("_Batch", "Detections", "Classification")
+_Rotated = TypeVar("_Rotated", "Detections", "ImageDetections")
 
 # Fields of the results by the names of the postprocess step's output tensors.
 FIELDS = {
@@ -95,9 +97,10 @@ class ImageDetections(Sequence[Detection]):
         status: ``endcap.Status`` of the image.
         keypoints: float32 [N, P, 3], x, y in pixels of the source image, and visibility; None
             where the head has none.
-        angles: float32 [N] of heads with angles, radians, clockwise on the screen; else None. Then
-            ``boxes`` are the boxes before they are rotated around their centres, not clipped to the
-            image.
+        angles: float32 [N] of heads with angles, radians from the x axis to the side that the
+            width measures, clockwise on the screen, in the range of the postprocessing's
+            ``angle_range``; else None. Then ``boxes`` are the boxes before they are rotated around
+            their centres, not clipped to the image.
         rle: N masks of heads that have them, in COCO's compressed run-length encoding; else None.
         mask_size: height and width of the masks; None without masks.
         packed_masks: the same masks as bits, uint8 [N, height, ceil(width / 8)], where these were
@@ -333,6 +336,14 @@ class ImageDetections(Sequence[Detection]):
         angles = np.zeros(len(self)) if self.angles is None else self.angles
         return rotated_corners(self.boxes, angles).astype(np.float32)
 
+    def to_le90(self) -> ImageDetections:
+        """Return the same rotated boxes with angles from 0 to less than 90 degrees.
+
+        Width and height are exchanged where that is needed, as ``angle_range="le90"`` does it, and
+        ultralytics' ``predict()``. Detections without angles are returned unmodified.
+        """
+        return _to_le90(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return lists of numbers by the names of the attributes, for JSON.
 
@@ -456,6 +467,10 @@ class Detections(Sequence[ImageDetections]):
             CudaError: the work, or earlier work on its stream, failed.
         """
         return _on_host(self)
+
+    def to_le90(self) -> Detections:
+        """Return the detections in host memory, as of ``ImageDetections.to_le90``."""
+        return _to_le90(self.to_numpy())
 
     def __len__(self) -> int:
         return len(self.num_detections)
@@ -663,6 +678,13 @@ def _on_host(result: _Batch) -> _Batch:
         for name, value in vars(result).items()
     }
     return type(result)(**values)
+
+
+def _to_le90(detections: _Rotated) -> _Rotated:
+    if detections.angles is None:
+        return detections
+    boxes, angles = le90_boxes(detections.boxes, detections.angles)
+    return replace(detections, boxes=boxes, angles=angles)
 
 
 def _of_all_or_none(values: list[Any], name: str) -> list[Any] | None:

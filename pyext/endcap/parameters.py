@@ -154,6 +154,7 @@ class PostprocessParameters(HeadParameters, total=False):
     max_detections: int | None
     class_agnostic: bool | None
     rotated_nms: Literal["polygon", "probiou", "probiou_fast"] | None
+    angle_range: Literal["raw", "le90"] | None
     mask_resolution: Literal["prototype", "input", "source"] | None
 
 

@@ -74,6 +74,13 @@ TEST_P(RotatedDetectionCuda, HeadsOfAnyLength) {
   ExpectSameAsCpu(params, images);
 }
 
+TEST_P(RotatedDetectionCuda, AnglesOfLessThanAQuarterTurn) {
+  auto params = Params(3);
+  params.angle_range = AngleRange::kLe90;
+  const Results results = ExpectSameAsCpu(params, {ObbImage(80, 3, 500), ObbImage(81, 3, 500)});
+  EXPECT_GT(results.items[0].num_detections, 20);
+}
+
 TEST_P(RotatedDetectionCuda, BoxesWithoutAreaAreDropped) {
   RandomHead random(90);
   auto head = ObbHead(random, 3, 2000);

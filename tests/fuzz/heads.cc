@@ -47,6 +47,7 @@ PostprocessParams PickParams(FuzzInput& input) {
   params.class_agnostic = input.Bool();
   params.rotated_nms = input.PickEnum(RotatedNms::kProbiouFast);
   params.mask_resolution = input.PickEnum(MaskResolution::kSource);
+  params.angle_range = input.PickEnum(AngleRange::kLe90);
   return params;
 }
 

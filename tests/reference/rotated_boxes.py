@@ -31,6 +31,15 @@ def corners(box: Floats) -> Doubles:
     )
 
 
+def le90(box: Floats) -> Floats:
+    """The same rectangle with an angle in [0, pi/2): width and height change places for each turn
+    by a quarter."""
+    cx, cy, w, h, angle = box.astype(np.float64)
+    turns = int(np.floor(angle / (np.pi / 2)))
+    sides = (h, w) if turns % 2 else (w, h)
+    return np.array([cx, cy, *sides, angle - turns * np.pi / 2], np.float32)
+
+
 def cut(polygon: Doubles, start: Doubles, end: Doubles) -> Doubles:
     """What of a polygon [K, 2] lies to the left of the line from start to end."""
     along = end - start

@@ -16,6 +16,12 @@
 
 namespace endcap {
 
+// Which of the equal descriptions of a rotated box is returned. kRaw: the network's angle, any
+// value, with its width and height. kLe90: an angle of at least 0 and less than a quarter turn
+// (pi/2 rounded to float32), for which width and height are exchanged where the box is turned by an
+// odd number of quarter turns: what ultralytics' predict() returns. The corners are the same.
+enum class AngleRange : int32_t { kRaw, kLe90 };
+
 // box_decode -> nms -> detections: everything from raw head to packed output rows.
 struct PostprocessParams {
   HeadParams head;
@@ -24,6 +30,7 @@ struct PostprocessParams {
   bool class_agnostic = false;
   RotatedNms rotated_nms = RotatedNms::kPolygon;             // yolov8_obb
   MaskResolution mask_resolution = MaskResolution::kSource;  // heads with masks
+  AngleRange angle_range = AngleRange::kRaw;                 // heads with angles
 };
 
 // Builds parameters from text. `head` names the family; the rest carry the names of the fields.
@@ -42,9 +49,10 @@ void Validate(const PostprocessParams& params);
 // with keypoints (yolov8_pose, end2end_pose) detection_keypoints [K,P,3] = x, y in source pixels
 // and visibility; with masks (yolov8_seg, end2end_seg) mask_size int32 [2] = height, width of the
 // masks and, where mask_resolution is not kSource, detection_masks uint8 [K,height,ceil(width/8)]
-// as of WritePackedMasks; with angles (yolov8_obb, end2end_obb) detection_angles [K], in radians:
-// the detection_boxes are then the corners that the boxes have before they are rotated around their
-// centres, and are not clipped. Classification: class_scores [top_k],
+// as of WritePackedMasks; with angles (yolov8_obb, end2end_obb) detection_angles [K], in radians,
+// from the x axis to the side that the width measures, clockwise on the screen, in the range of
+// angle_range: the detection_boxes are then the corners that the boxes have before they are rotated
+// around their centres, and are not clipped. Classification: class_scores [top_k],
 // class_ids int32 [top_k] (with multi_label the rows beyond the classes over the threshold are 0
 // and -1), class_probabilities [num_classes] (all scores in class order), status int32 [1].
 // Boxes that are mapped back by a geometry and have no area then are dropped: x1 < x2 and y1 < y2

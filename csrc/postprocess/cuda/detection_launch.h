@@ -88,6 +88,7 @@ struct KeypointValues {
 // Heads with angles: how boxes suppress each other, where that is not done in the network.
 struct RotatedHeads {
   int32_t is_there;  // not 0: the head has angles
+  int32_t le90;      // not 0: AngleRange::kLe90
   RotatedRule rule;
   RotatedScratchSize scratch;  // of each image
 };

@@ -113,8 +113,8 @@ void SetExtra(const PostprocessParams& params, const DetectionGroups& groups,
       return;
     case HeadExtra::kAngle:
       batch.extra_values = 1;
-      batch.rotated = {1, MakeRotatedRule(params.rotated_nms, params.iou_threshold),
-                       groups.rotated};
+      batch.rotated = {1, params.angle_range == AngleRange::kLe90 ? 1 : 0,
+                       MakeRotatedRule(params.rotated_nms, params.iou_threshold), groups.rotated};
       return;
     case HeadExtra::kKeypoints:
       batch.extra_values = 3 * static_cast<uint32_t>(head.num_keypoints);

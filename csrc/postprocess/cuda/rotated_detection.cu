@@ -102,7 +102,8 @@ __device__ void WriteRotatedRow(const RotatedHead& head, const DetectionBatch& b
   head.ReadBox(key, xywhr);
   const bool mapped = HasGeometry(target);
   const Geometry geometry = mapped ? ReadGeometry(target) : Geometry{};
-  const SourceBox box = RotatedToSource(xywhr, mapped ? &geometry : nullptr);
+  SourceBox box = RotatedToSource(xywhr, mapped ? &geometry : nullptr);
+  if (batch.rotated.le90 != 0) box = ToLe90(box);
   if (target.extra != nullptr) target.extra[row] = static_cast<float>(box.angle);
   if (auto* boxes = Output<float>(target, kBoxesOutput); boxes != nullptr) {
     UnrotatedCorners(box, boxes + size_t{4} * row);

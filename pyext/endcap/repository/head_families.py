@@ -89,10 +89,13 @@ detections that are kept, and for no others.""",
 `yolov8` with a row of angles below the scores, in radians, from the x axis to the side that the
 width measures, clockwise to the eye. `detection_boxes` are the boxes before they are rotated
 around their centres by `detection_angles`, in pixels of the source image and not clipped to it.
+Angles are those of the network, of any value; with `angle_range` `le90` they are at least 0 and
+less than 90 degrees, and width and height are exchanged where needed, as ultralytics' `predict()`
+returns them. The corners are the same.
 `rotated_nms` says how boxes are compared: `polygon` by the exact overlap of the rectangles,
 `probiou` by the probabilistic one of arXiv 2106.06072, `probiou_fast` by the latter, and so
 that also suppressed boxes suppress, as ultralytics does it.""",
-        (*_YOLO, "rotated_nms"),
+        (*_YOLO, "rotated_nms", "angle_range"),
         needs=("activation",),
     ),
     "end2end": HeadFamily(
@@ -120,7 +123,7 @@ network with NMS inside. Keypoints are those of `yolov8_pose`.""",
 One row for each rotated box: centre x, centre y, width, height, score, class, angle, as
 Ultralytics exports an `obb` network with NMS inside. Boxes and angles are those of `yolov8_obb`;
 nothing is suppressed again.""",
-        (*_GENERAL, *_BOXES, "activation"),
+        (*_GENERAL, *_BOXES, "activation", "angle_range"),
     ),
     "rtdetr": HeadFamily(
         """\

@@ -13,6 +13,7 @@ from sample_heads import obb_head
 
 import endcap
 from reference.placement import letterbox
+from reference.rotated_boxes import le90 as le90_reference
 
 forced_implementation = on_each_implementation("box_decode", "nms")
 
@@ -154,6 +155,67 @@ def test_boxes_whose_determinants_overflow(method: Any) -> None:
     boxes = np.float32([[0, 0, 3e5, 1e6, 0], [3e5, 3e5, 1.4e5, 1.57e5, 0]])
     assert endcap.rotated_iou(boxes, boxes, method)[0, 1] > 0.99
     assert endcap.nms_rotated(boxes, np.float32([0.9, 0.8]), 0.5, method=method).tolist() == [0]
+
+
+EDGES = np.float32([0, -0.0, 1e-9, -1e-9, *(np.arange(-5, 6) * np.pi / 2)])
+EDGES = np.concatenate([EDGES, np.nextafter(EDGES, 9), np.nextafter(EDGES, -9)])
+
+
+@pytest.mark.parametrize(
+    "geometry", [None, np.float32([0.5, 0.5, 20, 40, 600, 400, 1, 0])], ids=["model", "source"]
+)
+def test_le90_is_the_same_rectangle(geometry: np.ndarray | None) -> None:
+    head = obb_head(8, anchors=400, num_classes=2)
+    head[-1, : len(EDGES)] = EDGES
+    head[4, : len(EDGES)] = 0.99
+    fields: dict[str, Any] = {"num_classes": 2, "iou_threshold": 1.0, "max_detections": 400}
+    raw = endcap.Postprocessor("yolov8_obb", **fields)(head, geometry)
+    le90 = endcap.Postprocessor("yolov8_obb", **fields, angle_range="le90")(head, geometry)
+    angles = le90[0].angles
+    assert angles is not None
+    assert raw[0].angles is not None
+    assert ((angles >= 0) & (angles < np.float32(np.pi / 2))).all()
+    assert not np.signbit(angles).any()
+    assert ((raw[0].angles < 0) | (raw[0].angles > np.pi / 2)).any()
+    expected = np.stack([le90_reference(row) for row in to_xywhr(raw[0])])
+    actual = to_xywhr(le90[0])
+    # A multiple of a quarter turn may be rounded to either side of it.
+    off = np.abs(actual[:, 4] - expected[:, 4])
+    away = off > 1
+    assert away.sum() <= 2 * len(EDGES) / 3
+    assert np.abs(off[away] - np.pi / 2).max(initial=0) < tolerances.ROTATED_ANGLE
+    assert off[~away].max() < tolerances.ROTATED_ANGLE
+    np.testing.assert_allclose(
+        actual[~away, :4], expected[~away, :4], rtol=0, atol=tolerances.ROUND_TRIP_PIXELS
+    )
+    # The same corners, beginning with another one.
+    turns = np.round((raw[0].angles - angles) / (np.pi / 2)).astype(int)
+    corners = raw[0].corners()
+    for row, turn in enumerate(turns):
+        np.testing.assert_allclose(
+            le90[0].corners()[row],
+            np.roll(corners[row], turn, axis=0),
+            rtol=0,
+            atol=tolerances.ROUND_TRIP_PIXELS,
+        )
+    for converted in (raw.to_le90()[0], raw[0].to_le90()):
+        np.testing.assert_array_equal(converted.angles, angles)
+        np.testing.assert_allclose(
+            converted.boxes, le90[0].boxes, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS
+        )
+
+
+def to_xywhr(rows: endcap.ImageDetections) -> np.ndarray:
+    """float64 [N, 5]"""
+    low, high = rows.boxes[:, :2].astype(np.float64), rows.boxes[:, 2:].astype(np.float64)
+    assert rows.angles is not None
+    return np.hstack([(low + high) / 2, high - low, rows.angles[:, None]])
+
+
+def test_detections_without_angles_have_nothing_to_convert() -> None:
+    rows = endcap.Postprocessor(num_classes=1)(obb_head(7, anchors=50, num_classes=1)[:5])
+    assert rows.to_le90() is rows
+    assert rows[0].to_le90().angles is None
 
 
 def test_corners_of_upright_boxes() -> None:
