@@ -161,7 +161,8 @@ CASES: dict[Status, list[Case]] = {
         Case(
             lambda: read_head(np.full((1, 84, 8400), np.nan, np.float32)),
             "The network gave NaN: half precision that overflowed, or inputs of another scale.",
-            "Look at the tensor `images` and the preset; export in float32.",
+            "Look at the tensor `images` and the preset; export in float32. If few are NaN: "
+            '`on_nan="drop"`.',
         ),
         Case(
             lambda: read_head(np.zeros((1, 84, 8400))),

@@ -82,6 +82,7 @@ On the GPU a ``status`` in GPU memory is waited for, and without ``output_status
     .AddOptionalArg<std::vector<float>>("variances", PostprocessDoc("variances"), nullptr)
     .AddOptionalArg<std::string>("rotated_nms", PostprocessDoc("rotated_nms"), nullptr)
     .AddOptionalArg<std::string>("angle_range", PostprocessDoc("angle_range"), nullptr)
+    .AddOptionalArg<std::string>("on_nan", PostprocessDoc("on_nan"), nullptr)
     .AddOptionalArg<int64_t>("mask_coefficients", PostprocessDoc("mask_coefficients"), nullptr)
     .AddOptionalArg<std::vector<int>>("prototype_size", PostprocessDoc("prototype_size"), nullptr)
     .AddOptionalArg<std::string>(

@@ -47,9 +47,11 @@ void RequireHead(const ParameterList& given) {
 class PostprocessBackend final : public Backend {
  public:
   PostprocessBackend()
-      : Backend("endcap_postprocess",
-                {{"truncated_total", "Images whose candidates max_candidates cut"},
-                 {"detections_total", "Detections in the responses"}}) {}
+      : Backend(
+            "endcap_postprocess",
+            {{"truncated_total", "Images whose candidates max_candidates cut"},
+             {"dropped_total", "Anchors with NaN or infinite numbers that on_nan drop left out"},
+             {"detections_total", "Detections in the responses"}}) {}
 
   std::unique_ptr<Model> Load(ModelConfig& config) const override {
     // The parameters that are the backend's own.

@@ -55,6 +55,7 @@ PostprocessModel::PostprocessModel(const ModelConfig& config, const MetricFamili
       threads_(threads),
       labels_(std::move(labels)),
       truncated_(families.NewCounter("truncated_total", metric_labels())),
+      dropped_(families.NewCounter("dropped_total", metric_labels())),
       detections_(families.NewCounter("detections_total", metric_labels())) {
   LogParameters(DescribePostprocessParams(params));
 }
@@ -137,6 +138,7 @@ void PostprocessModel::Complete(JobType& job, const ExecutionContext& execution_
   for (const PostprocessItem& item : job.items) {
     detections_.Add(item.num_detections);
     if (item.truncated) truncated_.Add(1);
+    dropped_.Add(item.dropped);
   }
   if (WantsLabels(job.pending->request)) AddLabels(job, execution_context);
   if (!job.strings.empty()) AddRle(job, execution_context);

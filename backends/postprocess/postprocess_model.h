@@ -40,6 +40,7 @@ class PostprocessModel final
   SharedByDevice<Postprocessor> postprocessors_;
   Labels labels_;
   Counter truncated_;
+  Counter dropped_;
   Counter detections_;
 };
 

@@ -25,8 +25,7 @@ void ReadAnchorValues(const HeadParams& params, const ConstTensorView& head, uin
                       uint32_t count, int32_t anchor, Take take) {
   const AnchorValues values = GetAnchorValues(params);
   const auto anchors = static_cast<uint64_t>(head.shape[1]);
-  const HeadValues numbers(head.data, static_cast<size_t>(head.size()),
-                           head.dtype == DType::kFloat16);
+  const HeadValues numbers(head);
   for (uint32_t value = first; value < first + count; ++value) {
     const float number = numbers[values.At(anchors, value, static_cast<uint64_t>(anchor))];
     if (!std::isfinite(number)) {

@@ -12,15 +12,50 @@ constexpr size_t kMinSpare = 4096;
 
 }  // namespace
 
-CandidateList::CandidateList(const HeadParams& params, DecodeScratch& scratch)
-    : box_unit_(params.ResolvedBoxUnit()),
+CandidateList::CandidateList(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch)
+    : params_(params),
+      inputs_(inputs),
+      box_unit_(params.ResolvedBoxUnit()),
       input_width_(static_cast<float>(params.input_width)),
       input_height_(static_cast<float>(params.input_height)),
       scratch_(scratch),
       threshold_(FloatBelow(params.score_threshold)),
       limit_(static_cast<size_t>(params.max_candidates)),
-      cut_at_(limit_ + std::max(limit_, kMinSpare)) {
+      // Which candidates are dropped is known when all have been added.
+      cut_at_(drops() ? std::numeric_limits<size_t>::max() : limit_ + std::max(limit_, kMinSpare)) {
   scratch_.keys.clear();
+  scratch_.dropped.clear();
+}
+
+void CandidateList::CheckNan(const HeadInput& input, int64_t used_rows, int64_t used_columns) {
+  if (!drops()) return input.RefuseNan(used_rows, used_columns);
+  const bool in_columns = GetFamily(params_.family).layout == HeadLayout::kAnchorColumns;
+  input.VisitNan(used_rows, used_columns, [&](int64_t row, int64_t column) {
+    Drop(static_cast<size_t>(in_columns ? column : row));
+  });
+}
+
+void CandidateList::Drop(size_t row) {
+  if (IsDropped(row)) return;
+  if (row >= scratch_.dropped.size()) scratch_.dropped.resize(row + 1);
+  scratch_.dropped[row] = 1;
+  ++dropped_;
+}
+
+bool CandidateList::HasFiniteExtras(size_t row) const {
+  const AnchorValues values = GetAnchorValues(params_);
+  const HeadValues numbers(inputs_[0]);
+  const auto anchors = static_cast<uint64_t>(inputs_[0].shape[1]);
+  const auto end = values.first_extra + static_cast<uint32_t>(ExtraValues(params_));
+  for (uint32_t value = values.first_extra; value < end; ++value) {
+    if (!std::isfinite(numbers[values.At(anchors, value, row)])) return false;
+  }
+  return true;
+}
+
+bool CandidateList::IsFinite(const BoxXyxy& box) {
+  return std::isfinite(box.x1) && std::isfinite(box.y1) && std::isfinite(box.x2) &&
+         std::isfinite(box.y2);
 }
 
 void CandidateList::Cut() {
@@ -55,10 +90,7 @@ void CandidateList::Resize(Candidates& candidates, size_t count) {
 
 void CandidateList::Write(Candidates& candidates, size_t place, float score, const Label& label,
                           const BoxXyxy& box) {
-  if (!(std::isfinite(box.x1) && std::isfinite(box.y1) && std::isfinite(box.x2) &&
-        std::isfinite(box.y2))) {
-    FailArgument("the box of candidate ", label.index, " is not finite");
-  }
+  if (!IsFinite(box)) FailArgument("the box of candidate ", label.index, " is not finite");
   if (!std::isfinite(score)) {
     FailArgument("the score of candidate ", label.index, " is not finite");
   }

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "box_decode/box_format.h"
+#include "box_decode/families.h"
+#include "box_decode/head_input.h"
 #include "common/score_order.h"
 #include "endcap/box_decode.h"
 
@@ -22,6 +24,7 @@ struct DecodeScratch {
   std::vector<float> best;                 // an anchor's greatest raw score
   std::vector<int32_t> best_class;         // and whose it is
   std::vector<double> powers;              // of a row's classes, for a softmax
+  std::vector<uint8_t> dropped;            // not 0: on_nan kDrop leaves the row out
 
   void Trim() {
     TrimScratch(keys);
@@ -34,15 +37,29 @@ struct DecodeScratch {
     TrimScratch(best);
     TrimScratch(best_class);
     TrimScratch(powers);
+    TrimScratch(dropped);
   }
 };
 
 // Gathers what is over the threshold, keeps the best max_candidates, and only then reads boxes. A
-// candidate is known by its position, a number that ascends with (index, class).
+// candidate is known by its position, a number that ascends with (index, class). A row is an
+// anchor, a query or a row of the head: what an index numbers.
 class CandidateList {
  public:
-  // The list lies in the keys of `scratch`.
-  CandidateList(const HeadParams& params, DecodeScratch& scratch);
+  // The list lies in the keys of `scratch`. The inputs are read by Finish only.
+  CandidateList(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch);
+
+  // Refuses a NaN among the first rows and columns of an input as HeadInput::RefuseNan, or drops
+  // its row.
+  void CheckNan(const HeadInput& input, int64_t used_rows = HeadInput::kAll,
+                int64_t used_columns = HeadInput::kAll);
+
+  // With on_nan kDrop a row may be left out, before and after its scores have been added.
+  bool drops() const noexcept { return params_.on_nan == OnNan::kDrop; }
+  void Drop(size_t row);
+  bool IsDropped(size_t row) const noexcept {
+    return row < scratch_.dropped.size() && scratch_.dropped[row] != 0;
+  }
 
   // Takes the score if it is greater than score_threshold, and than those of max_candidates others.
   void Add(float score, uint32_t position) {
@@ -61,14 +78,29 @@ class CandidateList {
     int32_t class_id;
   };
 
-  // Sorts (score descending, position ascending), cuts, and fills `candidates`. label(position)
-  // gives the Label, read_box(index) four numbers in box_format and box_unit. Throws
-  // kInvalidArgument for a box or a score that is not finite.
+  // Sorts (score descending, position ascending), cuts, and fills `candidates`. rows: of the head.
+  // label(position) gives the Label, read_box(index) four numbers in box_format and box_unit. For
+  // a box or a score that is not finite, throws kInvalidArgument or drops its row, and throws for
+  // more than half of the rows.
   template <typename GiveLabel, typename ReadBox>
-  void Finish(BoxFormat box_format, GiveLabel label, ReadBox read_box, Candidates& candidates) {
+  void Finish(int64_t rows, BoxFormat box_format, GiveLabel label, ReadBox read_box,
+              Candidates& candidates) {
+    if (drops()) {
+      for (const uint64_t key : scratch_.keys) {
+        const auto row = static_cast<size_t>(label(KeyPosition(key)).index);
+        if (IsDropped(row)) continue;
+        const BoxXyxy box = ToPixels(box_format, read_box(static_cast<int32_t>(row)));
+        if (!IsFinite(box) || !std::isfinite(KeyScore(key)) || !HasFiniteExtras(row)) Drop(row);
+      }
+      std::erase_if(scratch_.keys, [&](uint64_t key) {
+        return IsDropped(static_cast<size_t>(label(KeyPosition(key)).index));
+      });
+      if (2 * int64_t{dropped_} > rows) FailDropped(dropped_, rows);
+    }
     Sort();
     Resize(candidates, scratch_.keys.size());
     candidates.truncated = truncated_;
+    candidates.dropped = dropped_;
     for (size_t i = 0; i < scratch_.keys.size(); ++i) {
       const uint64_t key = scratch_.keys[i];
       const Label found = label(KeyPosition(key));
@@ -79,11 +111,15 @@ class CandidateList {
  private:
   void Cut();
   void Sort();
+  bool HasFiniteExtras(size_t row) const;
+  static bool IsFinite(const BoxXyxy& box);
   BoxXyxy ToPixels(BoxFormat format, const BoxXyxy& raw) const;
   static void Resize(Candidates& candidates, size_t count);
   static void Write(Candidates& candidates, size_t place, float score, const Label& label,
                     const BoxXyxy& box);
 
+  const HeadParams& params_;
+  HeadTensors inputs_;
   BoxUnit box_unit_;
   float input_width_;
   float input_height_;
@@ -93,6 +129,7 @@ class CandidateList {
   size_t cut_at_;  // more than limit_, so that cuts are rare
   uint64_t worst_ = std::numeric_limits<uint64_t>::max();
   bool truncated_ = false;
+  int dropped_ = 0;
 };
 
 // The positions of the families with a score for each class: anchor * num_classes + class with

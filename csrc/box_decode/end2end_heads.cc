@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "box_decode/candidate_list.h"
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
@@ -12,21 +14,25 @@ namespace endcap {
 void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                    Candidates& candidates) {
   const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head);
-  head.RefuseNanInColumns(6);
-  CandidateList list(params, scratch);
+  CandidateList list(params, inputs, scratch);
+  list.CheckNan(head, HeadInput::kAll, 6);
   for (int64_t k = 0; k < head.rows(); ++k) {
+    if (list.IsDropped(static_cast<size_t>(k))) continue;
     const float* row = head.row(k);
     const float score = ActivateScore(params.ResolvedActivation(), row[4]);
-    if (static_cast<double>(score) > params.score_threshold) {
-      CheckedClass(params, static_cast<double>(row[5]), k);
-      list.Add(score, static_cast<uint32_t>(k));
+    if (!(static_cast<double>(score) > params.score_threshold)) continue;
+    if (list.drops() && std::isinf(row[5])) {
+      list.Drop(static_cast<size_t>(k));
+      continue;
     }
+    CheckedClass(params, static_cast<double>(row[5]), k);
+    list.Add(score, static_cast<uint32_t>(k));
   }
   const auto label = [&](uint32_t k) {
     return CandidateList::Label{static_cast<int32_t>(k), static_cast<int32_t>(head.row(k)[5])};
   };
   const auto read_box = [&](int32_t k) { return head.Box(k); };
-  list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
+  list.Finish(head.rows(), params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
 // Boxes, scores and classes. efficient_nms has a number of rows as well: the others do not count.
@@ -36,12 +42,13 @@ void DecodeDetectionRows(const HeadParams& params, HeadTensors inputs, DecodeScr
   const DetectionRowsRule rule = MakeDetectionRowsRule(params);
   const auto at = [](int32_t input) { return static_cast<size_t>(input); };
   const bool has_count = rule.count_input >= 0;
-  const int64_t given = has_count ? IntegerInput(specs[0], inputs[0])[0] : HeadInput::kAllRows;
+  const int64_t given = has_count ? IntegerInput(specs[0], inputs[0])[0] : HeadInput::kAll;
   if (given < 0) FailArgument("num_detections is ", given, ": it must not be negative");
+  CandidateList list(params, inputs, scratch);
   const HeadInput boxes(specs[at(rule.box_input)], inputs[at(rule.box_input)], scratch.head);
-  boxes.RefuseNan(given);
+  list.CheckNan(boxes, given);
   const HeadInput scores(specs[at(rule.score_input)], inputs[at(rule.score_input)], scratch.scores);
-  scores.RefuseNan(given);
+  list.CheckNan(scores, given);
   const IntegerInput classes(specs[at(rule.class_input)], inputs[at(rule.class_input)]);
   const int64_t rows = boxes.rows();
   if (scores.rows() != rows || classes.size() != rows) {
@@ -51,9 +58,9 @@ void DecodeDetectionRows(const HeadParams& params, HeadTensors inputs, DecodeScr
   if (has_count && given > rows) {
     FailArgument("num_detections is ", given, ": the boxes have ", rows, " rows");
   }
-  CandidateList list(params, scratch);
   const int64_t count = has_count ? given : rows;
   for (int64_t k = 0; k < count; ++k) {
+    if (list.IsDropped(static_cast<size_t>(k))) continue;
     const float score = scores.values()[static_cast<size_t>(k)];
     if (!(static_cast<double>(score) > params.score_threshold)) continue;
     if (!rule.HasClass(classes[k], params.num_classes)) {
@@ -67,7 +74,7 @@ void DecodeDetectionRows(const HeadParams& params, HeadTensors inputs, DecodeScr
                                 static_cast<int32_t>(classes[k] - rule.first_class)};
   };
   const auto read_box = [&](int32_t k) { return boxes.Box(k); };
-  list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
+  list.Finish(count, params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
 }  // namespace endcap

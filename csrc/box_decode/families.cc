@@ -321,6 +321,11 @@ void FailAnchorValue(const HeadParams& params, float number, uint32_t value, uin
   FailArgument("head has ", number, " in column ", value, " of row ", anchor);
 }
 
+void FailDropped(int64_t dropped, int64_t rows) {
+  FailArgument("the head has numbers that are NaN or infinite in ", dropped, " of ", rows,
+               " anchors or rows: on_nan=drop drops at most half of them");
+}
+
 DetectionRowsRule MakeDetectionRowsRule(const HeadParams& params) noexcept {
   const int32_t boxes = params.family == HeadFamily::kEfficientNms ? 1 : 0;
   const Background background = params.ResolvedBackground();

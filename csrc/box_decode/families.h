@@ -64,6 +64,9 @@ AnchorValues GetAnchorValues(const HeadParams& params) noexcept;
 [[noreturn]] void FailAnchorValue(const HeadParams& params, float number, uint32_t value,
                                   uint32_t anchor);
 
+// Throws the error of a head of which on_nan kDrop leaves out more than half.
+[[noreturn]] void FailDropped(int64_t dropped, int64_t rows);
+
 // The inputs of kDetectionRows by their positions, and its classes.
 struct DetectionRowsRule {
   int32_t count_input;  // -1: every row counts

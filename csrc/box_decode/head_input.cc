@@ -1,7 +1,6 @@
 #include "box_decode/head_input.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -75,9 +74,7 @@ void CheckHostTensor(const TensorSpec& spec, const ConstTensorView& view) {
 }
 
 HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view)
-    : name_(spec.name),
-      values_(view.data, static_cast<size_t>(view.size()), view.dtype == DType::kFloat16),
-      shape_{view.shape[0], view.rank > 1 ? view.shape[1] : 1} {
+    : name_(spec.name), values_(view), shape_{view.shape[0], view.rank > 1 ? view.shape[1] : 1} {
   CheckHostTensor(spec, view);
 }
 
@@ -99,20 +96,10 @@ const float* HeadInput::ReadRow(int64_t index, std::vector<float>& memory) const
   return memory.data();
 }
 
-void HeadInput::RefuseNan(int64_t used_rows) const {
-  const auto used = static_cast<size_t>(std::min(used_rows, rows()) * row_length());
-  for (size_t i = 0; i < used; ++i) {
-    if (std::isnan(values_[i])) FailArgument(name_, " is NaN at element ", i);
-  }
-}
-
-void HeadInput::RefuseNanInColumns(int64_t columns) const {
-  for (int64_t i = 0; i < rows(); ++i) {
-    for (int64_t column = 0; column < columns; ++column) {
-      if (!std::isnan(At(i, column))) continue;
-      FailArgument(name_, " is NaN at element ", i * row_length() + column);
-    }
-  }
+void HeadInput::RefuseNan(int64_t used_rows, int64_t used_columns) const {
+  VisitNan(used_rows, used_columns, [&](int64_t row, int64_t column) {
+    FailArgument(name_, " is NaN at element ", row * row_length() + column);
+  });
 }
 
 IntegerInput::IntegerInput(const TensorSpec& spec, const ConstTensorView& view)

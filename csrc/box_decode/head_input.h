@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -31,6 +33,8 @@ class HeadValues {
   // data: of float16 values, their bits.
   HeadValues(const void* data, size_t size, bool is_half) noexcept
       : data_(data), size_(size), is_half_(is_half) {}
+  explicit HeadValues(const ConstTensorView& view) noexcept
+      : HeadValues(view.data, static_cast<size_t>(view.size()), view.dtype == DType::kFloat16) {}
 
   size_t size() const noexcept { return size_; }
   bool is_half() const noexcept { return is_half_; }
@@ -55,11 +59,10 @@ class HeadValues {
   bool is_half_;
 };
 
-// One input of a head. Construction does CheckHostTensor's checks. Values are not checked yet:
-// RefuseNan does that.
+// One input of a head. Construction does CheckHostTensor's checks. Values are not checked yet.
 class HeadInput {
  public:
-  static constexpr int64_t kAllRows = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
 
   // The caller's memory.
   HeadInput(const TensorSpec& spec, const ConstTensorView& view);
@@ -70,11 +73,20 @@ class HeadInput {
   HeadInput(const HeadInput&) = delete;
   HeadInput& operator=(const HeadInput&) = delete;
 
-  // Throws kInvalidArgument with the first element that is NaN. used_rows: only so many of the
-  // first rows count; what the others hold does not matter.
-  void RefuseNan(int64_t used_rows = kAllRows) const;
-  // The same for the first `columns` of all rows.
-  void RefuseNanInColumns(int64_t columns) const;
+  // Calls found(row, column) for each NaN, row after row. Only so many of the first rows and
+  // columns count; what the others hold does not matter.
+  template <typename Found>
+  void VisitNan(int64_t used_rows, int64_t used_columns, Found found) const {
+    const int64_t last_row = std::min(used_rows, rows());
+    const int64_t last_column = std::min(used_columns, row_length());
+    for (int64_t row = 0; row < last_row; ++row) {
+      for (int64_t column = 0; column < last_column; ++column) {
+        if (std::isnan(At(row, column))) found(row, column);
+      }
+    }
+  }
+  // Throws kInvalidArgument with the first element that is NaN.
+  void RefuseNan(int64_t used_rows = kAll, int64_t used_columns = kAll) const;
 
   const HeadValues& values() const noexcept { return values_; }
   // A row of float32 values.

@@ -16,12 +16,12 @@ void DecodeQueries(const HeadParams& params, HeadTensors inputs, DecodeScratch& 
   const HeadInput scores(specs[0], inputs[0], scratch.scores, implementation);
   const HeadInput boxes(specs[boxes_at], inputs[boxes_at], scratch.head, implementation);
   CheckRowCounts(head, inputs);
-  CandidateList list(params, scratch);
+  CandidateList list(params, inputs, scratch);
   const ScoreRows rows(params, scores, params.joined ? 4 : 0);
   AddScoreRows(params, rows, implementation, {&boxes}, scratch, list);
   const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
   const auto read_box = [&](int32_t query) { return boxes.Box(query); };
-  list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
+  list.Finish(boxes.rows(), params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
 }  // namespace

@@ -16,18 +16,13 @@ float Highest(const HeadParams& params, const ScoreRows& rows, uint32_t row) {
   const float* scores = rows.Row(row);
   float highest = *std::max_element(scores, scores + params.num_classes);
   if (rows.has_background) highest = std::max(highest, scores[rows.background]);
-  if (!std::isfinite(highest)) {
-    FailArgument("the greatest score of row ", row, " is ", highest,
-                 ": a softmax needs a finite one");
-  }
   return highest;
 }
 
 // Fills scratch.powers with each score's part of a softmax, the background's included; the sum that
-// it is a part of.
-double SoftmaxParts(const HeadParams& params, const ScoreRows& rows, uint32_t row,
+// it is a part of. highest: the greatest score.
+double SoftmaxParts(const HeadParams& params, const ScoreRows& rows, uint32_t row, double highest,
                     DecodeScratch& scratch) {
-  const double highest = Highest(params, rows, row);
   const float* scores = rows.Row(row) - rows.first_class;
   scratch.powers.resize(static_cast<size_t>(ScoreColumns(params)));
   std::array<double, kRowSumParts> parts{};
@@ -60,7 +55,13 @@ void AddRow(const HeadParams& params, const ScoreRows& rows, uint32_t row, float
   const float* raw = rows.Row(row);
   const Activation activation = params.ResolvedActivation();
   if (activation == Activation::kSoftmax) {
-    const double sum = SoftmaxParts(params, rows, row, scratch);
+    const float highest = Highest(params, rows, row);
+    if (!std::isfinite(highest)) {
+      if (list.drops()) return list.Drop(row);
+      FailArgument("the greatest score of row ", row, " is ", highest,
+                   ": a softmax needs a finite one");
+    }
+    const double sum = SoftmaxParts(params, rows, row, highest, scratch);
     const double* powers = scratch.powers.data() + rows.first_class;
     const auto score_of = [&](uint32_t c) { return static_cast<float>(powers[c] / sum); };
     AddClasses(params, raw, row, kLowestScore, score_of, scratch, list);
@@ -117,9 +118,10 @@ void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementatio
     });
     if (!suspect && !AddPassingRows(params, rows, scratch, list)) return;
   }
-  rows.tensor.RefuseNan();
-  for (const HeadInput* other : others) other->RefuseNan();
+  list.CheckNan(rows.tensor);
+  for (const HeadInput* other : others) list.CheckNan(*other);
   for (uint32_t row = 0; row < rows.count(); ++row) {
+    if (list.IsDropped(row)) continue;
     AddRow(params, rows, row, kLowestScore, scratch, list);
   }
 }

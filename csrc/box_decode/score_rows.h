@@ -33,7 +33,8 @@ void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs);
 
 // Adds the candidates of every row, in the manner of AnchorLabel. The simd implementation scans
 // first, and leaves out the rows that cannot pass. Throws kInvalidArgument for a NaN in the scores
-// or in `others`, and for a softmax over a row whose greatest score is not finite.
+// or in `others`, and for a softmax over a row whose greatest score is not finite; or drops the
+// row.
 void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementation implementation,
                   std::initializer_list<const HeadInput*> others, DecodeScratch& scratch,
                   CandidateList& list);

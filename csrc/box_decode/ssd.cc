@@ -21,7 +21,7 @@ void DecodeAnchors(const HeadParams& params, HeadTensors inputs, DecodeScratch& 
   const size_t anchors_at = has_anchors ? 2 : 0;
   const HeadInput anchors(specs[anchors_at], inputs[anchors_at], scratch.anchors, implementation);
   CheckRowCounts(head, inputs);
-  CandidateList list(params, scratch);
+  CandidateList list(params, inputs, scratch);
   AddScoreRows(params, ScoreRows(params, scores, 0), implementation, {&boxes, &anchors}, scratch,
                list);
   const bool from_corners = params.ResolvedBoxFormat() == BoxFormat::kXyxy;
@@ -41,8 +41,8 @@ void DecodeAnchors(const HeadParams& params, HeadTensors inputs, DecodeScratch& 
     return box;
   };
   const bool at_anchors = settings.source != AnchorSource::kNone;
-  list.Finish(at_anchors ? BoxFormat::kCxcywh : params.ResolvedBoxFormat(), label, read_box,
-              candidates);
+  list.Finish(boxes.rows(), at_anchors ? BoxFormat::kCxcywh : params.ResolvedBoxFormat(), label,
+              read_box, candidates);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace endcap {
 namespace {
 
 // One row. Positions are those of AnchorLabel. raw_limit: class scores under which a product with
-// an objectness of 0 to 1 is no candidate. Throws kInvalidArgument for a score that is NaN.
+// an objectness of 0 to 1 is no candidate. Throws kInvalidArgument for a score that is NaN, or
+// drops the row.
 void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anchor, float raw_limit,
                   DecodeScratch& scratch, CandidateList& list) {
   const auto classes = static_cast<uint32_t>(params.num_classes);
@@ -26,7 +27,10 @@ void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anch
   for (uint32_t c = 0; c < classes; ++c) {
     if (row[5 + c] < least) continue;
     const float score = objectness * ActivateScore(activation, row[5 + c]);
-    if (std::isnan(score)) FailArgument("the score of anchor ", anchor, " is not a number");
+    if (std::isnan(score)) {
+      if (list.drops()) return list.Drop(anchor);
+      FailArgument("the score of anchor ", anchor, " is not a number");
+    }
     if (multi_label) {
       list.Add(score, anchor * classes + c);
     } else if (best_class < 0 || score > best) {
@@ -56,8 +60,8 @@ void FinishYolov5(const HeadParams& params, const HeadInput& head, CandidateList
     const BoxXyxy box = head.Box(anchor);
     return at_grid ? BoxAtAnchor(box, AnchorAt(params, settings, anchor), settings) : box;
   };
-  list.Finish(at_grid ? BoxFormat::kCxcywh : params.ResolvedBoxFormat(), label, read_box,
-              candidates);
+  list.Finish(head.rows(), at_grid ? BoxFormat::kCxcywh : params.ResolvedBoxFormat(), label,
+              read_box, candidates);
 }
 
 }  // namespace
@@ -67,8 +71,8 @@ void FinishYolov5(const HeadParams& params, const HeadInput& head, CandidateList
 void DecodeYolov5(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                   Candidates& candidates) {
   const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head);
-  head.RefuseNan();
-  CandidateList list(params, scratch);
+  CandidateList list(params, inputs, scratch);
+  list.CheckNan(head);
   scratch.best_class.resize(static_cast<size_t>(head.rows()));
   AddYolov5Rows(params, head, scratch, list);
   FinishYolov5(params, head, list, scratch, candidates);
@@ -81,14 +85,14 @@ void DecodeYolov5Simd(const HeadParams& params, HeadTensors inputs, DecodeScratc
   const auto anchors = static_cast<size_t>(head.rows());
   scratch.passing.resize(anchors + kScanRoom);
   scratch.best_class.resize(anchors);
-  CandidateList list(params, scratch);
+  CandidateList list(params, inputs, scratch);
   const Activation activation = params.ResolvedActivation();
   const ObjectnessLimits limits{list.ScoreLimit(), activation == Activation::kSigmoid,
                                 RawLimit(activation, list.ScoreLimit())};
   const ScanResult found = ScanRows(head.values(), static_cast<size_t>(head.row_length()), limits,
                                     scratch.passing.data());
   if (found.may_hold_nan) {
-    head.RefuseNan();
+    list.CheckNan(head);
     // Infinite numbers, then: their products may be NaN, in rows that were left out too.
     AddYolov5Rows(params, head, scratch, list);
   } else {

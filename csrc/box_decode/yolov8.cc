@@ -33,7 +33,7 @@ void FinishYolov8(const HeadParams& params, const HeadInput& head, CandidateList
     return BoxXyxy{head.At(0, a), head.At(1, a), head.At(2, a), head.At(3, a)};
   };
   const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
-  list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
+  list.Finish(head.row_length(), params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
 bool AddEveryClass(const HeadParams& params, const HeadInput& head, DecodeScratch& scratch,
@@ -81,11 +81,11 @@ bool AddBestClass(const HeadParams& params, const HeadInput& head, DecodeScratch
 void DecodeYolov8(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                   Candidates& candidates) {
   const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head);
-  head.RefuseNan(4 + params.num_classes);
+  CandidateList list(params, inputs, scratch);
+  list.CheckNan(head, 4 + params.num_classes);
   const auto anchors = static_cast<uint32_t>(head.row_length());
   const auto classes = static_cast<uint32_t>(params.num_classes);
   const Activation activation = params.ResolvedActivation();
-  CandidateList list(params, scratch);
   if (params.ResolvedMultiLabel()) {
     for (uint32_t c = 0; c < classes; ++c) {
       const float* scores = head.row(4 + c);
@@ -108,12 +108,13 @@ void DecodeYolov8Simd(const HeadParams& params, HeadTensors inputs, DecodeScratc
   const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0]);
   const auto anchors = static_cast<size_t>(head.row_length());
   scratch.passing.resize(anchors + kScanRoom);
-  CandidateList list(params, scratch);
+  CandidateList list(params, inputs, scratch);
   bool may_hold_nan = params.ResolvedMultiLabel() ? AddEveryClass(params, head, scratch, list)
                                                   : AddBestClass(params, head, scratch, list);
   // The boxes last: those of the candidates are then in a cache when they are read again.
   may_hold_nan |= MayHoldNan(head.values().Part(0, 4 * anchors));
-  if (may_hold_nan) head.RefuseNan(4 + params.num_classes);
+  // A scan may have misread the other scores of an anchor that holds a NaN, which is dropped.
+  if (may_hold_nan) list.CheckNan(head, 4 + params.num_classes);
   FinishYolov8(params, head, list, scratch, candidates);
 }
 

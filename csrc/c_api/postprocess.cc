@@ -71,6 +71,7 @@ void RunItems(endcap_postprocessor& handle, std::span<endcap_postprocess_item> i
     items[i].num_detections = results[i].num_detections;
     items[i].item_status = static_cast<int32_t>(results[i].status.code);
     items[i].truncated = results[i].truncated ? 1 : 0;
+    items[i].dropped = results[i].dropped;
   }
   KeepItemErrors(TakeMessages(results));
 }

@@ -150,6 +150,7 @@ void Detect(const PostprocessParams& params, const PostprocessInput& input,
   Select(params, placed, scratch);
   item.nms_ns = stopwatch.Lap();
   item.truncated = candidates.truncated;
+  item.dropped = candidates.dropped;
   item.num_detections = WriteDetections(params, candidates, scratch.kept, placed, output);
   const auto rows = std::span(scratch.kept).first(static_cast<size_t>(item.num_detections));
   WriteExtras(params, input, {candidates, rows, placed}, scratch.extras, output);

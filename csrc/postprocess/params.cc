@@ -89,6 +89,7 @@ constexpr Names kBoxUnits[] = {"default", "pixel", "normalized"};
 constexpr Names kActivations[] = {"default", "none", "sigmoid", "softmax"};
 constexpr Names kBackgrounds[] = {"default", "none", "first", "last"};
 constexpr Names kMaskResolutions[] = {"prototype", "input", "source"};
+constexpr Names kOnNan[] = {"error", "drop"};
 constexpr Names kAngleRanges[] = {"raw", "le90"};
 constexpr Names kAnchorSources[] = {"input", "grid", "none"};
 
@@ -159,6 +160,9 @@ const ParamTable<Params>& Table() {
             MultiLabelField()),
       Means("boxes of different classes suppress each other",
             BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
+      Means("a NaN or infinite number in the head fails its image; or its anchor is dropped and "
+            "counted, and the image fails only where that is more than half of its anchors",
+            EnumField<Params>("on_nan", kOnNan, FIELD(head.on_nan))),
       Means(
           "how the head gives boxes, and ssd its anchors; by default cxcywh for the yolo families, "
           "rtdetr and end2end_obb, xyxy else",
@@ -268,6 +272,10 @@ void ValidateAnchors(const HeadParams& head) {
 }
 
 void ValidateClassification(const HeadParams& head) {
+  if (head.on_nan == OnNan::kDrop) {
+    FailArgument(
+        "on_nan is drop with head classification, which has no anchors to drop: give error");
+  }
   if (head.ResolvedTopK() > head.num_classes) {
     FailArgument("top_k is ", head.ResolvedTopK(), " with num_classes ", head.num_classes,
                  ": give at most num_classes");

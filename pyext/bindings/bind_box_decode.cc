@@ -16,7 +16,8 @@ py::array_t<T> ToArray(const std::vector<T>& values) {
   return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
-// (boxes [N,4], scores [N], class_ids [N], indices [N], truncated); tensors have a batch of 1.
+// (boxes [N,4], scores [N], class_ids [N], indices [N], truncated, dropped); tensors have a batch
+// of 1.
 py::tuple BoxDecodeOne(const ParameterList& parameters, const std::vector<py::array>& tensors) {
   const PostprocessParams params = ParsePostprocessParams(parameters);
   std::vector<ConstTensorView> views;
@@ -30,7 +31,7 @@ py::tuple BoxDecodeOne(const ParameterList& parameters, const std::vector<py::ar
   py::array_t<float> boxes({count, py::ssize_t{4}});
   std::copy(candidates.boxes_xyxy.begin(), candidates.boxes_xyxy.end(), boxes.mutable_data());
   return py::make_tuple(boxes, ToArray(candidates.scores), ToArray(candidates.class_ids),
-                        ToArray(candidates.indices), candidates.truncated);
+                        ToArray(candidates.indices), candidates.truncated, candidates.dropped);
 }
 
 }  // namespace

@@ -88,8 +88,8 @@ void ThrowFirst(const std::vector<PostprocessItem>& items) {
 // is wanted, where there is such an output.
 //
 // Returns (the tensors of PostprocessOutputs in their order, each [B, ...], num_detections and
-// status [B], None where not wanted; truncated, bool [B]; for each image the run-length encodings
-// of its masks, none where the head has none).
+// status [B], None where not wanted; truncated, bool [B]; dropped, int32 [B]; for each image the
+// run-length encodings of its masks, none where the head has none).
 //
 // It is one call because several small ones from Python would take longer than the work on a usual
 // head. Throws the error of the first bad item, and kOutOfMemory where the results do not fit into
@@ -116,10 +116,13 @@ py::tuple CallHead(Postprocessor& postprocessor, std::vector<py::object> head, p
   const std::vector<PostprocessItem> items = batch.Run(postprocessor, /*stream=*/0);
   ThrowFirst(items);
   py::array_t<bool> truncated(count);
+  py::array_t<int32_t> dropped(count);
   for (py::ssize_t i = 0; i < count; ++i) {
     truncated.mutable_at(i) = items[static_cast<size_t>(i)].truncated;
+    dropped.mutable_at(i) = items[static_cast<size_t>(i)].dropped;
   }
-  return py::make_tuple(std::move(results), std::move(truncated), batch.RunLengths().front());
+  return py::make_tuple(std::move(results), std::move(truncated), std::move(dropped),
+                        batch.RunLengths().front());
 }
 
 }  // namespace

@@ -41,14 +41,14 @@ py::list ToBytes(const std::vector<std::vector<std::string>>& rles) {
   return items;
 }
 
-using ItemTuple = std::tuple<int32_t, std::string, bool>;  // status, message, truncated
+using ItemTuple = std::tuple<int32_t, std::string, bool, int32_t>;  // as of HeadBatch::Results
 
 std::vector<ItemTuple> ToTuples(std::span<const PostprocessItem> items) {
   std::vector<ItemTuple> tuples;
   tuples.reserve(items.size());
   for (const PostprocessItem& item : items) {
-    tuples.emplace_back(static_cast<int32_t>(item.status.code), item.status.message,
-                        item.truncated);
+    tuples.emplace_back(static_cast<int32_t>(item.status.code), item.status.message, item.truncated,
+                        item.dropped);
   }
   return tuples;
 }

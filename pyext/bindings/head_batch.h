@@ -37,7 +37,7 @@ class HeadBatch {
   // not wanted.
   std::vector<py::list> RunLengths() const;
 
-  // For every part, (status, message, truncated) of each of its items, and RunLengths.
+  // For every part, (status, message, truncated, dropped) of each of its items, and RunLengths.
   py::list Results(const std::vector<PostprocessItem>& items) const;
 
  private:

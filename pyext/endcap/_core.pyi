@@ -19,8 +19,8 @@ HeadPart = tuple[
     Sequence["npt.NDArray[Any] | CudaTensor | None"],
     bool,
 ]
-# Of every part: status, message and truncated of each item, and each item's encodings.
-PartResults = list[tuple[list[tuple[int, str, bool]], list[list[bytes]]]]
+# Of every part: status, message, truncated and dropped of each item, and each item's encodings.
+PartResults = list[tuple[list[tuple[int, str, bool, int]], list[list[bytes]]]]
 
 def clip_text(text: str) -> str: ...
 def empty(dtype: np.dtype[Any], shape: list[int]) -> npt.NDArray[Any]: ...
@@ -48,6 +48,7 @@ def box_decode(
     npt.NDArray[np.int32],
     npt.NDArray[np.int32],
     bool,
+    int,
 ]: ...
 def nms(
     boxes: npt.NDArray[np.float32],
@@ -204,7 +205,12 @@ class Postprocessor:
         geometry: npt.NDArray[np.float32] | None,
         status: npt.NDArray[np.int32] | None,
         with_packed_masks: bool,
-    ) -> tuple[tuple[npt.NDArray[Any] | None, ...], npt.NDArray[np.bool_], list[list[bytes]]]: ...
+    ) -> tuple[
+        tuple[npt.NDArray[Any] | None, ...],
+        npt.NDArray[np.bool_],
+        npt.NDArray[np.int32],
+        list[list[bytes]],
+    ]: ...
 
 class Tracker:
     def __init__(self, parameters: Parameters) -> None: ...

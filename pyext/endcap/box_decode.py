@@ -37,6 +37,7 @@ class Candidates:
         class_ids: int32 [N].
         indices: int32 [N], the anchor, query or row that each box came from.
         truncated: more than ``max_candidates`` were over the threshold.
+        dropped: anchors, queries or rows that ``on_nan="drop"`` left out.
     """
 
     boxes: npt.NDArray[np.float32]
@@ -44,6 +45,7 @@ class Candidates:
     class_ids: npt.NDArray[np.int32]
     indices: npt.NDArray[np.int32]
     truncated: bool
+    dropped: int = 0
 
     def __repr__(self) -> str:
         more = ", truncated" if self.truncated else ""
@@ -71,7 +73,8 @@ def box_decode(
         fields: the head's other parameters by name, of ``endcap.parameters.HeadParameters``.
 
     Raises:
-        InvalidArgumentError: a shape, dtype or value that does not fit; NaN.
+        InvalidArgumentError: a shape, dtype or value that does not fit; NaN, unless
+            ``on_nan="drop"`` leaves its anchor out.
     """
     parameters = to_parameters({"head": family, "num_classes": num_classes, **fields})
     specs = _core.Postprocessor(parameters, 1).inputs

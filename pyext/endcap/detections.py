@@ -418,9 +418,9 @@ class Detections(Sequence[ImageDetections]):
     """The detections of a batch of B images; rows beyond num_detections are 0, their index -1.
 
     ``detections[i]`` is image i with its real rows only. With ``device="cuda"`` arrays are
-    CudaArray and stay on the GPU, but for ``truncated`` and ``rle``; then indexing, iterating and
-    ``to_supervision`` copy all of them to the host each time: with many images call ``to_numpy``
-    once.
+    CudaArray and stay on the GPU, but for ``truncated``, ``dropped`` and ``rle``; then indexing,
+    iterating and ``to_supervision`` copy all of them to the host each time: with many images call
+    ``to_numpy`` once.
 
     Attributes:
         num_detections: int32 [B].
@@ -431,6 +431,8 @@ class Detections(Sequence[ImageDetections]):
         status: int32 [B], ``endcap.Status`` of each image.
         truncated: bool [B], whether max_candidates cut the candidates; None after
             ``Postprocessor.enqueue``, which does not wait to learn it.
+        dropped: int32 [B], how many anchors, queries or rows ``on_nan="drop"`` left out; None as
+            ``truncated``.
         keypoints: float32 [B, K, P, 3] of heads with keypoints; else None.
         angles: float32 [B, K] of heads with angles, as in ``ImageDetections``; else None.
         rle: for each image its detections' masks in COCO's compressed run-length encoding; None
@@ -454,6 +456,7 @@ class Detections(Sequence[ImageDetections]):
     mask_size: Array | None = None
     packed_masks: Array | None = None
     has_source_masks: bool = True
+    dropped: npt.NDArray[np.int32] | None = None
 
     @property
     def device(self) -> str:

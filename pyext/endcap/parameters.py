@@ -145,6 +145,7 @@ class HeadParameters(TypedDict, total=False):
     prototype_size: Size | None
     num_keypoints: int | None
     keypoint_values: Literal[2, 3] | None
+    on_nan: Literal["error", "drop"] | None
 
 
 class PostprocessParameters(HeadParameters, total=False):

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = Any
 Result: TypeAlias = Detections | Classification
 _MASKS = "detection_masks"
+# Status, message, truncated and dropped.
+_Item: TypeAlias = tuple[int, str, bool, int]
 _ONE_PER_IMAGE = ("num_detections", "status")  # outputs of shape [B, 1]
 
 
@@ -117,8 +119,8 @@ class Postprocessor:
     ) -> Result:
         """Process one image's head or a batch of B; one image gives a batch of 1.
 
-        On a GPU the call waits for ``stream``, to learn of bad heads and of ``truncated``;
-        ``enqueue`` does not.
+        On a GPU the call waits for ``stream``, to learn of bad heads, of ``truncated`` and of
+        ``dropped``; ``enqueue`` does not.
 
         Args:
             head: as the family says, float32 or float16; read in place. With ``device="cuda"`` it
@@ -133,7 +135,8 @@ class Postprocessor:
             Detections or Classification; with ``device="cuda"`` the same on that device.
 
         Raises:
-            InvalidArgumentError: a shape, dtype or value that does not fit; NaN in the head.
+            InvalidArgumentError: a shape, dtype or value that does not fit; NaN in the head, unless
+                ``on_nan="drop"`` leaves its anchor out.
             CudaError: a CUDA call failed, or earlier work on the stream.
             OutOfMemoryError: the host's, or the device's.
         """
@@ -150,7 +153,8 @@ class Postprocessor:
         """Process as a call does, in the order of ``stream`` and without waiting for it.
 
         Arguments are as for a call. A bad head is reported by its image's ``status`` in the result,
-        not by an exception; ``truncated`` is None, and there are masks only with packed_masks.
+        not by an exception; ``truncated`` and ``dropped`` are None, and there are masks only with
+        packed_masks.
 
         The call can be captured into a CUDA graph, after one like it has run outside: with head and
         geometry on the GPU, and the results copied to tensors of yours inside the capture, since
@@ -231,7 +235,7 @@ class _HostCalls:
         refuse_stream(stream)
         tensors, _ = to_batched(head, engine.inputs)
         count = len(tensors[0])
-        rows, truncated, rle = engine.core(
+        rows, truncated, dropped, rle = engine.core(
             tensors,
             _checked_rows(geometry, np.float32, (count, 8), "geometry"),
             _checked_rows(status, np.int32, (count,), "status"),
@@ -240,7 +244,7 @@ class _HostCalls:
         fields: dict[str, Any] = dict(zip(engine.fields, rows, strict=True))
         if engine.family == "classification":
             return Classification(**fields)
-        fields["truncated"] = truncated
+        fields["truncated"], fields["dropped"] = truncated, dropped
         if engine.has_masks:
             fields["rle"] = rle
         fields["has_source_masks"] = engine.has_source_masks
@@ -266,7 +270,7 @@ class _CudaCalls:
         part = self._part(target, head, geometry, status, with_rle=self._engine.has_masks)
         [(items, rle)] = self._engine.core.run([part], target.stream)
         _raise_first(items)
-        return self._result(part, np.array([flag for _, _, flag in items], np.bool_), rle)
+        return self._result(part, items, rle)
 
     def enqueue(
         self, head: Head, geometry: Array | None, status: Array | None, stream: object
@@ -299,7 +303,7 @@ class _CudaCalls:
     def _result(
         self,
         part: _core.HeadPart,
-        truncated: npt.NDArray[np.bool_] | None,
+        items: list[_Item] | None,
         rle: list[list[bytes]] | None,
     ) -> Result:
         engine = self._engine
@@ -315,12 +319,14 @@ class _CudaCalls:
         if engine.has_masks:
             fields["rle"] = rle
             fields["has_source_masks"] = engine.has_source_masks
-        fields["truncated"] = truncated
+        if items is not None:
+            fields["truncated"] = np.array([truncated for _, _, truncated, _ in items], np.bool_)
+            fields["dropped"] = np.array([dropped for _, _, _, dropped in items], np.int32)
         return make_detections(fields)
 
 
-def _raise_first(items: list[tuple[int, str, bool]]) -> None:
-    for index, (code, message, _) in enumerate(items):
+def _raise_first(items: list[_Item]) -> None:
+    for index, (code, message, _, _) in enumerate(items):
         if code != 0:
             place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
             raise error_for_status(code, place + message)

@@ -47,11 +47,12 @@ Outcome Decode(const HeadParams& params, const ConstTensorView& head) {
   append(found.class_ids);
   append(found.indices);
   outcome.bits.push_back(found.truncated ? 1U : 0U);
+  outcome.bits.push_back(static_cast<uint32_t>(found.dropped));
   return outcome;
 }
 
-// Compares the implementations for both modes and activations; returns how many candidates there
-// were in all.
+// Compares the implementations for both modes and activations, and where one fails, with on_nan
+// kDrop, too; returns how many candidates there were in all.
 size_t ExpectEqualImplementations(HeadParams params, const std::vector<float>& head,
                                   const std::vector<int64_t>& shape) {
   const std::vector<uint16_t> halves = ToHalves(head);
@@ -61,16 +62,23 @@ size_t ExpectEqualImplementations(HeadParams params, const std::vector<float>& h
       params.multi_label = multi_label;
       params.activation = activation;
       for (const auto& view : {Floats(head, shape), View(halves, DType::kFloat16, shape)}) {
+        bool fails = false;
+        const auto compare = [&](const Outcome& scalar, const Outcome& simd,
+                                 const std::string& target) {
+          EXPECT_EQ(scalar.error, simd.error) << target;
+          EXPECT_EQ(scalar, simd) << target << ", shape " << shape[0] << ", " << shape[1] << ", "
+                                  << DTypeName(view.dtype) << ", multi_label " << multi_label
+                                  << ", activation " << static_cast<int>(activation);
+          numbers += scalar.bits.size() / 7;
+          fails |= !scalar.error.empty();
+        };
         testing::CompareTargetsWithScalar(
-            Stage::kBoxDecode, [&] { return Decode(params, view); },
-            [&](const Outcome& scalar, const Outcome& simd, const std::string& target) {
-              EXPECT_EQ(scalar.error, simd.error) << target;
-              EXPECT_EQ(scalar, simd)
-                  << target << ", shape " << shape[0] << ", " << shape[1] << ", "
-                  << DTypeName(view.dtype) << ", multi_label " << multi_label << ", activation "
-                  << static_cast<int>(activation);
-              numbers += scalar.bits.size() / 7;
-            });
+            Stage::kBoxDecode, [&] { return Decode(params, view); }, compare);
+        if (!fails) continue;
+        HeadParams dropping = params;
+        dropping.on_nan = OnNan::kDrop;
+        testing::CompareTargetsWithScalar(
+            Stage::kBoxDecode, [&] { return Decode(dropping, view); }, compare);
       }
     }
   }

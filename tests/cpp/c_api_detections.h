@@ -69,6 +69,7 @@ struct DetectionResults {
   std::vector<int32_t> num_detections;
   std::vector<int32_t> status;
   std::vector<int32_t> truncated;
+  std::vector<int32_t> dropped;
   std::vector<std::string> messages;
   bool operator==(const DetectionResults&) const = default;
 };
@@ -120,6 +121,7 @@ inline DetectionResults DetectionsByCore(const PostprocessParams& params,
     results.num_detections.push_back(item.num_detections);
     results.status.push_back(static_cast<int32_t>(item.status.code));
     results.truncated.push_back(item.truncated ? 1 : 0);
+    results.dropped.push_back(item.dropped);
     results.messages.push_back(item.status.message);
   }
   return results;
@@ -158,6 +160,7 @@ class DetectionCall {
                   outputs[i].data(),
                   -7,
                   -7,
+                  -7,
                   -7};
     }
   }
@@ -173,6 +176,7 @@ class DetectionCall {
       results.num_detections.push_back(items[i].num_detections);
       results.status.push_back(items[i].item_status);
       results.truncated.push_back(items[i].truncated);
+      results.dropped.push_back(items[i].dropped);
       results.messages.emplace_back(endcap_item_error(i));
     }
     return results;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -215,7 +216,8 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
   return results;
 }
 
-// Every byte of the outputs, the status, the message. Returns the CPU's results.
+// Every byte of the outputs, the status, the message; the same again with on_nan kDrop where an
+// image fails. Returns the CPU's results.
 inline Results ExpectSameAsCpu(const PostprocessParams& params,
                                const std::vector<TestImage>& images) {
   Results expected = RunOnCpu(params, images);
@@ -227,10 +229,19 @@ inline Results ExpectSameAsCpu(const PostprocessParams& params,
     EXPECT_EQ(actual.items[i].status.message, expected.items[i].status.message);
     EXPECT_EQ(actual.items[i].num_detections, expected.items[i].num_detections);
     EXPECT_EQ(actual.items[i].truncated, expected.items[i].truncated);
+    EXPECT_EQ(actual.items[i].dropped, expected.items[i].dropped);
     EXPECT_EQ(actual.rles[i], expected.rles[i]);
     for (size_t k = 0; k < specs.size(); ++k) {
       EXPECT_EQ(actual.tensors[i][k], expected.tensors[i][k]) << specs[k].name;
     }
+  }
+  const bool fails = std::ranges::any_of(
+      expected.items, [](const PostprocessItem& item) { return !item.status.ok(); });
+  if (fails && params.head.on_nan == OnNan::kError && !IsClassification(params.head.family)) {
+    SCOPED_TRACE("on_nan=drop");
+    PostprocessParams dropping = params;
+    dropping.head.on_nan = OnNan::kDrop;
+    ExpectSameAsCpu(dropping, images);
   }
   return expected;
 }

@@ -47,6 +47,7 @@ PostprocessParams PickParams(FuzzInput& input) {
   params.class_agnostic = input.Bool();
   params.rotated_nms = input.PickEnum(RotatedNms::kProbiouFast);
   params.mask_resolution = input.PickEnum(MaskResolution::kSource);
+  head.on_nan = input.PickEnum(OnNan::kDrop);
   params.angle_range = input.PickEnum(AngleRange::kLe90);
   return params;
 }
@@ -173,6 +174,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     outcome.Add(items[0].status);
     outcome.Add(int64_t{items[0].num_detections});
     outcome.Add(int64_t{items[0].truncated});
+    outcome.Add(int64_t{items[0].dropped});
     for (const std::vector<uint8_t>& bytes : results.memory) outcome.Add(bytes);
     for (const std::string& text : results.rle) outcome.Add(std::string_view(text));
   });

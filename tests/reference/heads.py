@@ -48,6 +48,19 @@ def pick(
     ]
 
 
+def dropped_rows(
+    boxes: Floats, scores: Floats, extras: Floats, over: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """The rows that `on_nan` `drop` leaves out, of tensors with one row each.
+
+    They have a NaN in box or scores, or are over the threshold with any number of the box or the
+    extra values that is not finite.
+    """
+    nan = np.isnan(boxes).any(1) | np.isnan(scores).any(1)
+    finite = np.isfinite(boxes).all(1) & np.isfinite(extras).all(1)
+    return np.flatnonzero(nan | (over & ~finite))
+
+
 def best(candidates: list[Candidate], max_candidates: int) -> tuple[list[Candidate], bool]:
     """Best scores first, then lower index, then lower class; and whether some were cut off."""
     ranked = sorted(candidates, key=lambda c: (-c.score, c.index, c.class_id))

@@ -101,6 +101,7 @@ def _write_postprocess_models(repository: Path, variant: str) -> None:
         outputs=[tensor("detection_boxes", "TYPE_FP32", [-1, 4])],
     )
     write("post_truncating", max_batch_size=8, parameters={**POSTPROCESS, "max_candidates": 10})
+    write("post_dropping", max_batch_size=8, parameters={**POSTPROCESS, "on_nan": "drop"})
     write(
         "post_efficient_nms",
         max_batch_size=8,

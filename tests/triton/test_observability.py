@@ -68,6 +68,16 @@ def test_truncation_is_counted(client, server: RunningServer):
     assert server.metric("endcap_postprocess_truncated_total", **labels) == before + len(heads)
 
 
+def test_dropped_anchors_are_counted(client, server: RunningServer):
+    labels = {"model": "post_dropping"}
+    before = server.metric("endcap_postprocess_dropped_total", **labels)
+    heads = np.stack([yolov8_head(1, anchors=ANCHORS, num_classes=NUM_CLASSES)] * 2)
+    heads[1, 2, [3, 5]] = np.nan
+    results = infer(client, "post_dropping", {"head": heads})
+    assert results["status"].tolist() == [[0], [0]]
+    assert server.metric("endcap_postprocess_dropped_total", **labels) == before + 2
+
+
 @pytest.mark.both_variants
 def test_a_failed_request_is_logged_with_its_id(client, server: RunningServer):
     fails(client, "pre_queue", [GOOD, BAD], request_id="order-4711")

@@ -51,6 +51,18 @@ __device__ inline void NoteBadKey(CandidateState& state, uint64_t key) {
   atomicMax(&state.bad_key, static_cast<unsigned long long>(~key));
 }
 
+// Whether all extra values of a row are finite.
+__device__ inline bool HasFiniteExtras(const HeadRule& rule, const HeadImage& head, uint32_t row) {
+  const uint32_t end = rule.values.first_extra + rule.extra_values;
+  for (uint32_t value = rule.values.first_extra; value < end; ++value) {
+    if (!IsFinite(ReadValue(head, 0, rule.values.At(head.rows, value, row)))) return false;
+  }
+  return true;
+}
+
+// With on_nan kDrop: counts a row that is left out. By one thread.
+__device__ inline void CountDropped(CandidateState& state) { atomicAdd(&state.dropped, 1U); }
+
 // Appends the key of each lane that has one (others give kNoKey). All lanes of the warp come.
 __device__ inline void AppendKeys(const HeadBatch& batch, uint32_t image, uint64_t key) {
   const bool has = key != kNoKey;

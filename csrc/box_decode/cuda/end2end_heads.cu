@@ -11,37 +11,53 @@ namespace {
 
 constexpr uint32_t kEnd2EndThreads = 256;
 
-// The first numbers of a row of `row_length`, checked for NaN.
+// The first numbers of a row of `row_length`. Whether there is a NaN, which is noted.
 template <uint32_t kCount>
-__device__ void ReadRow(const HeadBatch& batch, uint32_t image, int input, uint32_t row,
+__device__ bool ReadRow(const HeadBatch& batch, uint32_t image, int input, uint32_t row,
                         uint32_t row_length, float (&numbers)[kCount]) {
+  bool nan = false;
   for (uint32_t i = 0; i < kCount; ++i) {
     const uint32_t element = row * row_length + i;
     numbers[i] = ReadValue(batch.images[image], input, element);
-    if (IsNan(numbers[i])) NoteFirst(&batch.states[image].nan[input], element);
+    if (!IsNan(numbers[i])) continue;
+    nan = true;
+    if (batch.rule.drops == 0) NoteFirst(&batch.states[image].nan[input], element);
   }
+  return nan;
 }
 
-// The key of a row over the threshold, whose class must be one of the head's.
-__device__ uint64_t RowKey(const HeadRule& rule, CandidateState& state, uint32_t row,
-                           const BoxXyxy& box, float score, bool class_fits) {
-  if (!(score > rule.score_limit)) return kNoKey;
+__device__ uint64_t DropRow(CandidateState& state) {
+  CountDropped(state);
+  return kNoKey;
+}
+
+// The key of a row over the threshold, or kNoKey where it is dropped. Its class must be one of the
+// head's.
+__device__ uint64_t RowKey(const HeadBatch& batch, uint32_t image, uint32_t row, const BoxXyxy& box,
+                           float score, bool class_fits) {
+  const HeadRule& rule = batch.rule;
+  CandidateState& state = batch.states[image];
   if (!class_fits) NoteFirst(&state.bad_row, row);
   const uint64_t key = ScoreKey(score, row);
-  if (!IsFinite(score) || !IsFinite(ToPixels(rule, box))) NoteBadKey(state, key);
-  return key;
+  const bool finite = IsFinite(score) && IsFinite(ToPixels(rule, box));
+  if (rule.drops == 0 && !finite) NoteBadKey(state, key);
+  if (rule.drops == 0 || (finite && HasFiniteExtras(rule, batch.images[image], row))) return key;
+  return DropRow(state);
 }
 
 // [K, 6+extra]: x1, y1, x2, y2, score, class, extra values.
 __device__ uint64_t End2EndKey(const HeadBatch& batch, uint32_t image, uint32_t row) {
   float numbers[6];
-  ReadRow(batch, image, 0, row, batch.rule.values.row_length, numbers);
+  const bool nan = ReadRow(batch, image, 0, row, batch.rule.values.row_length, numbers);
+  if (batch.rule.drops != 0 && nan) return DropRow(batch.states[image]);
+  const float score = ActivateScore(batch.rule.activation, numbers[4]);
+  if (!(score > batch.rule.score_limit)) return kNoKey;
   const float c = numbers[5];
+  if (batch.rule.drops != 0 && !IsFinite(c)) return DropRow(batch.states[image]);
   const bool class_fits =
       c >= 0.0F && static_cast<double>(c) < batch.rule.num_classes && c == floorf(c);
   const BoxXyxy box = {numbers[0], numbers[1], numbers[2], numbers[3]};
-  return RowKey(batch.rule, batch.states[image], row, box,
-                ActivateScore(batch.rule.activation, numbers[4]), class_fits);
+  return RowKey(batch, image, row, box, score, class_fits);
 }
 
 __global__ void __launch_bounds__(kEnd2EndThreads)
@@ -57,11 +73,12 @@ __device__ uint64_t DetectionRowKey(const HeadBatch& batch, uint32_t image, uint
   const DetectionRowsRule& rule = batch.rule.detection_rows;
   float box[4];
   float score[1];
-  ReadRow(batch, image, rule.box_input, row, 4, box);
-  ReadRow(batch, image, rule.score_input, row, 1, score);
+  bool nan = ReadRow(batch, image, rule.box_input, row, 4, box);
+  nan |= ReadRow(batch, image, rule.score_input, row, 1, score);
+  if (batch.rule.drops != 0 && nan) return DropRow(batch.states[image]);
   const int64_t c = ReadInteger(batch.images[image], rule.class_input, row);
-  if (rule.IsBackground(c)) return kNoKey;
-  return RowKey(batch.rule, batch.states[image], row, {box[0], box[1], box[2], box[3]}, score[0],
+  if (rule.IsBackground(c) || !(score[0] > batch.rule.score_limit)) return kNoKey;
+  return RowKey(batch, image, row, {box[0], box[1], box[2], box[3]}, score[0],
                 rule.HasClass(c, batch.rule.num_classes));
 }
 

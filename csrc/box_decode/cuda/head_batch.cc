@@ -87,6 +87,8 @@ HeadRule MakeHeadRule(const HeadParams& params) {
           MakeScoreRowRule(params),
           MakeDetectionRowsRule(params),
           GetAnchorValues(params),
+          static_cast<uint32_t>(ExtraValues(params)),
+          params.on_nan == OnNan::kDrop ? 1 : 0,
           MakeAnchorRule(params)};
 }
 

@@ -42,6 +42,8 @@ struct HeadRule {
   ScoreRowRule rows;
   DetectionRowsRule detection_rows;
   AnchorValues values;
+  uint32_t extra_values;  // ExtraValues
+  int32_t drops;          // on_nan is kDrop
   AnchorRule anchors;
 };
 
@@ -79,6 +81,7 @@ struct CandidateState {
   uint32_t bad_row;    // first row whose score is NaN, whose class is none of the head's, or whose
                        // softmax cannot be taken
   uint32_t bad_count;  // efficient_nms: 1 num_detections is negative, 2 more than the rows
+  uint32_t dropped;    // rows that on_nan kDrop leaves out: they have no key, and are noted nowhere
 };
 
 // Why a classifier's softmax cannot be taken: the greatest logit is infinite, or all are minus

@@ -67,15 +67,16 @@ __device__ RowFacts ScanRow(const HeadRule& rule, const Scores<T>& scores) {
   return facts;
 }
 
-// Notes every NaN of the row's scores, box and anchor; whether there was one. `row` exists where
-// the scores have a count.
+// Whether the row's scores, box or anchor hold a NaN; all of them are noted, unless on_nan is
+// kDrop. `row` exists where the scores have a count.
 template <typename T>
 __device__ bool NoteNan(const HeadBatch& batch, uint32_t image, const Scores<T>& scores,
                         uint32_t row, bool in_scores) {
   const HeadImage& head = batch.images[image];
   const ScoreRowRule& rows = batch.rule.rows;
   CandidateState& state = batch.states[image];
-  for (uint32_t i = GroupLane(); in_scores && i < scores.count; i += kGroup) {
+  const bool notes = batch.rule.drops == 0;
+  for (uint32_t i = GroupLane(); notes && in_scores && i < scores.count; i += kGroup) {
     if (!IsNan(scores[i])) continue;
     NoteFirst(&state.nan[rows.score_input], row * rows.score_row_length + rows.first_score + i);
   }
@@ -86,20 +87,14 @@ __device__ bool NoteNan(const HeadBatch& batch, uint32_t image, const Scores<T>&
   const bool reads =
       scores.count > 0 && (!at_anchor || batch.rule.anchors.source == AnchorSource::kInput);
   const bool is_nan = reads && IsNan(ReadValue(head, input, place));
-  if (is_nan) NoteFirst(&state.nan[input], place);
+  if (notes && is_nan) NoteFirst(&state.nan[input], place);
   return AnyInGroup(is_nan) || in_scores;
 }
 
-// Whether a class of the row can pass. Notes a softmax that cannot be taken as bad_row.
+// Whether a class of the row can pass, whose softmax can be taken.
 template <typename T>
-__device__ bool MayPass(const HeadRule& rule, CandidateState& state, const Scores<T>& scores,
-                        uint32_t row, const RowFacts& facts) {
-  const bool softmax = rule.activation == Activation::kSoftmax;
-  if (softmax && !IsFinite(facts.highest)) {
-    NoteFirst(&state.bad_row, row);
-    return false;
-  }
-  const bool subtracts = softmax && rule.rows.background >= 0;
+__device__ bool MayPass(const HeadRule& rule, const Scores<T>& scores, const RowFacts& facts) {
+  const bool subtracts = rule.activation == Activation::kSoftmax && rule.rows.background >= 0;
   const float background = subtracts ? scores[static_cast<uint32_t>(rule.rows.background)] : 0.0F;
   return facts.best - background > rule.raw_limit;
 }
@@ -133,7 +128,7 @@ struct KeyMaker {
                                 : ActivateScore(rule.activation, raw);
     if (!(score > rule.score_limit)) return kNoKey;
     const uint64_t key = ScoreKey(score, row * static_cast<uint32_t>(rule.num_classes) + c);
-    if (bad_box || !IsFinite(score)) NoteBadKey(state, key);
+    if (rule.drops == 0 && (bad_box || !IsFinite(score))) NoteBadKey(state, key);
     return key;
   }
 };
@@ -152,8 +147,15 @@ __device__ void FilterRow(const HeadBatch& batch, uint32_t image) {
                       has_row ? rule.rows.columns : 0};
   const RowFacts facts = ScanRow(rule, scores);
   const bool nan = NoteNan(batch, image, scores, row, facts.nan);
-  const bool passes = has_row && !nan && MayPass(rule, state, scores, row, facts);
-  if (!__any_sync(kAllLanes, passes)) return;
+  const bool no_softmax =
+      has_row && !nan && rule.activation == Activation::kSoftmax && !IsFinite(facts.highest);
+  if (no_softmax && rule.drops == 0) NoteFirst(&state.bad_row, row);
+  bool drops = rule.drops != 0 && (nan || no_softmax);
+  bool passes = has_row && !nan && !no_softmax && MayPass(rule, scores, facts);
+  if (!__any_sync(kAllLanes, passes)) {
+    if (drops && GroupLane() == 0) CountDropped(state);
+    return;
+  }
   if (!passes) scores.count = 0;
   KeyMaker maker = {rule, state, row, facts.highest, 1.0, false};
   if (rule.activation == Activation::kSoftmax) maker.sum = SumPowers(scores, facts.highest);
@@ -161,6 +163,13 @@ __device__ void FilterRow(const HeadBatch& batch, uint32_t image) {
     const uint64_t place = uint64_t{row} * rule.rows.box_row_length;
     const BoxXyxy box = ReadBoxRow(head, rule.rows.box_input, place);
     maker.bad_box = !IsFinite(ToPixels(rule, ApplyAnchor(rule, head, box, row)));
+  }
+  if (rule.drops != 0) {
+    // The best class is over the threshold if any is.
+    const uint64_t key = passes ? maker.Key(facts.best, facts.best_class) : kNoKey;
+    drops |= key != kNoKey && (maker.bad_box || !IsFinite(KeyScore(key)));
+    if (drops && GroupLane() == 0) CountDropped(state);
+    passes = passes && !drops;
   }
   if (rule.multi_label == 0) {
     const bool takes = passes && GroupLane() == 0;

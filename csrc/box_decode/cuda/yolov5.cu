@@ -60,6 +60,30 @@ __device__ inline uint64_t LeastKey(uint64_t key) {
   return key;
 }
 
+// Whether on_nan kDrop leaves the row out, the same for all lanes.
+template <typename T>
+__device__ bool IsDropped(const HeadBatch& batch, uint32_t image, const Row<T>& row) {
+  const HeadRule& rule = row.rule;
+  const float raw_objectness = ToFloat(row.values[4]);
+  const float objectness = ActivateScore(rule.activation, raw_objectness);
+  bool nan = false;
+  bool passes = false;
+  bool infinite = false;
+  for (uint32_t i = threadIdx.x % 32; i < row.length; i += 32) {
+    const float value = ToFloat(row.values[i]);
+    nan |= IsNan(value);
+    if (i < 5) continue;
+    const float score = row.Score(raw_objectness, objectness, value);
+    nan |= IsNan(score);
+    passes |= score > rule.score_limit;
+    infinite |= score > rule.score_limit && !IsFinite(score);
+  }
+  if (__any_sync(kAllLanes, nan || infinite)) return true;
+  if (!__any_sync(kAllLanes, passes)) return false;
+  const BoxXyxy box = ReadBoxRow(batch.images[image], 0, uint64_t{row.anchor} * row.length);
+  return !IsFinite(ToPixels(rule, ApplyAnchor(rule, batch.images[image], box, row.anchor)));
+}
+
 // The best class's key of a row, the same for all lanes, or kNoKey; with multi_label the keys of
 // all classes are appended here, and the result is kNoKey.
 template <typename T>
@@ -112,7 +136,12 @@ __device__ void FilterRows(const HeadBatch& batch, uint32_t image) {
     const uint32_t anchor = first + r;
     const T* values =
         static_cast<const T*>(head.inputs[0]) + static_cast<uint64_t>(anchor) * length;
-    const uint64_t key = FilterRow<T>(batch, image, {batch.rule, values, length, anchor});
+    const Row<T> row = {batch.rule, values, length, anchor};
+    if (batch.rule.drops != 0 && IsDropped(batch, image, row)) {
+      if (threadIdx.x % 32 == 0) CountDropped(batch.states[image]);
+      continue;
+    }
+    const uint64_t key = FilterRow(batch, image, row);
     if (threadIdx.x % 32 == r) lanes_key = key;
   }
   AppendKeys(batch, image, lanes_key);

@@ -78,6 +78,23 @@ struct AnchorTile {
             ToFloat(Row(3)[place])};
   }
 
+  // Whether on_nan kDrop leaves the anchor at `place` out, whose box this is.
+  __device__ bool IsDropped(const HeadRule& rule, const HeadImage& image, uint32_t place,
+                            const BoxXyxy& box) const {
+    bool nan = IsNan(box.x1) || IsNan(box.y1) || IsNan(box.x2) || IsNan(box.y2);
+    float best = -INFINITY;
+    for (uint32_t c = 0; c < static_cast<uint32_t>(rule.num_classes); ++c) {
+      const float raw = ToFloat(Row(4 + c)[place]);
+      nan |= IsNan(raw);
+      if (raw > best) best = raw;
+    }
+    if (nan) return true;
+    const float score = ActivateScore(rule.activation, best);
+    if (!(score > rule.score_limit)) return false;
+    return !IsFinite(score) || !IsFinite(ToPixels(rule, box)) ||
+           !HasFiniteExtras(rule, image, first + place);
+  }
+
   // Notes the first NaN of the tile, in any row. For when there is one. All threads come.
   __device__ void NoteNan(uint32_t rows) const {
     for (uint32_t row = threadIdx.x / 32; row < rows; row += kTileWarps) {
@@ -169,7 +186,9 @@ __device__ uint64_t BestKey(const HeadRule& rule, const AnchorTile<T>& tile, uin
   const uint32_t anchor = tile.first + place;
   const uint64_t key =
       ScoreKey(score, anchor * static_cast<uint32_t>(rule.num_classes) + best_class);
-  if (!IsFinite(score) || !IsFinite(ToPixels(rule, raw_box))) NoteBadKey(*tile.state, key);
+  if (rule.drops == 0 && (!IsFinite(score) || !IsFinite(ToPixels(rule, raw_box)))) {
+    NoteBadKey(*tile.state, key);
+  }
   return key;
 }
 
@@ -184,12 +203,18 @@ __device__ void FilterTileForBestClass(const HeadBatch& batch, uint32_t image, W
   if (has_anchor) box = tile.ReadBox(place);
   bool nan = IsNan(box.x1) || IsNan(box.y1) || IsNan(box.x2) || IsNan(box.y2);
   nan |= FindWarpBests(tile, num_classes, bests);
-  if (__syncthreads_or(nan)) {
+  const bool tile_has_nan = __syncthreads_or(nan) != 0;
+  if (tile_has_nan && batch.rule.drops == 0) {
     tile.NoteNan(4 + num_classes);
     return;
   }
   if (threadIdx.x / 32 * 32 >= kTileAnchors<T>) return;
-  const uint64_t key = has_anchor ? BestKey(batch.rule, tile, place, box, bests) : kNoKey;
+  uint64_t key = has_anchor ? BestKey(batch.rule, tile, place, box, bests) : kNoKey;
+  if (batch.rule.drops != 0 && has_anchor && (tile_has_nan || key != kNoKey) &&
+      tile.IsDropped(batch.rule, batch.images[image], place, box)) {
+    CountDropped(*tile.state);
+    key = kNoKey;
+  }
   AppendKeys(batch, image, key);
 }
 
@@ -242,6 +267,8 @@ __device__ void AppendPassing(const HeadBatch& batch, uint32_t image, const Anch
 
 template <typename T>
 __device__ void FilterTileForEveryClass(const HeadBatch& batch, uint32_t image, bool* bad_box) {
+  // With on_nan kDrop `bad_box` marks the anchors that are dropped, and their scores are left out.
+  const bool drops = batch.rule.drops != 0;
   constexpr uint32_t kLane = kLaneAnchors<T>;
   constexpr uint32_t kRows = 32 / kLane;  // as many bits as a word has
   const AnchorTile<T> tile(batch, image, blockIdx.x);
@@ -251,7 +278,9 @@ __device__ void FilterTileForEveryClass(const HeadBatch& batch, uint32_t image, 
   if (threadIdx.x < kTileAnchors<T> && tile.Holds(threadIdx.x)) {
     const BoxXyxy box = tile.ReadBox(threadIdx.x);
     nan = IsNan(box.x1) || IsNan(box.y1) || IsNan(box.x2) || IsNan(box.y2);
-    bad_box[threadIdx.x] = !IsFinite(ToPixels(batch.rule, box));
+    bad_box[threadIdx.x] = drops ? tile.IsDropped(batch.rule, batch.images[image], threadIdx.x, box)
+                                 : !IsFinite(ToPixels(batch.rule, box));
+    if (drops && bad_box[threadIdx.x]) CountDropped(*tile.state);
   }
   __syncthreads();
   for (uint32_t c = threadIdx.x / 32 * kRows; c < num_classes; c += kTileWarps * kRows) {
@@ -264,13 +293,14 @@ __device__ void FilterTileForEveryClass(const HeadBatch& batch, uint32_t image, 
 #pragma unroll
       for (uint32_t k = 0; k < kLane; ++k) {
         nan |= IsNan(values[k]);
-        const bool passes = tile.Holds(tile.Place(k)) && Passes(batch.rule, values[k]);
+        const bool passes = tile.Holds(tile.Place(k)) && Passes(batch.rule, values[k]) &&
+                            !(drops && bad_box[tile.Place(k)]);
         passing |= static_cast<uint32_t>(passes) << (row * kLane + k);
       }
     }
     AppendPassing(batch, image, tile, c, passing, bad_box);
   }
-  if (__syncthreads_or(nan)) tile.NoteNan(4 + num_classes);
+  if (__syncthreads_or(nan) && !drops) tile.NoteNan(4 + num_classes);
 }
 
 __global__ void __launch_bounds__(kTileThreads)

@@ -42,6 +42,9 @@ enum class Background : int32_t { kFamilyDefault, kNone, kFirst, kLast };
 // Where ssd's anchors come from; kNone: its boxes are decoded already.
 enum class AnchorSource : int32_t { kInput, kGrid, kNone };
 
+// What a number of a head that is NaN or infinite does: BoxDecode says which ones count.
+enum class OnNan : int32_t { kError, kDrop };
+
 // One level of a grid of anchors: at every `stride` pixels of the model's input (ceil(input /
 // stride) cells each way, row by row) boxes of these widths and heights in pixels, in their order,
 // centred at (cell + anchor_offset) * stride.
@@ -66,6 +69,7 @@ struct HeadParams {
   std::optional<bool> multi_label;
   // Classification only. Without one: 5, or num_classes where that is less.
   std::optional<int> top_k;
+  OnNan on_nan = OnNan::kError;  // classification: kError only
 
   // rtdetr: scores and boxes are one tensor, `head`.
   bool joined = false;
@@ -100,6 +104,7 @@ struct Candidates {
   std::vector<int32_t> class_ids;  // [N]
   std::vector<int32_t> indices;    // [N], the anchor (or query, or row) the box came from
   bool truncated = false;          // more than max_candidates were over the threshold
+  int dropped = 0;                 // anchors (queries, rows) that on_nan kDrop left out
   size_t size() const noexcept { return scores.size(); }
 };
 
@@ -127,8 +132,16 @@ bool IsClassification(HeadFamily family) noexcept;
 std::span<const DType> OtherDTypes(const TensorSpec& spec) noexcept;
 
 // Reads one image's raw outputs, in the order of HeadInputs, each in its dtype or in one of
-// OtherDTypes. Throws kInvalidArgument for a wrong count, shape or dtype, a NaN in
-// boxes or scores, or a candidate whose box is not finite. Every family but classification.
+// OtherDTypes. Throws kInvalidArgument for a wrong count, shape or dtype, and, with on_nan kError,
+// for a NaN in boxes or scores, a row whose softmax is not defined, or a candidate whose box or
+// score is not finite. An infinite number that leads to none of these, such as a logit of a
+// sigmoid, is no error. Every family but classification.
+//
+// With on_nan kDrop such an anchor (query, row) is left out with all of its classes, before the cut
+// at max_candidates, and counted. So is one over the threshold that has an extra value (mask
+// coefficient, keypoint, angle) that is not finite, whether the value is wanted or not. If more
+// than half of the head's anchors are left out, over the threshold or not (of efficient_nms: of
+// num_detections), the head as a whole is not to be trusted: throws kInvalidArgument.
 void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                Candidates& candidates);
 

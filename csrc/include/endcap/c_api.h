@@ -211,6 +211,7 @@ typedef struct endcap_postprocess_item {
   int32_t num_detections;
   int32_t item_status;
   int32_t truncated; /* 1: max_candidates cut the candidates */
+  int32_t dropped;   /* anchors that on_nan "drop" left out */
 } endcap_postprocess_item;
 
 /* A failed item has its own status and does not fail the call; endcap_item_error(i) as above. wait:

@@ -55,6 +55,7 @@ void Validate(const PostprocessParams& params);
 // around their centres, and are not clipped. Classification: class_scores [top_k],
 // class_ids int32 [top_k] (with multi_label the rows beyond the classes over the threshold are 0
 // and -1), class_probabilities [num_classes] (all scores in class order), status int32 [1].
+//
 // Boxes that are mapped back by a geometry and have no area then are dropped: x1 < x2 and y1 < y2
 // in every row (of rotated boxes, width and height are greater than 0), which a box in the padding
 // of a letterbox fails once it is clipped. Such a box is not a candidate: it suppresses none, and
@@ -85,6 +86,7 @@ struct PostprocessItem {
   ItemStatus status;
   int num_detections = 0;
   bool truncated = false;  // max_candidates cut the candidates
+  int dropped = 0;         // anchors that on_nan kDrop left out, see BoxDecode
   // When the work on it began, by the steady clock, and the time of its stages, which follow one
   // another. 0 on a GPU, where stages are asynchronous, and for stages that did not run.
   int64_t start_ns = 0;
@@ -116,7 +118,7 @@ class Postprocessor {
   int threads() const noexcept;  // 1 on a GPU
 
   // Processes inputs[i] into outputs[i] and waits for the results. A bad value gives its own item a
-  // status and empty detections, and changes no other item.
+  // status and empty detections (see HeadParams::on_nan), and changes no other item.
   //
   // Outputs are memory of the device. On the CPU heads and geometry are in CPU memory. On a GPU
   // each may be in CPU memory, which is read before the call returns, or in memory of that GPU;

@@ -13,7 +13,7 @@ namespace endcap {
 
 __device__ inline DetectionRecord Fault(DetectionFault fault, uint32_t element = 0,
                                         double value = 0.0, double second = 0.0) {
-  return {fault, 0, element, 0, 0, 0, 0, {value, second}};
+  return {fault, 0, element, 0, 0, 0, 0, 0, {value, second}};
 }
 
 __device__ inline bool HasGeometry(const DetectionImage& image) {
@@ -104,6 +104,12 @@ __device__ inline DetectionRecord ValueFault(const HeadRule& rule, const HeadIma
     return Fault(DetectionFault::kCountBeyondRows, 0, given(), head.rows);
   }
   if (state.bad_row != 0) return BadRowFault(rule, head, ~state.bad_row);
+  const bool has_count =
+      rule.layout == HeadLayout::kDetectionRows && rule.detection_rows.count_input >= 0;
+  const double rows = has_count && state.dropped != 0 ? given() : head.rows;
+  if (2.0 * state.dropped > rows) {
+    return Fault(DetectionFault::kTooManyDropped, 0, state.dropped, rows);
+  }
   return Fault(DetectionFault::kNone);
 }
 

@@ -44,6 +44,7 @@ enum class DetectionFault : int32_t {
   kRowHighestNotFinite,  // softmax of a row; element: row; values[0]: its greatest score
   kClassScoreNotFinite,  // element: class; values[0]: score
   kExtraNotFinite,       // element: anchor; values: the number, and the head's row that it is in
+  kTooManyDropped,       // on_nan kDrop; values: dropped rows, rows
   kMaskSide,             // values: image_w or image_h, and 0 or 1 for which
   kMaskLogit,            // element: detection; input: index; values: the sum, and its MaskPlace
 };
@@ -55,6 +56,7 @@ struct DetectionRecord {
   uint32_t element;
   int32_t num_detections;
   int32_t truncated;
+  int32_t dropped;
   int32_t mask_height;  // heads with masks
   int32_t mask_width;
   double values[2];

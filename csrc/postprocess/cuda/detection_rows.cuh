@@ -199,6 +199,7 @@ __device__ inline void FinishImage(const HeadBatch& heads, const DetectionBatch&
   if (heads.rule.layout == HeadLayout::kLogits) return;
   written.num_detections = static_cast<int32_t>(rows);
   written.truncated = heads.states[image].count > batch.max_candidates ? 1 : 0;
+  written.dropped = static_cast<int32_t>(heads.states[image].dropped);
 }
 
 }  // namespace endcap

@@ -42,6 +42,8 @@ namespace {
       FailArgument("the score of class ", element, " is ", first);
     case DetectionFault::kExtraNotFinite:
       FailAnchorValue(params, static_cast<float>(first), static_cast<uint32_t>(second), element);
+    case DetectionFault::kTooManyDropped:
+      FailDropped(static_cast<int64_t>(first), static_cast<int64_t>(second));
     case DetectionFault::kMaskSide:
       FailMaskSide(second == 0 ? "image_w" : "image_h", static_cast<float>(first));
     case DetectionFault::kMaskLogit: {
@@ -62,6 +64,7 @@ PostprocessItem MakeItem(const HeadParams& params, const DetectionRecord& record
   if (record.fault == DetectionFault::kNone) {
     item.num_detections = record.num_detections;
     item.truncated = record.truncated != 0;
+    item.dropped = record.dropped;
     return item;
   }
   try {

@@ -35,7 +35,7 @@ class HeadJob:
         status: int32 [B], or none, in host memory.
         wanted: the requested outputs.
         out: memory for the core's outputs by name, each [B, ...]; None for one that is not needed.
-        items: status, message and truncated of each image, after the run.
+        items: status, message, truncated and dropped of each image, after the run.
         rle: run-length encodings of each image's masks, after the run.
     """
 
@@ -44,7 +44,7 @@ class HeadJob:
     status: npt.NDArray[np.int32]
     wanted: Collection[str]
     out: dict[str, Any] = field(default_factory=dict)
-    items: list[tuple[int, str, bool]] = field(default_factory=list)
+    items: list[tuple[int, str, bool, int]] = field(default_factory=list)
     rle: list[list[bytes]] = field(default_factory=list)
 
     @property
@@ -156,7 +156,7 @@ class PostprocessStage:
         Raises:
             EndcapError: its first bad head.
         """
-        for index, (code, message, _) in enumerate(job.items):
+        for index, (code, message, *_) in enumerate(job.items):
             if code != 0:
                 place = f"image index {index} of {job.count}: " if job.count > 1 else ""
                 raise error_for_status(code, place + message)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from endcap.postprocess import Postprocessor
 
-_GENERAL = ("num_classes", "score_threshold", "max_candidates", "max_detections")
+_GENERAL = ("num_classes", "score_threshold", "max_candidates", "max_detections", "on_nan")
 _BOXES = ("box_format", "box_unit", "input_size")
 _SUPPRESSION = ("iou_threshold", "multi_label", "class_agnostic")
 _ANCHORS = ("anchors", "anchor_grid", "anchor_offset", "variances")
@@ -80,7 +80,7 @@ not requested is not computed. Masks are computed in the boxes of the kept detec
 `yolov8` with more rows below the scores: x, y and visibility of each keypoint, or x and y where
 `keypoint_values` is 2. `detection_keypoints` has x and y in pixels of the source image, clipped
 to it, and the visibility as the network gives it (1 without one). Keypoints are read for the
-detections that are kept, and for no others.""",
+detections that are kept, and with `on_nan` `drop` for all candidates.""",
         (*_YOLO, *_KEYPOINTS),
         needs=_BOTH,
     ),

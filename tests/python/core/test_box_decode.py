@@ -10,7 +10,7 @@ import tolerances
 from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
+from sample_heads import FAMILIES, efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
 
 import endcap
 from reference import heads
@@ -111,6 +111,100 @@ def test_yolov8_of_any_size(
         max_candidates=max_candidates,
     )
     assert_candidates(actual, expected, truncated=truncated)
+
+
+def row_parts(family: str, image: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Boxes, scores and extra values of each row, views of the image's tensors."""
+    if "head" not in image:
+        scores = image["logits"] if family == "rtdetr" else image["scores"]
+        return [image["boxes"], scores.reshape(len(image["boxes"]), -1), image["boxes"][:, :0]]
+    rows = image["head"].T if family.startswith("yolov8") else image["head"]
+    end = {"yolov8": 11, "end2end": 6}.get(family.split("_")[0], rows.shape[1])
+    return [rows[:, :4], rows[:, 4:end], rows[:, end:]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("family", [each for each in FAMILIES if each != "classification"])
+def test_rows_that_are_not_finite_are_dropped(family: str, dtype: type) -> None:
+    random = np.random.default_rng(5)
+    image = {
+        name: values.astype(dtype) if values.dtype == np.float32 else values
+        for name, values in FAMILIES[family].images(10)[9].items()
+    }
+    fields: dict[str, Any] = {"family": family, "num_classes": 7, **FAMILIES[family].parameters}
+    for name in ("mask_resolution", "max_detections"):
+        fields.pop(name, None)
+    clean = endcap.box_decode(image, **fields)
+    parts = row_parts(family, image)
+    count = int(image.get("num_detections", [len(parts[0])])[0])
+    over = np.isin(np.arange(count), clean.indices)
+    for row in random.permutation(count)[: count // 3]:
+        values = parts[random.integers(3 if parts[2].size else 2)][row]
+        values[random.integers(len(values))] = np.nan
+    for row in random.permutation(count)[: count // 8]:
+        parts[0][row, random.integers(2)] = random.choice([-np.inf, np.inf])
+    dropped = heads.dropped_rows(*(part[:count] for part in parts), over)
+    assert len(dropped) <= count / 2
+    assert 0 < over[dropped].sum() < over.sum()
+    actual = endcap.box_decode(image, **fields, on_nan="drop")
+    kept = ~np.isin(clean.indices, dropped)
+    for name in ("boxes", "scores", "class_ids", "indices"):
+        np.testing.assert_array_equal(getattr(actual, name), getattr(clean, name)[kept])
+    assert actual.dropped == len(dropped)
+    with pytest.raises(endcap.InvalidArgumentError):
+        endcap.box_decode(image, **fields)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_numbers_that_are_not_finite_and_do_no_harm_stay(multi_label: bool) -> None:
+    head = yolov8_head(6, anchors=50, num_classes=3)
+    head[4:] = head[4:] * 12 - 8
+    head[4, ::5] = -np.inf
+    head[5, ::7] = np.inf
+    head[0, np.flatnonzero((head[4:] < -3).all(0))] = np.inf
+    fields: dict[str, Any] = {"num_classes": 3, "activation": "sigmoid", "multi_label": multi_label}
+    expected = endcap.box_decode(head, **fields)
+    actual = endcap.box_decode(head, **fields, on_nan="drop")
+    assert actual.dropped == 0
+    assert (actual.scores == 1).any()
+    np.testing.assert_array_equal(actual.indices, expected.indices)
+
+
+def test_scores_that_are_not_defined_drop_their_rows() -> None:
+    rows = np.float32([[9, 9, 4, 4, 0, np.inf], [9, 9, 4, 4, 1, 0.5], [9, 9, 4, 4, np.inf, 0.5]])
+    head = np.vstack([rows, rows[1:2]])
+    actual = endcap.box_decode(head, family="yolov5", num_classes=1, on_nan="drop")
+    assert (actual.indices.tolist(), actual.dropped) == ([1, 3], 2)
+    logits = np.float32([[np.inf, 0], [2, 0], [-np.inf, -np.inf], [-np.inf, 2]])
+    actual = endcap.box_decode(
+        {"logits": logits, "boxes": np.full((4, 4), 0.5, np.float32)},
+        family="rtdetr",
+        num_classes=2,
+        activation="softmax",
+        on_nan="drop",
+    )
+    assert (actual.indices.tolist(), actual.dropped) == ([3, 1], 2)
+
+
+def test_an_image_of_which_more_than_half_is_not_finite_fails() -> None:
+    head = yolov8_head(7, anchors=41, num_classes=2)
+    clean = endcap.box_decode(head, num_classes=2)
+    head[5, :20] = np.nan
+    actual = endcap.box_decode(head, num_classes=2, on_nan="drop")
+    assert actual.dropped == 20
+    assert actual.indices.tolist() == [index for index in clean.indices if index >= 20]
+    head[0, 20] = np.nan
+    with pytest.raises(endcap.InvalidArgumentError, match="21 of 41 anchors"):
+        endcap.box_decode(head, num_classes=2, on_nan="drop")
+
+
+def test_the_next_candidates_take_the_places_of_dropped_ones() -> None:
+    head = np.full((5, 12), 9, np.float32)
+    head[4] = np.linspace(0.9, 0.3, 12)
+    head[0, :3] = np.inf
+    actual = endcap.box_decode(head, num_classes=1, max_candidates=4, on_nan="drop")
+    assert actual.indices.tolist() == [3, 4, 5, 6]
+    assert (actual.truncated, actual.dropped) == (True, 3)
 
 
 def test_a_score_equal_to_the_threshold_is_no_candidate() -> None:

@@ -52,7 +52,7 @@ def assert_same(actual: Any, expected: Any) -> None:
         np.testing.assert_array_equal(
             getattr(copied, field.name), getattr(expected, field.name), field.name
         )
-        on_host = field.name in ("truncated", "rle", "has_source_masks")
+        on_host = field.name in ("truncated", "dropped", "rle", "has_source_masks")
         if not on_host and getattr(expected, field.name) is not None:
             assert isinstance(getattr(actual, field.name), endcap.CudaArray)
 

@@ -162,6 +162,8 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"input_size": (0, 640)},
     {"head": "classification", "num_classes": 3, "top_k": 4},
     {"threads": -1},
+    {"on_nan": "ignore"},
+    {"on_nan": "drop", "head": "classification"},
     {"angle_range": "le180"},
 ]
 

@@ -166,6 +166,16 @@ def test_boxes_without_area_are_dropped(seed: int, family: str, max_detections: 
     assert (boxes[:, :2] < boxes[:, 2:]).all()
 
 
+def test_what_is_dropped_is_counted_for_its_image_only() -> None:
+    batch = np.stack([yolov8_head(s, anchors=80, num_classes=3) for s in range(3)])
+    batch[1, 5, [3, 9]] = np.nan
+    detections = endcap.Postprocessor(num_classes=3, on_nan="drop")(batch)
+    assert detections.dropped is not None
+    assert detections.dropped.tolist() == [0, 2, 0]
+    assert detections.status.tolist() == [0, 0, 0]
+    assert not np.isin(detections[1].indices, [3, 9]).any()
+
+
 def test_batch_equals_single_images() -> None:
     batch = np.stack([yolov8_head(s, anchors=80, num_classes=3) for s in range(5)])
     geometry = np.stack([GEOMETRY * np.float32(1 + 0.1 * i) for i in range(5)])
