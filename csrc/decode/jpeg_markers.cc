@@ -101,15 +101,35 @@ std::optional<ScanHeader> ReadScanHeader(ByteReader segment, const JpegMarkers& 
   return scan;
 }
 
-void ReadApplication(uint8_t marker, const ByteReader& segment, JpegMarkers& markers) {
+// The payloads of a file's Exif segments, the later ones without their prefix.
+class ExifSegments {
+ public:
+  void Add(std::span<const uint8_t> payload) noexcept {
+    constexpr std::array<uint8_t, 6> kPrefix = {'E', 'x', 'i', 'f', 0, 0};
+    if (count_ == parts_.size() || payload.size() < kPrefix.size()) return;
+    if (!std::ranges::equal(payload.first(kPrefix.size()), kPrefix)) return;
+    parts_[count_] = count_ == 0 ? payload : payload.subspan(kPrefix.size());
+    ++count_;
+  }
+  int ReadOrientation() const noexcept {
+    return ReadExifOrientation(std::span(parts_).first(count_));
+  }
+
+ private:
+  std::array<std::span<const uint8_t>, 16> parts_;
+  size_t count_ = 0;
+};
+
+void ReadApplication(uint8_t marker, const ByteReader& segment, ExifSegments& exif,
+                     JpegMarkers& markers) {
   const uint8_t* payload = segment.here();
   const size_t size = segment.remaining();
   if (marker == kApp0 && size >= kJfifBytes && std::memcmp(payload, "JFIF", 5) == 0) {
     markers.has_jfif = true;
   } else if (marker == kApp14 && size >= 12 && std::memcmp(payload, "Adobe", 5) == 0) {
     markers.adobe_transform = payload[11];
-  } else if (marker == kApp1 && markers.orientation == 1) {
-    markers.orientation = ReadExifOrientation(payload, size);
+  } else if (marker == kApp1) {
+    exif.Add({payload, size});
   }
 }
 
@@ -117,6 +137,7 @@ void ReadApplication(uint8_t marker, const ByteReader& segment, JpegMarkers& mar
 
 JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
   JpegMarkers markers;
+  ExifSegments exif;
   bool regular = true;
   ByteReader reader(bytes, size);
   reader.Skip(2);  // SOI
@@ -141,6 +162,7 @@ JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
       markers.first_scan_components = segment.Byte();
       markers.scan_offset = start - 2;
       markers.data_offset = start + length;
+      markers.orientation = exif.ReadOrientation();
       return markers;
     }
     if (IsFrame(marker)) {
@@ -150,7 +172,7 @@ JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
     } else {
       regular = regular && IsSkipped(marker);
     }
-    if (marker >= kApp0 && marker <= kApp14) ReadApplication(marker, segment, markers);
+    if (marker >= kApp0 && marker <= kApp14) ReadApplication(marker, segment, exif, markers);
     reader.Skip(length - 2);
   }
 }

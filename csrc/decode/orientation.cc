@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "common/fail.h"
-#include "decode/byte_reader.h"
 #include "endcap/decode.h"
 
 // EXIF orientation: read from the file, and applied to decoded pixels.
@@ -11,11 +11,24 @@
 namespace endcap {
 namespace {
 
-constexpr char kExifPrefix[] = {'E', 'x', 'i', 'f', '\0', '\0'};
-constexpr uint16_t kTiffMagic = 42;
-constexpr uint16_t kOrientationTag = 0x0112;
-constexpr uint16_t kShortType = 3;
+constexpr uint64_t kExifPrefix = 0x457869660000;  // "Exif\0\0"
+constexpr size_t kExifPrefixBytes = 6;
+constexpr uint64_t kOrientationTag = 0x0112;
+constexpr size_t kHeaderBytes = 8;
 constexpr size_t kEntryBytes = 12;
+
+// Types of values. Source: TIFF 6.0, section 2; IFD and LONG8 are of its supplements.
+enum TiffType : size_t {
+  kByte = 1,
+  kAscii = 2,
+  kRational = 5,
+  kUndefined = 7,
+  kSrational = 10,
+  kFloat = 11,
+  kDouble = 12,
+};
+// Bytes of a value of each type; 0: there is no such type.
+constexpr std::array<uint8_t, 17> kTypeBytes = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
 
 constexpr std::array<OrientationTransform, 8> kTransforms = {{
     {false, false, false},  // 1 oriented
@@ -52,34 +65,104 @@ void CopyTransformed(const uint8_t* from, ptrdiff_t step_right, ptrdiff_t step_d
   }
 }
 
+// A TIFF structure in the parts of an Exif block.
+class TiffBlock {
+ public:
+  explicit TiffBlock(std::span<const std::span<const uint8_t>> parts) : parts_(parts) {
+    for (const auto& part : parts) size_ += part.size();
+  }
+
+  // Bytes after the prefixes.
+  uint64_t size() const noexcept { return size_; }
+
+  // Skips the prefixes and sets the order of bytes. Returns whether a TIFF structure follows.
+  bool ReadFileHeader() noexcept {
+    for (int i = 0; i < 2 && size_ >= kExifPrefixBytes; ++i) {
+      if (Number(0, kExifPrefixBytes) != kExifPrefix) break;
+      begin_ += kExifPrefixBytes;
+      size_ -= kExifPrefixBytes;
+    }
+    const uint64_t order = Number(0, 2);
+    const uint64_t magic = Number(2, 2);
+    big_endian_ = order == 0x4D4D;                                       // "MM"
+    return size_ >= kHeaderBytes && (big_endian_ || order == 0x4949) &&  // "II"
+           (magic == 0x002A || magic == 0x2A00);
+  }
+
+  // The number in `bytes` bytes at an offset; past the end are zeros.
+  uint64_t Number(uint64_t offset, size_t bytes) const noexcept {
+    uint64_t number = 0;
+    for (size_t i = 0; i < bytes; ++i) {
+      number = (number << 8) | At(offset + (big_endian_ ? i : bytes - 1 - i));
+    }
+    return number;
+  }
+
+  // The first value of an entry. Negative numbers may come as large ones, texts and bytes as 0.
+  double Value(uint64_t offset, uint64_t type) const noexcept {
+    switch (type) {
+      case kByte:
+      case kAscii:
+      case kUndefined:
+        return 0;
+      case kRational:
+        return static_cast<double>(Number(offset, 4)) / static_cast<double>(Number(offset + 4, 4));
+      case kSrational:
+        return static_cast<double>(static_cast<int32_t>(Number(offset, 4))) /
+               static_cast<double>(static_cast<int32_t>(Number(offset + 4, 4)));
+      case kFloat:
+        return std::bit_cast<float>(static_cast<uint32_t>(Number(offset, 4)));
+      case kDouble:
+        return std::bit_cast<double>(Number(offset, 8));
+      default:
+        return static_cast<double>(Number(offset, kTypeBytes[type]));
+    }
+  }
+
+ private:
+  uint8_t At(uint64_t offset) const noexcept {
+    offset += begin_;
+    for (const auto& part : parts_) {
+      if (offset < part.size()) return part[offset];
+      offset -= part.size();
+    }
+    return 0;
+  }
+
+  std::span<const std::span<const uint8_t>> parts_;
+  uint64_t begin_ = 0;  // of the TIFF structure
+  uint64_t size_ = 0;
+  bool big_endian_ = true;
+};
+
 }  // namespace
 
-int ReadExifOrientation(const uint8_t* payload, size_t size) noexcept {
-  if (size < sizeof(kExifPrefix) + 8) return 1;
-  if (std::memcmp(payload, kExifPrefix, sizeof(kExifPrefix)) != 0) return 1;
-  return ReadTiffOrientation(payload + sizeof(kExifPrefix), size - sizeof(kExifPrefix));
-}
-
-int ReadTiffOrientation(const uint8_t* tiff, size_t size) noexcept {
-  if (size < 8) return 1;
-  const bool big_endian = tiff[0] == 'M' && tiff[1] == 'M';
-  const bool little_endian = tiff[0] == 'I' && tiff[1] == 'I';
-  if (!big_endian && !little_endian) return 1;
-
-  ByteReader reader(tiff, size, big_endian);
-  reader.Skip(2);
-  if (reader.Word() != kTiffMagic) return 1;
-  reader.Seek(reader.Long());
-  const int entry_count = reader.Word();
-  for (int i = 0; i < entry_count && reader.remaining() >= kEntryBytes; ++i) {
-    const uint16_t tag = reader.Word();
-    const uint16_t type = reader.Word();
-    const uint32_t count = reader.Long();
-    const uint16_t value = reader.Word();
-    reader.Skip(2);
-    if (tag != kOrientationTag) continue;
-    const bool valid = type == kShortType && count == 1 && value >= 1 && value <= 8;
-    return valid ? value : 1;
+int ReadExifOrientation(std::span<const std::span<const uint8_t>> parts) noexcept {
+  TiffBlock block(parts);
+  if (!block.ReadFileHeader()) return 1;
+  const uint64_t directory = block.Number(4, 4);
+  const uint64_t entry_count = block.Number(directory, 2);
+  uint64_t values_bytes = 0;  // of values outside of their entries
+  for (uint64_t i = 0; i < entry_count; ++i) {
+    const uint64_t entry = directory + 2 + kEntryBytes * i;
+    if (entry + kEntryBytes > block.size()) break;
+    const uint64_t type = block.Number(entry + 2, 2);
+    const uint64_t count = block.Number(entry + 4, 4);
+    if (type >= kTypeBytes.size() || kTypeBytes[type] == 0 || count == 0) continue;
+    const uint64_t bytes = count * kTypeBytes[type];
+    uint64_t values = entry + 8;
+    if (bytes > 4) {
+      values_bytes += bytes;
+      if (values_bytes > block.size()) continue;
+      values = block.Number(values, 4);
+      if (values + bytes > block.size()) break;
+    }
+    if (block.Number(entry, 2) != kOrientationTag) continue;
+    const double value = block.Value(values, type);
+    for (int orientation = 2; orientation <= 8; ++orientation) {
+      if (value == orientation) return orientation;
+    }
+    break;
   }
   return 1;
 }

@@ -102,7 +102,7 @@ ChunkSummary ReadChunks(std::span<const uint8_t> file) {
     if (type == "IDAT"sv) summary.data_bytes += static_cast<int64_t>(present);
     if (type == "eXIf"sv && !has_exif && present == length) {
       has_exif = true;
-      summary.orientation = ReadTiffOrientation(reader.here(), present);
+      summary.orientation = ReadExifOrientation(std::array{std::span(reader.here(), present)});
     }
     reader.Skip(present);
     reader.Skip(std::min<size_t>(4, reader.remaining()));  // CRC

@@ -1,6 +1,7 @@
 #include <webp/decode.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -100,9 +101,7 @@ WebpPicture ReadPicture(std::span<const uint8_t> file) {
       has_frame = true;
     } else if (type == "EXIF"sv && !has_exif) {
       has_exif = true;
-      const int with_prefix = ReadExifOrientation(chunk.data(), chunk.size());
-      picture.orientation =
-          with_prefix != 1 ? with_prefix : ReadTiffOrientation(chunk.data(), chunk.size());
+      picture.orientation = ReadExifOrientation(std::array{chunk});
     }
     reader.Skip(chunk.size());
     reader.Skip(std::min<size_t>(length % 2, reader.remaining()));

@@ -1,3 +1,7 @@
+#include <array>
+#include <span>
+#include <string_view>
+
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/gil.h"
@@ -28,4 +32,12 @@ void BindDecode(py::module_& module) {
         return py::array_t<uint8_t>({format.height, format.width, format.channels}, data, owner);
       },
       py::arg("image"), py::arg("parameters"));
+  // A whole Exif block, whose segments Pillow joins.
+  module.def(
+      "read_exif_orientation",
+      [](std::string_view block) {
+        const std::span bytes(reinterpret_cast<const uint8_t*>(block.data()), block.size());
+        return endcap::ReadExifOrientation(std::array{bytes});
+      },
+      py::arg("block"));
 }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -205,12 +207,10 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 // tests/cpp/fused_jpeg_test.cc and tests/python/core/test_preprocess.py; boxes:
 // tests/python/core/test_postprocess.py; damaged tags: Exif.DamageIsHarmless, tests/fuzz/exif.cc.
 
-// Returns the orientation, 1 to 8, in the payload of a JPEG APP1 segment (after its length field);
-// 1 if it is not an Exif segment, has no orientation, or is damaged. Reads IFD0 only, so that
-// offsets cannot form a cycle. Source: Exif 2.3, sections 4.6.2 and 4.6.4; TIFF 6.0, section 2.
-int ReadExifOrientation(const uint8_t* payload, size_t size) noexcept;
-// The same of the TIFF structure in it, which PNG and WebP hold without the segment's prefix.
-int ReadTiffOrientation(const uint8_t* tiff, size_t size) noexcept;
+// Returns the orientation, 1 to 8, in an Exif block, which may come in parts and begin with one or
+// two prefixes "Exif\0\0"; 1 if it has none or is damaged. Reads IFD0 only, so that offsets cannot
+// form a cycle. Source: Exif 2.3, sections 4.6.2 and 4.6.4; TIFF 6.0, section 2.
+int ReadExifOrientation(std::span<const std::span<const uint8_t>> parts) noexcept;
 
 // How an orientation maps the oriented image to the stored one: the stored position of pixel (0, 0)
 // and of its right neighbour. Source: Exif 2.3, orientation tag.
@@ -228,3 +228,21 @@ OrientationTransform GetOrientationTransform(int orientation);
 PixelBuffer ApplyOrientation(const PixelBuffer& image, int orientation);
 
 }  // namespace endcap
+//
+// Which number counts is Pillow's rule (Image.getexif), also where the Exif standard has another:
+//
+// | in the file                                   | orientation                                |
+// | --------------------------------------------- | ------------------------------------------ |
+// | SHORT, LONG, SBYTE, SSHORT, SLONG, IFD, LONG8 | the number; of several values the first    |
+// | RATIONAL, SRATIONAL, FLOAT, DOUBLE            | the same where the number is whole         |
+// | BYTE, UNDEFINED, ASCII; a number not 1 to 8   | 1                                          |
+// | an unknown type, or a count of 0              | the entry is skipped                       |
+// | two entries                                   | the first                                  |
+// | an entry before it with values past the end   | 1                                          |
+// | II or MM, with 42 in either order of bytes    | read in the order of II or MM              |
+// | XMP or other APP1 segments before Exif        | skipped                                    |
+// | several Exif segments                         | one block in parts: IFD0 of the first      |
+// | IFDs of the thumbnail, of Exif and of GPS     | not read                                   |
+// | XMP with tiff:Orientation, and no other       | not read: Pillow reads it, OpenCV does not |
+//
+// tests/python/core/test_exif_orientation.py compares each with Pillow.

@@ -7,20 +7,18 @@ fails on a damaged one.
 from __future__ import annotations
 
 import contextlib
-import struct
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from PIL import ExifTags, Image
+from PIL import Image
+
+from endcap import _core
 
 # Pillow's exceptions for a file that it cannot read as an image.
 NOT_A_PICTURE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
 
-_EXIF_PREFIX = b"Exif\0\0"
-_BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
-_SHORT = 3
 _TRANSFORMS = {  # by orientation; Exif 2.3, section 4.6.4
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -87,19 +85,4 @@ def _any_size() -> Iterator[None]:
 
 def read_orientation(image: Image.Image) -> int:
     """Return 1 to 8, and 1 where there is none or a damaged one, by the rules of the core."""
-    block = image.info.get("exif", b"").removeprefix(_EXIF_PREFIX)
-    order = _BYTE_ORDERS.get(block[:4])
-    if order is None:
-        return 1
-    try:
-        (directory,) = struct.unpack_from(f"{order}I", block, 4)
-        (entries,) = struct.unpack_from(f"{order}H", block, directory)
-        for entry in range(entries):
-            tag, kind, count, value = struct.unpack_from(
-                f"{order}HHIH2x", block, directory + 2 + 12 * entry
-            )
-            if tag == ExifTags.Base.Orientation:
-                return value if (kind, count) == (_SHORT, 1) and 1 <= value <= 8 else 1
-    except struct.error:
-        return 1  # the block ends before the orientation
-    return 1
+    return _core.read_exif_orientation(image.info.get("exif", b""))
