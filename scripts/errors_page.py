@@ -108,8 +108,8 @@ CASES: dict[Status, list[Case]] = {
         Case(
             lambda: endcap.decode(sample()[:5000]),
             "The transfer or the writing of the file broke off.",
-            "Send the whole file. `truncated: accept` decodes what is there "
-            "([Truncated files](concepts.md#truncated)).",
+            "Send the whole file. `truncated: accept` decodes what is there, `damaged: accept` "
+            "also a file with damage amid its data ([Truncated files](concepts.md#truncated)).",
         ),
         Case(
             lambda: endcap.decode(sample()[:100]),

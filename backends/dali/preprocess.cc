@@ -86,6 +86,7 @@ Numbers are kept as float32 by DALI; what was written with up to 6 digits reache
     .AddOptionalArg<std::string>("formats", PreprocessDoc("formats"), nullptr)
     .AddOptionalArg<std::string>("base64", PreprocessDoc("base64"), nullptr)
     .AddOptionalArg<std::string>("truncated", PreprocessDoc("truncated"), nullptr)
+    .AddOptionalArg<std::string>("damaged", PreprocessDoc("damaged"), nullptr)
     .MakeStateless();
 
 }  // namespace endcap::operators

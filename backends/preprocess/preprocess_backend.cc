@@ -30,6 +30,7 @@ double ParseQueueCost(const std::string& text) {
 std::vector<MetricInfo> Metrics() {
   std::vector<MetricInfo> metrics = AdmissionCounters::Families();
   metrics.push_back({"decode_seconds_total", "Time spent in the JPEG decoder, summed over images"});
+  metrics.push_back({"damaged_total", "Damaged JPEGs decoded under damaged: accept"});
   return metrics;
 }
 

@@ -62,6 +62,21 @@ MetricLabels WithReason(MetricLabels labels, RefusalReason reason) {
 
 }  // namespace
 
+void RareWarning::Write(std::string line) {
+  const std::scoped_lock lock(mutex_);
+  const uint64_t now = NowNs();
+  if (written_ns_ != 0 && now - written_ns_ < kLogPeriodNs) {
+    ++unwritten_;
+    return;
+  }
+  if (unwritten_ > 0) {
+    line.append("; ").append(verb_).append(" " + std::to_string(unwritten_) + " others before it");
+  }
+  written_ns_ = now;
+  unwritten_ = 0;
+  Log(TRITONSERVER_LOG_WARN, line);
+}
+
 std::vector<MetricInfo> AdmissionCounters::Families() {
   return {
       {"accepted_total", "Requests accepted under max_queue_cost"},
@@ -120,7 +135,8 @@ PreprocessModel::PreprocessModel(const ModelConfig& config, const MetricFamilies
       params_(params),
       settings_(settings),
       with_rois_(config.HasInput(kRois)),
-      decode_seconds_(families.NewCounter("decode_seconds_total", metric_labels())) {
+      decode_seconds_(families.NewCounter("decode_seconds_total", metric_labels())),
+      damaged_(families.NewCounter("damaged_total", metric_labels())) {
   LogParameters(DescribePreprocessParams(params));
   if (settings_.max_queue_cost > 0) admission_ = AdmissionCounters(families, metric_labels());
 }
@@ -211,23 +227,9 @@ void PreprocessModel::Refuse(const RequestTask& task, const Refusal& refusal) no
   Failure failure{TRITONSERVER_ERROR_UNAVAILABLE, ErrorCode::kOk, {}};
   LogIfFailed(Guard([&] {
     failure.message = DescribeRefusal(refusal);
-    LogRefusal(failure.message);
+    refusal_warning_.Write(label() + ": refused a request, " + failure.message);
   }));
   RefuseOne(task, failure);
-}
-
-void PreprocessModel::LogRefusal(const std::string& message) {
-  const std::scoped_lock lock(log_mutex_);
-  const uint64_t now = NowNs();
-  if (logged_ns_ != 0 && now - logged_ns_ < kLogPeriodNs) {
-    ++unlogged_;
-    return;
-  }
-  std::string line = label() + ": refused a request, " + message;
-  if (unlogged_ > 0) line += "; refused " + std::to_string(unlogged_) + " others before it";
-  logged_ns_ = now;
-  unlogged_ = 0;
-  Log(TRITONSERVER_LOG_WARN, line);
 }
 
 void PreprocessModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
@@ -284,7 +286,12 @@ void PreprocessModel::AllocateRegions(JobType& job, const ExecutionContext& exec
 
 void PreprocessModel::Count(std::span<const PreprocessItem> items) {
   int64_t decode_ns = 0;
-  for (const PreprocessItem& item : items) decode_ns += item.decode_ns;
+  for (const PreprocessItem& item : items) {
+    decode_ns += item.decode_ns;
+    if (item.damage.empty()) continue;
+    damaged_.Add(1);
+    damage_warning_.Write(label() + ": decoded a damaged JPEG, " + item.damage);
+  }
   decode_seconds_.Add(static_cast<double>(decode_ns) * 1e-9);
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +31,20 @@ struct SourceImage {
 struct PreprocessSettings {
   int threads = 0;            // images worked on at the same time; 0: all CPUs
   double max_queue_cost = 0;  // milliseconds of predicted work that may wait; 0: not limited
+};
+
+// Warnings of one kind, of which one in ten seconds is written, and with it how many were not.
+class RareWarning {
+ public:
+  // verb: "refused", for the line "...; refused 3 others before it".
+  explicit RareWarning(std::string_view verb) noexcept : verb_(verb) {}
+  void Write(std::string line);
+
+ private:
+  const std::string_view verb_;
+  std::mutex mutex_;
+  uint64_t written_ns_ = 0;  // when the last one was; 0: never
+  int64_t unwritten_ = 0;    // since
 };
 
 // The metrics of the admission by max_queue_cost, for one model.
@@ -88,18 +103,15 @@ class PreprocessModel final
   static Engine MakeEngine(std::shared_ptr<Preprocessor> preprocessor, void* stream);
   Demand MeasureDemand(const RequestTask& task) const noexcept;
   void Refuse(const RequestTask& task, const Refusal& refusal) noexcept;
-  // Writes one line in kLogPeriodNs at most.
-  void LogRefusal(const std::string& message);
-
   PreprocessParams params_;
   PreprocessSettings settings_;
   bool with_rois_;
   SharedByDevice<Preprocessor> preprocessors_;
   Counter decode_seconds_;
+  Counter damaged_;
   AdmissionCounters admission_;
-  std::mutex log_mutex_;
-  uint64_t logged_ns_ = 0;  // when a refusal was logged last; 0: never
-  int64_t unlogged_ = 0;    // refusals since
+  RareWarning refusal_warning_{"refused"};
+  RareWarning damage_warning_{"decoded"};
 };
 
 }  // namespace endcap::triton

@@ -80,8 +80,8 @@ J_COLOR_SPACE OutputColor(const ImageHeader& header, int channels) {
   return channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
 }
 
-int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const DecodeOptions& options,
-                    BandSink& sink, ReadAhead* ahead) {
+DecodeReport JpegToBands(const ImageView& image, const ImageHeader& header,
+                         const DecodeOptions& options, BandSink& sink, ReadAhead* ahead) {
   const int64_t start = SteadyNowNs();
   const std::span file(image.planes[0].data, image.size_bytes);
   const BandFormat format = DecodedFormat(header, options);
@@ -93,10 +93,10 @@ int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const Dec
       sink.Begin(format);
       decode_ns += PlanesToBands(decoder, format, sink, ahead);
       decoder.CheckEnd(std::min(sink.EndRow(), format.height));
-      return decode_ns;
+      return {decode_ns, decoder.damage()};
     }
   }
-  LibjpegSession session(file, options.truncated);
+  LibjpegSession session(file, options);
   session.ReadHeader(header);
   session.SetOutput(OutputColor(header, options.channels), options.eighths);
   session.Start(/*raw=*/false);
@@ -104,11 +104,11 @@ int64_t JpegToBands(const ImageView& image, const ImageHeader& header, const Dec
   sink.Begin(format);
   decode_ns += RowsToBands(session, format, sink);
   session.CheckEnd(header, std::min(sink.EndRow(), format.height));
-  return decode_ns;
+  return {decode_ns, session.damage()};
 }
 
-int64_t OtherFormatToBands(const ImageView& image, const ImageHeader& header,
-                           const DecodeOptions& options, BandSink& sink) {
+DecodeReport OtherFormatToBands(const ImageView& image, const ImageHeader& header,
+                                const DecodeOptions& options, BandSink& sink) {
   const int64_t start = SteadyNowNs();
   const std::span file(image.planes[0].data, image.size_bytes);
   const BandFormat format = DecodedFormat(header, options);
@@ -135,7 +135,7 @@ int64_t OtherFormatToBands(const ImageView& image, const ImageHeader& header,
     case FileFormat::kJpeg:
       Fail(ErrorCode::kInternal, "a JPEG is decoded elsewhere");
   }
-  return SteadyNowNs() - start - rows.sink_ns();
+  return {SteadyNowNs() - start - rows.sink_ns(), {}};
 }
 
 }  // namespace
@@ -146,47 +146,46 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
           options.channels};
 }
 
-int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
-                      const DecodeOptions& options, BandSink& sink, ReadAhead* ahead) {
+DecodeReport DecodeToBands(const ImageView& image, const ImageHeader& header,
+                           const DecodeOptions& options, BandSink& sink, ReadAhead* ahead) {
   return header.format == FileFormat::kJpeg ? JpegToBands(image, header, options, sink, ahead)
                                             : OtherFormatToBands(image, header, options, sink);
 }
 
 PixelBuffer DecodeWindow(const ImageView& image, const ImageHeader& header,
                          const DecodeOptions& options, int orientation, const PixelRect& window,
-                         int64_t& decode_ns) {
+                         DecodeReport& report) {
   PixelBuffer stored;
   WindowSink sink(StoredWindow(DecodedFormat(header, options), orientation, window), stored);
-  decode_ns += DecodeToBands(image, header, options, sink);
+  report = DecodeToBands(image, header, options, sink);
   return orientation == 1 ? stored : ApplyOrientation(stored, orientation);
 }
 
-int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
-                     const DecodeOptions& options) {
+DecodeReport CheckDecodes(const ImageView& image, const ImageHeader& header,
+                          const DecodeOptions& options) {
   LastRowSink sink(DecodedFormat(header, options).height);
   return DecodeToBands(image, header, options, sink);
 }
 
-int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
-                     const DecodeOptions& options, int orientation, const PixelRect& window) {
+DecodeReport CheckDecodes(const ImageView& image, const ImageHeader& header,
+                          const DecodeOptions& options, int orientation, const PixelRect& window) {
   LastRowSink sink(StoredWindow(DecodedFormat(header, options), orientation, window).bottom());
   return DecodeToBands(image, header, options, sink);
 }
 
 PixelBuffer DecodeOriented(const ImageView& image, const ImageHeader& header,
-                           const DecodeOptions& options, int orientation, int64_t& decode_ns) {
+                           const DecodeOptions& options, int orientation, DecodeReport& report) {
   const BandFormat stored = DecodedFormat(header, options);
   PixelRect whole{0, 0, stored.width, stored.height};
   if (GetOrientationTransform(orientation).swap_axes) std::swap(whole.width, whole.height);
-  return DecodeWindow(image, header, options, orientation, whole, decode_ns);
+  return DecodeWindow(image, header, options, orientation, whole, report);
 }
 
 PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const DecodeOptions& options,
                    bool apply_orientation) {
-  const ImageHeader header = ReadHeader(image, limits);
-  int64_t decode_ns = 0;
-  return DecodeOriented(image, header, options, apply_orientation ? header.orientation : 1,
-                        decode_ns);
+  const ImageHeader header = ReadHeader(image, limits, options.damaged);
+  DecodeReport report;
+  return DecodeOriented(image, header, options, apply_orientation ? header.orientation : 1, report);
 }
 
 }  // namespace endcap

@@ -19,7 +19,8 @@ namespace endcap {
 // ...ToRows: decodes a file whose header was read, and puts its rows from top to bottom into
 // `rows`, until that has what it needs. Throws kCorruptImage, kOutOfMemory.
 
-ImageHeader ReadJpegHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
+ImageHeader ReadJpegHeader(std::span<const uint8_t> file, const DecodeLimits& limits,
+                           Damaged damaged);
 
 // By libpng. Source: PNG specification, third edition (W3C, 2025).
 ImageHeader ReadPngHeader(std::span<const uint8_t> file, const DecodeLimits& limits);

@@ -102,10 +102,10 @@ FileFormat AcceptedFormat(std::string_view data, const DecodeLimits& limits) {
 }
 
 ImageHeader ReadHeaderOf(FileFormat format, std::span<const uint8_t> file,
-                         const DecodeLimits& limits) {
+                         const DecodeLimits& limits, Damaged damaged) {
   switch (format) {
     case FileFormat::kJpeg:
-      return ReadJpegHeader(file, limits);
+      return ReadJpegHeader(file, limits, damaged);
     case FileFormat::kPng:
       return ReadPngHeader(file, limits);
     case FileFormat::kWebp:
@@ -170,7 +170,7 @@ void FailChanged(FileFormat format) {
   FailCorrupt("the ", FileFormatName(format), "'s bytes changed while it was decoded");
 }
 
-ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits) {
+ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits, Damaged damaged) {
   const std::span file(image.planes[0].data, image.size_bytes);
   if (image.format != PixelFormat::kEncoded) FailArgument("the image holds pixels, not a file");
   if (image.device != Device::kCpu) {
@@ -180,7 +180,7 @@ ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits) {
   const FileFormat format = AcceptedFormat(
       std::string_view(reinterpret_cast<const char*>(file.data()), file.size()), limits);
   CheckByteLimit(file.size(), limits);
-  return ReadHeaderOf(format, file, limits);
+  return ReadHeaderOf(format, file, limits, damaged);
 }
 
 }  // namespace endcap

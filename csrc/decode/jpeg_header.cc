@@ -93,9 +93,9 @@ void CheckKind(const JpegMarkers& markers) {
 }
 
 // The rest of the file is looked at only where it holds other scans.
-int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
-                  const DecodeLimits& limits) {
-  if (!markers.has_several_scans()) return 1;
+ScanSummary CheckScans(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
+                       const DecodeLimits& limits) {
+  if (!markers.has_several_scans()) return {.count = 1, .complete = true, .end = size};
   const ScanSummary scans = ReadScans(bytes, size, markers, limits.max_scans + 1);
   if (scans.count > limits.max_scans) {
     Fail(ErrorCode::kImageLimit, "the JPEG has more than ", limits.max_scans,
@@ -107,8 +107,7 @@ int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
          markers.height, " pixels; max_pixels allows ",
          DecodeLimits::kMaxScanWork * limits.max_pixels, " in all scans together");
   }
-  if (!scans.complete) FailCorrupt("the JPEG is cut short: a color component has no scan");
-  return scans.count;
+  return scans;
 }
 
 }  // namespace
@@ -122,13 +121,14 @@ int64_t CountJpegBlocks(std::span<const uint8_t> file) noexcept {
   }
 }
 
-ImageHeader ReadJpegHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
+ImageHeader ReadJpegHeader(std::span<const uint8_t> file, const DecodeLimits& limits,
+                           Damaged damaged) {
   const uint8_t* bytes = file.data();
   const size_t size = file.size();
   const JpegMarkers markers = ReadMarkers(bytes, size);
   CheckKind(markers);
   CheckSizeLimits(markers.width, markers.height, limits);
-  CheckEnoughData(markers, size);
+  if (damaged == Damaged::kReject) CheckEnoughData(markers, size);
   CheckCoefficientLimit(markers, limits);
 
   ImageHeader header;
@@ -137,7 +137,12 @@ ImageHeader ReadJpegHeader(std::span<const uint8_t> file, const DecodeLimits& li
   header.orientation = markers.orientation;
   header.color = DetectColor(markers);
   header.progressive = markers.progressive();
-  header.scan_count = ReadScanCount(bytes, size, markers, limits);
+  const ScanSummary scans = CheckScans(bytes, size, markers, limits);
+  header.scan_count = scans.count;
+  header.lacks_component = !scans.complete;
+  if (header.lacks_component && damaged == Damaged::kReject) {
+    FailCorrupt("the JPEG is cut short: a color component has no scan");
+  }
   return header;
 }
 

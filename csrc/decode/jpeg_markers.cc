@@ -239,7 +239,8 @@ ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& mark
   while (summary.count < stop_after) {
     const uint8_t marker = SkipToMarker(reader);
     if (marker == 0 || marker == kEoi) break;
-    if (marker == kTem) continue;
+    // Without a segment, or skipped by libjpeg-turbo where it looks for a restart marker.
+    if (marker < kSof0) continue;
     const size_t start = reader.position() - 2;
     // As libjpeg-turbo reads it, a length that does not cover itself is that of an empty segment.
     const size_t length = std::max<size_t>(reader.Word(), 2);

@@ -55,7 +55,7 @@ bool HoldsEndMarker(std::span<const uint8_t> bytes) {
 // Reads all rows of a file as small as they come, for the errors alone.
 bool Decodes(std::span<const uint8_t> file, const ImageHeader& header) {
   try {
-    LibjpegSession session(file, Truncated::kReject);
+    LibjpegSession session(file, {});
     session.ReadHeader(header);
     session.SetOutput(session.info().jpeg_color_space, /*eighths=*/1);
     session.Start(/*raw=*/false);
@@ -76,12 +76,14 @@ void PrintNothing(j_common_ptr /*info*/) {}
 
 }  // namespace
 
-LibjpegSession::LibjpegSession(std::span<const uint8_t> file, Truncated truncated) : file_(file) {
+LibjpegSession::LibjpegSession(std::span<const uint8_t> file, const DecodeOptions& options)
+    : file_(file) {
   info_.err = jpeg_std_error(&error_.base);
   error_.base.error_exit = OnError;
   error_.base.emit_message = OnMessage;
   error_.base.output_message = PrintNothing;
-  error_.accepts_end = truncated == Truncated::kAccept;
+  error_.accepts_end = options.truncated == Truncated::kAccept;
+  error_.accepts_damage = options.damaged == Damaged::kAccept;
   Guarded([](jpeg_decompress_struct* info) { jpeg_create_decompress(info); });
   source_.base.next_input_byte = file.data();
   source_.base.bytes_in_buffer = file.size();
@@ -106,7 +108,17 @@ void LibjpegSession::Guarded(Call call) {
 }
 
 void LibjpegSession::ThrowIfDataLost() const {
-  if (error_.data_lost) FailCorrupt("the JPEG is cut short or damaged: ", error_.message);
+  if (error_.data_lost && !error_.accepts_damage) {
+    FailCorrupt("the JPEG is cut short or damaged: ", error_.message,
+                "; damaged: accept decodes it");
+  }
+}
+
+// What the library does not warn about.
+void LibjpegSession::NoteDamage(const char* what) noexcept {
+  if (error_.data_lost) return;
+  error_.data_lost = true;
+  std::snprintf(error_.message, sizeof(error_.message), "%s", what);
 }
 
 void LibjpegSession::ReadHeader(const ImageHeader& expected) {
@@ -117,6 +129,7 @@ void LibjpegSession::ReadHeader(const ImageHeader& expected) {
     FailChanged(FileFormat::kJpeg);
   }
   progress_.scan_count = expected.scan_count;
+  if (expected.lacks_component) NoteDamage("the JPEG is cut short: a color component has no scan");
 }
 
 void LibjpegSession::TakeFirstComponentOnly() noexcept {
@@ -147,12 +160,15 @@ bool LibjpegSession::HasFrame(const JpegFrame& frame) const noexcept {
 
 void LibjpegSession::Start(bool raw) {
   info_.raw_data_out = raw ? TRUE : FALSE;
+  const bool has_several_scans = jpeg_has_multiple_scans(&info_) != 0;
   if (error_.accepts_end) LeaveOutCutSegment();
-  // The library's decoder for data without restart markers takes a bad code for a zero.
-  if (info_.restart_interval == 0) info_.restart_interval = kNever;
-  if (jpeg_has_multiple_scans(&info_) != 0) {
-    source_.rest = {source_.base.next_input_byte, source_.base.bytes_in_buffer};
-    GiveNextPart(source_);
+  if (!error_.accepts_damage) {
+    // The library's decoder for data without restart markers takes a bad code for a zero.
+    if (info_.restart_interval == 0) info_.restart_interval = kNever;
+    if (has_several_scans) {
+      source_.rest = {source_.base.next_input_byte, source_.base.bytes_in_buffer};
+      GiveNextPart(source_);
+    }
   }
   progress_.base.progress_monitor = OnProgress;
   info_.progress = &progress_.base;
@@ -161,8 +177,10 @@ void LibjpegSession::Start(bool raw) {
     info->progress = nullptr;
   });
   ThrowIfDataLost();
-  if (jpeg_has_multiple_scans(&info_) != 0 && source_.past_end && !error_.accepts_end) {
-    FailCorrupt("the JPEG is cut short: its last scans are missing");
+  if (has_several_scans && source_.past_end && !error_.accepts_end) {
+    constexpr const char* kMissing = "the JPEG is cut short: its last scans are missing";
+    if (!error_.accepts_damage) FailCorrupt(kMissing);
+    NoteDamage(kMissing);
   }
 }
 
@@ -228,6 +246,17 @@ void LibjpegSession::CheckEnd(const ImageHeader& header, int end_row) {
   if (end_row <= last_mcu_row * rows_per_mcu) return;
   // Start has looked for the end of other files.
   if (error_.accepts_end || jpeg_has_multiple_scans(&info_) != 0 || HasEndMarker()) return;
+  if (!error_.accepts_damage) return CheckWhatFollows(header);
+  if (error_.data_lost) return;
+  try {
+    CheckWhatFollows(header);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCorruptImage) throw;
+    NoteDamage(error.what());
+  }
+}
+
+void LibjpegSession::CheckWhatFollows(const ImageHeader& header) const {
   CheckZerosAtEnd(file_);
   size_t size = file_.size();
   while (size > 2 && file_[size - 1] == 0xFF) --size;
@@ -273,7 +302,7 @@ void LibjpegSession::OnMessage(j_common_ptr info, int level) {
   if (level >= 0) return;  // a trace message
   ++manager->base.num_warnings;
   if (manager->data_lost || !MeansDataLost(manager->base.msg_code)) return;
-  if (manager->accepts_end && IsEarlyEnd(info)) return;
+  if (manager->accepts_end && !manager->accepts_damage && IsEarlyEnd(info)) return;
   manager->data_lost = true;
   manager->base.format_message(info, manager->message);
 }
@@ -303,7 +332,8 @@ void LibjpegSession::GiveNextPart(SourceManager& source) noexcept {
 }
 
 // At the end of the data an end marker is made up once: a file that lacks nothing else decodes, and
-// one that lacks image data makes the entropy decoder warn (JWRN_HIT_MARKER).
+// one that lacks image data makes the entropy decoder warn (JWRN_HIT_MARKER). Where damage is
+// accepted it is made up as often as the library asks, as its own source of memory does.
 boolean LibjpegSession::OnSourceEmpty(j_decompress_ptr info) {
   auto* source = reinterpret_cast<SourceManager*>(info->src);
   if (!source->rest.empty()) {
@@ -312,7 +342,8 @@ boolean LibjpegSession::OnSourceEmpty(j_decompress_ptr info) {
     GiveNextPart(*source);
     return TRUE;
   }
-  if (source->past_end) ERREXIT(info, JERR_INPUT_EOF);
+  const bool is_plain = reinterpret_cast<ErrorManager*>(info->err)->accepts_damage;
+  if (source->past_end && !is_plain) ERREXIT(info, JERR_INPUT_EOF);
   source->past_end = true;
   source->base.next_input_byte = kEndMarker;
   source->base.bytes_in_buffer = sizeof(kEndMarker);
@@ -327,7 +358,12 @@ void LibjpegSession::OnSkip(j_decompress_ptr info, long count) {
     left -= source->base.bytes_in_buffer;
     GiveNextPart(*source);
   }
-  if (left > source->base.bytes_in_buffer) ERREXIT(info, JERR_INPUT_EOF);
+  const bool is_plain = reinterpret_cast<ErrorManager*>(info->err)->accepts_damage;
+  while (left > source->base.bytes_in_buffer) {
+    if (!is_plain) ERREXIT(info, JERR_INPUT_EOF);
+    left -= source->base.bytes_in_buffer;
+    OnSourceEmpty(info);
+  }
   source->base.next_input_byte += left;
   source->base.bytes_in_buffer -= left;
 }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "decode/group_transform.h"
 #include "decode/jpeg_frame.h"
@@ -19,15 +20,20 @@ namespace endcap {
 // One libjpeg-turbo decompression, from header to last row. Errors of the library become
 // kCorruptImage; so do its warnings of lost image data, which it would conceal by
 // making up pixels. Harmless ones (stray bytes between segments, a missing end marker) pass, and
-// with Truncated::kAccept those that come of image data that ends early.
+// with Truncated::kAccept those that come of image data that ends early. With Damaged::kAccept all
+// pass, and the library is called as by one who asks for nothing special: also its faster decoder,
+// which leaves some damage to chance, makes the pixels that others see.
 class LibjpegSession {
  public:
-  LibjpegSession(std::span<const uint8_t> file, Truncated truncated);
+  // Of the options, only those about truncated and damaged files matter.
+  LibjpegSession(std::span<const uint8_t> file, const DecodeOptions& options);
   ~LibjpegSession();
   LibjpegSession(const LibjpegSession&) = delete;
   LibjpegSession& operator=(const LibjpegSession&) = delete;
 
   const jpeg_decompress_struct& info() const noexcept { return info_; }
+  // See DecodeReport. After the last row that is read.
+  std::string damage() const { return error_.data_lost ? error_.message : ""; }
 
   // Throws kCorruptImage where the file is not the one that `expected` was read of: limits were
   // checked on that, and memory that another thread writes to meanwhile must not get past them.
@@ -54,7 +60,7 @@ class LibjpegSession {
   // shows no damage, because what follows the image data was decoded in the place of the missing
   // rest: where that row is in the last row of MCUs, a file of one scan without an end marker must
   // not end in zeros, nor have bytes that no MCU needs but 0xFF, which fills up. `header`, as for
-  // ReadHeader.
+  // ReadHeader. With Damaged::kAccept that is noted as damage.
   void CheckEnd(const ImageHeader& header, int end_row);
 
  private:
@@ -63,8 +69,9 @@ class LibjpegSession {
     std::jmp_buf escape;
     char message[JMSG_LENGTH_MAX];
     bool data_lost;
-    bool accepts_end;  // image data that ends early is no lost data
-    bool has_ended;    // and it did
+    bool accepts_end;     // image data that ends early is not lost data
+    bool has_ended;       // and it did
+    bool accepts_damage;  // lost data is noted and does not matter
   };
   struct SourceManager {
     jpeg_source_mgr base;
@@ -80,6 +87,8 @@ class LibjpegSession {
   template <typename Call>
   void Guarded(Call call);
   void ThrowIfDataLost() const;
+  void NoteDamage(const char* what) noexcept;
+  void CheckWhatFollows(const ImageHeader& header) const;
   void LeaveOutCutSegment();
   bool HasEndMarker() const noexcept;
   void NeedComponents(int count) noexcept;

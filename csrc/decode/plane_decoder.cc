@@ -42,12 +42,13 @@ PlaneDecoder::PlaneDecoder(std::span<const uint8_t> file, const ImageHeader& hea
       markers_(ReadMarkersAgain(file, header)),
       luma_only_(options.channels == 1 &&
                  (header.color == JpegColor::kGray || header.color == JpegColor::kYcbcr)),
-      truncated_(options.truncated),
-      eighths_(options.eighths),
+      options_(options),
       frame_(MakeFrame(markers_, options.eighths)) {}
 
 PlaneDecoder::Decoder PlaneDecoder::ChooseDecoder() const noexcept {
-  if (truncated_ == Truncated::kAccept) return Decoder::kLibjpegTurbo;
+  if (options_.truncated == Truncated::kAccept || options_.damaged == Damaged::kAccept) {
+    return Decoder::kLibjpegTurbo;
+  }
   if (SequentialDecoder::CanDecode(markers_)) return Decoder::kSequential;
   return MultiScanDecoder::CanDecode(file_, markers_, header_.scan_count) ? Decoder::kMultiScan
                                                                           : Decoder::kLibjpegTurbo;
@@ -82,10 +83,10 @@ void PlaneDecoder::Start() {
 }
 
 void PlaneDecoder::StartLibrary() {
-  library_ = std::make_unique<LibjpegSession>(file_, truncated_);
+  library_ = std::make_unique<LibjpegSession>(file_, options_);
   library_->ReadHeader(header_);
   if (luma_only_) library_->TakeFirstComponentOnly();
-  library_->SetOutput(luma_only_ ? JCS_GRAYSCALE : JCS_RGB, eighths_);
+  library_->SetOutput(luma_only_ ? JCS_GRAYSCALE : JCS_RGB, options_.eighths);
   if (!library_->HasFrame(frame_)) FailChanged(FileFormat::kJpeg);
   library_->Start(/*raw=*/true);
 }

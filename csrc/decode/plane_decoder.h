@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "common/chroma_upsampling.h"
 #include "decode/coefficient_queue.h"
@@ -20,8 +21,9 @@ namespace endcap {
 
 // Decodes a JPEG to the planes of its components, a row of MCUs at a time: by SequentialDecoder or
 // MultiScanDecoder. libjpeg-turbo decodes what those leave to it: files with a segment that is not
-// what the standard has there, progressive ones that lack bits, and all where truncated files are
-// accepted, since it is its decoder that makes up what is missing. All give the same samples.
+// what the standard has there, progressive ones that lack bits, and all where truncated or damaged
+// files are accepted, since it is its decoder that makes up what is missing. All give the same
+// samples.
 class PlaneDecoder {
  public:
   enum class Decoder { kSequential, kMultiScan, kLibjpegTurbo };
@@ -59,6 +61,8 @@ class PlaneDecoder {
   // file that shows no damage, because what follows the image data was decoded in the place of the
   // missing rest; see LibjpegSession::CheckEnd.
   void CheckEnd(int end_row);
+  // See DecodeReport; after CheckEnd.
+  std::string damage() const { return library_ != nullptr ? library_->damage() : ""; }
 
  private:
   Decoder ChooseDecoder() const noexcept;
@@ -68,8 +72,7 @@ class PlaneDecoder {
   const ImageHeader header_;
   const JpegMarkers markers_;
   const bool luma_only_;
-  const Truncated truncated_;
-  const int eighths_;
+  const DecodeOptions options_;
   const JpegFrame frame_;
   Decoder decoder_ = Decoder::kLibjpegTurbo;
   std::unique_ptr<SequentialDecoder> sequential_;

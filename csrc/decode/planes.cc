@@ -108,7 +108,7 @@ JpegPlaneReader::~JpegPlaneReader() = default;
 JpegPlaneReader::JpegPlaneReader(JpegPlaneReader&& other) noexcept = default;
 JpegPlaneReader& JpegPlaneReader::operator=(JpegPlaneReader&& other) noexcept = default;
 
-int64_t JpegPlaneReader::Decode(uint8_t* block) {
+DecodeReport JpegPlaneReader::Decode(uint8_t* block) {
   if (decoder_ == nullptr) Fail(ErrorCode::kInternal, "this file has no planes left to decode");
   const std::unique_ptr<PlaneDecoder> decoder = std::move(decoder_);
   const int64_t start = SteadyNowNs();
@@ -116,7 +116,7 @@ int64_t JpegPlaneReader::Decode(uint8_t* block) {
   McuRow mcu_row(decoder->frame(), layout_, block);
   for (int mcu = 0; mcu < mcu_rows_needed_; ++mcu) decoder->ReadMcuRow(&mcu_row.At(mcu));
   decoder->CheckEnd(end_row_);
-  return open_ns_ + SteadyNowNs() - start;
+  return {open_ns_ + SteadyNowNs() - start, decoder->damage()};
 }
 
 namespace {

@@ -69,10 +69,10 @@ class JpegPlaneReader {
   const JpegPlaneLayout& layout() const noexcept { return layout_; }
 
   // Writes layout().size_bytes bytes at most to `block`, which should be aligned to
-  // kPlaneAlignment. Returns the nanoseconds spent in the decoder, those of the constructor
-  // included. Once only, and only where the layout is available. Throws kCorruptImage for
-  // truncated and damaged data up to the last row needed, kOutOfMemory.
-  int64_t Decode(uint8_t* block);
+  // kPlaneAlignment. The time reported includes that of the constructor. Once only, and only where
+  // the layout is available. Throws kCorruptImage for truncated and damaged data up to the last row
+  // needed, kOutOfMemory.
+  DecodeReport Decode(uint8_t* block);
 
  private:
   std::unique_ptr<PlaneDecoder> decoder_;

@@ -25,7 +25,7 @@ namespace {
   errors.msg_parm.i[1] = second;
   std::array<char, JMSG_LENGTH_MAX> message{};
   errors.format_message(&info, message.data());
-  FailCorrupt("the JPEG is cut short or damaged: ", message.data());
+  FailCorrupt("the JPEG is cut short or damaged: ", message.data(), "; damaged: accept decodes it");
 }
 
 }  // namespace

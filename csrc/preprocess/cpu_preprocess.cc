@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <utility>
 #include <vector>
 
 #include "common/fail.h"
@@ -61,7 +62,9 @@ void RunImage(const PreprocessParams& params, const PreprocessInput& input, Read
   const PreprocessOutput& output = input.outputs[0];
   item.start_ns = SteadyNowNs();
   try {
-    item.decode_ns = ImageToTensor(params, input.image, output, ahead);
+    DecodeReport report = ImageToTensor(params, input.image, output, ahead);
+    item.decode_ns = report.decode_ns;
+    item.damage = std::move(report.damage);
     if (input.image.format == PixelFormat::kEncoded) item.decoder = JpegDecoder::kCpu;
   } catch (...) {
     item.status = MakeStatusFromCurrentException();
@@ -76,14 +79,15 @@ void RunRegions(const PreprocessParams& params, const PreprocessInput& input, Sh
   const std::span<ItemStatus> statuses = std::span(item.rois).subspan(share.first, share.count);
   const int64_t start_ns = SteadyNowNs();
   try {
-    int64_t decode_ns = 0;
-    const JpegDecoder decoder = RoisToTensors(params, input, share.first, statuses, decode_ns);
+    DecodeReport report;
+    const JpegDecoder decoder = RoisToTensors(params, input, share.first, statuses, report);
     // Only a file, which is one share, has a decoder.
     if (decoder != JpegDecoder::kAuto) {
       item.decoder = decoder;
       item.start_ns = start_ns;
-      item.decode_ns = decode_ns;
-      item.resize_ns = SteadyNowNs() - start_ns - decode_ns;
+      item.decode_ns = report.decode_ns;
+      item.damage = std::move(report.damage);
+      item.resize_ns = SteadyNowNs() - start_ns - report.decode_ns;
     }
   } catch (...) {
     share.image_status = MakeStatusFromCurrentException();

@@ -9,31 +9,31 @@ namespace endcap {
 namespace {
 
 // Decodes a whole file and applies its orientation, then passes it on in one band.
-int64_t OrientedFileToTensor(const ImageView& image, const ImageHeader& header,
-                             const DecodeOptions& options, TensorSink& sink) {
-  int64_t decode_ns = 0;
-  const PixelBuffer oriented =
-      DecodeOriented(image, header, options, header.orientation, decode_ns);
+DecodeReport OrientedFileToTensor(const ImageView& image, const ImageHeader& header,
+                                  const DecodeOptions& options, TensorSink& sink) {
+  DecodeReport report;
+  const PixelBuffer oriented = DecodeOriented(image, header, options, header.orientation, report);
   const BandFormat& format = oriented.format;
   sink.Take(format, oriented.pixels.data(), ptrdiff_t{format.width} * format.channels);
-  return decode_ns;
+  return report;
 }
 
 // Decodes for the errors alone and writes the geometry, where no tensor is wanted.
-int64_t CheckImage(const PreprocessParams& params, const ImageView& image,
-                   const ImageHeader& header, const PreprocessOutput& output) {
+DecodeReport CheckImage(const PreprocessParams& params, const ImageView& image,
+                        const ImageHeader& header, const PreprocessOutput& output) {
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
   const Placement placement = Place(params, image_w, image_h);
-  int64_t decode_ns = 0;
+  DecodeReport report;
   if (image.format == PixelFormat::kEncoded) {
-    const DecodeOptions options{
-        params.channels(), DecodedEighths(params, placement, image_w, image_h), params.truncated};
-    decode_ns = CheckDecodes(image, header, options);
+    report =
+        CheckDecodes(image, header,
+                     params.decode_options(params.channels(),
+                                           DecodedEighths(params, placement, image_w, image_h)));
   }
   WriteGeometry(output,
                 MakeGeometry(placement, image_w, image_h, header.orientation, output.source_index));
-  return decode_ns;
+  return report;
 }
 
 }  // namespace
@@ -55,8 +55,8 @@ void TensorSink::Finish() {
   writer_->WritePadding();
 }
 
-int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
-                      const PreprocessOutput& output, ReadAhead* ahead) {
+DecodeReport ImageToTensor(const PreprocessParams& params, const ImageView& image,
+                           const PreprocessOutput& output, ReadAhead* ahead) {
   const Implementation implementation = SelectImplementation(Stage::kPreprocess);
   const ImageHeader header = ReadImageHeader(params, image);
   if (output.image.data == nullptr) return CheckImage(params, image, header, output);
@@ -70,23 +70,23 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
   TensorSink sink(implementation, params, image_w, image_h, transform, output.image);
   const Placement& placement = sink.placement();
   const int channels = RowChannels(implementation, params);
-  int64_t decode_ns = 0;
+  DecodeReport report;
   if (image.format != PixelFormat::kEncoded) {
     PixelsToBands(implementation, image, {0, 0, image_w, image_h}, channels, sink.resizer());
     sink.Finish();
   } else {
-    const DecodeOptions options{channels, DecodedEighths(params, placement, image_w, image_h),
-                                params.truncated};
+    const DecodeOptions options =
+        params.decode_options(channels, DecodedEighths(params, placement, image_w, image_h));
     if (decode_whole) {
-      decode_ns = OrientedFileToTensor(image, header, options, sink);
+      report = OrientedFileToTensor(image, header, options, sink);
     } else {
-      decode_ns = DecodeToBands(image, header, options, sink.resizer(), ahead);
+      report = DecodeToBands(image, header, options, sink.resizer(), ahead);
       sink.Finish();
     }
   }
   WriteGeometry(output,
                 MakeGeometry(placement, image_w, image_h, header.orientation, output.source_index));
-  return decode_ns;
+  return report;
 }
 
 }  // namespace endcap

@@ -38,9 +38,8 @@ class TensorSink {
 };
 
 // One image into one output. Throws Error when the image is bad; the output is then undefined.
-// Returns the nanoseconds spent in the JPEG decoder. `ahead`, which may be null, is for a thread
-// that helps.
-int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
-                      const PreprocessOutput& output, ReadAhead* ahead);
+// `ahead`, which may be null, is for a thread that helps.
+DecodeReport ImageToTensor(const PreprocessParams& params, const ImageView& image,
+                           const PreprocessOutput& output, ReadAhead* ahead);
 
 }  // namespace endcap

@@ -34,7 +34,7 @@ constexpr Names kFormats[] = {"jpeg", "png", "webp", "bmp", "gif", "y4m"};
 constexpr Names kDecode[] = {"exact", "fast"};
 constexpr Names kDecoders[] = {"auto", "cpu", "hybrid", "nvjpeg"};
 constexpr Names kBase64[] = {"accept", "reject"};
-constexpr Names kTruncated[] = {"reject", "accept"};
+constexpr Names kRejectOrAccept[] = {"reject", "accept"};
 constexpr Names kOnError[] = {"error", "blank"};
 constexpr Names kDtypes[] = {"float32", "float16", "uint8", "int8"};
 constexpr std::array kDtypeValues = {DType::kFloat32, DType::kFloat16, DType::kUint8, DType::kInt8};
@@ -157,7 +157,10 @@ const ParamTable<Params>& Table() {
       Means(
           "reject: a JPEG whose image data ends early is corrupt; accept: it is decoded, and what "
           "is missing is gray or coarse",
-          EnumField<Params>("truncated", kTruncated, FIELD(truncated))),
+          EnumField<Params>("truncated", kRejectOrAccept, FIELD(truncated))),
+      Means("reject: a JPEG with damage is corrupt; accept: it has the pixels that libjpeg-turbo "
+            "makes up, for everything that it only warns about, truncated files included",
+            EnumField<Params>("damaged", kRejectOrAccept, FIELD(damaged))),
       Means("most regions of interest of one image, where regions are given",
             IntegerField<Params>("max_rois", 1, kMaxRois, FIELD(max_rois))),
       Means("most bytes that the tensors of one image's regions may have together",
@@ -215,6 +218,10 @@ void CheckSides(const PreprocessParams& params) {
 }
 
 void CheckDecoder(const PreprocessParams& params) {
+  if (params.jpeg_decoder == JpegDecoder::kNvjpeg && params.damaged == Damaged::kAccept) {
+    FailArgument("jpeg_decoder is nvjpeg with damaged accept: nvJPEG does not report damage and ",
+                 "makes up other pixels than libjpeg-turbo, give jpeg_decoder auto, hybrid or cpu");
+  }
   if (params.jpeg_decoder == JpegDecoder::kNvjpeg && params.decode == DecodeMode::kExact) {
     FailArgument("jpeg_decoder is nvjpeg with decode exact: its pixels are not libjpeg-turbo's, ",
                  "give decode fast");

@@ -125,26 +125,25 @@ void CutPixels(Implementation implementation, const PreprocessParams& params,
   }
 }
 
-int64_t CutRows(Implementation implementation, const PreprocessParams& params,
-                const ImageView& image, const ImageHeader& header, std::vector<RoiTarget> targets) {
+DecodeReport CutRows(Implementation implementation, const PreprocessParams& params,
+                     const ImageView& image, const ImageHeader& header,
+                     std::vector<RoiTarget> targets) {
   RoiBands bands(implementation, params, std::move(targets));
-  const DecodeOptions options{.channels = RowChannels(implementation, params),
-                              .truncated = params.truncated};
-  const int64_t decode_ns = DecodeToBands(image, header, options, bands);
+  const DecodeOptions options = params.decode_options(RowChannels(implementation, params));
+  DecodeReport report = DecodeToBands(image, header, options, bands);
   if (!bands.Complete()) Fail(ErrorCode::kInternal, "a region's tensor was not written");
-  return decode_ns;
+  return report;
 }
 
 // A file that EXIF rotates: the part that the regions need is decoded and oriented first.
-int64_t CutOriented(Implementation implementation, const PreprocessParams& params,
-                    const ImageView& image, const ImageHeader& header,
-                    const std::vector<RoiTarget>& targets) {
+DecodeReport CutOriented(Implementation implementation, const PreprocessParams& params,
+                         const ImageView& image, const ImageHeader& header,
+                         const std::vector<RoiTarget>& targets) {
   const PixelRect window = BoundingRect(targets);
-  int64_t decode_ns = 0;
-  const DecodeOptions options{.channels = RowChannels(implementation, params),
-                              .truncated = params.truncated};
+  DecodeReport report;
+  const DecodeOptions options = params.decode_options(RowChannels(implementation, params));
   const PixelBuffer oriented =
-      DecodeWindow(image, header, options, header.orientation, window, decode_ns);
+      DecodeWindow(image, header, options, header.orientation, window, report);
   const int channels = oriented.format.channels;
   const ptrdiff_t row_bytes = ptrdiff_t{window.width} * channels;
   for (const auto& [rect, output] : targets) {
@@ -155,39 +154,38 @@ int64_t CutOriented(Implementation implementation, const PreprocessParams& param
                   ptrdiff_t{rect.x - window.x} * channels,
               row_bytes);
   }
-  return decode_ns;
+  return report;
 }
 
 // Reads what the regions need of the file, where no tensors are wanted.
 JpegDecoder CheckTargets(const PreprocessParams& params, const ImageView& image,
                          const ImageHeader& header, const std::vector<RoiTarget>& targets,
-                         int64_t& decode_ns) {
+                         DecodeReport& report) {
   if (image.format != PixelFormat::kEncoded) return JpegDecoder::kAuto;
-  decode_ns +=
-      CheckDecodes(image, header, {.channels = params.channels(), .truncated = params.truncated},
-                   header.orientation, BoundingRect(targets));
+  report = CheckDecodes(image, header, params.decode_options(params.channels()), header.orientation,
+                        BoundingRect(targets));
   return JpegDecoder::kCpu;
 }
 
 }  // namespace
 
 JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput& input,
-                          size_t first, std::span<ItemStatus> statuses, int64_t& decode_ns) {
+                          size_t first, std::span<ItemStatus> statuses, DecodeReport& report) {
   const Implementation implementation = SelectImplementation(Stage::kPreprocess);
   const ImageHeader header = ReadImageHeader(params, input.image);
   std::vector<RoiTarget> targets = GoodRois(params, input, first, header, statuses);
   if (targets.empty()) return JpegDecoder::kAuto;
   if (targets.front().output->image.data == nullptr) {
-    return CheckTargets(params, input.image, header, targets, decode_ns);
+    return CheckTargets(params, input.image, header, targets, report);
   }
   if (input.image.format != PixelFormat::kEncoded) {
     CutPixels(implementation, params, input.image, targets);
     return JpegDecoder::kAuto;
   }
   if (header.orientation != 1) {
-    decode_ns += CutOriented(implementation, params, input.image, header, targets);
+    report = CutOriented(implementation, params, input.image, header, targets);
   } else {
-    decode_ns += CutRows(implementation, params, input.image, header, std::move(targets));
+    report = CutRows(implementation, params, input.image, header, std::move(targets));
   }
   return JpegDecoder::kCpu;
 }

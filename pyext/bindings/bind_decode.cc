@@ -11,7 +11,7 @@
 namespace py = pybind11;
 
 void BindDecode(py::module_& module) {
-  // Only exif, truncated and the limits of `parameters` matter here.
+  // Only exif, truncated, damaged and the limits of `parameters` matter here.
   module.def(
       "decode",
       [](const py::list& image, const endcap::ParameterList& parameters) {
@@ -21,8 +21,8 @@ void BindDecode(py::module_& module) {
         auto result = std::make_unique<endcap::PixelBuffer>();
         {
           const endcap::python::ReleasedGil released;
-          *result = endcap::Decode(borrowed.OnlyView(), params.limits,
-                                   {.truncated = params.truncated}, oriented);
+          *result = endcap::Decode(borrowed.OnlyView(), params.limits, params.decode_options(3),
+                                   oriented);
         }
         const endcap::BandFormat format = result->format;
         const uint8_t* data = result->pixels.data();

@@ -25,6 +25,7 @@ def decode(
     max_coefficient_bytes: int | None = None,
     max_decoded_bytes: int | None = None,
     truncated: str | None = None,
+    damaged: str | None = None,
 ) -> npt.NDArray[np.uint8]:
     """Decode a JPEG, PNG or WebP file to RGB, or a BMP or GIF where that is accepted.
 
@@ -49,12 +50,14 @@ def decode(
             as a WebP (256 MiB).
         truncated: ``reject`` (default): a JPEG whose image data ends early is corrupt; ``accept``
             decodes it, and what is missing is gray or coarse.
+        damaged: ``reject`` (default): a JPEG with damage is corrupt; ``accept`` returns the pixels
+            that libjpeg-turbo makes up, for everything that it only warns about.
 
     Returns:
         uint8 [H, W, 3], RGB.
 
     Raises:
-        CorruptImageError: not an image, damaged, or truncated unless that is accepted.
+        CorruptImageError: not an image, or damaged or truncated unless that is accepted.
         ImageLimitError: beyond one of the limits.
         UnsupportedError: a format that is not accepted or not known, or a kind of JPEG that is
             not decoded (12 bits, lossless, arithmetic coding).
@@ -78,6 +81,7 @@ def decode(
             "max_coefficient_bytes": max_coefficient_bytes,
             "max_decoded_bytes": max_decoded_bytes,
             "truncated": truncated,
+            "damaged": damaged,
         }
     )
     return _core.decode([buffer], fields)

@@ -119,6 +119,7 @@ class PreprocessParameters(TypedDict, total=False):
     max_coefficient_bytes: int | None
     max_decoded_bytes: int | None
     truncated: Literal["reject", "accept"] | None
+    damaged: Literal["reject", "accept"] | None
     max_rois: int | None
     max_roi_bytes: int | None
     on_error: Literal["error", "blank"] | None

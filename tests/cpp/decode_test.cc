@@ -186,7 +186,7 @@ TEST(DecodeToBands, HandsOverEachRowOnceAndStopsWhenToldTo) {
   const Bytes file = MakeJpeg(100, 40);
   const ImageHeader header = ReadHeader(Encoded(file), {});
   RowCounter all(100);
-  EXPECT_GE(DecodeToBands(Encoded(file), header, {}, all), 0);
+  EXPECT_GE(DecodeToBands(Encoded(file), header, {}, all).decode_ns, 0);
   EXPECT_EQ(all.rows(), 100);
   RowCounter some(20);
   DecodeToBands(Encoded(file), header, {}, some);

@@ -29,8 +29,8 @@ class DecodeWindowTest : public ::testing::TestWithParam<const char*> {
 
 PixelBuffer Window(const Bytes& file, const DecodeOptions& options, const PixelRect& window) {
   const ImageHeader header = ReadHeader(Encoded(file), {});
-  int64_t decode_ns = 0;
-  return DecodeWindow(Encoded(file), header, options, header.orientation, window, decode_ns);
+  DecodeReport report;
+  return DecodeWindow(Encoded(file), header, options, header.orientation, window, report);
 }
 
 bool SamePixels(const PixelBuffer& part, const PixelBuffer& whole, const PixelRect& window) {

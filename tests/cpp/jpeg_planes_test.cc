@@ -53,7 +53,7 @@ DecodedPlanes DecodePlanes(const Bytes& file, const DecodeOptions& options, int 
   if (!planes.layout.available) return planes;
   const size_t size = planes.layout.size_bytes;
   planes.memory.assign(size + 2 * kGuardBytes, kUntouched);
-  EXPECT_GT(reader.Decode(planes.memory.data() + kGuardBytes), 0);
+  EXPECT_GT(reader.Decode(planes.memory.data() + kGuardBytes).decode_ns, 0);
   ExpectUntouched(planes.memory.data());
   ExpectUntouched(planes.memory.data() + kGuardBytes + size);
   return planes;
@@ -276,7 +276,7 @@ TEST(JpegPlanes, AreDecodedOnce) {
   const Bytes file = MakeJpeg(20, 30);  // which a reader only refers to
   JpegPlaneReader reader = Open(file, {});
   Bytes block(reader.layout().size_bytes);
-  EXPECT_GT(reader.Decode(block.data()), 0);
+  EXPECT_GT(reader.Decode(block.data()).decode_ns, 0);
   EXPECT_TRUE(Throws(ErrorCode::kInternal, "planes", [&] { reader.Decode(block.data()); }));
 }
 

@@ -74,7 +74,7 @@ inline Outcome Decode(const Bytes& file, By by, int eighths = 8, int skip = 0) {
     PlaneDecoder decoder(file, header, {3, eighths});
     const JpegFrame& frame = decoder.frame();
     PlaneMemory memory(frame);
-    LibjpegSession session(file, Truncated::kReject);
+    LibjpegSession session(file, {});
     if (by == By::kLibrary) {
       session.ReadHeader(header);
       session.SetOutput(session.info().jpeg_color_space, eighths);

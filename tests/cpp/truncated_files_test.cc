@@ -142,8 +142,8 @@ TEST_P(TruncatedFiles, AWindowThatEndsAboveTheDamageDecodes) {
   const Bytes padded = CutInHalf(good, Bytes(20000, 0));
   const ImageHeader header = ReadHeader(Encoded(padded), {});
   const auto decode = [&](const Bytes& file, const PixelRect& window) {
-    int64_t decode_ns = 0;
-    return DecodeWindow(Encoded(file), header, {}, 1, window, decode_ns).pixels;
+    DecodeReport report;
+    return DecodeWindow(Encoded(file), header, {}, 1, window, report).pixels;
   };
   const PixelRect top{3, 2, 40, 20};
   EXPECT_EQ(decode(padded, top), decode(good, top));
@@ -176,14 +176,14 @@ TEST_P(TruncatedFiles, CheckDecodesFailsWhereDecodingDoes) {
         const int orientation = header.orientation;
         PixelRect inside = window;
         if (orientation == 1) std::swap(inside.width, inside.height);
-        int64_t decode_ns = 0;
+        DecodeReport report;
         EXPECT_EQ(outcome([&] { CheckDecodes(Encoded(file), header, options); }), outcome([&] {
-                    DecodeOriented(Encoded(file), header, options, orientation, decode_ns);
+                    DecodeOriented(Encoded(file), header, options, orientation, report);
                   }));
         EXPECT_EQ(
             outcome([&] { CheckDecodes(Encoded(file), header, options, orientation, inside); }),
             outcome([&] {
-              DecodeWindow(Encoded(file), header, options, orientation, inside, decode_ns);
+              DecodeWindow(Encoded(file), header, options, orientation, inside, report);
             }));
       }
     }

@@ -23,7 +23,7 @@ LEFT_OUT = {
         *("max_pixels", "max_side", "max_bytes", "max_scans", "max_coefficient_bytes"),
         *("max_decoded_bytes", "formats"),
         "base64",
-        "truncated",
+        *("truncated", "damaged"),
     },
     "endcap__Postprocess": set(),
 }

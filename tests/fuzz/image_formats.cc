@@ -121,14 +121,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   PixelBuffer whole;
   const Outcome decoded = Capture([&](Outcome&) {
-    int64_t decode_ns = 0;
-    whole = DecodeOriented(image, *header, {}, 1, decode_ns);
+    DecodeReport report;
+    whole = DecodeOriented(image, *header, {}, 1, report);
   });
   Require(decoded.code != ErrorCode::kInternal, "internal error: ", decoded.message);
   if (!decoded.ok()) return 0;
-  int64_t decode_ns = 0;
-  const PixelBuffer part =
-      DecodeWindow(image, *header, {.channels = channels}, 1, window, decode_ns);
+  DecodeReport report;
+  const PixelBuffer part = DecodeWindow(image, *header, {.channels = channels}, 1, window, report);
   Require(Channels(part) == PartAs(whole, window, channels), "a window of ", channels,
           " channels differs from the whole image");
   return 0;

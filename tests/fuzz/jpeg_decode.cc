@@ -1,71 +1,18 @@
 // Whole images: the decoder's implementations against each other and against libjpeg-turbo, one
 // thread against two, and planes against pixels.
 
-// clang-format off
-#include <cstdio>  // jpeglib.h uses FILE without including what declares it
-#include <jpeglib.h>
-// clang-format on
-
-#include <csetjmp>
 #include <thread>
 
 #include "agreement.h"
 #include "jpeg_files.h"
+#include "plain_jpeg.h"
 
 namespace endcap::fuzz {
 namespace {
 
-struct Escape {
-  jpeg_error_mgr base;
-  std::jmp_buf place;
-};
-
-void LeaveOnError(j_common_ptr info) {
-  std::longjmp(reinterpret_cast<Escape*>(info->err)->place, 1);
-}
-void SayNothing(j_common_ptr /*info*/, int /*level*/) {}
-
 bool HasRepeatedFill(const std::vector<uint8_t>& file) {
   const auto is_fill = [](uint8_t a, uint8_t b) { return a == 0xFF && b == 0xFF; };
   return std::adjacent_find(file.begin(), file.end(), is_fill) != file.end();
-}
-
-// What libjpeg-turbo gives to a caller who asks for nothing special; empty where it gives up.
-// volatile: written between setjmp and longjmp.
-std::vector<uint8_t> DecodeByLibrary(const std::vector<uint8_t>& file, const BandFormat& format,
-                                     int eighths) {
-  const size_t row_bytes = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
-  std::vector<uint8_t> pixels(row_bytes * static_cast<size_t>(format.height));
-  jpeg_decompress_struct info{};
-  Escape escape{};
-  info.err = jpeg_std_error(&escape.base);
-  escape.base.error_exit = LeaveOnError;
-  escape.base.emit_message = SayNothing;
-  volatile bool done = false;
-  if (setjmp(escape.place) == 0) {
-    jpeg_create_decompress(&info);
-    jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
-    jpeg_read_header(&info, TRUE);
-    info.out_color_space = format.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    info.scale_num = static_cast<unsigned>(eighths);
-    info.scale_denom = 8;
-    // The fast decoder, for data without restart markers, checks less. Where several 0xFF stand
-    // before a zero it gives up, and leaves what it made of the block to the careful decoder, which
-    // does not clear it.
-    if (HasRepeatedFill(file) && info.restart_interval == 0) info.restart_interval = 1U << 31;
-    jpeg_start_decompress(&info);
-    const bool fits = static_cast<int>(info.output_width) == format.width &&
-                      static_cast<int>(info.output_height) == format.height;
-    Require(fits, "libjpeg-turbo gives ", info.output_width, "x", info.output_height);
-    while (info.output_scanline < info.output_height) {
-      JSAMPROW row = pixels.data() + row_bytes * info.output_scanline;
-      jpeg_read_scanlines(&info, &row, 1);
-    }
-    done = true;
-  }
-  jpeg_destroy_decompress(&info);
-  if (!done) pixels.clear();
-  return pixels;
 }
 
 // The first three channels of each pixel; the fourth means nothing.
@@ -83,11 +30,16 @@ void AddPixels(const PixelBuffer& image, Outcome& outcome) {
 void CompareWithLibrary(const std::vector<uint8_t>& file, const ImageHeader& header,
                         const DecodeOptions& options, const Outcome& outcome) {
   if (header.color == JpegColor::kCmyk || header.color == JpegColor::kYcck) return;
-  BandFormat format = DecodedFormat(header, options);
-  format.channels = options.channels == 1 ? 1 : 3;
-  const std::vector<uint8_t> expected = DecodeByLibrary(file, format, options.eighths);
-  Require(!expected.empty(), "libjpeg-turbo refuses a file that was decoded");
-  Require(expected == outcome.bytes(), "pixels differ from libjpeg-turbo's");
+  const BandFormat format = DecodedFormat(header, options);
+  // Where several 0xFF stand before a zero the library's faster decoder gives up, and leaves what
+  // it made of the block to the careful decoder, which does not clear it. That counts as damage.
+  const bool careful = options.damaged == Damaged::kReject && HasRepeatedFill(file);
+  const auto expected =
+      endcap::testing::DecodePlainly(file, options.channels == 1 ? 1 : 3, options.eighths, careful);
+  Require(!expected.pixels.empty(), "libjpeg-turbo refuses a file that was decoded");
+  Require(expected.width == format.width && expected.height == format.height,
+          "libjpeg-turbo gives ", expected.width, "x", expected.height);
+  Require(expected.pixels == outcome.bytes(), "pixels differ from libjpeg-turbo's");
 }
 
 // The first three channels of each pixel of an image that is decoded in bands.
@@ -137,6 +89,22 @@ Outcome DecodeAhead(const ImageView& image, const ImageHeader& header, const Dec
   });
 }
 
+// Returns whether the file could be decoded.
+bool CheckPixels(std::string_view target, const std::vector<uint8_t>& file,
+                 const ImageHeader& header, const DecodeOptions& options) {
+  const ImageView image = ImageView::Encoded(file.data(), file.size());
+  const Outcome outcome = RequireEqualPaths(target, "decoded pixels", [&](Outcome& result) {
+    DecodeReport report;
+    AddPixels(DecodeOriented(image, header, options, 1, report), result);
+  });
+  for (const bool has_helper : {false, true}) {
+    RequireEqual(outcome, DecodeAhead(image, header, options, has_helper),
+                 has_helper ? "one thread against two" : "without and with steps");
+  }
+  if (outcome.ok()) CompareWithLibrary(file, header, options, outcome);
+  return outcome.ok();
+}
+
 }  // namespace
 }  // namespace endcap::fuzz
 
@@ -145,31 +113,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace endcap::fuzz;
   FuzzInput input(data, size);
   const std::string_view target = PickSimdTarget(input);
-  const DecodeOptions options{input.Pick(std::array{3, 4, 1}), input.Pick(kEighths)};
+  DecodeOptions options{input.Pick(std::array{3, 4, 1}), input.Pick(kEighths)};
   const int orientation = input.Int(1, 8);
   const std::vector<uint8_t> file = input.Rest();
   const ImageView image = ImageView::Encoded(file.data(), file.size());
-  const std::optional<ImageHeader> header = ReadSmallHeader(image);
-  if (!header) return 0;
-
-  const Outcome outcome = RequireEqualPaths(target, "decoded pixels", [&](Outcome& result) {
-    int64_t decode_ns = 0;
-    AddPixels(DecodeOriented(image, *header, options, 1, decode_ns), result);
-  });
-  for (const bool has_helper : {false, true}) {
-    RequireEqual(outcome, DecodeAhead(image, *header, options, has_helper),
-                 has_helper ? "one thread against two" : "without and with steps");
-  }
-  if (!outcome.ok()) return 0;
-  CompareWithLibrary(file, *header, options, outcome);
-  if (orientation == 1) return 0;
-  int64_t decode_ns = 0;
-  const PixelBuffer stored = DecodeOriented(image, *header, options, 1, decode_ns);
-  const PixelBuffer rotated = DecodeOriented(image, *header, options, orientation, decode_ns);
+  options.damaged = Damaged::kAccept;
+  std::optional<ImageHeader> header = ReadSmallHeader(image, options.damaged);
+  if (header) CheckPixels(target, file, *header, options);
+  options.damaged = Damaged::kReject;
+  header = ReadSmallHeader(image);
+  if (!header || !CheckPixels(target, file, *header, options) || orientation == 1) return 0;
+  DecodeReport report;
+  const PixelBuffer stored = DecodeOriented(image, *header, options, 1, report);
+  const PixelBuffer rotated = DecodeOriented(image, *header, options, orientation, report);
   // Rotated back: 6 and 8 are each other's inverse, the others their own.
   const int back = orientation == 6 ? 8 : orientation == 8 ? 6 : orientation;
   Outcome again;
   AddPixels(ApplyOrientation(rotated, back), again);
-  Require(again.bytes() == outcome.bytes(), "orientation ", orientation, " lost pixels");
+  Outcome before;
+  AddPixels(stored, before);
+  Require(again.bytes() == before.bytes(), "orientation ", orientation, " lost pixels");
   return 0;
 }

@@ -22,9 +22,10 @@ inline DecodeLimits SmallLimits() {
 }
 
 // The header of a file that these limits let pass.
-inline std::optional<ImageHeader> ReadSmallHeader(const ImageView& image) {
+inline std::optional<ImageHeader> ReadSmallHeader(const ImageView& image,
+                                                  Damaged damaged = Damaged::kReject) {
   try {
-    return ReadHeader(image, SmallLimits());
+    return ReadHeader(image, SmallLimits(), damaged);
   } catch (const Error&) {  // jpeg_header is the target for these
     return std::nullopt;
   }

@@ -99,8 +99,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!whole.available) return 0;
   PixelBuffer gray;
   const Outcome decoded = Capture([&](Outcome&) {
-    int64_t decode_ns = 0;
-    gray = DecodeOriented(image, *header, {1, options.eighths}, 1, decode_ns);
+    DecodeReport report;
+    gray = DecodeOriented(image, *header, {1, options.eighths}, 1, report);
   });
   Require(decoded.ok(), "planes are good and pixels are not: ", decoded.message);
   std::vector<uint8_t> luma;

@@ -61,14 +61,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const PixelRect window = choice.In(oriented);
 
   const Outcome cut = RequireEqualFileResults(target, "window", image, [&](Outcome& result) {
-    int64_t decode_ns = 0;
-    AddRows(DecodeWindow(image, *header, options, orientation, window, decode_ns),
+    DecodeReport report;
+    AddRows(DecodeWindow(image, *header, options, orientation, window, report),
             {0, 0, window.width, window.height}, result);
   });
   // Damage below the window is not seen; all that the whole image shows has to be the same.
   const Outcome whole = Capture([&](Outcome& result) {
-    int64_t decode_ns = 0;
-    AddRows(DecodeOriented(image, *header, options, orientation, decode_ns), window, result);
+    DecodeReport report;
+    AddRows(DecodeOriented(image, *header, options, orientation, report), window, result);
   });
   if (!whole.ok()) return 0;
   RequireEqual(whole, cut, "window against whole image");

@@ -138,6 +138,27 @@ def test_truncated_files(truncated: str) -> None:
     assert expected.status.tolist() == ([1, 1, 1, 0, 0, 1] if truncated == "reject" else [0] * 6)
 
 
+@pytest.mark.parametrize("decoder", ["auto", "hybrid", "cpu"])
+def test_damaged_files(decoder: str) -> None:
+    batch = []
+    for name in ("4:2:0", "progressive", "gray"):
+        damaged = bytearray(FILES[name])
+        at = len(damaged) * 6 // 10
+        damaged[at : at + 9] = b"\xff\xd5\x55\xfe\xfe\xfe\xff\xff\x00"
+        batch += [FILES[name], bytes(damaged), bytes(damaged[:at])]
+    options: dict[str, Any] = {"size": 64, "on_error": "blank"}
+    assert endcap.Preprocessor(**options)(batch).status.tolist() == [0, 1, 1] * 3
+    for decode in ("exact", "fast"):
+        options |= {"damaged": "accept", "decode": decode}
+        expected = endcap.Preprocessor(**options)(batch)
+        assert expected.status.tolist() == [0] * 9
+        actual = endcap.Preprocessor(**options, jpeg_decoder=decoder, device="cuda")(batch)
+        assert_same(actual, expected)
+    regions = np.array([[0, 0, 30, 20], [10, 40, 60, 90]], np.float32)
+    expected = endcap.Preprocessor(**options)(batch[1], rois=regions)
+    assert_same(endcap.Preprocessor(**options, device="cuda")(batch[1], rois=regions), expected)
+
+
 def test_a_preprocessor_serves_batches_of_all_sizes_in_turn() -> None:
     preprocessor = endcap.Preprocessor(size=64, device="cuda")
     reference = endcap.Preprocessor(size=64)

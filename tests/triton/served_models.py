@@ -49,6 +49,7 @@ def _write_preprocess_models(repository: Path, variant: str) -> None:
 
     write("pre", max_batch_size=32, more=batching(100_000))
     write("pre_blank", max_batch_size=8, parameters={"on_error": "blank"})
+    write("pre_damaged", max_batch_size=8, parameters={"damaged": "accept"})
     write("pre_single")
     write(
         "pre_open_dims",

@@ -11,7 +11,7 @@ import raw_http
 from calls import infer, strings
 from running_server import RunningServer, rested, wait_for
 from sample_heads import yolov8_head
-from served_models import ANCHORS, NUM_CLASSES
+from served_models import ANCHORS, NUM_CLASSES, PREPROCESS
 from tritonclient.utils import InferenceServerException
 
 import endcap
@@ -76,6 +76,18 @@ def test_dropped_anchors_are_counted(client, server: RunningServer):
     results = infer(client, "post_dropping", {"head": heads})
     assert results["status"].tolist() == [[0], [0]]
     assert server.metric("endcap_postprocess_dropped_total", **labels) == before + 2
+
+
+def test_damaged_images_are_decoded_counted_and_logged(client, server: RunningServer):
+    labels = {"model": "pre_damaged"}
+    before = server.metric("endcap_preprocess_damaged_total", **labels)
+    response = infer(client, "pre_damaged", {"encoded": strings([GOOD, BAD])})
+    expected = endcap.preprocess([GOOD, BAD], **PREPROCESS, damaged="accept").images
+    np.testing.assert_array_equal(response["images"], expected)
+    assert server.metric("endcap_preprocess_damaged_total", **labels) == before + 1
+    (line,) = wait_for(lambda: server.log_lines("decoded a damaged JPEG"))
+    assert line.startswith("W")
+    assert "model 'pre_damaged' version 1: decoded a damaged JPEG, Corrupt JPEG data: " in line
 
 
 @pytest.mark.both_variants

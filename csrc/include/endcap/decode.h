@@ -73,6 +73,16 @@ enum class Truncated : int32_t {
   kAccept,  // decoded as libjpeg-turbo conceals it: missing parts are gray or remain coarse
 };
 
+// How a JPEG is treated whose data is damaged, so that libjpeg-turbo warns and makes up pixels: a
+// restart marker is lost or misnumbered, a code is wrong, the data of a scan or the file ends
+// early.
+enum class Damaged : int32_t {
+  kReject,  // kCorruptImage
+  // libjpeg-turbo's own pixels, bit for bit, also of truncated files. What it refuses, too, stays
+  // corrupt; with Truncated::kAccept in addition, not a file cut in a segment between two scans.
+  kAccept,
+};
+
 enum class JpegColor : int32_t { kGray, kYcbcr, kRgb, kCmyk, kYcck };
 
 // The properties of an image file, from one pass over its markers or chunks.
@@ -85,6 +95,7 @@ struct ImageHeader {
   JpegColor color = JpegColor::kYcbcr;
   bool progressive = false;
   int scan_count = 1;
+  bool lacks_component = false;  // no scan holds one of the components; with Damaged::kAccept alone
 
   // Sizes after orientation: 5 to 8 swap the axes.
   int oriented_width() const noexcept { return orientation >= 5 ? height : width; }
@@ -92,12 +103,14 @@ struct ImageHeader {
 };
 
 // Reads and checks the header of an encoded image; allocates nothing.
-// Throws kCorruptImage (empty, not an image, damaged markers, zero size, or fewer bytes than an
-// image of that size can have), kImageLimit, kUnsupported (a format that is not accepted or known;
-// JPEGs of 12 bits, arithmetic coding, lossless, hierarchical, component counts other than 1, 3 and
-// 4). Thread-safe, like all functions of this header. Source: ITU-T T.81 annex B; Exif 2.3 section
-// 4.6; of the other formats their files in csrc/decode.
-ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits);
+// Throws kCorruptImage (empty, not an image, damaged markers, zero size, or, with Damaged::kReject,
+// a component without a scan or fewer bytes than an image of that size can have), kImageLimit,
+// kUnsupported (a format that is not accepted or known; JPEGs of 12 bits, arithmetic coding,
+// lossless, hierarchical, component counts other than 1, 3 and 4). Thread-safe, like all functions
+// of this header. Source: ITU-T T.81 annex B; Exif 2.3 section 4.6; of the other formats their
+// files in csrc/decode.
+ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits,
+                       Damaged damaged = Damaged::kReject);
 
 // The planes of a Y4M file, which are read in place; nothing for another image. Throws as
 // ReadHeader.
@@ -118,6 +131,15 @@ struct DecodeOptions {
   // other files.
   int eighths = 8;
   Truncated truncated = Truncated::kReject;
+  Damaged damaged = Damaged::kReject;
+};
+
+// What a call tells about the decoding of a file.
+struct DecodeReport {
+  int64_t decode_ns = 0;  // time spent in the decoder, without the sink
+  // With Damaged::kAccept, the first thing for which kReject would have refused the file; empty:
+  // none that was seen. A wrong code that libjpeg-turbo takes for a zero without a warning is not.
+  std::string damage;
 };
 
 // The width or height of a JPEG at so many eighths of its size.
@@ -131,8 +153,8 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 // Decodes to libjpeg-turbo's default pixels, or those of another format's decoder, and passes the
 // rows, as stored in the file, to `sink`. Samples of 16 bits keep their upper 8, transparent pixels
 // are laid on white, color profiles and gamma are ignored. `header` must come from ReadHeader on
-// the same bytes. Returns the nanoseconds spent in the decoder, without the sink. Throws
-// kCorruptImage for truncated and damaged data; kUnsupported.
+// the same bytes, with the same Damaged.
+// Throws kCorruptImage for truncated and damaged data; kUnsupported.
 //
 // If the sink needs rows of the last MCU row, a sequential file of one scan without an end marker
 // also counts as truncated when bytes follow its last MCU, or when it ends in zeros, because
@@ -144,8 +166,9 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 // the inverse DCT of rows that the sink does not need.
 //
 // ahead: where a helper may decode ahead of the sink; null: there is none. decode_simd uses it.
-int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
-                      const DecodeOptions& options, BandSink& sink, ReadAhead* ahead = nullptr);
+DecodeReport DecodeToBands(const ImageView& image, const ImageHeader& header,
+                           const DecodeOptions& options, BandSink& sink,
+                           ReadAhead* ahead = nullptr);
 
 // A whole image in memory: interleaved, rows dense.
 struct PixelBuffer {
@@ -164,24 +187,22 @@ struct PixelRect {
   int bottom() const noexcept { return y + height; }
 };
 
-// Decodes a whole image and applies `orientation` (1 to 8). Adds the nanoseconds spent in the
-// decoder to `decode_ns`. Errors as DecodeToBands.
+// Decodes a whole image and applies `orientation` (1 to 8). Errors as DecodeToBands.
 PixelBuffer DecodeOriented(const ImageView& image, const ImageHeader& header,
-                           const DecodeOptions& options, int orientation, int64_t& decode_ns);
+                           const DecodeOptions& options, int orientation, DecodeReport& report);
 
 // The same for a rectangle of the oriented image, which must lie inside it. Its pixels equal those
 // of the whole image. Only the rectangle is kept in memory; damage in rows of the file below it is
 // not detected.
 PixelBuffer DecodeWindow(const ImageView& image, const ImageHeader& header,
                          const DecodeOptions& options, int orientation, const PixelRect& window,
-                         int64_t& decode_ns);
+                         DecodeReport& report);
 
-// Throws as DecodeOriented, or with `window` as DecodeWindow, without keeping pixels. Returns the
-// nanoseconds spent in the decoder.
-int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
-                     const DecodeOptions& options);
-int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
-                     const DecodeOptions& options, int orientation, const PixelRect& window);
+// Throws as DecodeOriented, or with `window` as DecodeWindow, without keeping pixels.
+DecodeReport CheckDecodes(const ImageView& image, const ImageHeader& header,
+                          const DecodeOptions& options);
+DecodeReport CheckDecodes(const ImageView& image, const ImageHeader& header,
+                          const DecodeOptions& options, int orientation, const PixelRect& window);
 
 // Reads the header and decodes a whole image, with the file's EXIF orientation applied where
 // `apply_orientation` is true. Errors as ReadHeader and DecodeToBands.
@@ -206,6 +227,24 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 // ApplyOrientation.MovesEveryPixelToItsPlace, of preprocess tests/cpp/implementations_test.cc,
 // tests/cpp/fused_jpeg_test.cc and tests/python/core/test_preprocess.py; boxes:
 // tests/python/core/test_postprocess.py; damaged tags: Exif.DamageIsHarmless, tests/fuzz/exif.cc.
+//
+// Which number counts is Pillow's rule (Image.getexif), also where the Exif standard has another:
+//
+// | in the file                                   | orientation                                |
+// | --------------------------------------------- | ------------------------------------------ |
+// | SHORT, LONG, SBYTE, SSHORT, SLONG, IFD, LONG8 | the number; of several values the first    |
+// | RATIONAL, SRATIONAL, FLOAT, DOUBLE            | the same where the number is whole         |
+// | BYTE, UNDEFINED, ASCII; a number not 1 to 8   | 1                                          |
+// | an unknown type, or a count of 0              | the entry is skipped                       |
+// | two entries                                   | the first                                  |
+// | an entry before it with values past the end   | 1                                          |
+// | II or MM, with 42 in either order of bytes    | read in the order of II or MM              |
+// | XMP or other APP1 segments before Exif        | skipped                                    |
+// | several Exif segments                         | one block in parts: IFD0 of the first      |
+// | IFDs of the thumbnail, of Exif and of GPS     | not read                                   |
+// | XMP with tiff:Orientation, and no other       | not read: Pillow reads it, OpenCV does not |
+//
+// tests/python/core/test_exif_orientation.py compares each with Pillow.
 
 // Returns the orientation, 1 to 8, in an Exif block, which may come in parts and begin with one or
 // two prefixes "Exif\0\0"; 1 if it has none or is damaged. Reads IFD0 only, so that offsets cannot
@@ -228,21 +267,3 @@ OrientationTransform GetOrientationTransform(int orientation);
 PixelBuffer ApplyOrientation(const PixelBuffer& image, int orientation);
 
 }  // namespace endcap
-//
-// Which number counts is Pillow's rule (Image.getexif), also where the Exif standard has another:
-//
-// | in the file                                   | orientation                                |
-// | --------------------------------------------- | ------------------------------------------ |
-// | SHORT, LONG, SBYTE, SSHORT, SLONG, IFD, LONG8 | the number; of several values the first    |
-// | RATIONAL, SRATIONAL, FLOAT, DOUBLE            | the same where the number is whole         |
-// | BYTE, UNDEFINED, ASCII; a number not 1 to 8   | 1                                          |
-// | an unknown type, or a count of 0              | the entry is skipped                       |
-// | two entries                                   | the first                                  |
-// | an entry before it with values past the end   | 1                                          |
-// | II or MM, with 42 in either order of bytes    | read in the order of II or MM              |
-// | XMP or other APP1 segments before Exif        | skipped                                    |
-// | several Exif segments                         | one block in parts: IFD0 of the first      |
-// | IFDs of the thumbnail, of Exif and of GPS     | not read                                   |
-// | XMP with tiff:Orientation, and no other       | not read: Pillow reads it, OpenCV does not |
-//
-// tests/python/core/test_exif_orientation.py compares each with Pillow.

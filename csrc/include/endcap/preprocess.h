@@ -62,6 +62,7 @@ struct PreprocessParams {
   Base64 base64 = Base64::kAccept;
   DecodeLimits limits;
   Truncated truncated = Truncated::kReject;
+  Damaged damaged = Damaged::kReject;  // kAccept: without nvJPEG, whose pixels are others
   // Regions of one image, and bytes of all their tensors; checked before anything is decoded. The
   // defaults go together: 1000 regions for a classifier, 3x224x224 float32, take 602 MB.
   int max_rois = 1000;
@@ -73,6 +74,10 @@ struct PreprocessParams {
     return scale.value_or(dtype == DType::kUint8 ? 1.0 : 1.0 / 255.0);
   }
   int channels() const noexcept { return color == Color::kGray ? 1 : 3; }
+  // Those of a file that is decoded to so many channels.
+  DecodeOptions decode_options(int file_channels, int eighths = 8) const noexcept {
+    return {file_channels, eighths, truncated, damaged};
+  }
 };
 
 // Names of the presets: recipes of whole training pipelines.
@@ -131,6 +136,7 @@ struct PreprocessItem {
   std::vector<ItemStatus> rois;  // one for each region; none for a whole image
   int64_t start_ns = 0;          // when the work on it began, by the steady clock; 0: not measured
   int64_t decode_ns = 0;         // time spent in the JPEG decoder
+  std::string damage;            // see DecodeReport
   int64_t resize_ns = 0;         // time spent on the rest, where start_ns is measured
   JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none, the image was pixels
 };

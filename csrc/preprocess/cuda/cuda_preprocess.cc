@@ -13,7 +13,7 @@ namespace endcap {
 namespace {
 
 bool AllowsNvjpeg(const PreprocessParams& params) {
-  return params.decode == DecodeMode::kFast &&
+  return params.decode == DecodeMode::kFast && params.damaged == Damaged::kReject &&
          (params.jpeg_decoder == JpegDecoder::kAuto || params.jpeg_decoder == JpegDecoder::kNvjpeg);
 }
 

@@ -1,6 +1,7 @@
 #include "preprocess/cuda/device_image.h"
 
 #include <cstring>
+#include <utility>
 
 #include "common/fail.h"
 #include "common/steady_clock.h"
@@ -88,12 +89,12 @@ void DeviceImage::OpenFile(const DecodeContext& context) {
   const int image_w = header_.oriented_width();
   const int image_h = header_.oriented_height();
   placement_ = Place(*params_, image_w, image_h);
-  options_ = {params_->channels(), DecodedEighths(*params_, placement_, image_w, image_h),
-              params_->truncated};
+  options_ = params_->decode_options(params_->channels(),
+                                     DecodedEighths(*params_, placement_, image_w, image_h));
   if (!wants_tensors_) return;
   if (context.nvjpeg && header_.format == FileFormat::kJpeg) {
-    const JpegPlaneReader full_size(
-        input_.image, header_, {.channels = options_.channels, .truncated = params_->truncated});
+    const JpegPlaneReader full_size(input_.image, header_,
+                                    params_->decode_options(options_.channels));
     if (TakesNvjpeg(context, full_size)) {
       decoder_ = JpegDecoder::kNvjpeg;
       layout_ = full_size.layout();
@@ -155,7 +156,7 @@ void DeviceImage::OpenRegions(int device_id, PreprocessItem& item) {
   targets_ = MakeRoiTargets(*params_, input_, 0, header_, item.rois);
   if (targets_.empty()) return;
   window_ = BoundingRect(targets_);
-  options_ = {.channels = params_->channels(), .truncated = params_->truncated};
+  options_ = params_->decode_options(params_->channels());
   if (is_on_device || !wants_tensors_) return;
   const int channels = image.format == PixelFormat::kEncoded
                            ? DecodedFormat(header_, options_).channels
@@ -164,7 +165,7 @@ void DeviceImage::OpenRegions(int device_id, PreprocessItem& item) {
 }
 
 // For outputs without a tensor.
-int64_t DeviceImage::CheckFile() const {
+DecodeReport DeviceImage::CheckFile() const {
   if (!input_.rois) return CheckDecodes(input_.image, header_, options_);
   return CheckDecodes(input_.image, header_, options_, header_.orientation, window_);
 }
@@ -179,24 +180,27 @@ void DeviceImage::Fill(uint8_t* staged, PreprocessItem& item) {
     return PixelsToBands(BestImplementation(), image, window_, format_.channels, sink);
   }
   item.start_ns = SteadyNowNs();
+  DecodeReport report;
   if (!wants_tensors_) {
-    item.decode_ns = CheckFile();
+    report = CheckFile();
     decoder_ = JpegDecoder::kCpu;
   } else if (planes_) {
-    item.decode_ns = planes_->Decode(staged);
+    report = planes_->Decode(staged);
   } else if (!input_.rois) {
     RowSink sink(staged, row_stride_bytes_);
-    item.decode_ns = DecodeToBands(image, header_, options_, sink);
+    report = DecodeToBands(image, header_, options_, sink);
   } else {
     RowSink sink(staged, row_stride_bytes_);
     const PixelBuffer oriented =
-        DecodeWindow(image, header_, options_, header_.orientation, window_, item.decode_ns);
+        DecodeWindow(image, header_, options_, header_.orientation, window_, report);
     sink.Begin(oriented.format);
     sink.Consume(
         {oriented.pixels.data(), ptrdiff_t{window_.width} * format_.channels, 0, window_.height});
     decoder_ = JpegDecoder::kCpu;
   }
   item.decoder = decoder_;
+  item.decode_ns = report.decode_ns;
+  item.damage = std::move(report.damage);
 }
 
 FusedImage DeviceImage::DescribePlanes(const uint8_t* device) const {

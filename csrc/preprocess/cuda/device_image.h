@@ -46,8 +46,8 @@ class DeviceImage {
   void DecodeWithoutNvjpeg();
 
   // Decodes the file, or copies the pixels, to `staged`, which is aligned to kPlaneAlignment; notes
-  // decoder and time in `item`. Where no tensor is wanted it decodes for the errors alone. Once
-  // only. Throws as DecodeToBands.
+  // decoder, time and damage in `item`. Where no tensor is wanted it decodes for the errors alone.
+  // Once only. Throws as DecodeToBands.
   void Fill(uint8_t* staged, PreprocessItem& item);
 
   // Adds a tensor for each output that wants one, once the staged bytes, or nvJPEG's, are at
@@ -63,7 +63,7 @@ class DeviceImage {
   void OpenRegions(int device_id, PreprocessItem& item);
   void StageRows(const BandFormat& format);
   bool TakesNvjpeg(const DecodeContext& context, const JpegPlaneReader& planes) const;
-  int64_t CheckFile() const;
+  DecodeReport CheckFile() const;
   FusedImage Describe(const uint8_t* device) const;
   FusedImage DescribePlanes(const uint8_t* device) const;
   void AddRegions(FusedPlan& plan, const FusedImage& rows) const;

@@ -108,7 +108,7 @@ void PixelsToBands(Implementation implementation, const ImageView& image, const 
 ImageHeader ReadImageHeader(const PreprocessParams& params, const ImageView& image) {
   ImageHeader header;
   if (image.format == PixelFormat::kEncoded) {
-    header = ReadHeader(image, params.limits);
+    header = ReadHeader(image, params.limits, params.damaged);
   } else {
     CheckHostPixels(image, params.limits);
     header.width = image.width;
