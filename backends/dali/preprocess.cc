@@ -85,6 +85,7 @@ Numbers are kept as float32 by DALI; what was written with up to 6 digits reache
     .AddOptionalArg<int64_t>("max_decoded_bytes", PreprocessDoc("max_decoded_bytes"), nullptr)
     .AddOptionalArg<std::string>("formats", PreprocessDoc("formats"), nullptr)
     .AddOptionalArg<std::string>("base64", PreprocessDoc("base64"), nullptr)
+    .AddOptionalArg<std::string>("alpha", PreprocessDoc("alpha"), nullptr)
     .AddOptionalArg<std::string>("truncated", PreprocessDoc("truncated"), nullptr)
     .AddOptionalArg<std::string>("damaged", PreprocessDoc("damaged"), nullptr)
     .MakeStateless();

@@ -113,7 +113,7 @@ DecodeReport OtherFormatToBands(const ImageView& image, const ImageHeader& heade
   const std::span file(image.planes[0].data, image.size_bytes);
   const BandFormat format = DecodedFormat(header, options);
   sink.Begin(format);
-  StoredRows rows(format, sink);
+  StoredRows rows(format, options.alpha, sink);
   switch (header.format) {
     case FileFormat::kPng:
       PngToRows(file, header, rows);

@@ -125,6 +125,12 @@ class GifSession {
   void Store(uint8_t index, uint8_t* to) const {
     std::memcpy(to, colors_[index].data(), kRgbaChannels);
   }
+  // The same of a pixel outside of the frame. As in Pillow, its color is that of transparent ones,
+  // or the first of the table.
+  void StoreOutside(uint8_t* to) const {
+    Store(static_cast<uint8_t>(std::max(transparent_, 0)), to);
+    to[kRgbaChannels - 1] = 0;
+  }
 
  private:
   struct Closer {
@@ -165,7 +171,7 @@ class GifSession {
       const GifColorType& color = map.Colors[i];
       colors_[i] = {color.Red, color.Green, color.Blue, kOpaque};
     }
-    if (transparent_ >= 0) colors_[static_cast<size_t>(transparent_) % colors_.size()] = {};
+    if (transparent_ >= 0) colors_[static_cast<uint8_t>(transparent_)].back() = 0;
   }
 
   std::span<const uint8_t> rest_;
@@ -227,7 +233,9 @@ void GifToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredR
       }
     }
     if (!rows.Needs(row)) continue;
-    std::fill(row_pixels.begin(), row_pixels.end(), uint8_t{0});
+    for (size_t at = 0; at < row_pixels.size(); at += kRgbaChannels) {
+      session.StoreOutside(row_pixels.data() + at);
+    }
     for (int x = 0; indices != nullptr && x < shown; ++x) {
       session.Store(indices[x],
                     row_pixels.data() + static_cast<size_t>(frame.x + x) * kRgbaChannels);

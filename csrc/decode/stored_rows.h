@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "endcap/decode.h"
 #include "endcap/row_band.h"
 
 namespace endcap {
@@ -13,11 +14,10 @@ enum class StoredPixels : int32_t { kGray, kGrayAlpha, kRgb, kRgba };
 int ChannelCount(StoredPixels pixels) noexcept;
 
 // Takes the rows of a decoder from top to bottom and passes those that a sink needs on, in the
-// sink's format: gray is spread to three channels or colors are converted to their luma, and
-// transparent pixels are laid on white.
+// sink's format: gray is spread to three channels or colors are converted to their luma.
 class StoredRows {
  public:
-  StoredRows(const BandFormat& format, BandSink& sink);
+  StoredRows(const BandFormat& format, Alpha alpha, BandSink& sink);
 
   int width() const noexcept { return format_.width; }
   int height() const noexcept { return format_.height; }
@@ -32,7 +32,11 @@ class StoredRows {
   int64_t sink_ns() const noexcept { return sink_ns_; }
 
  private:
+  template <StoredPixels kStored>
+  void Convert(const uint8_t* pixels);
+
   BandFormat format_;
+  Alpha alpha_;
   BandSink& sink_;
   int end_row_;
   std::vector<uint8_t> row_;

@@ -35,6 +35,7 @@ constexpr Names kDecode[] = {"exact", "fast"};
 constexpr Names kDecoders[] = {"auto", "cpu", "hybrid", "nvjpeg"};
 constexpr Names kBase64[] = {"accept", "reject"};
 constexpr Names kRejectOrAccept[] = {"reject", "accept"};
+constexpr Names kAlpha[] = {"drop", "white"};
 constexpr Names kOnError[] = {"error", "blank"};
 constexpr Names kDtypes[] = {"float32", "float16", "uint8", "int8"};
 constexpr std::array kDtypeValues = {DType::kFloat32, DType::kFloat16, DType::kUint8, DType::kInt8};
@@ -124,12 +125,15 @@ const ParamTable<Params>& Table() {
       Means("whether the EXIF orientation is applied",
             EnumField<Params>("exif", kExif, FIELD(exif))),
       Means("file formats that are accepted, of a GIF and an animated WebP the first frame; "
-            "transparent pixels are laid on white, of 16 bits the upper 8 are kept",
+            "of 16 bits the upper 8 are kept",
             FormatsField()),
       Means(
           "accept: an image may be base64 text of a file, also base64url and a data URL, which is "
           "how JSON holds it; limits are checked against the file",
           EnumField<Params>("base64", kBase64, FIELD(base64))),
+      Means("drop: the alpha channel is left out, as by OpenCV and Pillow's convert(\"RGB\"), and "
+            "transparent pixels have the color that is stored below; white: they are laid on white",
+            EnumField<Params>("alpha", kAlpha, FIELD(alpha))),
       Means("exact: libjpeg-turbo's default pixels; fast: DCT scaling to the smallest size not "
             "below the target",
             EnumField<Params>("decode", kDecode, FIELD(decode))),

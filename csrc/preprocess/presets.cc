@@ -9,6 +9,9 @@ namespace {
 constexpr std::array<std::string_view, 6> kNames = {"ultralytics", "torchvision", "inception",
                                                     "vgg",         "rtdetr",      "ssd"};
 
+// Alpha is dropped in all, as by OpenCV, by Pillow's convert("RGB") and by TensorFlow with three
+// channels.
+
 // ultralytics: LetterBox(auto=False) on what OpenCV reads, and /255. All are the table's defaults.
 // EXIF is applied, as by OpenCV. CMYK is Pillow's, up to 3 steps from OpenCV's.
 PreprocessParams Ultralytics() { return {}; }

@@ -11,7 +11,7 @@
 namespace py = pybind11;
 
 void BindDecode(py::module_& module) {
-  // Only exif, truncated, damaged and the limits of `parameters` matter here.
+  // Only exif, truncated, damaged, alpha and the limits of `parameters` matter here.
   module.def(
       "decode",
       [](const py::list& image, const endcap::ParameterList& parameters) {

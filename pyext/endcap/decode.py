@@ -26,11 +26,12 @@ def decode(
     max_decoded_bytes: int | None = None,
     truncated: str | None = None,
     damaged: str | None = None,
+    alpha: str | None = None,
 ) -> npt.NDArray[np.uint8]:
     """Decode a JPEG, PNG or WebP file to RGB, or a BMP or GIF where that is accepted.
 
-    A JPEG's pixels are libjpeg-turbo's by default. Transparent pixels are laid on white, samples of
-    16 bits keep their upper 8, and of an animation the first frame is decoded.
+    A JPEG's pixels are libjpeg-turbo's by default. Samples of 16 bits keep their upper 8, and of an
+    animation the first frame is decoded.
 
     Args:
         image: encoded bytes: bytes-like, or a 1-D uint8 array; or the path of a file of them. A
@@ -52,6 +53,8 @@ def decode(
             decodes it, and what is missing is gray or coarse.
         damaged: ``reject`` (default): a JPEG with damage is corrupt; ``accept`` returns the pixels
             that libjpeg-turbo makes up, for everything that it only warns about.
+        alpha: ``drop`` (default) leaves the alpha channel out, ``white`` lays transparent pixels
+            on white.
 
     Returns:
         uint8 [H, W, 3], RGB.
@@ -82,6 +85,7 @@ def decode(
             "max_decoded_bytes": max_decoded_bytes,
             "truncated": truncated,
             "damaged": damaged,
+            "alpha": alpha,
         }
     )
     return _core.decode([buffer], fields)

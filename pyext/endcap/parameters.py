@@ -110,6 +110,7 @@ class PreprocessParameters(TypedDict, total=False):
     exif: Literal["apply", "ignore"] | None
     formats: FileFormats | None
     base64: Literal["accept", "reject"] | None
+    alpha: Literal["drop", "white"] | None
     decode: Literal["exact", "fast"] | None
     jpeg_decoder: Literal["auto", "cpu", "hybrid", "nvjpeg"] | None
     max_pixels: int | None

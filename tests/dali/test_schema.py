@@ -21,8 +21,7 @@ LEFT_OUT = {
     "endcap__ResizeNormalize": {
         *("exif", "decode", "jpeg_decoder"),
         *("max_pixels", "max_side", "max_bytes", "max_scans", "max_coefficient_bytes"),
-        *("max_decoded_bytes", "formats"),
-        "base64",
+        *("max_decoded_bytes", "formats", "base64", "alpha"),
         *("truncated", "damaged"),
     },
     "endcap__Postprocess": set(),

@@ -119,16 +119,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzInput chosen(choice.data(), choice.size());
   const PixelRect window = PickWindow(chosen, *header);
 
-  PixelBuffer whole;
-  const Outcome decoded = Capture([&](Outcome&) {
+  for (const Alpha alpha : {Alpha::kDrop, Alpha::kWhite}) {
+    PixelBuffer whole;
     DecodeReport report;
-    whole = DecodeOriented(image, *header, {}, 1, report);
-  });
-  Require(decoded.code != ErrorCode::kInternal, "internal error: ", decoded.message);
-  if (!decoded.ok()) return 0;
-  DecodeReport report;
-  const PixelBuffer part = DecodeWindow(image, *header, {.channels = channels}, 1, window, report);
-  Require(Channels(part) == PartAs(whole, window, channels), "a window of ", channels,
-          " channels differs from the whole image");
+    const Outcome decoded = Capture(
+        [&](Outcome&) { whole = DecodeOriented(image, *header, {.alpha = alpha}, 1, report); });
+    Require(decoded.code != ErrorCode::kInternal, "internal error: ", decoded.message);
+    if (!decoded.ok()) return 0;
+    const DecodeOptions options{.channels = channels, .alpha = alpha};
+    const PixelBuffer part = DecodeWindow(image, *header, options, 1, window, report);
+    Require(Channels(part) == PartAs(whole, window, channels), "a window of ", channels,
+            " channels differs from the whole image");
+  }
   return 0;
 }

@@ -83,6 +83,12 @@ enum class Damaged : int32_t {
   kAccept,
 };
 
+// What becomes of the alpha channel of a PNG, WebP, BMP or GIF.
+enum class Alpha : int32_t {
+  kDrop,   // transparent pixels have the color stored below, as by OpenCV and Pillow
+  kWhite,  // pixels are laid on white, as viewers show them
+};
+
 enum class JpegColor : int32_t { kGray, kYcbcr, kRgb, kCmyk, kYcck };
 
 // The properties of an image file, from one pass over its markers or chunks.
@@ -132,6 +138,7 @@ struct DecodeOptions {
   int eighths = 8;
   Truncated truncated = Truncated::kReject;
   Damaged damaged = Damaged::kReject;
+  Alpha alpha = Alpha::kDrop;
 };
 
 // What a call tells about the decoding of a file.
@@ -151,9 +158,8 @@ constexpr int ScaledSize(int size, int eighths) noexcept {
 BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept;
 
 // Decodes to libjpeg-turbo's default pixels, or those of another format's decoder, and passes the
-// rows, as stored in the file, to `sink`. Samples of 16 bits keep their upper 8, transparent pixels
-// are laid on white, color profiles and gamma are ignored. `header` must come from ReadHeader on
-// the same bytes, with the same Damaged.
+// rows, as stored in the file, to `sink`. Samples of 16 bits keep their upper 8, color profiles and
+// gamma are ignored. `header` must come from ReadHeader on the same bytes, with the same Damaged.
 // Throws kCorruptImage for truncated and damaged data; kUnsupported.
 //
 // If the sink needs rows of the last MCU row, a sequential file of one scan without an end marker

@@ -63,6 +63,7 @@ struct PreprocessParams {
   DecodeLimits limits;
   Truncated truncated = Truncated::kReject;
   Damaged damaged = Damaged::kReject;  // kAccept: without nvJPEG, whose pixels are others
+  Alpha alpha = Alpha::kDrop;
   // Regions of one image, and bytes of all their tensors; checked before anything is decoded. The
   // defaults go together: 1000 regions for a classifier, 3x224x224 float32, take 602 MB.
   int max_rois = 1000;
@@ -76,7 +77,7 @@ struct PreprocessParams {
   int channels() const noexcept { return color == Color::kGray ? 1 : 3; }
   // Those of a file that is decoded to so many channels.
   DecodeOptions decode_options(int file_channels, int eighths = 8) const noexcept {
-    return {file_channels, eighths, truncated, damaged};
+    return {file_channels, eighths, truncated, damaged, alpha};
   }
 };
 

@@ -40,10 +40,18 @@ def on_white(rgba: Pixels) -> Pixels:
 
 
 def pillow_rgb(data: bytes) -> Pixels:
-    image = Image.open(io.BytesIO(data))
-    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA"):
-        return on_white(np.asarray(image.convert("RGBA")))
-    return np.asarray(image.convert("RGB"))
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+def assert_equals_pillow(data: bytes) -> None:
+    """With alpha dropped as by Pillow, and laid on white."""
+    np.testing.assert_array_equal(decode(data), pillow_rgb(data))
+    rgba = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA"))
+    np.testing.assert_array_equal(decode(data, alpha="white"), on_white(rgba))
+
+
+def opencv_rgb(data: bytes) -> Pixels:
+    return cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
 
 
 def rgba_picture(height: int = 37, width: int = 53) -> Pixels:
@@ -62,7 +70,7 @@ def png_samples(color_type: int, bits: int, height: int, width: int) -> Any:
 
 
 def expected_png(samples: Any, color_type: int, bits: int, palette: Any = None) -> Pixels:
-    """As the PNG specification defines samples, with the upper 8 bits of 16."""
+    """RGB or RGBA as the PNG specification defines samples, with the upper 8 bits of 16."""
     values = samples >> 8 if bits == 16 else samples
     if color_type == 3:
         return np.asarray(palette[values[..., 0]], np.uint8)
@@ -70,8 +78,8 @@ def expected_png(samples: Any, color_type: int, bits: int, palette: Any = None) 
         values = values * 255 // ((1 << bits) - 1)
     values = values.astype(np.uint8)
     if color_type in (4, 6):
-        rgba = np.concatenate([np.repeat(values[..., :1], 3, 2), values[..., 1:]], 2)
-        return on_white(values if color_type == 6 else rgba)
+        gray = np.concatenate([np.repeat(values[..., :1], 3, 2), values[..., 1:]], 2)
+        return values if color_type == 6 else gray
     return np.repeat(values, 3, 2) if color_type == 0 else values
 
 
@@ -95,25 +103,25 @@ def test_every_kind_of_png(color_type: int, bits: int, interlaced: bool) -> None
             samples, color_type, bits, interlaced=interlaced, palette=palette, parts=3
         )
         expected = expected_png(samples, color_type, bits, palette)
-        np.testing.assert_array_equal(decode(data), expected)
-        if color_type in (0, 2, 3):  # OpenCV leaves alpha out
-            opened = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
-            np.testing.assert_array_equal(opened[..., ::-1], expected)
+        np.testing.assert_array_equal(decode(data), expected[..., :3])
+        np.testing.assert_array_equal(opencv_rgb(data), expected[..., :3])
+        if color_type in (4, 6):
+            np.testing.assert_array_equal(decode(data, alpha="white"), on_white(expected))
+            if bits == 8:
+                assert_equals_pillow(data)
 
 
-def test_transparent_colors_of_a_png_are_laid_on_white() -> None:
-    gray = np.array([[[10], [200]]])
-    data = image_files.png(gray, 0, 8, transparency=b"\x00\x0a")
-    assert decode(data).tolist() == [[[255] * 3, [200] * 3]]
-    rgb = np.array([[[1, 2, 3], [1, 2, 4]]])
-    data = image_files.png(rgb, 2, 8, transparency=b"\0\1\0\2\0\3")
-    assert decode(data).tolist() == [[[255] * 3, [1, 2, 4]]]
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency:UserWarning")
+def test_transparent_colors_of_a_png() -> None:
+    gray = image_files.png(np.array([[[10], [200]]]), 0, 8, transparency=b"\x00\x0a")
+    assert decode(gray, alpha="white").tolist() == [[[255] * 3, [200] * 3]]
+    rgb = image_files.png(np.array([[[1, 2, 3], [1, 2, 4]]]), 2, 8, transparency=b"\0\1\0\2\0\3")
+    assert decode(rgb, alpha="white").tolist() == [[[255] * 3, [1, 2, 4]]]
     palette = np.array([[100, 0, 0], [0, 50, 0]])
-    data = image_files.png(np.array([[[0], [1]]]), 3, 1, palette=palette, transparency=b"\x80")
-    assert (
-        decode(data).tolist()
-        == on_white(np.array([[[100, 0, 0, 128], [0, 50, 0, 255]]], np.uint8)).tolist()
-    )
+    indexed = image_files.png(np.array([[[0], [1]]]), 3, 1, palette=palette, transparency=b"\x80")
+    for data in (gray, rgb, indexed):
+        assert_equals_pillow(data)
+        np.testing.assert_array_equal(decode(data), opencv_rgb(data))
 
 
 def test_png_profiles_gamma_and_texts_change_nothing() -> None:
@@ -138,7 +146,8 @@ def test_webp_equals_pillow(size: tuple[int, int], options: dict[str, Any]) -> N
     data = encode(Image.fromarray(jpegs.photo(*size)), "WEBP", **options)
     np.testing.assert_array_equal(endcap.decode(data), pillow_rgb(data))
     data = encode(Image.fromarray(rgba_picture(*size)), "WEBP", **options, exact=True)
-    np.testing.assert_array_equal(endcap.decode(data), pillow_rgb(data))
+    assert_equals_pillow(data)
+    np.testing.assert_array_equal(endcap.decode(data), opencv_rgb(data))
 
 
 def test_of_an_animation_the_first_frame_is_decoded() -> None:
@@ -150,18 +159,19 @@ def test_of_an_animation_the_first_frame_is_decoded() -> None:
     np.testing.assert_array_equal(decode(data), np.asarray(small[0].convert("RGB")))
 
 
-def test_a_webp_frame_smaller_than_its_canvas_lies_on_white() -> None:
-    frames = [Image.fromarray(jpegs.photo(20, 30, seed=seed)) for seed in (1, 2)]
-    data = bytearray(
-        encode(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True)
-    )
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_a_webp_frame_smaller_than_its_canvas(mode: str) -> None:
+    frames = [Image.fromarray(rgba_picture(20, 30)).convert(mode), Image.new(mode, (30, 20))]
+    options: dict[str, Any] = {"save_all": True, "append_images": frames[1:], "lossless": True}
+    data = bytearray(encode(frames[0], "WEBP", **options, exact=True))
     at = data.index(b"VP8X") + 12
     data[at : at + 6] = (39).to_bytes(3, "little") + (25).to_bytes(3, "little")  # 40 x 26
     frame = data.index(b"ANMF") + 8
     data[frame : frame + 6] = (2).to_bytes(3, "little") + (1).to_bytes(3, "little")
+    np.testing.assert_array_equal(endcap.decode(bytes(data)), pillow_rgb(bytes(data)))
     expected = np.full((26, 40, 3), 255, np.uint8)
-    expected[2:22, 4:34] = np.asarray(frames[0])
-    np.testing.assert_array_equal(endcap.decode(bytes(data)), expected)
+    expected[2:22, 4:34] = on_white(np.asarray(frames[0].convert("RGBA")))
+    np.testing.assert_array_equal(endcap.decode(bytes(data), alpha="white"), expected)
     data[frame : frame + 3] = (6).to_bytes(3, "little")
     with pytest.raises(endcap.CorruptImageError, match="outside of the image"):
         endcap.decode(bytes(data))
@@ -170,8 +180,7 @@ def test_a_webp_frame_smaller_than_its_canvas_lies_on_white() -> None:
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA"])
 def test_bmp_equals_pillow(mode: str) -> None:
     image = Image.fromarray(rgba_picture()).convert("RGB").convert(mode)
-    data = encode(image, "BMP")
-    np.testing.assert_array_equal(decode(data), pillow_rgb(data))
+    assert_equals_pillow(encode(image, "BMP"))
 
 
 BMP_PALETTE = np.random.default_rng(6).integers(0, 256, (256, 3)).astype(np.uint8)
@@ -218,7 +227,7 @@ def test_bmp_masks() -> None:
     rows = [row.tobytes() for row in rgba]
     masks = (0xFF, 0xFF00, 0xFF0000, 0xFF000000)
     data = image_files.bmp(rows, 7, 4, 32, compression=3, masks=masks, header_bytes=108)
-    np.testing.assert_array_equal(decode(data), on_white(rgba))
+    assert_equals_pillow(data)
     data = image_files.bmp(rows, 7, 4, 32)  # the fourth byte means nothing
     np.testing.assert_array_equal(decode(data), rgba[..., 2::-1])
 
@@ -247,18 +256,26 @@ def test_gif_equals_pillow(colors: int, interlace: int) -> None:
         np.testing.assert_array_equal(decode(data), np.asarray(image.convert("RGB")))
 
 
-def test_gif_frame_and_transparency_on_white() -> None:
+def test_gif_frame_and_transparency() -> None:
     image = Image.fromarray(PICTURE).quantize(32)
     data = bytearray(encode(image, "GIF", transparency=4, interlace=0))
     rgb = np.asarray(image.convert("RGB")).copy()
     rgb[np.asarray(image) == 4] = 255
-    np.testing.assert_array_equal(decode(bytes(data)), rgb)
+    np.testing.assert_array_equal(decode(bytes(data), alpha="white"), rgb)
+    assert_equals_pillow(bytes(data))
     data[6:10] = (60).to_bytes(2, "little") + (30).to_bytes(2, "little")  # the screen
     frame = data.index(b"\x2c\0\0\0\0") + 1
     data[frame : frame + 4] = (20).to_bytes(2, "little") + (3).to_bytes(2, "little")
     expected = np.full((30, 60, 3), 255, np.uint8)
     expected[3:, 20:] = rgb[:27, :40]
-    np.testing.assert_array_equal(decode(bytes(data)), expected)
+    np.testing.assert_array_equal(decode(bytes(data), alpha="white"), expected)
+    # Pillow makes the screen larger where the frame goes beyond it.
+    np.testing.assert_array_equal(decode(bytes(data)), pillow_rgb(bytes(data))[:30, :60])
+    opaque = bytearray(encode(image, "GIF", interlace=0))
+    opaque[6:10] = data[6:10]
+    place, frame = data[frame : frame + 4], opaque.index(b"\x2c\0\0\0\0") + 1
+    opaque[frame : frame + 4] = place
+    np.testing.assert_array_equal(decode(bytes(opaque)), pillow_rgb(bytes(opaque))[:30, :60])
 
 
 # --- Common to all
@@ -298,14 +315,15 @@ def test_exif_orientation(kind: str, orientation: int) -> None:
     [
         {"size": 32},
         {"size": 20, "color": "gray"},
+        {"size": 20, "alpha": "white"},
         {"size": 32, "decode": "fast"},
         {"preset": "torchvision", "size": 16, "resize_shorter": 20},
         {"size": (90, 100), "dtype": "uint8", "layout": "nhwc"},
     ],
-    ids=["letterbox", "gray", "fast", "antialias", "larger"],
+    ids=["letterbox", "gray", "white", "fast", "antialias", "larger"],
 )
 def test_tensors_are_those_of_the_decoded_pixels(name: str, options: dict[str, Any]) -> None:
-    expected = endcap.preprocess(decode(FILES[name]), **options)
+    expected = endcap.preprocess(decode(FILES[name], alpha=options.get("alpha")), **options)
     for implementation in ("scalar", "simd"):
         endcap.force_implementation(implementation)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import image_files
 import jpegs
 import numpy as np
 import pytest
@@ -52,6 +53,14 @@ def test_the_sample_pictures(preset: str, sample: Path) -> None:
 @pytest.mark.parametrize("preset", RECIPES)
 def test_a_gray_file(preset: str) -> None:
     assert_follows(preset, jpegs.encode(jpegs.photo(211, 300, channels=1, seed=8)))
+
+
+@pytest.mark.parametrize("preset", RECIPES)
+def test_alpha_is_taken_as_the_library_takes_it(preset: str) -> None:
+    alpha = np.random.default_rng(4).integers(0, 256, (211, 300, 1), np.uint8)
+    alpha[:100] = 0
+    rgba = np.concatenate([jpegs.photo(211, 300, seed=3), alpha], axis=2)
+    assert_follows(preset, image_files.png(rgba, 6, 8))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -214,7 +214,7 @@ def test_transparent_and_cmyk_images_are_left_out(images: list[Path], tmp_path: 
         opaque.putalpha(120)
         opaque.save(clear)
         picture.convert("CMYK").save(ink)
-    report = compare([*images, clear, ink], Training(bgr=True))
+    report = compare([*images, clear, ink], Training(bgr=True), alpha="white")
     assert {cause.name for cause in report.causes} == {"color"}
     notes = " ".join(report.notes)
     assert "transparent" in notes

@@ -29,7 +29,8 @@ def choose_samples(
     """
     everything = [(Imitator(path), tensor) for path, tensor in images]
     kinds = [imitator.kind for imitator, _ in everything]
-    plain = [each for each in everything if not _is_left_out(each[0].kind)]
+    left_out = dict(_left_out(kinds, own))
+    plain = [each for each in everything if each[0].kind not in left_out]
     # Where there is nothing else, they are what there is.
     shown = [imitator for imitator, _ in plain or everything]
     tensors = [tensor for _, tensor in plain or everything]
@@ -45,7 +46,7 @@ def choose_samples(
         (rest if kind in seen else first).append(index)
         seen.add(kind)
     chosen = _within(first, rest, pixels)
-    notes = [*_left_out(kinds), *_not_shown(shown, kinds, sizes, size, own)]
+    notes = [*dict.fromkeys(left_out.values()), *_not_shown(shown, kinds, sizes, size, own)]
     return [Sample(shown[index], tensors[index]) for index in chosen], notes
 
 
@@ -61,18 +62,22 @@ def _within(first: Sequence[int], rest: Sequence[int], pixels: Sequence[int]) ->
     return chosen
 
 
-def _is_left_out(kind: ImageKind) -> bool:
-    return kind.has_alpha or kind.mode == "CMYK"
-
-
-def _left_out(kinds: Sequence[ImageKind]) -> Iterator[str]:
-    if any(kind.has_alpha for kind in kinds):
-        yield (
-            "images with transparent pixels differ, for endcap lays them on white, and Pillow's "
-            'convert("RGB") and OpenCV show what lies below; no cause was looked for in these'
-        )
-    if any(kind.mode == "CMYK" for kind in kinds):
-        yield "CMYK images are converted as Pillow does; no cause was looked for in these"
+def _left_out(
+    kinds: Sequence[ImageKind], own: Mapping[str, str]
+) -> Iterator[tuple[ImageKind, str]]:
+    for kind in kinds:
+        if kind.mode == "CMYK":
+            yield (
+                kind,
+                "CMYK images are converted as Pillow does; no cause was looked for in these",
+            )
+        elif kind.has_alpha and own["alpha"] == "white":
+            yield (
+                kind,
+                "images with transparent pixels differ, for `alpha: white` lays them on white, and "
+                'Pillow\'s convert("RGB") and OpenCV show the color below; no cause was looked for '
+                "in these",
+            )
 
 
 def _not_shown(
