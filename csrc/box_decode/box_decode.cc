@@ -50,8 +50,11 @@ void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inp
     FailArgument("head ", family.name, " came with ", inputs.size(), " tensors: it needs ",
                  specs.count);
   }
-  // The prototypes are read only when it is known what is kept.
-  if (family.extra == HeadExtra::kMaskCoefficients) CheckHostTensor(specs.specs[1], inputs[1]);
+  // The input of the masks is read only when it is known what is kept.
+  if (HasMasks(params.family)) {
+    const size_t masks = MaskInput(params);
+    CheckHostTensor(specs.specs[masks], inputs[masks]);
+  }
   DecodeFunction* decode = SelectDecoder(family, SelectImplementation(Stage::kBoxDecode));
   thread_local DecodeScratch scratch;
   const TrimAtEnd trim(scratch);

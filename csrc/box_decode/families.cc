@@ -47,17 +47,15 @@ HeadSpecs MakeYolov8Specs(const HeadParams& params) noexcept {
   return {{Matrix("head", 4 + int64_t{params.num_classes} + ExtraValues(params), -1)}, 1};
 }
 
-HeadSpecs WithPrototypes(HeadSpecs heads, const HeadParams& params) noexcept {
+HeadSpecs WithMaskInput(HeadSpecs heads, std::string_view name, int64_t count,
+                        const HeadParams& params) noexcept {
   heads.specs[heads.count++] = {
-      "protos",
-      DType::kFloat32,
-      {params.mask_coefficients, params.prototype_height, params.prototype_width},
-      3};
+      name, DType::kFloat32, {count, params.prototype_height, params.prototype_width}, 3};
   return heads;
 }
 
 HeadSpecs MakeYolov8SegSpecs(const HeadParams& params) noexcept {
-  return WithPrototypes(MakeYolov8Specs(params), params);
+  return WithMaskInput(MakeYolov8Specs(params), "protos", params.mask_coefficients, params);
 }
 
 HeadSpecs MakeEnd2EndSpecs(const HeadParams& params) noexcept {
@@ -65,13 +63,17 @@ HeadSpecs MakeEnd2EndSpecs(const HeadParams& params) noexcept {
 }
 
 HeadSpecs MakeEnd2EndSegSpecs(const HeadParams& params) noexcept {
-  return WithPrototypes(MakeEnd2EndSpecs(params), params);
+  return WithMaskInput(MakeEnd2EndSpecs(params), "protos", params.mask_coefficients, params);
 }
 
 HeadSpecs MakeRtdetrSpecs(const HeadParams& params) noexcept {
   const int64_t columns = ScoreColumns(params);
   if (params.joined) return {{Matrix("head", -1, 4 + columns)}, 1};
   return {{Matrix("logits", -1, columns), Matrix("boxes", -1, 4)}, 2};
+}
+
+HeadSpecs MakeRtdetrSegSpecs(const HeadParams& params) noexcept {
+  return WithMaskInput(MakeRtdetrSpecs(params), "masks", -1, params);
 }
 
 Activation GetRtdetrActivation(const HeadParams& params) noexcept {
@@ -145,6 +147,23 @@ constexpr HeadFamilyInfo MakeEnd2EndFamily(HeadFamily family, std::string_view n
           .box_format = extra == HeadExtra::kAngle ? BoxFormat::kCxcywh : BoxFormat::kXyxy};
 }
 
+// rtdetr, and with the masks of its queries.
+constexpr HeadFamilyInfo MakeRtdetrFamily(HeadFamily family, std::string_view name,
+                                          HeadExtra extra) {
+  return {.family = family,
+          .name = name,
+          .layout = HeadLayout::kScoreRows,
+          .specs = extra == HeadExtra::kMaskLogits ? MakeRtdetrSegSpecs : MakeRtdetrSpecs,
+          .scalar = DecodeRtdetr,
+          .simd = DecodeRtdetrSimd,
+          .extra = extra,
+          .box_format = BoxFormat::kCxcywh,
+          .box_unit = BoxUnit::kNormalized,
+          .multi_label = true,
+          .activation = GetRtdetrActivation,
+          .allows_softmax = true};
+}
+
 // In the order of the enum.
 constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
     {.family = HeadFamily::kYolov5,
@@ -172,17 +191,8 @@ constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
     MakeEnd2EndFamily(HeadFamily::kEnd2EndSeg, "end2end_seg", HeadExtra::kMaskCoefficients),
     MakeEnd2EndFamily(HeadFamily::kEnd2EndPose, "end2end_pose", HeadExtra::kKeypoints),
     MakeEnd2EndFamily(HeadFamily::kEnd2EndObb, "end2end_obb", HeadExtra::kAngle),
-    {.family = HeadFamily::kRtdetr,
-     .name = "rtdetr",
-     .layout = HeadLayout::kScoreRows,
-     .specs = MakeRtdetrSpecs,
-     .scalar = DecodeRtdetr,
-     .simd = DecodeRtdetrSimd,
-     .box_format = BoxFormat::kCxcywh,
-     .box_unit = BoxUnit::kNormalized,
-     .multi_label = true,
-     .activation = GetRtdetrActivation,
-     .allows_softmax = true},
+    MakeRtdetrFamily(HeadFamily::kRtdetr, "rtdetr", HeadExtra::kNone),
+    MakeRtdetrFamily(HeadFamily::kRtdetrSeg, "rtdetr_seg", HeadExtra::kMaskLogits),
     {.family = HeadFamily::kSsd,
      .name = "ssd",
      .layout = HeadLayout::kScoreRows,
@@ -227,8 +237,8 @@ constexpr bool HasEveryFamily() {
       return false;
     }
     // The layouts whose extra values AnchorValues can find.
-    if (info.extra != HeadExtra::kNone && info.layout != HeadLayout::kAnchorColumns &&
-        info.layout != HeadLayout::kEnd2EndRows) {
+    if (info.extra != HeadExtra::kNone && info.extra != HeadExtra::kMaskLogits &&
+        info.layout != HeadLayout::kAnchorColumns && info.layout != HeadLayout::kEnd2EndRows) {
       return false;
     }
     // The layouts whose decode functions and kernels read anchors.
@@ -343,6 +353,7 @@ DetectionRowsRule MakeDetectionRowsRule(const HeadParams& params) noexcept {
 int ExtraValues(const HeadParams& params) noexcept {
   switch (GetFamily(params.family).extra) {
     case HeadExtra::kNone:
+    case HeadExtra::kMaskLogits:
       return 0;
     case HeadExtra::kMaskCoefficients:
       return params.mask_coefficients;

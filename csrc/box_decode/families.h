@@ -44,7 +44,13 @@ enum class HeadLayout : int32_t {
 #pragma GCC diagnostic error "-Wswitch"
 
 // The values of each anchor beside box and scores; the family's own outputs are made of them.
-enum class HeadExtra : int32_t { kNone, kMaskCoefficients, kKeypoints, kAngle };
+enum class HeadExtra : int32_t {
+  kNone,
+  kMaskCoefficients,  // of the prototypes in another input
+  kMaskLogits,        // a whole mask of each query, in another input
+  kKeypoints,
+  kAngle
+};
 
 // Where the values of an anchor lie in `head`. kAnchorColumns: one below the other; kEnd2EndRows:
 // side by side. Others have no extra values.
@@ -131,6 +137,16 @@ const HeadFamilyInfo& GetFamily(HeadFamily family) noexcept;
 
 inline HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept {
   return GetFamily(params.family).specs(params);
+}
+
+inline bool HasMasks(HeadFamily family) noexcept {
+  const HeadExtra extra = GetFamily(family).extra;
+  return extra == HeadExtra::kMaskCoefficients || extra == HeadExtra::kMaskLogits;
+}
+
+// The input with the prototypes or the logits of a family that HasMasks: the last.
+inline size_t MaskInput(const HeadParams& params) noexcept {
+  return MakeHeadSpecs(params).count - 1;
 }
 
 // The parameters' and the family's anchors. Of kNone only the source counts.

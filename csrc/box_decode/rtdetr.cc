@@ -8,6 +8,7 @@ namespace {
 
 // `logits` [Q, C] and `boxes` [Q, 4], or joined `head` [Q, 4+C]. Every query's classes are
 // candidates, as in RT-DETR's own post-processing (arXiv 2304.08069), and nothing is suppressed.
+// rtdetr_seg has a third input, of which only the rows are counted here.
 void DecodeQueries(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                    Candidates& candidates, Implementation implementation) {
   const HeadSpecs head = MakeHeadSpecs(params);

@@ -68,10 +68,14 @@ void CheckImplementation(Implementation implementation) {
   }
 }
 
+// Whether each mask is a prototype, and no sum of them.
+bool HasOwnPrototypes(const MaskDetections& detections) { return detections.coefficients.empty(); }
+
 void CheckLengths(const MaskPrototypes& prototypes, const MaskDetections& detections) {
   if (prototypes.count < 1) FailArgument("there are ", prototypes.count, " prototypes: give one");
   const size_t n = detections.boxes_xyxy.size() / 4;
-  const size_t coefficients = n * static_cast<size_t>(prototypes.count);
+  const auto count = static_cast<size_t>(prototypes.count);
+  const size_t coefficients = HasOwnPrototypes(detections) && n == count ? 0 : n * count;
   if (detections.boxes_xyxy.size() != 4 * n || detections.coefficients.size() != coefficients ||
       (!detections.indices.empty() && detections.indices.size() != n)) {
     FailArgument("masks came with ", detections.boxes_xyxy.size(), " numbers of boxes, ",
@@ -84,14 +88,22 @@ void CheckLengths(const MaskPrototypes& prototypes, const MaskDetections& detect
 void MakeLogits(const MaskPrototypes& prototypes, const MaskDetections& detections, size_t n,
                 const MaskRegion& region, Implementation implementation,
                 std::vector<float>& logits) {
-  const auto per_mask = static_cast<size_t>(prototypes.count);
-  const float* coefficients = detections.coefficients.data() + n * per_mask;
+  static constexpr float kOne = 1.0F;
+  MaskPrototypes summed = prototypes;
+  const float* coefficients = &kOne;
+  if (HasOwnPrototypes(detections)) {
+    summed.count = 1;
+    summed.data +=
+        n * static_cast<size_t>(prototypes.height) * static_cast<size_t>(prototypes.width);
+  } else {
+    coefficients = detections.coefficients.data() + n * static_cast<size_t>(prototypes.count);
+  }
   logits.resize(region.prototype_rows.size() * LogitStride(region));
   bool finite = false;
   if (implementation == Implementation::kSimd) {
-    finite = MaskLogitsSimd(prototypes, coefficients, region, logits.data());
+    finite = MaskLogitsSimd(summed, coefficients, region, logits.data());
   } else {
-    MaskLogitsScalar(prototypes, coefficients, region, logits.data());
+    MaskLogitsScalar(summed, coefficients, region, logits.data());
   }
   if (!finite) RefuseLogits(detections, n, region, logits.data());
 }

@@ -52,11 +52,39 @@ const float* AsFloats(const ConstTensorView& view, Implementation implementation
   return memory.data();
 }
 
+// The masks of the kept queries as float32, one behind the other.
+const float* GatherMaskLogits(const ConstTensorView& masks, std::span<const int32_t> queries,
+                              Implementation implementation, std::vector<float>& memory) {
+  const auto pixels = static_cast<size_t>(masks.shape[1] * masks.shape[2]);
+  memory.resize(pixels * queries.size());
+  float* to = memory.data();
+  for (const int32_t query : queries) {
+    const size_t first = pixels * static_cast<size_t>(query);
+    if (masks.dtype == DType::kFloat16) {
+      const auto* from = static_cast<const uint16_t*>(masks.data) + first;
+      HalvesToFloats({from, pixels}, implementation, to);
+    } else {
+      std::copy_n(static_cast<const float*>(masks.data) + first, pixels, to);
+    }
+    to += pixels;
+  }
+  return memory.data();
+}
+
 void GatherBoxes(const KeptDetections& detections, std::vector<float>& boxes) {
   boxes.resize(4 * detections.kept.size());
   float* to = boxes.data();
   for (const int64_t from : detections.kept) {
     to = std::copy_n(detections.candidates.boxes_xyxy.data() + 4 * from, 4, to);
+  }
+}
+
+// The masks of queries are not cut by their boxes.
+void RepeatInputBox(const HeadParams& head, size_t count, std::vector<float>& boxes) {
+  boxes.clear();
+  for (size_t i = 0; i < count; ++i) {
+    boxes.insert(boxes.end(), {0.0F, 0.0F, static_cast<float>(head.input_width),
+                               static_cast<float>(head.input_height)});
   }
 }
 
@@ -80,9 +108,16 @@ void WriteMasks(const PostprocessParams& params, const PostprocessInput& input,
   }
   if (detections.kept.empty() || (packed == nullptr && output.rle == nullptr)) return;
   const Implementation implementation = SelectImplementation(Stage::kMasks);
-  prototypes.data = AsFloats(input.head[1], implementation, scratch.prototypes);
+  const ConstTensorView& tensor = input.head[MaskInput(head)];
   ReadExtras(head, input.head, scratch.indices, scratch.values);
-  GatherBoxes(detections, scratch.boxes);
+  if (GetFamily(head.family).extra == HeadExtra::kMaskLogits) {
+    prototypes.count = static_cast<int>(scratch.indices.size());
+    prototypes.data = GatherMaskLogits(tensor, scratch.indices, implementation, scratch.prototypes);
+    RepeatInputBox(head, scratch.indices.size(), scratch.boxes);
+  } else {
+    prototypes.data = AsFloats(tensor, implementation, scratch.prototypes);
+    GatherBoxes(detections, scratch.boxes);
+  }
   const MaskDetections masks = {scratch.values, scratch.boxes, scratch.indices};
   if (packed != nullptr) WritePackedMasks(prototypes, masks, plan, implementation, packed);
   if (output.rle != nullptr) EncodeMasks(prototypes, masks, plan, implementation, *output.rle);
@@ -117,6 +152,7 @@ void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
     case HeadExtra::kNone:
       return;
     case HeadExtra::kMaskCoefficients:
+    case HeadExtra::kMaskLogits:
       return WriteMasks(params, input, detections, scratch, output);
     case HeadExtra::kAngle:
       return WriteRotatedBoxes(params.angle_range, scratch.boxes, detections.kept,

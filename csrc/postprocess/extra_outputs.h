@@ -15,7 +15,7 @@ struct ExtraScratch {
   std::vector<int32_t> indices;
   std::vector<float> values;
   std::vector<float> boxes;  // with angles: xywhr of every candidate; with masks: xyxy of the kept
-  std::vector<float> prototypes;
+  std::vector<float> prototypes;  // or the logits of the kept queries' masks
 
   void Trim();
 };

@@ -44,6 +44,7 @@ std::vector<TensorSpec> DetectionOutputs(const PostprocessParams& params) {
       specs.push_back({"detection_angles", DType::kFloat32, {k}, 1});
       break;
     case HeadExtra::kMaskCoefficients:
+    case HeadExtra::kMaskLogits:
       specs.push_back({"mask_size", DType::kInt32, {2}, 1});
       if (params.mask_resolution != MaskResolution::kSource) {
         const MaskSize size = FixedMaskSize(params);
@@ -73,9 +74,7 @@ void FillIndices(const PostprocessOutput& output, size_t position) {
 
 }  // namespace
 
-bool GivesRle(const PostprocessParams& params) noexcept {
-  return GetFamily(params.head.family).extra == HeadExtra::kMaskCoefficients;
-}
+bool GivesRle(const PostprocessParams& params) noexcept { return HasMasks(params.head.family); }
 
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params) {
   std::vector<TensorSpec> specs =

@@ -156,7 +156,7 @@ const ParamTable<Params>& Table() {
             IntegerField<Params>("max_detections", 1, kMaxDetections, FIELD(max_detections))),
       Means("every class over the threshold is a candidate, not only an anchor's best; for "
             "classification, the result holds only classes over the threshold; by default true for "
-            "rtdetr and ssd, false else",
+            "rtdetr, rtdetr_seg and ssd, false else",
             MultiLabelField()),
       Means("boxes of different classes suppress each other",
             BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
@@ -165,25 +165,25 @@ const ParamTable<Params>& Table() {
             EnumField<Params>("on_nan", kOnNan, FIELD(head.on_nan))),
       Means(
           "how the head gives boxes, and ssd its anchors; by default cxcywh for the yolo families, "
-          "rtdetr and end2end_obb, xyxy else",
+          "rtdetr, rtdetr_seg and end2end_obb, xyxy else",
           EnumField<Params>("box_format", kBoxFormats, FIELD(head.box_format))),
-      Means("pixels of the model's input, or fractions of it; by default normalized for rtdetr, "
-            "pixel else",
+      Means("pixels of the model's input, or fractions of it; by default normalized for rtdetr "
+            "and rtdetr_seg, pixel else",
             EnumField<Params>("box_unit", kBoxUnits, FIELD(head.box_unit))),
       Means("height and width of the model's input; for normalized boxes, anchor_grid and masks",
             SizeField<Params>("input_size", kMaxInputSide, FIELD(head.input_height),
                               FIELD(head.input_width))),
-      Means(
-          "what turns raw numbers into scores; by default softmax for classification and for ssd "
-          "with a background, sigmoid for ssd without one and for rtdetr that is not joined, none "
-          "else",
-          EnumField<Params>("activation", kActivations, FIELD(head.activation))),
+      Means("what turns raw numbers into scores; by default softmax for classification and for ssd "
+            "with a background, sigmoid for ssd without one and for rtdetr and rtdetr_seg that are "
+            "not joined, none else",
+            EnumField<Params>("activation", kActivations, FIELD(head.activation))),
       Means("classes in the result, best first, with multi_label at most; classification only; by "
             "default 5, or num_classes where that is less",
             TopKField()),
-      Means("rtdetr's boxes and scores are one tensor, head",
+      Means("boxes and scores of rtdetr or rtdetr_seg are one tensor, head",
             BoolField<Params>("joined", FIELD(head.joined))),
-      Means("where a row of scores of rtdetr or ssd has one more, for no object, which num_classes "
+      Means("where a row of scores of rtdetr, rtdetr_seg or ssd has one more, for no object, which "
+            "num_classes "
             "does not count; of detections and efficient_nms, whether a class id is for no object; "
             "by default first for ssd, none else",
             EnumField<Params>("background", kBackgrounds, FIELD(head.background))),
@@ -204,10 +204,11 @@ const ParamTable<Params>& Table() {
       Means("numbers for each anchor that weigh the prototypes of yolov8_seg and end2end_seg",
             IntegerField<Params>("mask_coefficients", 1, kMaxExtraValues,
                                  FIELD(head.mask_coefficients))),
-      Means("height and width of the prototypes of yolov8_seg and end2end_seg",
+      Means("height and width of the prototypes of yolov8_seg and end2end_seg, or of rtdetr_seg's "
+            "masks",
             SizeField<Params>("prototype_size", kMaxInputSide, FIELD(head.prototype_height),
                               FIELD(head.prototype_width))),
-      Means("pixels of the masks: the prototypes', the model's input's, or the source image's",
+      Means("pixels of the masks: of prototype_size, the model's input, or the source image",
             EnumField<Params>("mask_resolution", kMaskResolutions, FIELD(mask_resolution))),
       Means("keypoints of yolov8_pose and end2end_pose",
             IntegerField<Params>("num_keypoints", 1, kMaxExtraValues, FIELD(head.num_keypoints))),

@@ -6,8 +6,8 @@
 namespace endcap {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames = {"ultralytics", "torchvision", "inception",
-                                                    "vgg",         "rtdetr",      "ssd"};
+constexpr std::array<std::string_view, 7> kNames = {
+    "ultralytics", "torchvision", "inception", "vgg", "rtdetr", "rfdetr", "ssd"};
 
 // Alpha is dropped in all, as by OpenCV, by Pillow's convert("RGB") and by TensorFlow with three
 // channels.
@@ -71,6 +71,20 @@ PreprocessParams Rtdetr() {
   return params;
 }
 
+// RF-DETR's predict: pixels of what Pillow reads, /255, torchvision's resize without antialias in
+// float, ImageNet statistics; 560x560 is the base network's size. EXIF is ignored and CMYK
+// converted as by Pillow.
+PreprocessParams Rfdetr() {
+  PreprocessParams params;
+  params.height = params.width = 560;
+  params.fit = Fit::kStretch;
+  params.quantize = Quantize::kNone;
+  params.mean = {0.485, 0.456, 0.406};
+  params.std = {0.229, 0.224, 0.225};
+  params.exif = ExifPolicy::kIgnore;
+  return params;
+}
+
 // torchvision's ssd300_vgg16: normalised by the mean pixel, bilinear in float to 300x300. EXIF is
 // ignored and CMYK converted as by Pillow.
 PreprocessParams Ssd() {
@@ -89,7 +103,7 @@ PreprocessParams Ssd() {
 std::span<const std::string_view> PresetNames() noexcept { return kNames; }
 
 PreprocessParams Preset(std::string_view name) {
-  constexpr std::array kMakers = {Ultralytics, Torchvision, Inception, Vgg, Rtdetr, Ssd};
+  constexpr std::array kMakers = {Ultralytics, Torchvision, Inception, Vgg, Rtdetr, Rfdetr, Ssd};
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i]) return kMakers[i]();
   }

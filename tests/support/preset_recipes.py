@@ -75,6 +75,10 @@ def rtdetr(rgb: Pixels) -> Floats:
     return pillow_resize(rgb, 640, 640) / 255
 
 
+def rfdetr(rgb: Pixels) -> Floats:
+    return (float_resize(rgb, 560) / 255 - IMAGENET_MEAN) / IMAGENET_STD
+
+
 def float_resize(rgb: Pixels, side: int) -> Floats:
     """Half-pixel centres, no antialias, float throughout: as TensorFlow 2 and PyTorch."""
     resized = cv2.resize(rgb.astype(np.float32), (side, side), interpolation=cv2.INTER_LINEAR)
@@ -96,5 +100,6 @@ RECIPES: dict[str, tuple[Callable[[bytes], Pixels], Callable[[Pixels], Floats]]]
     "inception": (read_pillow, inception),
     "vgg": (read_opencv, vgg),
     "rtdetr": (read_pillow, rtdetr),
+    "rfdetr": (read_pillow, rfdetr),
     "ssd": (read_pillow, ssd),
 }

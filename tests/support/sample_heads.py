@@ -116,6 +116,18 @@ def rtdetr_outputs(
     return {"logits": logits, "boxes": boxes}
 
 
+def rtdetr_seg_outputs(
+    seed: int, *, queries: int, num_classes: int, size: tuple[int, int]
+) -> dict[str, Floats]:
+    """rtdetr_outputs and masks [Q, *size], waves that make blobs inside and outside the boxes."""
+    random = np.random.default_rng(seed + 4000)
+    rows, columns = np.mgrid[: size[0], : size[1]] / 7
+    phases = random.uniform(0, 6, (2, queries))[..., None, None]
+    masks = np.sin(rows + phases[0]) * np.cos(columns + phases[1]) - 0.2
+    heads = rtdetr_outputs(seed, queries=queries, num_classes=num_classes)
+    return heads | {"masks": masks.astype(np.float32)}
+
+
 def ssd_outputs(seed: int, *, anchors: int, columns: int) -> dict[str, Floats]:
     """boxes [A, 4] as offsets, scores [A, columns]: the first column is the greatest mostly."""
     random = np.random.default_rng(seed)
@@ -212,6 +224,15 @@ FAMILIES = {
     ),
     "end2end_obb": Family(lambda seed: end2end_obb_head(seed, rows=40, num_classes=7), {}),
     "rtdetr": Family(lambda seed: rtdetr_outputs(seed, queries=60, num_classes=7), {}),
+    "rtdetr_seg": Family(
+        lambda seed: rtdetr_seg_outputs(seed, queries=60, num_classes=7, size=(40, 48)),
+        {
+            "prototype_size": (40, 48),
+            "input_size": (160, 192),
+            "mask_resolution": "input",
+            "max_detections": 20,
+        },
+    ),
     "ssd": Family(
         lambda seed: ssd_outputs(seed, anchors=80, columns=8), {"variances": (0.1, 0.1, 0.2, 0.2)}
     ),

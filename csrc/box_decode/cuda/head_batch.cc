@@ -12,7 +12,7 @@ namespace {
 
 ScoreRowRule MakeScoreRowRule(const HeadParams& params) {
   const HeadSpecs specs = MakeHeadSpecs(params);
-  const bool joined = specs.count == 1;
+  const bool joined = specs.specs[0].name == "head";
   const bool boxes_first = !joined && specs.specs[0].name == "boxes";
   const auto columns = static_cast<uint32_t>(ScoreColumns(params));
   const Background background = params.ResolvedBackground();

@@ -27,6 +27,7 @@ enum class HeadFamily : int32_t {
   kEnd2EndPose,
   kEnd2EndObb,
   kRtdetr,
+  kRtdetrSeg,
   kSsd,
   kEfficientNms,
   kDetections,
@@ -64,16 +65,17 @@ struct HeadParams {
   int input_width = 640;
   double score_threshold = 0.25;  // a candidate's score must be greater
   int max_candidates = 30000;     // best scores first
-  // Every class over the threshold is a candidate, not the best only. Without one: rtdetr and ssd.
+  // Every class over the threshold is a candidate, not the best only. Without one: rtdetr,
+  // rtdetr_seg and ssd.
   // Classification: only classes over the threshold are returned; without, the threshold is unused.
   std::optional<bool> multi_label;
   // Classification only. Without one: 5, or num_classes where that is less.
   std::optional<int> top_k;
   OnNan on_nan = OnNan::kError;  // classification: kError only
 
-  // rtdetr: scores and boxes are one tensor, `head`.
+  // rtdetr and rtdetr_seg: scores and boxes are one tensor, `head`.
   bool joined = false;
-  // rtdetr, ssd, efficient_nms and detections: num_classes does not count it.
+  // rtdetr, rtdetr_seg, ssd, efficient_nms and detections: num_classes does not count it.
   Background background = Background::kFamilyDefault;
   // ssd only; anchor_grid of yolox too, where none is strides 8, 16 and 32.
   AnchorSource anchors = AnchorSource::kInput;
@@ -82,7 +84,7 @@ struct HeadParams {
   std::array<double, 4> variances = {0.1, 0.1, 0.2, 0.2};  // of the centre's x, y, width and height
 
   int mask_coefficients = 32;  // yolov8_seg and end2end_seg: M
-  int prototype_height = 160;  // of these: `prototype_size`
+  int prototype_height = 160;  // of these, and of rtdetr_seg's masks: `prototype_size`
   int prototype_width = 160;
   int num_keypoints = 17;   // yolov8_pose and end2end_pose: P
   int keypoint_values = 3;  // x and y, or x, y and visibility
@@ -116,10 +118,11 @@ std::string_view HeadFamilyName(HeadFamily family) noexcept;
 //   `protos` [M, height, width]; yolov8_pose `head` [4+C+P*values, A]; yolov8_obb `head` [4+C+1,
 //   A]; end2end `head` [K, 6] = x1,y1,x2,y2,score,class; end2end_seg `head` [K, 6+M] and `protos`;
 //   end2end_pose `head` [K, 6+P*values]; end2end_obb `head` [K, 7] = cx,cy,w,h,score,class,angle;
-//   rtdetr `logits` [Q, C] and `boxes` [Q, 4], or joined `head` [Q, 4+C]; ssd `boxes` [A, 4],
-//   `scores` [A, C] and, where they are an input, `anchors` [A, 4] (C with the background, where
-//   there is one); efficient_nms `num_detections` int32 [1], `boxes` [K, 4], `scores` [K],
-//   `classes` int32 [K]; detections the last three of these; classification `logits` [C]
+//   rtdetr `logits` [Q, C] and `boxes` [Q, 4], or joined `head` [Q, 4+C]; rtdetr_seg these and
+//   `masks` [Q, height, width]; ssd `boxes` [A, 4], `scores` [A, C] and, where they are an input,
+//   `anchors` [A, 4] (C with the background, where there is one); efficient_nms `num_detections`
+//   int32 [1], `boxes` [K, 4], `scores` [K], `classes` int32 [K]; detections the last three of
+//   these; classification `logits` [C]
 std::vector<TensorSpec> HeadInputs(const HeadParams& params);
 
 // Whether the family's candidates still overlap and need non-maximum suppression.
@@ -146,7 +149,7 @@ void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inp
                Candidates& candidates);
 
 // How many numbers beside box and scores the family's head has for each anchor: coefficients of
-// masks, keypoints, an angle; 0 for the others.
+// masks, keypoints, an angle; 0 for the others, also for rtdetr_seg, whose masks are not read here.
 int ExtraValues(const HeadParams& params) noexcept;
 
 // Reads those numbers for the anchors `indices` only: values [N][ExtraValues]. Throws

@@ -227,7 +227,7 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 //
 // Boxes are mapped back (csrc/common/map_box.h) to the image that was preprocessed: with exif=apply
 // the oriented one, which viewers and PIL.ImageOps.exif_transpose show; with exif=ignore, the
-// default of the presets torchvision, inception, rtdetr and ssd, the stored one.
+// default of the presets torchvision, inception, rtdetr, rfdetr and ssd, the stored one.
 //
 // Tests, each for all eight values: Decode.AppliesOrIgnoresOrientation,
 // ApplyOrientation.MovesEveryPixelToItsPlace, of preprocess tests/cpp/implementations_test.cc,

@@ -14,7 +14,8 @@ namespace endcap {
 
 // Instance masks of one image from prototypes, as in YOLACT (Bolya et al. 2019, arXiv:1904.02689):
 // a detection's mask is where the sum of the prototypes, each times the detection's coefficient for
-// it, is greater than 0 (an absolute value below 1e-20 counts as 0), inside the detection's box.
+// it, is greater than 0 (an absolute value below 1e-20 counts as 0), inside the detection's box. Or
+// each detection has a prototype to itself, as the queries of RF-DETR-Seg have.
 
 // The pixels of a mask.
 enum class MaskResolution : int {
@@ -32,9 +33,11 @@ struct MaskPrototypes {
 };
 
 struct MaskDetections {
-  std::span<const float> coefficients;  // [N][count of prototypes]
-  std::span<const float> boxes_xyxy;    // [N][4], in pixels of the model's input
-  std::span<const int32_t> indices;     // [N], the candidate of each, for error messages; or empty
+  // [N][count of prototypes]; or none, then there are N prototypes, and mask n is where prototype n
+  // is greater than 0.
+  std::span<const float> coefficients;
+  std::span<const float> boxes_xyxy;  // [N][4], in pixels of the model's input
+  std::span<const int32_t> indices;   // [N], the candidate of each, for error messages; or empty
 };
 
 // Logits are interpolated bilinearly between the centres of prototype pixels, first along x, then

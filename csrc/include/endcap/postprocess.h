@@ -47,14 +47,15 @@ void Validate(const PostprocessParams& params);
 // detection_boxes [K,4], detection_scores [K], detection_classes int32 [K], detection_indices
 // int32 [K], the family's own, status int32 [1], with K = max_detections. The family's own:
 // with keypoints (yolov8_pose, end2end_pose) detection_keypoints [K,P,3] = x, y in source pixels
-// and visibility; with masks (yolov8_seg, end2end_seg) mask_size int32 [2] = height, width of the
-// masks and, where mask_resolution is not kSource, detection_masks uint8 [K,height,ceil(width/8)]
-// as of WritePackedMasks; with angles (yolov8_obb, end2end_obb) detection_angles [K], in radians,
-// from the x axis to the side that the width measures, clockwise on the screen, in the range of
-// angle_range: the detection_boxes are then the corners that the boxes have before they are rotated
-// around their centres, and are not clipped. Classification: class_scores [top_k],
-// class_ids int32 [top_k] (with multi_label the rows beyond the classes over the threshold are 0
-// and -1), class_probabilities [num_classes] (all scores in class order), status int32 [1].
+// and visibility; with masks (yolov8_seg, end2end_seg, rtdetr_seg) mask_size int32 [2] = height,
+// width of the masks and, where mask_resolution is not kSource, detection_masks uint8
+// [K,height,ceil(width/8)] as of WritePackedMasks; with angles (yolov8_obb, end2end_obb)
+// detection_angles [K], in radians, from the x axis to the side that the width measures, clockwise
+// on the screen, in the range of angle_range: the detection_boxes are then the corners that the
+// boxes have before they are rotated around their centres, and are not clipped. Classification:
+// class_scores [top_k], class_ids int32 [top_k] (with multi_label the rows beyond the classes over
+// the threshold are 0 and -1), class_probabilities [num_classes] (all scores in class order),
+// status int32 [1].
 //
 // Boxes that are mapped back by a geometry and have no area then are dropped: x1 < x2 and y1 < y2
 // in every row (of rotated boxes, width and height are greater than 0), which a box in the padding
@@ -75,8 +76,9 @@ struct PostprocessInput {
 };
 
 // Where the results of one image go: views in the order of PostprocessOutputs. A view whose data is
-// null is skipped, and what only it needs is not looked at: keypoints, mask coefficients and
-// prototypes that are not finite are then no error. Unused rows are 0, their index -1.
+// null is skipped, and what only it needs is not looked at: keypoints, mask coefficients,
+// prototypes and mask logits that are not finite are then no error. Unused rows are 0, their index
+// -1.
 struct PostprocessOutput {
   std::vector<TensorView> tensors;
   std::vector<std::string>* rle = nullptr;  // where GivesRle; replaced by [num_detections]

@@ -79,8 +79,8 @@ struct DetectionImage {
   RunLengthText* run_lengths;  // [max_rows], of rows that are written; null: skipped
 };
 
-// The extra values of a head with keypoints, or with masks, of which nothing but `count` and
-// `values` is set. A count of 0 is for all other heads.
+// The extra values of a head with keypoints, or with coefficients of masks, of which nothing but
+// `count` and `values` is set. A count of 0 is for all other heads.
 struct KeypointValues {
   KeypointRule rule;
   uint32_t count;   // keypoints, or coefficients
@@ -112,6 +112,7 @@ struct RunLengthMemory {
 // Heads with masks: where the pixels of a mask lie. is_there of 0 is for all other heads.
 struct MaskBatch {
   int32_t is_there;
+  int32_t input;      // of the head: prototypes; without coefficients, a mask of each query
   int32_t of_source;  // the axes are the input's: an image's geometry makes its own of them
   MaskAxes axes;
   float box_units[2];               // from pixels of the model's input to those of the mask

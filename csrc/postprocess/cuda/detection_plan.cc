@@ -61,7 +61,7 @@ HeadImage MakeHeadImage(const HeadParams& params, const PostprocessInput& input,
 // run_lengths: of this image, where it wants them.
 DetectionImage MakeDetectionImage(const PostprocessParams& params, const PostprocessInput& input,
                                   const PostprocessOutput& output, RunLengthText* run_lengths) {
-  const bool is_seg = GetFamily(params.head.family).extra == HeadExtra::kMaskCoefficients;
+  const bool is_seg = HasMasks(params.head.family);
   const bool packs = is_seg && params.mask_resolution != MaskResolution::kSource;
   DetectionImage image = {};
   const std::vector<TensorView>& tensors = output.tensors;
@@ -90,6 +90,7 @@ void SetMasks(const PostprocessParams& params, std::span<const PostprocessOutput
   const bool scales = plan.resolution == MaskResolution::kPrototype;
   MaskBatch& masks = launch.masks;
   masks.is_there = 1;
+  masks.input = static_cast<int32_t>(MaskInput(head));
   masks.of_source = plan.resolution == MaskResolution::kSource ? 1 : 0;
   masks.axes = MakeMaskAxes(prototypes, plan);
   masks.box_units[0] = scales ? BoxRatio(prototypes.width, plan.input_width) : 1.0F;
@@ -124,6 +125,9 @@ void SetExtra(const PostprocessParams& params, const DetectionGroups& groups,
     case HeadExtra::kMaskCoefficients:
       batch.keypoints.count = static_cast<uint32_t>(head.mask_coefficients);
       batch.keypoints.values = 1;
+      SetMasks(params, outputs, runs, launch);
+      return;
+    case HeadExtra::kMaskLogits:
       SetMasks(params, outputs, runs, launch);
       return;
   }

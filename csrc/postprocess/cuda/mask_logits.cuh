@@ -4,6 +4,7 @@
 
 #include "box_decode/cuda/candidate.cuh"
 #include "common/map_box.h"
+#include "nms/cuda/suppression.cuh"
 #include "postprocess/cuda/detection_faults.cuh"
 #include "postprocess/cuda/detection_launch.h"
 
@@ -49,16 +50,26 @@ __device__ inline MaskPixels GetSourcePixels(const DetectionImage& image, const 
   return PixelsIn(axes, mapped);
 }
 
+// The box that a kept detection's mask is cut by: its own, or, of a query, the model's input.
+__device__ inline float4 GetMaskBox(const HeadBatch& heads, const DetectionBatch& batch,
+                                    size_t kept) {
+  if (batch.keypoints.count == 0) {
+    return make_float4(0.0F, 0.0F, heads.rule.input_width, heads.rule.input_height);
+  }
+  return static_cast<const NmsBox*>(batch.kept)[kept].xyxy;
+}
+
 // A range's prototype pixels. It is not empty.
 __device__ inline PixelRange GetPrototypes(const MaskAxis& axis, const PixelRange& pixels) {
   return {TapAt(axis, pixels.begin).first, TapAt(axis, pixels.end - 1).second + 1};
 }
 
-// The prototypes of one image, and the coefficients of one of its detections.
+// The prototypes of one image, and the coefficients of one of its detections, or its own mask.
 struct MaskSource {
   const HeadImage& head;
   const AnchorValues& values;
-  uint32_t coefficients;  // of the anchor
+  int32_t input;          // MaskBatch::input
+  uint32_t coefficients;  // of the anchor; 0: it has its own mask
   const MaskAxes& axes;
   uint32_t anchor;
 
@@ -67,19 +78,24 @@ struct MaskSource {
     const auto width = static_cast<uint64_t>(axes.x.prototypes);
     const uint64_t plane = width * static_cast<uint64_t>(axes.y.prototypes);
     const uint64_t pixel = row * width + column;
+    if (coefficients == 0) return SettledLogit(ReadValue(head, input, anchor * plane + pixel));
     float sum = 0.0F;
     for (uint32_t m = 0; m < coefficients; ++m) {
       const uint64_t place = values.At(head.rows, values.first_extra + m, anchor);
-      sum += ReadValue(head, 0, place) * ReadValue(head, 1, m * plane + pixel);
+      sum += ReadValue(head, 0, place) * ReadValue(head, input, m * plane + pixel);
     }
     return SettledLogit(sum);
   }
 };
 
 __device__ inline MaskSource MakeMaskSource(const HeadBatch& heads, const DetectionBatch& batch,
-                                            const MaskAxes& axes, uint32_t image,
-                                            uint32_t detection) {
-  return {heads.images[image], heads.rule.values, batch.keypoints.count, axes,
+                                            const MaskBatch& masks, const MaskAxes& axes,
+                                            uint32_t image, uint32_t detection) {
+  return {heads.images[image],
+          heads.rule.values,
+          masks.input,
+          batch.keypoints.count,
+          axes,
           batch.kept_anchors[size_t{image} * batch.kept_capacity + detection]};
 }
 

@@ -13,7 +13,7 @@ __device__ DetectionRecord LogitFault(const HeadBatch& heads, const DetectionBat
   const uint64_t number = ~uint64_t{heads.states[image].bad_logit};
   const auto detection = static_cast<uint32_t>(number >> 32U);
   const MaskPlace place = MaskPlace::Of(static_cast<uint32_t>(number));
-  const MaskSource source = MakeMaskSource(heads, batch, masks.axes, image, detection);
+  const MaskSource source = MakeMaskSource(heads, batch, masks, masks.axes, image, detection);
   DetectionRecord record = Fault(DetectionFault::kMaskLogit, detection,
                                  source.Logit(place.row, place.column), place.number());
   record.input = static_cast<int32_t>(source.anchor);

@@ -1,5 +1,4 @@
 #include "cuda/launch.h"
-#include "nms/cuda/suppression.cuh"
 #include "postprocess/cuda/kernels.h"
 #include "postprocess/cuda/mask_logits.cuh"
 
@@ -149,13 +148,13 @@ __global__ void __launch_bounds__(kPackThreads)
   const uint32_t rows = batch.kept_rows[image];
   const bool is_there = rows != kNoRows && detection < rows;
   const size_t kept = size_t{image} * batch.kept_capacity + detection;
-  const float4 box = is_there ? static_cast<const NmsBox*>(batch.kept)[kept].xyxy : float4{};
+  const float4 box = is_there ? GetMaskBox(heads, batch, kept) : float4{};
   const Tile tile = MakeTile(masks, blockIdx.x % tiles, box);
   if (!is_there || tile.empty()) {
     ForEachByte(masks, tile, mask, [](int /*row*/, int /*byte*/, uint8_t* to) { *to = 0; });
     return;
   }
-  const MaskSource source = MakeMaskSource(heads, batch, masks.axes, image, detection);
+  const MaskSource source = MakeMaskSource(heads, batch, masks, masks.axes, image, detection);
   MakeTaps(masks.axes, tile, shared);
   const LogitWindow window = MakeTileLogits(source, tile, detection, heads.states[image], shared);
   __syncthreads();

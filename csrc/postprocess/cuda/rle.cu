@@ -1,7 +1,6 @@
 #include "cuda/block_sum.h"
 #include "cuda/launch.h"
 #include "masks/masks.h"
-#include "nms/cuda/suppression.cuh"
 #include "postprocess/cuda/kernels.h"
 #include "postprocess/cuda/mask_window.cuh"
 
@@ -131,7 +130,7 @@ __global__ void __launch_bounds__(kEncodeThreads)
   const uint32_t rows = batch.kept_rows[image];
   if (target.run_lengths == nullptr || rows == kNoRows || detection >= rows) return;
   const size_t kept = size_t{image} * batch.kept_capacity + detection;
-  const float4 box = static_cast<const NmsBox*>(batch.kept)[kept].xyxy;
+  const float4 box = GetMaskBox(heads, batch, kept);
   const MaskAxes axes = MakeAxes(masks, target);
   const RunLengthMemory& memory = masks.runs;
   RunLengths runs = {nullptr, 0,
@@ -145,7 +144,7 @@ __global__ void __launch_bounds__(kEncodeThreads)
     uint64_t place = 0;
     if (!Take(memory.words_asked, memory.scratch_words, window.words(), shared, place)) return;
     window.PlaceAt(memory.scratch + place);
-    const MaskSource source = MakeMaskSource(heads, batch, axes, image, detection);
+    const MaskSource source = MakeMaskSource(heads, batch, masks, axes, image, detection);
     MakeCells(axes.y, window);
     if (!MakeWindowLogits(source, window, detection, heads.states[image])) return;
     runs.count = CountChanges(window, axes, shared);

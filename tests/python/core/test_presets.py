@@ -19,7 +19,7 @@ from endcap.cli.files import SAMPLES, find_repository
 SIZES = [(400, 600), (640, 480), (333, 517), (333, 333), (90, 121), (1, 60), (60, 1), (1, 1)]
 SAMPLE_FILES = sorted((find_repository() / SAMPLES).glob("*.jpg"))
 READ_BY_OPENCV = ["ultralytics", "vgg"]
-READ_BY_PILLOW = ["torchvision", "inception", "rtdetr", "ssd"]
+READ_BY_PILLOW = ["torchvision", "inception", "rtdetr", "rfdetr", "ssd"]
 
 
 def assert_follows(preset: str, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Heads with mask prototypes: the masks of the detections that are kept."""
+"""Heads with masks, by prototypes or of each query: those of the detections that are kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from forced_implementations import on_each_implementation
-from sample_heads import seg_outputs
+from sample_heads import rtdetr_seg_outputs, seg_outputs
 
 import endcap
 from reference import masks
@@ -146,3 +146,85 @@ def test_other_heads_have_no_masks() -> None:
     assert rows.rle is None
     assert masked.rle is not None
     assert rows.masks is None
+
+
+QUERIES: dict[str, Any] = {
+    "num_classes": 2,
+    "input_size": INPUT,
+    "prototype_size": PROTOTYPES,
+    "max_detections": 12,
+}
+
+
+def queries(seed: int) -> dict[str, np.ndarray]:
+    """One box leaves the image, as RF-DETR's may."""
+    head = rtdetr_seg_outputs(seed, queries=60, num_classes=2, size=PROTOTYPES)
+    head["logits"][7] = 3
+    head["boxes"][7] = (1.03, 0.5, 0.2, 0.2)
+    return head
+
+
+@pytest.mark.parametrize("geometry", [None, GEOMETRY], ids=["input", "source"])
+@pytest.mark.parametrize("resolution", ["prototype", "input", "source"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_masks_of_queries_are_whole(
+    resolution: str, geometry: np.ndarray | None, dtype: type
+) -> None:
+    head = {name: array.astype(dtype) for name, array in queries(8).items()}
+    found = endcap.Postprocessor("rtdetr_seg", mask_resolution=resolution, **QUERIES)(
+        head, geometry
+    )
+    rows = found[0]
+    plain = endcap.Postprocessor("rtdetr", num_classes=2, input_size=INPUT, max_detections=12)(
+        {name: head[name] for name in ("logits", "boxes")}, geometry
+    )[0]
+    np.testing.assert_array_equal(rows.boxes, plain.boxes)
+    np.testing.assert_array_equal(rows.indices, plain.indices)
+    assert len(set(rows.indices.tolist())) > 5
+    one, box = np.ones(1, np.float32), np.array([0, 0, *INPUT[::-1]], np.float32)
+    wide = head["masks"].astype(np.float32)
+    expected = np.stack(
+        [masks.mask(wide[[i]], one, box, resolution, INPUT, geometry) for i in rows.indices]
+    )
+    assert 0.1 < expected.mean() < 0.9
+    np.testing.assert_array_equal(rows.masks, expected)
+    assert rows.rle == [masks.encode(mask) for mask in expected]
+    if found.packed_masks is not None:
+        packed = np.unpackbits(found.packed_masks[0], axis=-1, count=expected.shape[2])
+        np.testing.assert_array_equal(packed[: len(rows)], expected)
+
+
+def test_a_query_may_have_a_background_and_two_classes() -> None:
+    head = queries(9)
+    head["logits"][:] = -9
+    head["logits"][4] = (2, 3)
+    found = endcap.Postprocessor("rtdetr_seg", **QUERIES)(head)[0]
+    assert found.indices.tolist() == [4, 4]
+    assert found.rle is not None
+    assert found.rle[0] == found.rle[1]
+    options = QUERIES | {"num_classes": 1, "background": "last", "activation": "sigmoid"}
+    found = endcap.Postprocessor("rtdetr_seg", **options)(head)[0]
+    assert found.class_ids.tolist() == [0]
+    assert found.scores[0] == np.float32(1 / (1 + np.exp(-2)))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_bad_logits_of_the_kept_are_refused(value: float) -> None:
+    head = queries(10)
+    postprocessor = endcap.Postprocessor("rtdetr_seg", **QUERIES)
+    kept = postprocessor(head)[0].indices
+    head["masks"][sorted(set(range(60)) - set(kept.tolist()))] = value
+    assert postprocessor(head)[0].indices.tolist() == kept.tolist()
+    head["masks"][kept[1], 3, 5] = value
+    with pytest.raises(
+        endcap.InvalidArgumentError, match=rf"candidate {kept[1]}\) at row 3, column 5"
+    ):
+        postprocessor(head)
+
+
+@pytest.mark.parametrize("part", [np.s_[1:], np.s_[:, 1:]], ids=["queries", "rows"])
+def test_masks_of_another_shape_are_refused(part: Any) -> None:
+    head = queries(11)
+    head["masks"] = np.ascontiguousarray(head["masks"][part])
+    with pytest.raises(endcap.InvalidArgumentError, match="masks"):
+        endcap.Postprocessor("rtdetr_seg", **QUERIES)(head)
