@@ -290,6 +290,28 @@ def rtdetr(seed: int = 20, *, queries: int = 60, classes: int = 4, **options: An
     return Network({"logits": logits, "pred_boxes": Output(_fractions(random, queries))}, **options)
 
 
+def rfdetr(
+    seed: int = 25,
+    *,
+    queries: int = 60,
+    columns: int = 5,
+    masks: tuple[int, int] | None = None,
+    **options: Any,
+) -> Network:
+    """RF-DETR's dets [Q, 4], of which some leave the image, labels [Q, columns], maybe masks."""
+    random = np.random.default_rng(seed)
+    logits = _logits(random, queries, columns)
+    boxes = _fractions(random, queries)
+    boxes[::4, :2] = (1.03, 0.5)
+    logits[::8, 1] = 2
+    outputs = {"dets": Output(boxes), "labels": Output(logits, 1.0)}
+    if masks is not None:
+        rows, places = np.mgrid[: masks[0], : masks[1]] / 3
+        phases = random.uniform(0, 6, (2, queries))[..., None, None]
+        outputs["masks"] = Output(np.sin(rows + phases[0]) * np.cos(places + phases[1]) - 0.2)
+    return Network(outputs, **options)
+
+
 def detr(seed: int = 21, *, queries: int = 60, classes: int = 4, **options: Any) -> Network:
     """logits [Q, C + 1], the last one for no object, and pred_boxes [Q, 4], as DETR's."""
     random = np.random.default_rng(seed)

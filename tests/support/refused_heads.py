@@ -160,6 +160,26 @@ EXTRAS: Refusals = {
         ["--num-classes", 9],
         ["has 5 scores for each box, and the classes are 9"],
     ),
+    "RF-DETR of unknown classes": (
+        network(families.rfdetr()),
+        [],
+        ["last of the 5 scores of labels", "--num-classes 4", "fine-tuned", "or 5"],
+    ),
+    "RF-DETR of other classes": (
+        network(families.rfdetr(columns=91)),
+        ["--num-classes", 80],
+        ["has 91 scores for each box, and the classes are 80", "category ids go from 0 to 90"],
+    ),
+    "RF-DETR's keypoints": (
+        network(
+            families.Network(
+                families.rfdetr().outputs
+                | {"keypoints": families.Output(np.ones((60, 17, 3), np.float32))}
+            )
+        ),
+        [],
+        ["rfdetr_keypoints", "does not read"],
+    ),
     "RT-DETR without a recipe": (
         network(families.rtdetr()),
         ["--num-classes", 4],

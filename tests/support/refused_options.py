@@ -180,7 +180,7 @@ OPTIONS: Refusals = {
     "detector without a recipe": (
         network(families.efficient_nms()),
         ["--num-classes", 6],
-        ["--preset", "ultralytics, rtdetr or ssd"],
+        ["--preset", "ultralytics, rtdetr, rfdetr or ssd"],
     ),
     "unknown preset": (network(families.yolov8()), ["--preset", "yolo"], ["yolo", "ultralytics"]),
     "unknown parameter": (

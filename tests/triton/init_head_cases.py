@@ -11,6 +11,7 @@ import numpy as np
 from family_networks import Network
 from init_cases import DETECTIONS, letterboxed
 from PIL import Image
+from preset_recipes import IMAGENET_MEAN, IMAGENET_STD, float_resize
 
 from reference import anchors, detections, heads, placement, rotated_boxes
 from reference.heads import Candidate
@@ -28,6 +29,14 @@ def stretched(jpeg: bytes) -> tuple[Floats, Floats]:
     pixels = picture.resize((place.new_w, place.new_h), Image.Resampling.BILINEAR)
     tensor = (np.asarray(pixels, np.float32) / np.float32(255)).transpose(2, 0, 1)
     return tensor, place.geometry(picture.height, picture.width)
+
+
+def as_rfdetr(jpeg: bytes) -> tuple[Floats, Floats]:
+    """RF-DETR's preparation for 64x64: float throughout, ImageNet statistics."""
+    pixels = np.asarray(Image.open(io.BytesIO(jpeg)).convert("RGB"))
+    tensor = (float_resize(pixels, 64) / 255 - IMAGENET_MEAN) / IMAGENET_STD
+    geometry = placement.stretch(*INPUT).geometry(*pixels.shape[:2])
+    return tensor.astype(np.float32).transpose(2, 0, 1), geometry
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,12 @@ def rtdetr(outputs: Outputs) -> list[Candidate]:
     return queries(heads.sigmoid(outputs["logits"]), outputs["pred_boxes"])
 
 
+def rfdetr(background: str) -> Callable[[Outputs], list[Candidate]]:
+    return lambda outputs: queries(
+        heads.activated(outputs["labels"], "sigmoid", background), outputs["dets"]
+    )
+
+
 def detr(outputs: Outputs) -> list[Candidate]:
     scores = heads.activated(outputs["logits"], "softmax", "last")
     return queries(scores, outputs["pred_boxes"], multi_label=False)
@@ -114,6 +129,15 @@ PLAIN = {
     "joined_raw": HeadCase(families.joined(raw=True), joined_raw, _AS_YOLO, iou_threshold=None),
     "rtdetr": HeadCase(
         families.rtdetr(), rtdetr, [*_FOUR, "--preset", "rtdetr"], stretched, iou_threshold=None
+    ),
+    # A score more than classes, and as many.
+    "rfdetr": HeadCase(families.rfdetr(), rfdetr("last"), _FOUR, as_rfdetr, iou_threshold=None),
+    "rfdetr_seg": HeadCase(
+        families.rfdetr(columns=4, masks=(18, 16)),
+        rfdetr("none"),
+        _FOUR,
+        as_rfdetr,
+        iou_threshold=None,
     ),
     "detr": HeadCase(families.detr(), detr, [*_FOUR, *_AS_YOLO], iou_threshold=None),
     "ssd": HeadCase(families.ssd(), ssd, [*_THREE, *_AS_YOLO]),

@@ -78,6 +78,23 @@ def test_masks_equal_the_reference(responses: dict[str, Arrays]) -> None:
         assert set(given[len(kept) :]) == {b""}
 
 
+def test_masks_of_queries_equal_the_reference(responses: dict[str, Arrays]) -> None:
+    case, response = CASES["rfdetr_seg"], responses["rfdetr_seg"]
+    whole, one = np.array([0, 0, *INPUT], np.float32), np.ones(1, np.float32)
+    for row, jpeg in enumerate(PICTURES):
+        tensors, geometry = case.expected_outputs(jpeg), case.image(jpeg)[1]
+        indices = case.rows(jpeg).indices
+        expected = [
+            masks.mask(tensors["masks"][[query]], one, whole, "source", INPUT, geometry)
+            for query in indices[indices >= 0]
+        ]
+        assert 0.1 < np.mean(expected) < 0.9
+        assert response["mask_size"][row].tolist() == list(expected[0].shape)
+        given = response["detection_rle"][row].tolist()
+        assert given[: len(expected)] == [masks.encode(mask) for mask in expected]
+        assert set(given[len(expected) :]) == {b""}
+
+
 def test_keypoints_equal_the_reference(responses: dict[str, Arrays]) -> None:
     case, response = CASES["pose"], responses["pose"]
     for row, jpeg in enumerate(PICTURES):

@@ -1,13 +1,14 @@
-"""Heads of boxes and scores without grids: rtdetr (RT-DETR, DETR) and ssd (SSD, RetinaNet).
+"""Heads of boxes and scores without grids: rtdetr (RT-DETR, RF-DETR, DETR) and ssd (and RetinaNet).
 
 Shapes: boxes [N, 4], scores [N, columns], and, for some with anchors, those as [N, 4]; rtdetr also
-as one output [N, 4 + C]. RT-DETR and DETR call the boxes pred_boxes, as transformers does.
+as one output [N, 4 + C], and rtdetr_seg with masks [N, h, w]. RT-DETR and DETR call the boxes
+pred_boxes, as transformers does; RF-DETR calls them dets, and the scores labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,6 +30,11 @@ from endcap.repository.onnx_file import RTDETR_DECODER
 from endcap.repository.options import AS_GIVEN, Decision
 
 _QUERY_BOXES_NAME = "pred_boxes"
+_QUERY_FAMILIES = ("rtdetr", "rtdetr_seg")
+# RF-DETR: what its exporter calls boxes, scores and keypoints; the scores of its weights for COCO.
+_RFDETR_BOXES, _RFDETR_SCORES, _RFDETR_KEYPOINTS = "dets", "labels", "keypoints"
+_COCO_IDS = 91
+_LARGEST_EXCESS = 0.25  # of boxes from 0 to 1 that no sigmoid keeps there
 _SCORE_NAMES = ("score", "logit", "cls", "class", "conf")  # what scores are called
 _FEWEST_QUERIES = 50
 _MOST_QUERIES = 1000
@@ -43,6 +49,52 @@ _EXAMPLE = "--set anchors=grid --set 'anchor_grid=8:16x16,32x32;16:64x64'"
 
 def propose_pair(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterator[Head]:
     """Yield what boxes and scores of as many rows may be, the likelier first."""
+    heads = tuple(_propose_rfdetr(outputs, hints)) or _propose_by_shapes(outputs, hints)
+    for head in heads:
+        yield _with_masks(head, outputs, hints) if head.family == "rtdetr" else head
+
+
+def _propose_rfdetr(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterator[Head]:
+    """Yield the head of RF-DETR, by the names that its exporter gives."""
+    named = {output.name: output for output in outputs}
+    boxes, scores = named.get(_RFDETR_BOXES), named.get(_RFDETR_SCORES)
+    if boxes is None or scores is None or hints.wanted not in (None, *_QUERY_FAMILIES):
+        return
+    shapes_fit = len(scores.dims) == 2 and boxes.dims == (scores.dims[0], 4)
+    if not (shapes_fit and boxes.is_float and scores.is_float):
+        return
+    reason = f"{scores.name} {list(scores.dims)} with {boxes.name}, as RF-DETR exports them"
+    if _RFDETR_KEYPOINTS in named:
+        yield Head("rfdetr_keypoints", {}, None, reason, is_sure=True)
+    else:
+        yield replace(_rfdetr(scores, boxes, reason, hints), preset="rfdetr")
+
+
+def _with_masks(head: Head, outputs: Sequence[NetworkOutput], hints: Hints) -> Head:
+    """Return a head of queries with the output that has a mask for each, if there is one."""
+    rows = head.inputs["boxes"].dims[0]
+    masks = [
+        each
+        for each in outputs
+        if len(each.dims) == 3
+        and each.dims[0] == rows
+        and each.is_float
+        and "mask" in each.name.lower()
+    ]
+    if len(masks) != 1 or hints.wanted == "rtdetr":
+        return head
+    _, height, width = masks[0].dims
+    size = Decision(f"{height},{width}", f"the shape of {masks[0].name}")
+    return replace(
+        head,
+        family="rtdetr_seg",
+        inputs={**head.inputs, "masks": masks[0]},
+        reason=f"{head.reason}, and {masks[0].name} {list(masks[0].dims)}",
+        parameters={**head.parameters, "prototype_size": size},
+    )
+
+
+def _propose_by_shapes(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterator[Head]:
     planes = [output for output in outputs if len(output.dims) == 2 and output.is_float]
     planes = _with_rows(planes)
     boxes = [output for output in planes if output.dims[1] == 4 != output.dims[0]]
@@ -92,7 +144,7 @@ def _propose_rows(
     of_queries = [each for each in boxes if _QUERY_BOXES_NAME in each.name]
     if not of_queries and len(boxes) == 1 and _are_of_queries(boxes[0], hints):
         of_queries = [*boxes]
-    if of_queries or hints.wanted == "rtdetr":
+    if of_queries or hints.wanted in _QUERY_FAMILIES:
         yield _queries(scores, (of_queries or boxes)[0], reason, hints)
     if not of_queries or hints.wanted == "ssd":
         yield _anchors(scores, boxes, reason, hints)
@@ -114,10 +166,76 @@ def _are_of_queries(boxes: NetworkOutput, hints: Hints) -> bool:
 
 def _may_be_queries(boxes: NetworkOutput) -> bool:
     values = boxes.values
-    return values is not None and bool(values.any()) and are_fractions(values)
+    if values is None or not values.any():
+        return False
+    return are_fractions(values) or _exceed_fractions(values)
+
+
+def _exceed_fractions(boxes: Numbers) -> bool:
+    """Return whether boxes are centres and sizes from 0 to 1 that leave that range a little.
+
+    RF-DETR's do, as it moves a reference box; RT-DETR's and DETR's are of a sigmoid.
+    """
+    excess = max(float(-boxes.min()), float(boxes.max()) - 1)
+    return not are_fractions(boxes) and have_sizes(boxes) and excess <= _LARGEST_EXCESS
+
+
+def _rfdetr(scores: NetworkOutput, boxes: NetworkOutput, reason: str, hints: Hints) -> Head:
+    """Return RF-DETR's head: every class of a query is a candidate, whatever its last score is."""
+    columns, classes = scores.dims[1], hints.num_classes
+    missing = ""
+    given = hints.settings.get("background")
+    if given in _PLACES:
+        background = Decision(given, AS_GIVEN)
+    elif classes == columns:
+        background = Decision("none", f"{columns} scores for as many classes")
+    elif classes == columns - 1:
+        why = "one score more than classes, which fine-tuned RF-DETR has for no object"
+        background = Decision("last", why)
+    elif classes is None and columns == _COCO_IDS:
+        why = (
+            f"assumed: {columns} scores, as RF-DETR's weights for COCO have for its category ids "
+            f"from 0 to {columns - 1}; with --num-classes {columns - 1} the last is for no object"
+        )
+        background = Decision("none", why)
+    else:
+        background = Decision("none", "")
+        missing = _missing_rfdetr_classes(scores, classes)
+    unit = Decision("normalized", "what this family gives")
+    activation = Decision("sigmoid", "what RF-DETR's scores need")
+    has_background = background.value != "none"
+    return Head(
+        "rtdetr",
+        {"logits": scores, "boxes": boxes},
+        None if missing else columns - has_background,
+        reason,
+        is_sure=True,
+        parameters={"box_unit": unit, "background": background, "activation": activation},
+        missing=missing,
+    )
+
+
+def _missing_rfdetr_classes(scores: NetworkOutput, classes: int | None) -> str:
+    columns = scores.dims[1]
+    choices = (
+        f"--num-classes {columns - 1}, or --labels with as many lines, for a network fine-tuned by "
+        f"RF-DETR, whose last score is for no object, or {columns} where each score is a class's"
+    )
+    if classes is None:
+        what = f"the last of the {columns} scores of {scores.name} is"
+        return f"nothing tells what {what}; give {choices}"
+    coco = ""
+    if columns == _COCO_IDS:
+        coco = f" (as in its weights for COCO, whose category ids go from 0 to {columns - 1})"
+    return (
+        f"{scores.name} has {columns} scores for each box, and the classes are {classes}; give "
+        f"{choices}{coco}"
+    )
 
 
 def _queries(scores: NetworkOutput, boxes: NetworkOutput, reason: str, hints: Hints) -> Head:
+    if boxes.values is not None and _exceed_fractions(boxes.values):
+        return _rfdetr(scores, boxes, reason, hints)
     read = read_pair_scores(scores, hints, background_place="last")
     unit = Decision("normalized", "what this family gives")
     if boxes.values is not None and boxes.values.any():

@@ -12,6 +12,7 @@ _SUPPRESSION = ("iou_threshold", "multi_label", "class_agnostic")
 _ANCHORS = ("anchors", "anchor_grid", "anchor_offset", "variances")
 _MASKS = ("mask_coefficients", "prototype_size", "mask_resolution")
 _KEYPOINTS = ("num_keypoints", "keypoint_values")
+_QUERIES = (*_GENERAL, "multi_label", *_BOXES, "activation", "joined", "background")
 _YOLO = (*_GENERAL, *_SUPPRESSION, *_BOXES, "activation")
 _BOTH = ("box_format", "activation")
 
@@ -132,8 +133,16 @@ first) where `joined` is true. Nothing is suppressed: every class of every query
 threshold is a detection, the best K in all; `multi_label` `false` leaves each query its best
 class. Boxes are centres and sizes in fractions by default, logits want a sigmoid, joined scores
 nothing. DETR has `activation` `softmax` and `background` `last`: a column more, which
-`num_classes` does not count.""",
-        (*_GENERAL, "multi_label", *_BOXES, "activation", "joined", "background"),
+`num_classes` does not count. RF-DETR has a sigmoid and such a column, `background` `last`, after
+fine-tuning; in its weights for COCO all 91 columns are category ids, `background` `none`.""",
+        _QUERIES,
+    ),
+    "rtdetr_seg": HeadFamily(
+        """\
+`rtdetr` with a mask for each query, as RF-DETR-Seg has them: logits of `prototype_size`, and an
+object where they are over 0. Each detection has its query's mask, in pixels of `mask_resolution`
+and in the outputs of `yolov8_seg`. It is not cut by the detection's box, and may leave it.""",
+        (*_QUERIES, "prototype_size", "mask_resolution"),
     ),
     "ssd": HeadFamily(
         """\

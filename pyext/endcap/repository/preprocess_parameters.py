@@ -20,11 +20,12 @@ from endcap.triton.tensor_contract import preprocess_contract
 _CANDIDATES = {
     "classification": "torchvision for any of torchvision's (inception is TensorFlow's, vgg "
     "Caffe's)",
-    "rtdetr": "rtdetr",
+    "rtdetr": "rtdetr, or rfdetr for RF-DETR",
+    "rtdetr_seg": "rfdetr",
     "ssd": "ssd",
     NO_HEAD: "ultralytics (pixels from 0 to 1) or torchvision (ImageNet's mean and deviation)",
 }
-_DETECTOR_PRESETS = "ultralytics, rtdetr or ssd"
+_DETECTOR_PRESETS = "ultralytics, rtdetr, rfdetr or ssd"
 _DETR_PRESET = "torchvision with --set fit=stretch"
 
 
@@ -113,7 +114,7 @@ def _recipe(
         return ImageRecipe(Decision("rtdetr", "by the exporter's metadata"))
     elif metadata.is_ultralytics:
         return ImageRecipe(Decision("ultralytics", "by the exporter's metadata"))
-    has_recipe = head.preset is not None and head.family != "rtdetr"  # of YOLO's grids
+    has_recipe = head.preset not in (None, "rtdetr")  # of YOLO's grids and RF-DETR
     if beside is not None and not beside.missing and not metadata.is_ultralytics and not has_recipe:
         return beside
     if head.family == "detections" and inside is not None and len(set(inside.mean)) > 1:
@@ -124,7 +125,7 @@ def _recipe(
         reason = f"what networks with such a {head.family} head are trained by"
         return ImageRecipe(Decision(head.preset, reason))
     likely = _CANDIDATES.get(head.family, _DETECTOR_PRESETS)
-    if head.family == "rtdetr" and head.parameters["background"].value != "none":
+    if head.family in ("rtdetr", "rtdetr_seg") and "multi_label" in head.parameters:
         likely = _DETR_PRESET
     why = f"nothing in {path} tells" if beside is None else f"{beside.missing}, so nothing tells"
     raise RepositoryError(

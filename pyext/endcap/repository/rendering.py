@@ -66,7 +66,7 @@ _FAMILY_NOTES = {"yolov8_obb": _ROTATED, "end2end_obb": _ROTATED}
 _OMITTED = (("box_unit", "pixel"), ("activation", "none"))
 _BOX_FORMATS = dict.fromkeys(("end2end", "end2end_seg", "end2end_pose"), "xyxy")  # others: cxcywh
 # Their parameters say what they are.
-_NEVER_OMITTED = ("classification", "rtdetr", "ssd", "detections")
+_NEVER_OMITTED = ("classification", "rtdetr", "rtdetr_seg", "ssd", "detections")
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./-]+")
 Text = tuple[str, str, Mapping[str, Any]]  # a file's path, its template, and its context
 _ENCODED = TensorSpec("encoded", "UINT8", (-1,))

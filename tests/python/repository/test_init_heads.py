@@ -269,6 +269,44 @@ def test_one_score_more_than_classes_is_detrs(source: str, tmp_path: Path) -> No
     assert_head(plan, "rtdetr", {"num_classes": "4", **expected})
 
 
+RFDETR = {"multi_label": None, "activation": "sigmoid", "box_unit": "normalized"}
+
+
+@pytest.mark.parametrize(("columns", "classes"), [(5, 5), (5, 4), (4, 3), (91, None)])
+def test_rfdetr_is_known_by_its_outputs(columns: int, classes: int | None, tmp_path: Path) -> None:
+    plan = plan_of(families.rfdetr(columns=columns), tmp_path, num_classes=classes)
+    background = "none" if classes in (None, columns) else "last"
+    known = {"num_classes": str(classes or columns), "background": background}
+    assert_head(plan, "rtdetr", known | RFDETR)
+    assert plan.preprocess["preset"].value == "rfdetr"
+    assumed = "assumed: 91 scores" in plan.postprocess["background"].reason
+    assert assumed == (classes is None)
+
+
+def test_rfdetr_of_other_names_has_no_softmax(tmp_path: Path) -> None:
+    """A box leaves the image, which those of DETR never do."""
+    boxes, scores = families.rfdetr().outputs.values()
+    renamed = Network({"241": boxes, "242": scores})
+    plan = plan_of(renamed, tmp_path, num_classes=4, preset="rfdetr")
+    assert_head(plan, "rtdetr", {"num_classes": "4", "background": "last"} | RFDETR)
+
+
+@pytest.mark.parametrize("name", ["masks", "pred_masks"])
+def test_masks_of_queries(name: str, tmp_path: Path) -> None:
+    boxes, scores, masks = families.rfdetr(masks=(18, 16)).outputs.values()
+    named = {"dets": boxes, "labels": scores}
+    if name == "pred_masks":
+        named = {"logits": scores, "pred_boxes": boxes}
+    network = Network({**named, name: masks})
+    plan = plan_of(network, tmp_path, num_classes=4, preset="rfdetr")
+    expected = {"background": "last", "prototype_size": "18,16", "input_size": "64,64"}
+    assert_head(plan, "rtdetr_seg", expected | RFDETR)
+    assert [*plan.head.inputs] == ["logits", "boxes", "masks"]
+    assert [str(spec) for spec in plan.results][-1] == "detection_rle STRING [300]"
+    plan = plan_of(network, tmp_path, num_classes=4, preset="rfdetr", head="rtdetr")
+    assert [*plan.head.inputs] == ["logits", "boxes"]
+
+
 def test_scores_that_add_up_to_1_have_one_for_no_object(tmp_path: Path) -> None:
     network = families.detr()
     logits = replace(network.outputs["logits"], base=np.full((60, 5), 0.2, np.float32), change=0.0)
