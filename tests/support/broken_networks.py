@@ -107,20 +107,6 @@ def with_a_stride(path: Path) -> Path:
     return path
 
 
-def with_a_batch_that_is_none(path: Path) -> Path:
-    """Declare a free batch and brings everything to one image."""
-    image = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 64, 64])
-    head = helper.make_tensor_value_info("output0", TensorProto.FLOAT, ["batch", 7, 84])
-    head_values = onnx.numpy_helper.from_array(np.zeros((1, 7, 84), np.float32), "zeros")
-    nodes = [
-        helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0),
-        helper.make_node("Add", ["mean", "zeros"], ["output0"]),
-    ]
-    graph = helper.make_graph(nodes, "network", [image], [head], [head_values])
-    onnx.save(helper.make_model(graph, opset_imports=_OPSETS, ir_version=8), str(path))
-    return path
-
-
 def with_labels(lines: str) -> Maker:
     def make(path: Path) -> Path:
         (path.parent / "labels.txt").write_text(lines)

@@ -29,6 +29,7 @@ class Output:
     """One output of one image: base + change * f, then softmax over the last axis where `softmax`.
 
     batch: whether it has a batch dimension. declared: what the file says of that, else the truth.
+    for_one: whether it is reshaped to the shape for one image, and so fails with more.
     """
 
     base: Floats
@@ -37,6 +38,7 @@ class Output:
     softmax: bool = False
     batch: bool = True
     declared: int | None = None
+    for_one: bool = False
 
     def evaluate(self, feature: float) -> Floats:
         """The outputs for an image of that feature, in float32."""
@@ -101,6 +103,8 @@ class Network:
                 numpy_helper.from_array(np.ascontiguousarray(change[None]), f"{name}_change"),
                 numpy_helper.from_array(np.array([-1, *[1] * base.ndim]), f"{name}_rank"),
             ]
+            if output.for_one:
+                constants.append(numpy_helper.from_array(np.array([1, *base.shape]), f"{name}_1"))
             element = _ELEMENTS[output.dtype]
             first = self.batch if output.declared is None else output.declared
             shape = [first, *base.shape] if output.batch else [*base.shape]
@@ -124,6 +128,9 @@ def _nodes(name: str, output: Output) -> list[Any]:
     if output.softmax:
         nodes.append(helper.make_node("Softmax", [last], [f"{name}_softmax"], axis=-1))
         last = f"{name}_softmax"
+    if output.for_one:
+        nodes.append(helper.make_node("Reshape", [last, f"{name}_1"], [f"{name}_alone"]))
+        last = f"{name}_alone"
     if not output.batch:
         nodes.append(helper.make_node("Squeeze", [last, "first"], [f"{name}_one"]))
         last = f"{name}_one"

@@ -32,6 +32,12 @@ def declared_for_one(network: Network) -> Network:
     return replace(network, outputs=outputs)
 
 
+def for_one(network: Network) -> Network:
+    """The same network, whose file says that it takes any number of images, and it takes one."""
+    outputs = {name: replace(each, for_one=True) for name, each in network.outputs.items()}
+    return replace(network, outputs=outputs)
+
+
 def with_masks(network: Network) -> Network:
     """The same network with prototypes of masks beside its head."""
     prototypes = Output(np.zeros((32, 16, 16), np.float32))

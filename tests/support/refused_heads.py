@@ -88,11 +88,6 @@ HEADS: Refusals = {
         ["do not have the form of yolov5"],
     ),
     "features of patches": (shapes({"patches": ["n", 197, 768]}), [], ["look like no head"]),
-    "an output declared for one image": (
-        network(odd.declared_for_one(families.yolov8())),
-        ["--runtime", "onnxruntime"],
-        ["declares its output output0 for one"],
-    ),
     "ids of another type": (
         network(families.efficient_nms(ids="int64")),
         ["--num-classes", 6, "--preset", "ultralytics", "--runtime", "onnxruntime"],

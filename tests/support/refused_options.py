@@ -11,7 +11,6 @@ from broken_networks import (
     pipe,
     shapes,
     text,
-    with_a_batch_that_is_none,
     with_a_stride,
     with_labels,
     with_labels_in_a_pipe,
@@ -60,22 +59,12 @@ FILES: Refusals = {
     "weights missing": (without_external_file, [], ["weights.bin is not there", "put that file"]),
     "weights elsewhere": (with_weights_elsewhere, [], ["../weights.bin", "outside of its folder"]),
     "unknown operator": (odd.write_plugin, [], ["EfficientNMS_TRT", "--runtime tensorrt"]),
-    "a batch that is none": (
-        with_a_batch_that_is_none,
-        [],
-        ["claims to take any number of images", "--max-batch 1"],
-    ),
     "a size that does not fit the strides": (
         with_a_stride,
         ["--size", 63],
         ["cannot be run on an image of [3, 63, 63]", ", or a --size of multiples of 32"],
     ),
     "a varying number of rows": (with_varying_rows, [], ["as many rows of rows as it finds"]),
-    "an engine is no way out of that": (
-        with_a_batch_that_is_none,
-        ["--runtime", "tensorrt"],
-        ["claims to take any number of images"],
-    ),
     "a batch that is mixed": (
         odd.write_mixing,
         [],

@@ -13,6 +13,7 @@ import cli_runs
 import cv2
 import family_networks as families
 import numpy as np
+import odd_networks as odd
 from family_networks import Network, Output
 from jpegs import photo_jpeg
 from normalising_networks import Step, behind
@@ -42,6 +43,12 @@ class Case:
     options: Sequence[object] = ()
     image: Callable[[bytes], tuple[Floats, Floats | None]] = lambda jpeg: letterboxed(jpeg)
     within: tuple[float, float] = (SERVED_SCORE, SERVED_BOX_PIXELS)
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether several images make one request."""
+        is_for_one = any(output.for_one for output in self.network.outputs.values())
+        return self.network.batch != 1 and not is_for_one
 
 
 def letterboxed(jpeg: bytes) -> tuple[Floats, Floats]:
@@ -93,6 +100,9 @@ CASES = {
     "v8": Case(families.yolov8(), "yolov8"),
     "v8_single": Case(families.yolov8(batch=1), "yolov8"),
     "v8_single_in_python": Case(families.yolov8(batch=1), "yolov8", ["--runtime", "python"]),
+    "v8_one_inside": Case(odd.for_one(families.yolov8()), "yolov8"),
+    "v8_one_asked_for": Case(odd.for_one(families.yolov8()), "yolov8", ["--max-batch", 1]),
+    "v8_declared_for_one": Case(odd.declared_for_one(families.yolov8()), "yolov8"),
     "v8_half": Case(families.yolov8(dtype="float16"), "yolov8"),
     "v8_bytes": Case(families.yolov8(dtype="uint8"), "yolov8", image=as_bytes),
     "v8_last": Case(families.yolov8(layout="nhwc"), "yolov8", image=channels_last),

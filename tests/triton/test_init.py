@@ -109,7 +109,7 @@ def test_detections_equal_the_reference(
         assert_detections(case, response, 0, expected_rows(case, jpeg))
 
 
-@pytest.mark.parametrize("name", [name for name in DETECTORS if CASES[name].network.batch != 1])
+@pytest.mark.parametrize("name", [name for name in DETECTORS if CASES[name].takes_batches])
 def test_a_batch_equals_the_reference(
     connection: grpc_client.InferenceServerClient, name: str
 ) -> None:

@@ -30,6 +30,10 @@ _BY_IMAGE = (
 )
 
 
+class _BatchShapeError(RepositoryError):
+    """An output does not have a row for each image."""
+
+
 @dataclass(frozen=True)
 class LargestBatch:
     """How many images a network takes at once, and why no more; "" where it takes all."""
@@ -59,11 +63,9 @@ def find_largest_batch(
         try:
             same = _count_same_rows(one, run(np.repeat(image, count, axis=0)), count)
         except RepositoryError as error:
-            if count == 2:  # which is tried with two images as well, and then explained
-                return LargestBatch(2, reason)
-            reason = f"the trial run fails with {count} images at once"
-            if any(text in str(error) for text in OUT_OF_MEMORY):
-                reason += " for lack of memory, of which --trial-memory gives it more"
+            reason = explain_failure(error, count)
+            if count == 2:
+                return LargestBatch(1, reason)
             count = max(2, count // 2)
             continue
         if same == count:
@@ -74,14 +76,23 @@ def find_largest_batch(
         count = same
 
 
+def explain_failure(error: RepositoryError, count: int) -> str:
+    """Return why a network does not take a batch of `count` images, for people."""
+    if isinstance(error, _BatchShapeError):
+        return str(error)
+    reason = f"the trial run fails with {count} images at once"
+    if any(text in str(error) for text in OUT_OF_MEMORY):
+        reason += " for lack of memory, of which --trial-memory gives it more"
+    return reason
+
+
 def _count_same_rows(one: Outputs, many: Outputs, count: int) -> int:
     """Return how many images at the beginning of a batch of equal ones have the first's outputs."""
     same = count
-    for name, array in many.items():
+    check_shapes(one, many, count)
+    for array in many.values():
         if array.dtype.kind not in "biuf" or not array.ndim:
             continue
-        if array.shape != (count * one[name].shape[0], *one[name].shape[1:]):
-            raise RepositoryError(f"{name} is {list(array.shape)} for {count} images")
         rows = array.astype(np.float64).reshape(count, -1)
         first = np.sort(rows[0])
         same = next((n for n in range(1, same) if _is_lost(first, np.sort(rows[n]))), same)
@@ -115,20 +126,19 @@ def nms_box_tensors(model: Any) -> list[str]:
     return list(dict.fromkeys(node.input[0] for node in nodes))
 
 
-def check_shapes(one: Outputs, two: Outputs, path: str) -> None:
-    """Raise RepositoryError unless two images give twice the rows of one."""
+def check_shapes(one: Outputs, many: Outputs, count: int) -> None:
+    """Raise RepositoryError unless `count` images give `count` times the rows of one."""
     for name, array in one.items():
-        shape = (2 * array.shape[0], *array.shape[1:]) if array.ndim else ()
-        if two[name].shape != shape:
-            raise RepositoryError(
-                f"{path} claims to take any number of images, and gives {name} as "
-                f"{list(array.shape)} for one and {list(two[name].shape)} for two; export it "
-                "again, or give --max-batch 1"
+        shape = (count * array.shape[0], *array.shape[1:]) if array.ndim else ()
+        if many[name].shape != shape:
+            raise _BatchShapeError(
+                f"{name} is {list(array.shape)} for one image and {list(many[name].shape)} for "
+                f"{count}"
             )
 
 
-def check_numbers(alone: tuple[Outputs, Outputs], both: Outputs, path: str) -> None:
-    """Raise RepositoryError where an image's numbers depend on the other image of its batch."""
+def find_mixed_images(alone: tuple[Outputs, Outputs], both: Outputs, path: str) -> str:
+    """Return a message where an image's numbers depend on the other image of its batch, else ""."""
     for name, pair in both.items():
         if pair.ndim == 0 or pair.dtype.kind != "f":
             continue
@@ -136,8 +146,9 @@ def check_numbers(alone: tuple[Outputs, Outputs], both: Outputs, path: str) -> N
             one, other = (np.sort(each[0], axis=None) for each in (outputs[name], pair[number:]))
             is_close = np.isclose(one, other, rtol=_SAME_WITHIN, atol=_SAME_WITHIN, equal_nan=True)
             if np.mean(~is_close) > _DIFFERING_SHARE:
-                raise RepositoryError(
+                return (
                     f"{path} mixes the images of a batch: {name} of an image is another "
-                    "beside a second image than alone; export it for evaluation, not for training, "
-                    "or give --max-batch 1"
+                    "next to a second image than alone; export it for evaluation, not for "
+                    "training, or give --max-batch 1"
                 )
+    return ""

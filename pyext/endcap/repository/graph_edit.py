@@ -7,7 +7,7 @@ edited file. Names of inputs and outputs stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,11 @@ def edited_output(
 
 
 def edit_network(
-    network: OnnxFile, image: NetworkInput, outputs: Iterable[NetworkOutput], scratch: Path
+    network: OnnxFile,
+    image: NetworkInput,
+    outputs: Iterable[NetworkOutput],
+    scratch: Path,
+    dropped: Collection[str] = (),
 ) -> OnnxFile:
     """Return a network that takes batches of images alone and gives its outputs as edited.
 
@@ -71,9 +75,10 @@ def edit_network(
         image: Its input.
         outputs: Those that are used, each with its edit.
         scratch: A folder for the new file.
+        dropped: Names of outputs that are removed.
     """
     edited = [output for output in outputs if output.edit != OutputEdit()]
-    if not edited and not image.constants and image.has_batch:
+    if not edited and not dropped and not image.constants and image.has_batch:
         return network
     model = type(network.model)()
     model.CopyFrom(network.model)
@@ -84,6 +89,7 @@ def edit_network(
         graph.squeeze_input(image.name)
     for output in edited:
         graph.edit_output(output)
+    graph.drop_outputs(dropped)
     file = scratch / "edited.onnx"
     file.write_bytes(model.SerializeToString())
     file.chmod(network.file.stat().st_mode & 0o777)
@@ -137,6 +143,11 @@ class _Graph:
         element = self._element(output.data_type)
         value.CopyFrom(self._helper.make_tensor_value_info(output.name, element, shape))
 
+    def drop_outputs(self, names: Collection[str]) -> None:
+        """Remove outputs; their nodes stay, as others may need them."""
+        for value in [each for each in self._graph.output if each.name in names]:
+            self._graph.output.remove(value)
+
     def _steps(self, edit: OutputEdit, last: str, element: int) -> Iterator[Any]:
         make = self._helper.make_node
         if edit.adds_batch:
@@ -158,7 +169,11 @@ class _Graph:
             yield make("Gather", [last, indices], [result], axis=_COLUMNS_AXIS)
             last = result
         if edit.data_type:
-            yield make("Cast", [last], [self._new_name(last)], to=self._element(edit.data_type))
+            result = self._new_name(last)
+            yield make("Cast", [last], [result], to=self._element(edit.data_type))
+            last = result
+        if edit.frees_batch:
+            yield make("Identity", [last], [self._new_name(last)])
 
     def _make_column(self, edit: OutputEdit, element: int, column: str) -> Iterator[Any]:
         """Yield nodes that make a column [N, K, 1] of the output that is appended."""

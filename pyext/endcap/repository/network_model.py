@@ -9,7 +9,7 @@ from pathlib import Path
 from endcap.repository.errors import RepositoryError
 from endcap.repository.head_evidence import Head
 from endcap.repository.head_families import NO_HEAD
-from endcap.repository.network_tensors import NetworkInput, NetworkOutput
+from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.options import AS_GIVEN, Runtime
 from endcap.triton.tensor_contract import other_head_types, postprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
@@ -26,7 +26,6 @@ class NetworkModel:
 
 def choose_runtime(
     path: Path,
-    image: NetworkInput,
     head: Head,
     wanted: Runtime | None,
     parameters: Mapping[str, str],
@@ -37,21 +36,20 @@ def choose_runtime(
         RepositoryError: The wanted runtime cannot convert an output.
     """
     if wanted is not None:
-        outputs = served_outputs(path, image, head, wanted, parameters)
+        outputs = served_outputs(path, head, wanted, parameters)
         return NetworkModel(wanted, AS_GIVEN, tuple(outputs))
     try:
-        outputs = served_outputs(path, image, head, Runtime.endcap_onnx, parameters)
+        outputs = served_outputs(path, head, Runtime.endcap_onnx, parameters)
         reason = "ONNX Runtime inside the server, without Python"
         return NetworkModel(Runtime.endcap_onnx, reason, tuple(outputs))
     except RepositoryError:
-        outputs = served_outputs(path, image, head, Runtime.python, parameters)
+        outputs = served_outputs(path, head, Runtime.python, parameters)
         reason = "its code converts an output to what postprocess takes"
         return NetworkModel(Runtime.python, reason, tuple(outputs))
 
 
 def served_outputs(
     path: Path,
-    image: NetworkInput,
     head: Head,
     runtime: Runtime,
     parameters: Mapping[str, str],
@@ -60,7 +58,6 @@ def served_outputs(
 
     Args:
         path: The network, for messages.
-        image: Its input.
         head: Its head, with the network's outputs.
         runtime: What runs it.
         parameters: Of postprocess, all that are written.
@@ -79,13 +76,11 @@ def served_outputs(
             dims = dims[:1] or (1,)
         served = TensorSpec(output.name, wanted, dims)
         if runtime is not Runtime.python:
-            _refuse_conversion(path, image, output, served, runtime)
+            _refuse_conversion(path, output, served)
         yield served
 
 
-def _refuse_conversion(
-    path: Path, image: NetworkInput, output: NetworkOutput, served: TensorSpec, runtime: Runtime
-) -> None:
+def _refuse_conversion(path: Path, output: NetworkOutput, served: TensorSpec) -> None:
     """Raise RepositoryError for an output that only Python code can convert."""
     given = (output.data_type, output.served_dims)
     if not output.has_batch or (served.data_type, served.dims) != given:
@@ -93,10 +88,4 @@ def _refuse_conversion(
         raise RepositoryError(
             f"{path} gives {shape}, and postprocess takes {served}; --runtime python converts it "
             "on the way"
-        )
-    if runtime is Runtime.onnxruntime and image.batch is None and not output.is_dynamic[0]:
-        raise RepositoryError(
-            f"{path} takes any number of images and declares its output {output.name} for one, "
-            "which Triton's ONNX Runtime backend does not load; export it again, or take "
-            "--runtime python"
         )

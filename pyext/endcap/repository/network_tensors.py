@@ -194,6 +194,8 @@ class OutputEdit:
         transposes: Rows and columns change places.
         columns: The columns that are taken, in their new order; () leaves all.
         data_type: Triton's name of the type that it is cast to; "" leaves it.
+        frees_batch: The file declares one image, and the network takes more: its batch dimension
+            becomes dynamic.
     """
 
     adds_batch: bool = False
@@ -201,6 +203,7 @@ class OutputEdit:
     transposes: bool = False
     columns: tuple[int, ...] = ()
     data_type: str = ""
+    frees_batch: bool = False
 
     def __str__(self) -> str:
         """Return what is done, for people: `gets a batch dimension, is transposed`."""
@@ -211,6 +214,7 @@ class OutputEdit:
             (self.transposes, "is transposed"),
             (self.columns, f"has the columns {order}"),
             (self.data_type, f"becomes {self.data_type}"),
+            (self.frees_batch, "gets a dynamic batch dimension"),
         )
         return ", ".join(text for is_done, text in steps if is_done)
 

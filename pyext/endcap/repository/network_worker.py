@@ -25,9 +25,10 @@ from endcap._system.telemetry import disable_telemetry
 from endcap.repository.batch_outputs import (
     LargestBatch,
     Outputs,
-    check_numbers,
     check_shapes,
+    explain_failure,
     find_largest_batch,
+    find_mixed_images,
     is_blind,
     nms_box_tensors,
 )
@@ -88,17 +89,17 @@ def _try(request: Mapping[str, Any]) -> dict[str, Any]:
         for output, again in others.items()
         if again.shape != outputs[output].shape or not again.size
     }
-    batch_error, largest = None, LargestBatch(request["images"])
+    batch_error, largest = "", LargestBatch(request["images"])
     if request["images"] > 2 and not shapes:
         largest = _find_largest_batch(request, network, first, outputs)
     if min(request["images"], largest.images) > 1:
         try:
             both = network.run(np.concatenate([first, second]))
-            check_shapes(outputs, both, path)
-            if not shapes:  # else a fault of a head that takes one image at a time, whatever this
-                check_numbers((outputs, others), both, path)
+            check_shapes(outputs, both, 2)
         except RepositoryError as error:
-            batch_error = str(error)
+            largest = LargestBatch(1, explain_failure(error, 2))
+        else:
+            batch_error = "" if shapes else find_mixed_images((outputs, others), both, path)
     folder = Path(request["target"])
     return {
         "outputs": _write_outputs(network.session, path, outputs, folder),
@@ -278,7 +279,6 @@ class _Network:
             raise RepositoryError(
                 f"{self.path} cannot be run on {count} of {list(images.shape[1:])}: "
                 f"{_one_line(error)}; export it again"
-                + ("" if len(images) == 1 else ", or give --max-batch 1")
                 + (", or a --size of multiples of 32" if _is_odd(images.shape[1:]) else "")
             ) from error
 

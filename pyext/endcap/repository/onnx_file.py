@@ -81,6 +81,15 @@ class OnnxFile:
             each: f"weights{number}.bin" for each, number in zip(locations, numbers, strict=False)
         }
 
+    def inferred_outputs(self) -> tuple[TensorSpec, ...]:
+        """Return the outputs with what their nodes tell of the shapes, as servers read them."""
+        inference: Any = import_onnx("onnx.shape_inference")
+        try:
+            model = inference.infer_shapes(self.model)
+        except inference.InferenceError:  # of operators that onnx knows otherwise
+            return self.outputs
+        return tuple(_spec(each) for each in model.graph.output)
+
     def relocated(self, locations: Mapping[str, str]) -> bytes:
         """Return the content of the file with other locations of the external weights.
 

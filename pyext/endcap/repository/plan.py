@@ -89,6 +89,7 @@ class Plan:
         is_for_one_image: Whether no export of the network would take batches.
         inner_threshold: Scores that the network leaves out by itself are not greater; None where
             it leaves out none, or that is not known.
+        dropped: Outputs that are removed from the network.
         batch_reason: Why it is smaller than `options.max_batch`, "" where the input's shape tells.
     """
 
@@ -104,6 +105,7 @@ class Plan:
     network_batch: int
     is_for_one_image: bool = False
     batch_reason: str = ""
+    dropped: tuple[str, ...] = ()
     inner_threshold: float | None = None
 
     @property
@@ -202,11 +204,7 @@ class Plan:
         """Whether Triton's own backend for ONNX Runtime could run the network's file as it is."""
         try:
             path, runtime = self.network.path, Runtime.onnxruntime
-            tuple(
-                served_outputs(
-                    path, self.image, self.head, runtime, decided_values(self.postprocess)
-                )
-            )
+            tuple(served_outputs(path, self.head, runtime, decided_values(self.postprocess)))
         except RepositoryError:
             return False
         return self.image.batch is None or self.runtime is Runtime.endcap_onnx
@@ -276,6 +274,8 @@ class Plan:
         for output in self.head.inputs.values():
             if output.edit != OutputEdit():
                 yield SummaryRow("graph edit", output.name, str(output.edit))
+        for name in self.dropped:
+            yield SummaryRow("graph edit", name, "is removed, as it has no dynamic batch dimension")
         for location, name in self.network.weight_names().items():
             size = self.network.external_files[location].stat().st_size
             yield SummaryRow(
@@ -326,6 +326,15 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         largest = LargestBatch(1, "the trial run fails or gives other results with two images")
     if is_for_one or (largest.reason and largest.images == 1):  # whatever the file declares
         image = replace(image, batch=1)
+    image, head, largest = _with_batch_as_declared(image, head, largest)
+    # Servers do not batch with such an output, read or not.
+    dropped = tuple(
+        each.name
+        for each in trial.outputs
+        if image.batch is None
+        and each.is_dynamic[:1] != (True,)
+        and each.name not in {served.name for served in head.inputs.values()}
+    )
     has_postprocess = head.family != NO_HEAD
     classes = ClassNames(None, "")
     if has_postprocess:
@@ -336,21 +345,51 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         postprocess = choose_postprocess_parameters(path, image, head, classes, options)
     return Plan(
         options=options,
-        network=edit_network(network, image, head.inputs.values(), scratch),
+        network=edit_network(network, image, head.inputs.values(), scratch, dropped),
         image=image,
         head=head,
         classes=classes,
         preprocess=preprocess,
         postprocess=postprocess,
-        model=choose_runtime(path, image, head, options.runtime, decided_values(postprocess)),
+        model=choose_runtime(path, head, options.runtime, decided_values(postprocess)),
         names=_names(options, head.family),
         network_batch=min(largest.images, options.max_batch),
         is_for_one_image=is_for_one,
         batch_reason=largest.reason,
+        dropped=dropped,
         inner_threshold=None
         if "iou_threshold" in postprocess  # nothing is left out before that
         else find_score_threshold(network.model.graph),
     )
+
+
+def _with_batch_as_declared(
+    image: NetworkInput, head: Head, largest: LargestBatch
+) -> tuple[NetworkInput, Head, LargestBatch]:
+    """Return them so that a file that takes batches declares no output for one image.
+
+    Servers refuse to batch with such an output. Where several images are served the declaration is
+    edited, and it counts where they are not.
+    """
+    fixed = [
+        each for each in head.inputs.values() if each.has_batch and each.is_dynamic[:1] == (False,)
+    ]
+    if image.batch is not None or not fixed:
+        return image, head, largest
+    if largest.images == 1:
+        reason = f"the file declares {fixed[0].name} for one image"
+        return replace(image, batch=1), head, LargestBatch(1, reason)
+    inputs = {
+        part: replace(
+            each,
+            is_dynamic=(True, *each.is_dynamic[1:]),
+            edit=replace(each.edit, frees_batch=True),
+        )
+        if any(each is one for one in fixed)
+        else each
+        for part, each in head.inputs.items()
+    }
+    return image, replace(head, inputs=inputs), largest
 
 
 def _try(

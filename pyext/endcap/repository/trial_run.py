@@ -151,7 +151,7 @@ class Trial:
 
     Attributes:
         rows_error: Why its outputs are of no fixed shape, "" where they are.
-        batch_error: Why it takes no two images at once although it declares to, else "".
+        batch_error: Why the images of its batches are not served, "" where they are.
         largest_batch: How many images it takes at once, at most those that were asked for.
     """
 
@@ -204,7 +204,7 @@ def try_network(
         break
     found = response["images"] if response["images"] < tried else images
     largest = LargestBatch(found, response["images_reason"])
-    return Trial(tuple(outputs), rows_error, response["batch_error"] or "", largest)
+    return Trial(tuple(outputs), rows_error, response["batch_error"], largest)
 
 
 def _request_of(image: NetworkInput) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 import family_networks as families
 import numpy as np
 import odd_networks as odd
+import onnx
+import onnxruntime
 import pytest
 from init_runs import init
 
@@ -96,6 +98,43 @@ def test_a_network_that_fails_with_large_batches_gets_smaller_ones(tmp_path: Pat
     assert "fails with 8 images" in plan.batch_reason
 
 
+@pytest.mark.parametrize(
+    ("most", "reason"),
+    [(16, "fails with 2 images at once"), (1, "the file declares output0 for one image")],
+)
+def test_a_network_that_takes_one_image_whatever_it_declares(
+    most: int, reason: str, tmp_path: Path
+) -> None:
+    model = odd.for_one(families.yolov8()).write(tmp_path / "model.onnx")
+    plan = make_plan(model, InitOptions(max_batch=most), tmp_path)
+    texts = render(plan, "models")
+    assert "max_batch_size: 0" in texts["detector/config.pbtxt"]
+    assert "dims: [ 1, 3, 64, 64 ]" in texts["detector/config.pbtxt"]
+    assert "max_batch_size: 1" in texts["detect/config.pbtxt"]
+    assert reason in next(iter(plan.summary())).reason
+
+
+def test_outputs_declared_for_one_image_become_dynamic(tmp_path: Path) -> None:
+    model = odd.declared_for_one(families.yolov8()).write(tmp_path / "model.onnx")
+    with_mean = onnx.load(model)
+    mean = onnx.helper.make_tensor_value_info("mean", onnx.TensorProto.FLOAT, [])
+    with_mean.graph.output.append(mean)
+    with_mean.graph.node.append(
+        onnx.helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0)
+    )
+    onnx.save(with_mean, model)
+    plan = make_plan(model, InitOptions(head="yolov8"), tmp_path)
+    session = onnxruntime.InferenceSession(plan.network.file)
+    assert [output.name for output in session.get_outputs()] == ["output0"]
+    assert not isinstance(session.get_outputs()[0].shape[0], int)
+    assert plan.network_batch == 16
+    edits = {row.value: row.reason for row in plan.summary() if row.name == "graph edit"}
+    assert edits == {
+        "output0": "gets a dynamic batch dimension",
+        "mean": "is removed, as it has no dynamic batch dimension",
+    }
+
+
 def test_advice_for_a_fixed_batch_of_nms_inside(tmp_path: Path) -> None:
     metadata = {"author": "Ultralytics", "args": "{'nms': True, 'batch': 4}"}
     model = families.end2end(batch=4, metadata=metadata).write(tmp_path / "model.onnx")
@@ -114,6 +153,6 @@ def test_a_network_that_no_trial_run_can_take_ends_the_search(most: int) -> None
         raise RepositoryError("Failed to allocate memory")
 
     one = {"boxes": np.zeros((1, 4), np.float32)}
-    assert find_largest_batch(run, np.zeros((1, 3)), one, most).images == 2
+    assert find_largest_batch(run, np.zeros((1, 3)), one, most).images == 1
     assert counts == sorted(set(counts), reverse=True)
     assert counts[-1] == 2

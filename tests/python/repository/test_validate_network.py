@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import family_networks as families
 import numpy as np
+import odd_networks as odd
 import pytest
 from damage import copy_model
-from onnx_heads import write_network
+from onnx_heads import write_heads, write_network
 
 from endcap.repository.validation import Finding, validate_repository
 
@@ -80,6 +82,25 @@ def test_a_fixed_batch_of_1_under_python(tmp_path: Path) -> None:
     assert "max_batch_size: 1 here and in the ensemble" in finding.remedy
 
 
+@pytest.mark.parametrize("backend", ["endcap_onnx", "onnxruntime"])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_batch_that_the_outputs_do_not_follow(tmp_path: Path, backend: str, batch: int) -> None:
+    config = PER_IMAGE.replace("max_batch_size: 1", f"max_batch_size: {batch}")
+    finding = only_finding(model_of(tmp_path, config, image=FREE, backend=backend))
+    assert (finding.severity, finding.line) == ("error", 2)
+    assert "has the fixed batch 1 (its output is head0 FP32 [1, 10, 8400])" in finding.problem
+    assert "max_batch_size: 0" in finding.remedy
+
+
+def test_a_batch_that_the_nodes_do_not_follow(tmp_path: Path) -> None:
+    """The file declares outputs of any batch, and a reshape inside has 1."""
+    (tmp_path / "network" / "1").mkdir(parents=True)
+    odd.for_one(families.yolov8()).write(tmp_path / "network" / "1" / "model.onnx")
+    file = tmp_path / "network" / "config.pbtxt"
+    file.write_text('backend: "endcap_onnx"\nmax_batch_size: 1\n')
+    assert "its output is output0 FP32 [1, 7, 84]" in only_finding(file).problem
+
+
 def test_onnx_runtimes_backend_takes_no_fixed_batch_at_all(tmp_path: Path) -> None:
     finding = only_finding(model_of(tmp_path, PER_IMAGE, image=FIXED))
     assert (finding.severity, finding.line) == ("error", 2)
@@ -121,7 +142,7 @@ def test_the_files_shapes_reach_the_ensemble(tmp_path: Path) -> None:
         copy_model(model, tmp_path)
     network = tmp_path / "detector" / "1" / "model.onnx"
     network.parent.mkdir(parents=True)
-    write_network(network, HEAD, image=["N", 3, 320, 320])
+    write_heads(network, {"head0": HEAD}, image=[3, 320, 320])
     (tmp_path / "detector" / "config.pbtxt").write_text(
         'backend: "onnxruntime"\nmax_batch_size: 16\n'
     )

@@ -24,6 +24,8 @@ from endcap.repository.validation.tensors import (
 from endcap.triton.tensor_contract import preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec, dims_fit
 
+# These load no network with such an output, not even for batches of 1.
+_REFUSE_FIXED_OUTPUTS = ("endcap_onnx", "onnxruntime")
 _BACKENDS = ("endcap_onnx", "onnxruntime", "openvino", "python")
 # Between black and white in a network's first layer; what is divided by 255 twice has 0.004.
 _SMALLEST_RANGE = 0.05
@@ -99,28 +101,47 @@ def _item(tensor: TensorSpec) -> TensorSpec:
 
 def _check_batch(model: Model, network: OnnxFile) -> Iterator[Finding]:
     largest = model.max_batch_size
-    fixed = [t for t in network.inputs if t.dims and t.dims[0] is not None]
-    if not largest or not fixed:
+    if not largest:
+        return
+    side, fixed = "input", [t for t in network.inputs if t.dims and t.dims[0] is not None]
+    if not fixed and model.backend in _REFUSE_FIXED_OUTPUTS:
+        side, fixed = "output", [*_fixed_outputs(model, network)]
+    if not fixed:
         return
     batch = fixed[0].dims[0]
     line = model.lines.line_of("max_batch_size")
     export = "export the network with a free batch dimension"
-    if model.backend == "onnxruntime":  # it loads no other, not even for batches of 1
+    if side == "output" or model.backend == "onnxruntime":  # refused even for batches of 1
         yield model.error(
             line,
             f"max_batch_size is {largest}, and {network.path} has the fixed batch {batch} (its "
-            f"input is {fixed[0]})",
+            f"{side} is {fixed[0]})",
             f"{export}, or write max_batch_size: 0 and the file's whole shapes into dims",
         )
     elif largest != 1 or batch != 1:
         yield model.error(
             line,
             f"max_batch_size is {largest}, and {network.path} takes batches of {batch} alone (its "
-            f"input is {fixed[0]})",
+            f"{side} is {fixed[0]})",
             f"{export}, or write max_batch_size: 1 here and in the ensemble"
             if batch == 1
             else export,
         )
+
+
+def _fixed_outputs(model: Model, network: OnnxFile) -> Iterator[TensorSpec]:
+    """Yield the outputs that have as many rows whatever comes in, of those that the backend reads.
+
+    endcap's backend reads all of them.
+    """
+    declared = declared_ports(model, "output") if model.backend == "onnxruntime" else {}
+    for tensor in network.inferred_outputs():
+        if (
+            tensor.dims
+            and tensor.dims[0] is not None
+            and tensor.name in (declared or {tensor.name})
+        ):
+            yield tensor
 
 
 def _compare(
