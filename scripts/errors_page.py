@@ -250,8 +250,10 @@ OTHER_CLASSES = [
 ]
 # Errors that stay inside of the package, or reach users as one of the above.
 INTERNAL_CLASSES = {
+    "AmbiguousHeadError",
     "BusySequenceError",
     "LostFileError",
+    "MissingOptionError",
     "ModelCallError",
     "RequestCancelledError",
     "TooManySequencesError",

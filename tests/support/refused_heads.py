@@ -38,6 +38,11 @@ HEADS: Refusals = {
         ["--preset", "torchvision"],
         ["may be classification", "or a description of the image", "--head classification"],
     ),
+    "a description of the image, and no preset": (
+        network(families.classifier()),
+        [],
+        ["needs 2 options: (1) ", "--head classification; (2) ", "--preset", "torchvision for any"],
+    ),
     "two rows of numbers": (
         shapes({"features": ["n", 512], "logits": ["n", 10]}),
         [],
@@ -148,7 +153,7 @@ EXTRAS: Refusals = {
     "queries of unknown classes": (
         network(families.detr()),
         [],
-        ["logits", "--num-classes 4", "DETR", "or 5"],
+        ["logits", "--num-classes 4", "DETR", "or 5", "--preset", "rtdetr, or torchvision"],
     ),
     "queries of other classes": (
         network(families.detr()),

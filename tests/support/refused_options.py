@@ -153,6 +153,16 @@ OPTIONS: Refusals = {
         ["--preset", "ultralytics"],
         ["--num-classes", "--labels"],
     ),
+    "classes and recipe not known": (
+        network(families.end2end()),
+        [],
+        [
+            "needs 2 options: (1) ",
+            "--num-classes (80 for a network trained on COCO",
+            "; (2) ",
+            "--preset, for a network like this ultralytics, rtdetr or ssd",
+        ],
+    ),
     "classes of two numbers": (
         network(families.yolov8()),
         ["--num-classes", 9],

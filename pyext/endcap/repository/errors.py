@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from types import ModuleType
 
 from endcap._system.pip_commands import install_command
@@ -11,6 +12,24 @@ from endcap.errors import EndcapError
 
 class RepositoryError(EndcapError, RuntimeError):
     """A network or a repository that cannot be used; the message says what to do next."""
+
+
+class MissingOptionError(RepositoryError):
+    """Information that only the user has: each of `reasons` says what is unknown and what to give.
+
+    Attributes:
+        reasons: Complete messages, which do not depend on each other.
+    """
+
+    def __init__(self, path: Path, *reasons: str) -> None:
+        """Make one message of all reasons."""
+        self.reasons = reasons
+        message = "; ".join(reasons)
+        if len(reasons) > 1:
+            numbered = "; ".join(f"({number}) {each}" for number, each in enumerate(reasons, 1))
+            short = numbered.replace(str(path), path.name)
+            message = f"{path} needs {len(reasons)} options: {short}"
+        super().__init__(message)
 
 
 class UnknownOperatorError(RepositoryError):

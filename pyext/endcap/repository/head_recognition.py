@@ -62,11 +62,21 @@ def leave_outputs(path: Path, trial: Trial) -> Head:
     return Head(NO_HEAD, inputs, None, AS_GIVEN, is_sure=True)
 
 
+class AmbiguousHeadError(RepositoryError):
+    """No head is sure, or several are; `heads` are those that the user may choose."""
+
+    def __init__(self, message: str, heads: Sequence[Head]) -> None:
+        """Keep the heads with the message."""
+        super().__init__(message)
+        self.heads = heads
+
+
 def recognize_head(network: OnnxFile, trial: Trial, hints: Hints) -> Head:
     """Return the head that the user names, else the only sure one among the proposals.
 
     Raises:
-        RepositoryError: No proposal fits, several do, or information is missing.
+        AmbiguousHeadError: Several proposals fit.
+        RepositoryError: No proposal fits.
         UnsupportedError: The head is recognised, and postprocess does not read it.
     """
     outputs = trial.outputs
@@ -80,14 +90,8 @@ def recognize_head(network: OnnxFile, trial: Trial, hints: Hints) -> Head:
     if trial.batch_error and not is_for_one and not hints.metadata.has_nms:
         raise RepositoryError(trial.batch_error)
     if hints.wanted is not None:
-        head = _wanted_head(network.path, proposals, listed, hints.wanted)
-    else:
-        head = _only_head(network.path, proposals, listed)
-    if head.missing:
-        raise RepositoryError(
-            f"{network.path} ends in a head of the family {head}, and {head.missing}"
-        )
-    return head
+        return _wanted_head(network.path, proposals, listed, hints.wanted)
+    return _only_head(network.path, proposals, listed)
 
 
 def _propose(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
@@ -159,14 +163,10 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
     advice = " or ".join(f"--head {family}" for family in dict.fromkeys(readable))
     if len(set(readable)) < len(readable):
         advice += ", and which output by --num-classes or --labels"
-    if "classification" in readable:
-        advice += (
-            ", with --preset (--preset torchvision for its networks) where no file beside the "
-            "network says how images are prepared"
-        )
-    raise RepositoryError(
+    raise AmbiguousHeadError(
         f"the outputs of {path} ({listed}) may be {' or '.join(map(str, candidates))}; say which "
-        f"it is: {advice}; or --head none, which returns them unread"
+        f"it is: {advice}; or --head none, which returns them unread",
+        [head for head in candidates if head.family in readable],
     )
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
-from endcap.errors import InvalidArgumentError
+from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.parameters import suggestion
 from endcap.repository.batch_outputs import LargestBatch, nms_box_tensors
-from endcap.repository.companion_config import read_companion, read_recipe
+from endcap.repository.companion_config import CompanionConfig, read_companion, read_recipe
 from endcap.repository.detection_rows import find_detections
-from endcap.repository.errors import RepositoryError, UnknownOperatorError
+from endcap.repository.errors import MissingOptionError, RepositoryError, UnknownOperatorError
 from endcap.repository.graph_edit import edit_network
 from endcap.repository.graph_evidence import find_score_threshold
 from endcap.repository.head_evidence import Head, collect_hints
 from endcap.repository.head_families import NO_HEAD
-from endcap.repository.head_recognition import leave_outputs, recognize_head
+from endcap.repository.head_recognition import (
+    AmbiguousHeadError,
+    leave_outputs,
+    recognize_head,
+)
 from endcap.repository.network_model import NetworkModel, choose_runtime, served_outputs
 from endcap.repository.network_tensors import (
     NetworkInput,
@@ -37,6 +42,7 @@ from endcap.repository.postprocess_parameters import (
     ClassNames,
     choose_class_names,
     choose_postprocess_parameters,
+    find_missing_options,
 )
 from endcap.repository.preprocess_parameters import choose_preprocess_parameters
 from endcap.repository.trial_run import Trial, count_score_columns, to_half, try_network
@@ -318,7 +324,12 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         if (found := find_detections(trial.outputs)) is not None:
             _, scores, _ = found
             columns = count_score_columns(network, image, scores, options.trial_limits)
-        head = recognize_head(network, trial, collect_hints(image.size, metadata, options, columns))
+        hints = collect_hints(image.size, metadata, options, columns)
+        try:
+            head = recognize_head(network, trial, hints)
+        except AmbiguousHeadError as error:
+            more = _missing_with_each(error.heads, network, image, companion, options)
+            raise MissingOptionError(path, str(error), *more) from error
     is_for_one = any(output.edit.adds_batch for output in head.inputs.values())
     if image.batch == 1 or is_for_one:
         largest = LargestBatch(1)
@@ -327,6 +338,8 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     if is_for_one or (largest.reason and largest.images == 1):  # whatever the file declares
         image = replace(image, batch=1)
     image, head, largest = _with_batch_as_declared(image, head, largest)
+    if missing := _missing_options(network, image, head, companion, options):
+        raise MissingOptionError(path, *missing)
     # Servers do not batch with such an output, read or not.
     dropped = tuple(
         each.name
@@ -361,6 +374,52 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         if "iou_threshold" in postprocess  # nothing is left out before that
         else find_score_threshold(network.model.graph),
     )
+
+
+def _missing_options(
+    network: OnnxFile,
+    image: NetworkInput,
+    head: Head,
+    companion: CompanionConfig,
+    options: InitOptions,
+) -> list[str]:
+    """Return messages, each with what nothing tells and what to give."""
+    missing: list[str] = []
+    if head.family != NO_HEAD:
+        classes = choose_class_names(network.path, head, network.metadata, options)
+        missing += find_missing_options(network.path, head, classes, options)
+    try:
+        choose_preprocess_parameters(network, image, head, companion, options)
+    except MissingOptionError as error:
+        missing += error.reasons
+    return missing
+
+
+def _missing_with_each(
+    heads: Sequence[Head],
+    network: OnnxFile,
+    image: NetworkInput,
+    companion: CompanionConfig,
+    options: InitOptions,
+) -> Iterator[str]:
+    """Yield what has to be given besides --head, and for which of the heads if not for all.
+
+    Not what only one of several heads of a family lacks, as --head does not choose among these.
+    """
+    families: dict[str, list[str]] = {}
+    for head in heads:
+        try:
+            reasons = _missing_options(network, image, head, companion, options)
+        except EndcapError:  # of an option that another head may need
+            continue
+        for reason in reasons:
+            families.setdefault(reason, []).append(head.family)
+    counts = Counter(head.family for head in heads)
+    for reason, named in families.items():
+        if len(named) == len(heads):
+            yield reason
+        elif all(named.count(family) == counts[family] for family in named):
+            yield f"with --head {' or '.join(dict.fromkeys(named))}: {reason}"
 
 
 def _with_batch_as_declared(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ import numpy as np
 
 from endcap.errors import InvalidArgumentError
 from endcap.postprocess import Postprocessor
-from endcap.repository.errors import RepositoryError
 from endcap.repository.head_evidence import Head
 from endcap.repository.head_families import HEAD_FAMILIES
 from endcap.repository.network_tensors import NetworkInput
@@ -89,13 +88,39 @@ def _flaw(names: tuple[str, ...]) -> str | None:
     return None
 
 
+def find_missing_options(
+    path: Path, head: Head, classes: ClassNames, options: InitOptions
+) -> Iterator[str]:
+    """Yield messages, each with what the network does not tell of its head and what to give."""
+    if head.missing:
+        yield f"{path} ends in a head of the family {head}, and {head.missing}"
+    if not _counts(head, classes, options) and "--num-classes" not in head.missing:
+        yield (
+            f"the head of {path} does not tell how many classes it has; give --labels FILE or "
+            "--num-classes (80 for a network trained on COCO, or 91 with COCO's own ids)"
+        )
+    known = {*head.parameters, *options.settings}
+    missing = [] if head.missing else [*HEAD_FAMILIES[head.family].needs]
+    if "activation" in missing and "activation" not in known:
+        yield (
+            f"nothing in {path} tells what its scores need to be from 0 to 1; give "
+            "--set activation=none, sigmoid or softmax"
+        )
+    if "box_format" in missing and "box_format" not in known:
+        yield (
+            f"nothing in {path} tells whether its boxes are corners or centres and sizes; give "
+            "--set box_format=xyxy or cxcywh"
+        )
+
+
 def choose_postprocess_parameters(
     path: Path, image: NetworkInput, head: Head, classes: ClassNames, options: InitOptions
 ) -> dict[str, Decision]:
     """Return the parameters of postprocess that have to be written, `head` first.
 
+    `find_missing_options` has found nothing.
+
     Raises:
-        RepositoryError: The number of classes or what the scores need is not known.
         InvalidArgumentError: For parameters that postprocess does not take, or not with this head.
     """
     chosen = {"head": Decision(head.family, head.reason)}
@@ -118,7 +143,6 @@ def choose_postprocess_parameters(
             "box_unit=normalized"
         )
     _check_inputs(path, head, postprocess_contract(decided_values(chosen)))
-    _check_known(path, head, chosen)
     _check_grid(head, decided_values(chosen))
     return chosen
 
@@ -132,21 +156,6 @@ def needs_input_size(parameters: Mapping[str, str]) -> bool:
 def _has_grid(parameters: Mapping[str, str]) -> bool:
     """Return whether boxes are relative to anchors that postprocess makes."""
     return parameters.get("anchors") == "grid" or HEAD_FAMILIES[parameters["head"]].has_grid
-
-
-def _check_known(path: Path, head: Head, chosen: Mapping[str, Decision]) -> None:
-    """Raise RepositoryError where it is unknown how boxes or scores are to be read."""
-    missing = [name for name in HEAD_FAMILIES[head.family].needs if name not in chosen]
-    if "activation" in missing:
-        raise RepositoryError(
-            f"nothing in {path} tells what its scores need to be from 0 to 1; give "
-            "--set activation=none, sigmoid or softmax"
-        )
-    if "box_format" in missing:
-        raise RepositoryError(
-            f"nothing in {path} tells whether its boxes are corners or centres and sizes; give "
-            "--set box_format=xyxy or cxcywh"
-        )
 
 
 def _check_grid(head: Head, parameters: Mapping[str, str]) -> None:
@@ -197,21 +206,21 @@ def _check_inputs(path: Path, head: Head, contract: StageContract) -> None:
 
 
 def _num_classes(path: Path, head: Head, classes: ClassNames, options: InitOptions) -> Decision:
+    count, reason = _counts(head, classes, options)[0]
+    if options.num_classes not in (None, count):
+        raise InvalidArgumentError(
+            f"--num-classes is {options.num_classes}, and the head of {path} has {count} "
+            "classes; leave --num-classes out"
+        )
+    return Decision(str(count), reason)
+
+
+def _counts(head: Head, classes: ClassNames, options: InitOptions) -> list[tuple[int, str]]:
+    """Return the known numbers of classes with their sources, the surest first."""
     named = len(classes.names) if classes.names else None
-    for count, reason in (
+    sources = (
         (head.num_classes, head.classes_reason),
         (options.num_classes, AS_GIVEN),
         (named, classes.reason),
-    ):
-        if count is None:
-            continue
-        if options.num_classes not in (None, count):
-            raise InvalidArgumentError(
-                f"--num-classes is {options.num_classes}, and the head of {path} has {count} "
-                "classes; leave --num-classes out"
-            )
-        return Decision(str(count), reason)
-    raise RepositoryError(
-        f"the head of {path} does not tell how many classes it has; give --labels FILE or "
-        "--num-classes"
     )
+    return [(count, reason) for count, reason in sources if count is not None]

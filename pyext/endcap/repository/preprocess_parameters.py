@@ -7,7 +7,7 @@ from pathlib import Path
 
 from endcap.preprocess import presets
 from endcap.repository.companion_config import CompanionConfig, ImageRecipe
-from endcap.repository.errors import RepositoryError
+from endcap.repository.errors import MissingOptionError, RepositoryError
 from endcap.repository.head_evidence import Head
 from endcap.repository.head_families import NO_HEAD
 from endcap.repository.input_normalization import NAMES, RAW_PIXELS, Normalization, describe
@@ -127,11 +127,14 @@ def _recipe(
     likely = _CANDIDATES.get(head.family, _DETECTOR_PRESETS)
     if head.family in ("rtdetr", "rtdetr_seg") and "multi_label" in head.parameters:
         likely = _DETR_PRESET
+    elif head.family == "rtdetr" and "background" not in head.parameters:
+        likely += f", or {_DETR_PRESET} for DETR"
     why = f"nothing in {path} tells" if beside is None else f"{beside.missing}, so nothing tells"
-    raise RepositoryError(
+    raise MissingOptionError(
+        path,
         f"{why} how its images have to be prepared; name the recipe of its "
         f"training with --preset, for a network like this {likely} (of "
-        f"{', '.join(presets())}), and what differs with --set"
+        f"{', '.join(presets())}), and what differs with --set",
     )
 
 
@@ -235,9 +238,10 @@ def _needed(
         yield "color", Decision("gray", "the input has one channel")
         for name in ("mean", "std"):
             if len(set(preset[name].split(","))) > 1 and name not in options.settings:
-                raise RepositoryError(
+                raise MissingOptionError(
+                    path,
                     f"{path} takes gray images, and {name} of the preset, {preset[name]}, is of "
-                    f"three channels; give --set {name}=..."
+                    f"three channels; give --set {name}=...",
                 )
     is_ultralytics = metadata.is_ultralytics and options.preset is None
     is_cropped = options.settings.get("fit", preset["fit"]) == "center_crop"
@@ -257,9 +261,10 @@ def _needed(
         yield "antialias", Decision("false", reason)
         yield "exif", Decision("apply", reason)
     if image.data_type == "INT8" and "scale" not in options.settings:
-        raise RepositoryError(
+        raise MissingOptionError(
+            path,
             f"{path} takes INT8, and nothing tells how pixels become that; give --set scale=... "
-            "and what else differs from the preset"
+            "and what else differs from the preset",
         )
 
 
