@@ -123,6 +123,13 @@ a folder of its own, and copy the models together: `cp -r models_a/*/ models_b/*
   transformers' crop may lie one pixel further up or left than torchvision's, which endcap follows.
 - DETR's and YOLOS' processors keep the aspect ratio; an exported network takes one size, and its
   images are stretched to it.
+- YOLOv4's confidences are objectness times class score already, and its boxes corners in fractions
+  of the image. Its code takes the best class of a box, and so does endcap.
+- Refused by name, whatever the options: SCRFD's and RetinaFace's scores, boxes and landmarks of
+  several levels, SimCC, heatmaps of poses, semantic maps, depth maps, YOLOv5's masks and
+  TensorFlow's detectors.
+- With outputs that a head does not read, and that [its section](heads.md) does not list, a network
+  is refused unless `--head` names the family. What is left unread is printed.
 - The other networks at the end are tiny ones with the outputs that their exporters document; the
   numbers of classes are those of the tests.
 - Of other files, such as `.pt`, `.engine`, `.tflite` and a SavedModel, `endcap init` names the

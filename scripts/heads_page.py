@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from endcap import _core as _compiled
-from endcap.repository.head_families import HEAD_FAMILIES, readable_families
+from endcap.repository.head_families import HEAD_FAMILIES, OPTIONAL_OUTPUTS, readable_families
 
 INTRODUCTION = """\
 # Heads
@@ -94,7 +94,10 @@ def section(family: str) -> str:
         rows.insert(-2, "| out | `detection_rle` | string | `[K]` |")
     table = "\n".join(["| | name | dtype | shape |", "|---|---|---|---|", *rows])
     used = ", ".join(f"`{name}`" for name in known.parameters)
-    return f"## {family}\n\n{known.description}\n\n{table}\n\nParameters: {used}."
+    text = f"## {family}\n\n{known.description}\n\n{table}\n\nParameters: {used}."
+    if known.optional:
+        text += f" Not read where a network has them: {OPTIONAL_OUTPUTS[known.optional]}."
+    return text
 
 
 def main() -> None:

@@ -88,13 +88,6 @@ def deployed_rtdetr(path: Path) -> Path:
     return with_input(Network(outputs, batch=1), "orig_target_sizes", TensorProto.INT64, path)
 
 
-def mmdeploy(path: Path) -> Path:
-    """dets [N, K, 5] and labels [N, K]."""
-    (output,) = families.end2end().outputs.values()
-    dets = Output(np.ascontiguousarray(output.base[:, :5]))
-    return Network({"dets": dets, "labels": Output(output.base[:, 5], dtype="int64")}).write(path)
-
-
 def _of(network: Network) -> Callable[[Path], Path]:
     return lambda path: network.write(path)
 
@@ -124,7 +117,21 @@ HEADS = [
     DocumentedHead("YOLO-NAS", "its own, without NMS", _of(families.decoded()), _YOLO, "ssd"),
     DocumentedHead("PP-YOLOE", "Paddle2ONNX", pp_yoloe, (*_FIVE, *_PADDLE), "end2end"),
     DocumentedHead("PP-YOLOE", "Paddle2ONNX, without NMS", pp_yoloe_raw, _PADDLE, "ssd"),
-    DocumentedHead("MMDetection", "MMDeploy", mmdeploy, (*_FIVE, "--preset", "rtdetr"), "end2end"),
+    DocumentedHead(
+        "MMDetection",
+        "MMDeploy",
+        _of(families.dets_and_labels()),
+        (*_FIVE, "--preset", "rtdetr"),
+        "end2end",
+    ),
+    DocumentedHead(
+        "MMDetection",
+        "its own, with labels of float32, -1 in rows that fill up",
+        _of(families.dets_and_labels(ids="float32", used=20)),
+        (*_FIVE, "--preset", "rtdetr"),
+        "end2end",
+    ),
+    DocumentedHead("YOLOv4", "pytorch-YOLOv4", _of(families.yolov4()), (), "ssd"),
     DocumentedHead(
         "RT-DETR, D-FINE",
         "their own",

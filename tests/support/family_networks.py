@@ -217,6 +217,22 @@ def efficient_nms(seed: int = 3, *, kept: int = 7, ids: str = "int32", **options
     return Network(outputs, **options)
 
 
+def dets_and_labels(
+    seed: int = 13, *, ids: str = "int64", used: int = 30, **options: Any
+) -> Network:
+    """dets [K, 5], boxes with scores, and labels [K]; -1 and zeros in the rows behind those used.
+
+    As MMDetection's exporters give them.
+    """
+    (output,) = end2end(seed).outputs.values()
+    rows = output.base.copy()
+    rows[used:] = [0, 0, 0, 0, 0, -1]
+    change = np.zeros((len(rows), 5), np.float32)
+    change[:used, 4] = 1
+    dets = Output(np.ascontiguousarray(rows[:, :5]), change)
+    return Network({"dets": dets, "labels": Output(rows[:, 5].copy(), dtype=ids)}, **options)
+
+
 def classifier(
     seed: int = 4, *, classes: int = 7, softmax: bool = False, **options: Any
 ) -> Network:
@@ -392,4 +408,16 @@ def decoded(seed: int = 24, *, classes: int = 3, **options: Any) -> Network:
     high = random.choice(len(places), 30, replace=False)
     scores[high, random.integers(0, classes, 30)] = (200 + random.permutation(250)[:30]) / 500
     outputs = {"boxes": Output(boxes), "scores": Output(scores.astype(np.float32), 1.0)}
+    return Network(outputs, **options)
+
+
+def yolov4(seed: int = 25, *, classes: int = 3, **options: Any) -> Network:
+    """boxes [N, 1, 4], corners in fractions of the image, and confs [N, C] from 0 to 1.
+
+    Three boxes for each cell; confs are objectness times class score already.
+    """
+    boxes, scores = grid_rows(seed, classes=classes, anchors=3)
+    half = boxes[:, 2:] / 2
+    corners = np.hstack([boxes[:, :2] - half, boxes[:, :2] + half]) / SIDE
+    outputs = {"boxes": Output(corners[:, None].astype(np.float32)), "confs": Output(scores, 1.0)}
     return Network(outputs, **options)

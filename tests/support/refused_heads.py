@@ -7,9 +7,60 @@ import numpy as np
 import odd_networks as odd
 from broken_networks import Refusals, network, shapes
 
+_POSE = {"images": ["n", 3, 64, 48]}
+_RANDOM = np.random.default_rng(40)
+_NAN = np.full((7, 84), np.nan, np.float32)
 HEADS: Refusals = {
     "undecoded grids": (
         shapes({"p3": ["n", 255, 8, 8], "p4": ["n", 255, 4, 4], "p5": ["n", 255, 2, 2]}),
+        [],
+        ["form of no head that is known", "boxes decoded"],
+    ),
+    "NaN for noise": (
+        network(families.Network({"output0": families.Output(_NAN)})),
+        [],
+        ["gives NaN for noise (588 of the 588 numbers of output0)", "half precision"],
+    ),
+    "scores apart from objectness": (
+        shapes({"conf": ["n", 252, 1], "cls": ["n", 252, 3], "bbox": ["n", 252, 4]}),
+        [],
+        ["but conf would not be read", "--head ssd"],
+    ),
+    "scores next to a box for each class": (
+        network(
+            families.Network(
+                {
+                    "boxes": families.Output(_RANDOM.uniform(0, 1, (252, 80, 4))),
+                    "confs": families.Output(_RANDOM.uniform(0, 1, (252, 80))),
+                }
+            )
+        ),
+        [],
+        ["yolov5 (confs [252, 5 + 75]", "but boxes would not be read", "or give --head"],
+    ),
+    "a grid head next to more": (
+        network(
+            families.Network(
+                {**families.yolov8().outputs, "more": families.Output(np.ones((84, 9)))}
+            )
+        ),
+        [],
+        ["yolov8", "but more would not be read", "--head yolov8"],
+    ),
+    "one number": (
+        network(families.Network({"age": families.Output(np.ones(1, np.float32))})),
+        [],
+        ["classification", "or an estimate", "--head classification", "--preset"],
+    ),
+    "rows whose last columns nothing tells apart": (
+        network(
+            families.Network({"output": families.Output(np.zeros((0, 7)), batch=False)}, batch=1)
+        ),
+        [],
+        ["--columns", "image,box,class,score (YOLOv7)", "--num-classes", "--preset"],
+    ),
+    "CenterNet's maps, whose boxes can be decoded": (
+        shapes({"hm": ["n", 80, 16, 16], "wh": ["n", 2, 16, 16], "reg": ["n", 2, 16, 16]}),
         [],
         ["form of no head that is known", "boxes decoded"],
     ),
@@ -41,7 +92,13 @@ HEADS: Refusals = {
     "a description of the image, and no preset": (
         network(families.classifier()),
         [],
-        ["needs 2 options: (1) ", "--head classification; (2) ", "--preset", "torchvision for any"],
+        [
+            "needs 2 options: (1) ",
+            "--head classification",
+            "; (2) ",
+            "--preset",
+            "torchvision for any",
+        ],
     ),
     "two rows of numbers": (
         shapes({"features": ["n", 512], "logits": ["n", 10]}),
@@ -97,6 +154,68 @@ HEADS: Refusals = {
         network(families.efficient_nms(ids="int64")),
         ["--num-classes", 6, "--preset", "ultralytics", "--runtime", "onnxruntime"],
         ["INT64", "--runtime python"],
+    ),
+}
+_ROWS = {"8": 128, "16": 32, "32": 8}  # two anchors in each cell of 64x64 pixels
+SCRFD = {
+    f"{part}_{level}": (rows, columns)
+    for part, columns in (("score", 1), ("bbox", 4), ("kps", 10))
+    for level, rows in _ROWS.items()
+}
+UNSUPPORTED: Refusals = {
+    "SCRFD": (
+        shapes({name: ["n", *shape] for name, shape in SCRFD.items()}),
+        [],
+        ["head of the family faces", "score_8 [128, 1]"],
+    ),
+    "SCRFD without landmarks and a batch": (
+        network(
+            families.Network(
+                {
+                    name: families.Output(np.zeros(shape, np.float32), batch=False)
+                    for name, shape in SCRFD.items()
+                    if "kps" not in name
+                },
+                batch=1,
+            )
+        ),
+        [],
+        ["head of the family faces"],
+    ),
+    "RetinaFace's maps": (
+        shapes({f"{c}_{s}": ["n", c, 64 // s, 64 // s] for s in (8, 16, 32) for c in (4, 8, 20)}),
+        [],
+        ["head of the family faces"],
+    ),
+    "SimCC": (
+        shapes({"simcc_x": ["n", 17, 96], "simcc_y": ["n", 17, 128]}, inputs=_POSE),
+        [],
+        ["head of the family simcc", "its column and its row"],
+    ),
+    "heatmaps of poses": (
+        shapes({"heatmap": ["n", 17, 16, 12]}, inputs=_POSE),
+        [],
+        ["head of the family maps", "class or keypoint", "heatmaps of poses"],
+    ),
+    "semantic maps": (
+        shapes({"out": ["n", 21, 64, 64], "aux": ["n", 21, 64, 64]}),
+        [],
+        ["head of the family maps", "a score of each class for each pixel"],
+    ),
+    "semantic maps of float32, channels last": (
+        shapes({"out": ["n", 64, 64, 21]}),
+        [],
+        ["head of the family maps", "a score of each class for each pixel"],
+    ),
+    "a semantic map of uint8": (
+        network(families.Network({"m": families.Output(np.ones((64, 64)), dtype="uint8")})),
+        [],
+        ["head of the family maps", "the class of each pixel"],
+    ),
+    "a map of one number for each pixel": (
+        shapes({"depth": ["n", 1, 64, 64]}),
+        ["--head", "yolov8"],
+        ["do not have the form of yolov8", "they fit maps", "depth"],
     ),
 }
 ULTRALYTICS = {"author": "Ultralytics", "stride": "32"}

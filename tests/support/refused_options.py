@@ -128,6 +128,11 @@ OPTIONS: Refusals = {
         ["--labels", "labels.txt"],
         ["control characters in line 1"],
     ),
+    "columns of something else": (
+        network(families.end2end()),
+        ["--columns", "box,score"],
+        ["columns is 'box,score'", "image,box,class,score"],
+    ),
     "labels too few": (
         with_labels("cat\ndog\n"),
         ["--labels", "labels.txt"],

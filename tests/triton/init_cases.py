@@ -136,6 +136,12 @@ CASES = {
         ["--preset", "torchvision", *IN_PYTHON],
         image=cropped,
     ),
+    "one_logit": Case(
+        Network({"logit": families.Output(np.float32(0.3), 2.0)}),
+        "classification",
+        ["--head", "classification", "--preset", "torchvision"],
+        image=cropped,
+    ),
     "softmax": Case(
         families.classifier(softmax=True),
         "classification",

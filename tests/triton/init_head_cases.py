@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import cv2
 import family_networks as families
 import numpy as np
 from family_networks import Network
@@ -37,6 +38,14 @@ def as_rfdetr(jpeg: bytes) -> tuple[Floats, Floats]:
     tensor = (float_resize(pixels, 64) / 255 - IMAGENET_MEAN) / IMAGENET_STD
     geometry = placement.stretch(*INPUT).geometry(*pixels.shape[:2])
     return tensor.astype(np.float32).transpose(2, 0, 1), geometry
+
+
+def stretched_by_opencv(jpeg: bytes) -> tuple[Floats, Floats]:
+    """YOLOv4's preparation for 64x64."""
+    pixels = cv2.cvtColor(cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR), 4)
+    resized = cv2.resize(pixels, INPUT[::-1])
+    tensor = (resized.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)
+    return tensor, placement.stretch(*INPUT).geometry(*pixels.shape[:2])
 
 
 @dataclass(frozen=True)
@@ -114,12 +123,27 @@ def ssd(outputs: Outputs) -> list[Candidate]:
     return at_anchors(boxes, heads.activated(outputs["scores"], "softmax", "first"))
 
 
+def yolov4(outputs: Outputs) -> list[Candidate]:
+    boxes = outputs["boxes"][:, 0] * np.float32(64)
+    return [
+        candidate
+        for index, (box, row) in enumerate(zip(boxes, outputs["confs"], strict=True))
+        for candidate in heads.pick(box, row, index, score_threshold=0.25, multi_label=False)
+    ]
+
+
+def dets_and_labels(outputs: Outputs) -> list[Candidate]:
+    rows = np.hstack([outputs["dets"], outputs["labels"][:, None]])
+    return heads.end2end(rows, score_threshold=0.25)
+
+
 def decoded(outputs: Outputs) -> list[Candidate]:
     return at_anchors(outputs["boxes"], outputs["scores"])
 
 
 _AS_YOLO = ["--preset", "ultralytics"]
 _THREE, _FOUR = ["--num-classes", 3], ["--num-classes", 4]
+_FIVE_ROWS = ["--num-classes", 5, *_AS_YOLO]
 _GRID = ["--set", "anchors=grid", "--set", f"anchor_grid={families.ANCHOR_GRID}"]
 
 PLAIN = {
@@ -142,6 +166,16 @@ PLAIN = {
     "detr": HeadCase(families.detr(), detr, [*_FOUR, *_AS_YOLO], iou_threshold=None),
     "ssd": HeadCase(families.ssd(), ssd, [*_THREE, *_AS_YOLO]),
     "ssd_grid": HeadCase(families.ssd(anchors=False), ssd, [*_THREE, *_AS_YOLO, *_GRID]),
+    "yolov4": HeadCase(families.yolov4(), yolov4, (), stretched_by_opencv),
+    "dets_and_labels": HeadCase(
+        families.dets_and_labels(), dets_and_labels, _FIVE_ROWS, iou_threshold=None
+    ),
+    "padded_float_labels": HeadCase(
+        families.dets_and_labels(ids="float32", used=12),
+        dets_and_labels,
+        _FIVE_ROWS,
+        iou_threshold=None,
+    ),
     "decoded": HeadCase(families.decoded(), decoded, [*_THREE, *_AS_YOLO]),
 }
 OBB_THRESHOLD = 0.2

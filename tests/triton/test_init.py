@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,15 @@ def test_the_commands_take_an_ensemble_without_a_head(
     assert "returns tensors, which cannot be drawn" in drawn.stderr
 
 
-@pytest.mark.parametrize("name", ["logits", "logits_in_python", "softmax"])
+SCORES: Mapping[str, Callable[[Floats], Floats]] = {
+    "logits": heads.softmax,
+    "logits_in_python": heads.softmax,
+    "softmax": lambda scores: scores,
+    "one_logit": lambda logit: heads.sigmoid(np.atleast_1d(logit)),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
 def test_classes_equal_the_reference(
     connection: grpc_client.InferenceServerClient, name: str
 ) -> None:
@@ -185,7 +193,7 @@ def test_classes_equal_the_reference(
     response = infer(connection, name, {"encoded": strings(PICTURES)})
     for row, jpeg in enumerate(PICTURES):
         (given,) = case.network.expected_outputs(case.image(jpeg)[0]).values()
-        scores = given if name == "softmax" else heads.softmax(given)
+        scores = SCORES[name](given)
         best = heads.top_classes(scores, TOP_K)
         np.testing.assert_array_equal(response["class_ids"][row], best)
         for output, expected in (("class_scores", scores[best]), ("class_probabilities", scores)):

@@ -112,6 +112,16 @@ def init(
             rich_help_panel=_NETWORK,
         ),
     ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="What the columns of rows with finished detections are: image,box,score,class for "
+            "example (YOLO-NAS), or image,box,class,score (YOLOv7). Default: recognised from the "
+            "values of the trial run.",
+            show_default=False,
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
     fp16: Annotated[
         bool,
         typer.Option(
@@ -268,6 +278,7 @@ def init(
             size=_size(size),
             labels=labels,
             num_classes=num_classes,
+            columns=columns,
             settings=_settings(
                 settings or [],
                 score_threshold=score_threshold,

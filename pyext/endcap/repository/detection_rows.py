@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from endcap.repository.end2end_heads import are_rows
+from endcap.repository.end2end_heads import PADDING, are_class_ids, are_rows
 from endcap.repository.graph_edit import edited_output
 from endcap.repository.head_evidence import (
     Head,
     Hints,
+    Numbers,
     are_corners,
     are_fractions,
     box_unit,
@@ -54,20 +55,20 @@ def _scores_and_classes(
     numbers = [each for each in columns if each.is_float]
     classes = [each for each in columns if each.data_type in _INTEGERS]
     if not classes:  # of real numbers, and whole
-        classes = [each for each in numbers if _are_whole(each)]
+        classes = [each for each in numbers if are_class_ids(each)]
         numbers = [each for each in numbers if each not in classes]
-    scores = [each for each in numbers if each.values is not None and are_fractions(each.values)]
+    scores = [each for each in numbers if _are_scores(each, classes)]
     scores, classes = _named(scores, _SCORE_NAMES), _named(classes, _CLASS_NAMES)
     if len(scores) != 1 or len(classes) != 1:
         return None
     return scores[0], classes[0]
 
 
-def _are_whole(output: NetworkOutput) -> bool:
+def _are_scores(output: NetworkOutput, classes: Sequence[NetworkOutput]) -> bool:
+    """Return whether numbers are from 0 to 1, but for rows that are padding by all classes."""
+    used = [each.values != PADDING for each in classes if each.values is not None]
     values = output.values
-    return values is not None and bool(
-        values.size and (values == np.round(values)).all() and (values >= 0).all()
-    )
+    return values is not None and are_fractions(values[np.any(used, axis=0)] if used else values)
 
 
 def _named(outputs: list[NetworkOutput], parts: Sequence[str]) -> list[NetworkOutput]:
@@ -82,12 +83,12 @@ def propose_detections(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterat
     if found is None:
         return
     boxes, scores, classes = (_as_taken(each, is_first=each is found[0]) for each in found)
+    used = boxes.values
+    if used is not None and classes.values is not None:
+        used = used[classes.values != PADDING]
     classes = _as_integers(classes)
     rows = "as many rows as there are detections" if boxes.rows_vary else "a row for each detection"
     reason = f"{', '.join(f'{each.name} {list(each.shape)}' for each in found)}: {rows}"
-    unused = [each.name for each in outputs if each.name not in {part.name for part in found}]
-    if unused:
-        reason += f"; {', '.join(unused)} not read"
     counted = _count_classes(classes, hints)
     yield Head(
         "detections",
@@ -95,7 +96,7 @@ def propose_detections(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterat
         counted.num_classes,
         reason,
         is_sure=True,
-        parameters={**counted.parameters, **_box_parameters(boxes)},
+        parameters={**counted.parameters, **_box_parameters(used)},
         missing=counted.missing,
         classes_reason=counted.reason,
     )
@@ -115,14 +116,12 @@ def _as_integers(classes: NetworkOutput) -> NetworkOutput:
     return replace(classes, data_type=_INTEGERS[0], edit=edit)
 
 
-def _box_parameters(boxes: NetworkOutput) -> dict[str, Decision]:
-    values = boxes.values if boxes.values is not None and boxes.values.size else None
+def _box_parameters(boxes: Numbers | None) -> dict[str, Decision]:
     box_format = Decision("xyxy", "what networks with suppression inside give")
-    if values is not None and not are_corners(values):
+    if boxes is not None and not are_corners(boxes):
         reason = "boxes of a trial run cannot be corners: some are the wrong way"
         box_format = Decision("cxcywh", reason)
-    unit = Decision("pixel", "assumed, as noise gives no boxes")
-    return {"box_format": box_format, "box_unit": unit if values is None else box_unit(values)}
+    return {"box_format": box_format, "box_unit": box_unit(boxes)}
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ from endcap.repository.head_evidence import (
 )
 from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.onnx_file import RTDETR_DECODER
-from endcap.repository.options import AS_GIVEN, Decision
+from endcap.repository.options import AS_GIVEN, Decision, decided_values
 
+HIDDEN_STATE = "hidden_state"  # in names of transformers' outputs that are not results
 _QUERY_BOXES_NAME = "pred_boxes"
 _QUERY_FAMILIES = ("rtdetr", "rtdetr_seg")
 # RF-DETR: what its exporter calls boxes, scores and keypoints; the scores of its weights for COCO.
@@ -44,6 +45,7 @@ _PLACES = {"none", "first", "last"}
 _LEAST_BACKGROUND_SHARE = 0.9
 _SUM_TOLERANCE = 1e-2  # of rows after a softmax, in half precision
 _ANCHOR_NAMES = ("anchor", "prior")  # what anchors are called
+_YOLOV4_BOXES = {"anchors": "none", "box_format": "xyxy", "box_unit": "normalized"}
 _EXAMPLE = "--set anchors=grid --set 'anchor_grid=8:16x16,32x32;16:64x64'"
 
 
@@ -95,8 +97,9 @@ def _with_masks(head: Head, outputs: Sequence[NetworkOutput], hints: Hints) -> H
 
 
 def _propose_by_shapes(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterator[Head]:
-    planes = [output for output in outputs if len(output.dims) == 2 and output.is_float]
-    planes = _with_rows(planes)
+    numbers = [each for each in outputs if each.is_float and HIDDEN_STATE not in each.name]
+    planes = [_squeezed(output) for output in numbers]
+    planes = _with_rows([output for output in planes if len(output.dims) == 2])
     boxes = [output for output in planes if output.dims[1] == 4 != output.dims[0]]
     scores = [
         output
@@ -113,6 +116,13 @@ def _propose_by_shapes(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterat
         with_rows = [box for box in boxes if box.dims[0] == each.dims[0]]
         if with_rows:
             yield from _propose_rows(each, with_rows, hints)
+
+
+def _squeezed(output: NetworkOutput) -> NetworkOutput:
+    """Return boxes [N, 1, 4] as [N, 4]: as YOLOv4's exporter gives them, one for all classes."""
+    if len(output.dims) != 3 or output.dims[1:] != (1, 4) or not output.has_batch:
+        return output
+    return edited_output(output, OutputEdit(shape=(output.dims[0], 4)))
 
 
 def _with_rows(planes: Sequence[NetworkOutput]) -> list[NetworkOutput]:
@@ -260,6 +270,12 @@ def _anchors(
     read = read_pair_scores(scores, hints, background_place=None)
     placed = read_anchor_boxes(boxes, hints, has_background=read.has_background)
     inputs = {"boxes": placed.boxes, "scores": scores}
+    parameters = {**read.parameters, **placed.parameters}
+    recipe: dict[str, Decision] = {}
+    if placed.boxes.edit.shape and decided_values(placed.parameters) == _YOLOV4_BOXES:
+        parameters["multi_label"] = Decision("false", "YOLOv4's own code takes a box's best class")
+        reason_of_fit = "YOLOv4's own code resizes images without keeping their aspect ratio"
+        recipe["fit"] = Decision("stretch", reason_of_fit)
     if placed.anchors is not None:
         inputs["anchors"] = placed.anchors
     return Head(
@@ -268,8 +284,19 @@ def _anchors(
         read.num_classes,
         reason,
         is_sure=True,
-        parameters={**read.parameters, **placed.parameters},
+        parameters=parameters,
+        preset="ultralytics" if recipe else None,
+        recipe=recipe,
         missing=read.missing or placed.missing,
+    )
+
+
+def are_anchors(outputs: Sequence[NetworkOutput], head: Head) -> bool:
+    """Return whether outputs are anchors [A, 4] of an ssd head whose boxes are decoded."""
+    (where, boxes) = (head.parameters.get("anchors"), head.inputs["boxes"])
+    return (where is not None and where.value == "none") and all(
+        each.dims == boxes.dims and any(part in each.name.lower() for part in _ANCHOR_NAMES)
+        for each in outputs
     )
 
 
@@ -334,6 +361,8 @@ def read_pair_scores(
     given = hints.settings.get("background")
     if given in _PLACES:
         return _read(scores, Decision(given, AS_GIVEN))
+    if columns == 1:
+        return _read(scores, Decision("none", "one score for each box"))
     if classes == columns:
         return _read(scores, Decision("none", f"{columns} scores for as many classes"))
     if classes is not None and classes != columns - 1:

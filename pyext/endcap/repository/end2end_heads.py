@@ -38,6 +38,11 @@ _EFFICIENT_NMS_NAMES = {
 _PADDLE_COLUMNS = (2, 3, 4, 5, 1, 0)
 _FLAT_COLUMNS = (1, 2, 3, 4, 5, 6)
 _YOLOV7_COLUMNS = (1, 2, 3, 4, 6, 5)
+_MISSING_COLUMNS = (
+    "nothing tells which of its last two columns is the score and which the class; give --columns "
+    "image,box,score,class (YOLO-NAS has this order) or image,box,class,score (YOLOv7)"
+)
+PADDING = -1  # the class id of rows that exporters fill up with
 
 
 def propose_efficient_nms(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
@@ -71,44 +76,60 @@ def propose_efficient_nms(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
 
 
 def propose_flat_rows(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
-    """Yield `end2end` for rows of all images together, in the orders of other exporters."""
+    """Yield `end2end` for rows in the orders of other exporters, or in one that the user gives.
+
+    Without such an order only rows of all images together are looked at.
+    """
     for output in outputs:
-        if not output.is_float or len(output.shape) != 2 or output.shape[1] not in (6, 7):
+        is_flat = len(output.shape) == 2
+        if not output.is_float or len(output.shape) not in (2, 3) or not (hints.columns or is_flat):
             continue
-        if not are_rows(output):
+        if is_flat and not are_rows(output):
             continue
-        rows = edited_output(output, OutputEdit(adds_batch=True))
-        counts = [each for each in outputs if not each.is_float and each.shape == (1,)]
-        if output.shape[1] == 6:
-            found = [_PADDLE_COLUMNS] if counts and len(outputs) == 2 else []
-        else:
-            found = [_FLAT_COLUMNS, _YOLOV7_COLUMNS]
-        for columns in found:
-            edit = OutputEdit(adds_batch=True, columns=columns)
+        fitting = []
+        for columns in _possible_columns(output, outputs, hints):
+            edit = OutputEdit(adds_batch=is_flat, columns=columns)
             taken = edited_output(output, edit)
             if may_be_detections(taken.values):
-                yield from _flat_head(rows, replace(taken, rows_vary=True), hints)
+                fitting.append(replace(taken, rows_vary=is_flat or output.rows_vary))
+        if fitting:
+            # The trial run gave no row, or none that tells scores from class ids.
+            missing = _MISSING_COLUMNS if len(fitting) > 1 else ""
+            yield _flat_head(output, fitting[0], hints, missing)
+
+
+def _possible_columns(
+    output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
+) -> list[tuple[int, ...]]:
+    length = output.shape[-1]
+    if hints.columns:
+        return [hints.columns] if length == hints.row_length else []
+    if length == 7:
+        return [_FLAT_COLUMNS, _YOLOV7_COLUMNS]
+    counts = [each for each in outputs if not each.is_float and each.shape == (1,)]
+    return [_PADDLE_COLUMNS] if length == 6 and counts and len(outputs) == 2 else []
 
 
 def propose_boxes_with_classes(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
-    """Yield `end2end` for rows [K, 5] of a box and a score, beside class ids [K]: MMDeploy's."""
+    """Yield `end2end` for rows [K, 5] of a box and a score, next to class ids [K]: MMDetection's.
+
+    Class ids may be real numbers.
+    """
     for output in outputs:
         if not output.is_float or len(output.shape) not in (2, 3) or output.shape[-1] != 5:
             continue
         if len(output.shape) == 2 and not are_rows(output):
             continue
-        classes = [
-            each
-            for each in outputs
-            if each.shape == output.shape[:-1] and each.data_type in ("INT32", "INT64")
-        ]
+        columns = [each for each in outputs if each.shape == output.shape[:-1]]
+        classes = [each for each in columns if each.data_type in ("INT32", "INT64")]
+        classes = classes or [each for each in columns if are_class_ids(each)]
         if len(classes) != 1:
             continue
         edit = OutputEdit(adds_batch=len(output.shape) == 2, appends=classes[0].name)
         rows = edited_output(output, edit, classes[0])
         if may_be_detections(rows.values):
             rows = replace(rows, rows_vary=output.rows_vary or any(rows.is_dynamic[1:]))
-            boxes = rows.values[:, :4] if rows.values is not None and rows.values.size else None
+            boxes = used_boxes(rows.values)
             reason = (
                 f"{output.name} {list(output.shape)} and {classes[0].name}: a box, a score and a "
                 "class for each detection"
@@ -120,20 +141,22 @@ def propose_boxes_with_classes(outputs: tuple[NetworkOutput, ...], hints: Hints)
             yield Head("end2end", {"head": rows}, None, reason, True, parameters)
 
 
-def _flat_head(output: NetworkOutput, taken: NetworkOutput, hints: Hints) -> Iterator[Head]:
-    boxes = taken.values[:, :4] if taken.values is not None and taken.values.size else None
+def _flat_head(output: NetworkOutput, taken: NetworkOutput, hints: Hints, missing: str) -> Head:
+    boxes = used_boxes(taken.values)
     order = ", ".join(map(str, taken.edit.columns))
-    yield Head(
+    rows = "as many rows as there are detections" if taken.rows_vary else "a row for each detection"
+    return Head(
         "end2end",
         {"head": taken},
         num_classes=None,
-        reason=f"{output.name} {list(output.dims)}: as many rows as there are detections, of which "
-        f"columns {order} are the box, the score and the class",
+        reason=f"{output.name} {list(output.shape[-2:])}: {rows}, of which columns {order} are the "
+        "box, the score and the class",
         is_sure=True,
         parameters={
             "box_format": read_box_format(boxes, hints.metadata.head),
             "box_unit": box_unit(boxes),
         },
+        missing=missing,
     )
 
 
@@ -143,7 +166,7 @@ def propose_end2end(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
     rows, columns = output.dims
     if columns != 6 or not may_be_detections(output.values):
         return
-    boxes = None if output.values is None else output.values[:, :4]
+    boxes = used_boxes(output.values)
     is_likely = rows <= MOST_FINAL_ROWS
     yield Head(
         "end2end",
@@ -174,9 +197,22 @@ def may_be_detections(values: Numbers | None) -> bool:
     if values is None:
         return True
     scores, class_ids = values[:, 4], values[:, 5]
-    return are_fractions(scores) and bool(
-        ((class_ids >= 0) & (class_ids == np.round(class_ids))).all()
-    )
+    return are_fractions(scores[class_ids != PADDING]) and _are_whole(class_ids)
+
+
+def are_class_ids(output: NetworkOutput) -> bool:
+    """Return whether the numbers of an output may be class ids, PADDING among them."""
+    values = output.values
+    return values is not None and bool(values.size) and _are_whole(values)
+
+
+def _are_whole(values: Numbers) -> bool:
+    return bool(((values >= PADDING) & (values == np.round(values))).all())
+
+
+def used_boxes(rows: Numbers | None) -> Numbers | None:
+    """Return the boxes of rows with box, score and class that are not padding."""
+    return None if rows is None else rows[rows[:, 5] != PADDING][:, :4]
 
 
 def read_box_format(boxes: Numbers | None, head: str = "") -> Decision:

@@ -1,8 +1,8 @@
 """Edits at the ends of a network's graph, for what its neighbours give and take.
 
 An input [C, H, W] and outputs without a batch dimension get one, inputs whose value is known become
-constants, and outputs are transposed or get other columns. Whatever runs the network runs the
-edited file. Names of inputs and outputs stay.
+constants, and outputs are reshaped, transposed or get other columns. Whatever runs the network runs
+the edited file. Names of inputs and outputs stay.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ def edited_output(
     dims, is_dynamic, values = output.dims, output.is_dynamic, output.values
     if edit.adds_batch:
         dims, is_dynamic = output.shape, (False, *is_dynamic)
+        values = None if values is None else values.reshape(dims)
+    if edit.shape:
+        dims, is_dynamic = edit.shape, (is_dynamic[0], *(False for _ in edit.shape))
         values = None if values is None else values.reshape(dims)
     if appended is not None:
         dims = (*dims[:-1], dims[-1] + 1)
@@ -153,6 +156,10 @@ class _Graph:
         if edit.adds_batch:
             result = self._new_name(last)
             yield self._along_first_axis("Unsqueeze", last, result)
+            last = result
+        if edit.shape:
+            shape, result = self._constant(np.array([-1, *edit.shape])), self._new_name(last)
+            yield make("Reshape", [last, shape], [result])
             last = result
         if edit.appends:
             column, result = self._new_name(edit.appends), self._new_name(last)

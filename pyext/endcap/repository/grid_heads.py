@@ -6,7 +6,7 @@ from the image's size, which distinguishes these heads from all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from endcap.repository.graph_edit import edited_output
@@ -50,6 +50,15 @@ def find_grids(count: int, size: tuple[int, int]) -> Grids | None:
             if count == cells * anchors:
                 return Grids(cells, anchors, strides)
     return None
+
+
+def are_grid_maps(outputs: Sequence[NetworkOutput], size: tuple[int, int]) -> bool:
+    """Return whether outputs are maps [*, h, w] or [*, h, w, *] of the grids, one for each."""
+    sides = sorted(each.dims[1:3] for each in outputs if each.is_float and len(each.dims) in (3, 4))
+    return len(sides) == len(outputs) and any(
+        sides == sorted(tuple(-(-side // stride) for side in size) for stride in strides)
+        for strides in _STRIDES
+    )
 
 
 def propose_grids(output: NetworkOutput, hints: Hints) -> Iterator[Head]:

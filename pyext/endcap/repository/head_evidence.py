@@ -34,6 +34,7 @@ class Head:
             sure head is taken; with none or several the user has to choose.
         parameters: Of postprocess, beside the family.
         preset: How images are prepared for all networks with this head; None where unknown.
+        recipe: What differs from that preset.
         is_likely: Whether it is among the choices that an error message names where none is sure.
         missing: What the user has to add before it can be read, and how; "" where nothing.
         classes_reason: What determines `num_classes`.
@@ -46,6 +47,7 @@ class Head:
     is_sure: bool
     parameters: Mapping[str, Decision] = field(default_factory=dict)
     preset: str | None = None
+    recipe: Mapping[str, Decision] = field(default_factory=dict)
     is_likely: bool = True
     missing: str = ""
     classes_reason: str = "the head's shape"
@@ -66,6 +68,9 @@ class Hints:
         wanted: The family that the user names.
         settings: Parameters that the user gives.
         score_columns: Of a network with suppression inside; None where they are not known.
+        columns: Of rows with box, score and class, where the user gives them: those of the box's
+            four numbers, of the score and of the class; () where not.
+        row_length: How many columns there are; 0 where the user does not give them.
     """
 
     size: tuple[int, int]
@@ -74,6 +79,8 @@ class Hints:
     wanted: str | None
     settings: Mapping[str, str]
     score_columns: ScoreColumns | None = None
+    columns: tuple[int, ...] = ()
+    row_length: int = 0
 
 
 def collect_hints(
@@ -87,8 +94,17 @@ def collect_hints(
     Raises:
         InvalidArgumentError: The file of class names cannot be read.
     """
-    num_classes = _num_classes(metadata, options)
-    return Hints(size, metadata, num_classes, options.head, options.settings, score_columns)
+    columns, row_length = options.row_columns()
+    return Hints(
+        size=size,
+        metadata=metadata,
+        num_classes=_num_classes(metadata, options),
+        wanted=options.head,
+        settings=options.settings,
+        score_columns=score_columns,
+        columns=columns,
+        row_length=row_length,
+    )
 
 
 def _num_classes(metadata: ExporterMetadata, options: InitOptions) -> int | None:

@@ -190,6 +190,7 @@ class OutputEdit:
 
     Attributes:
         adds_batch: A batch dimension is put in front.
+        shape: The dimensions that an image's numbers get; () leaves them.
         appends: Another output, whose numbers become the last column; "" for none.
         transposes: Rows and columns change places.
         columns: The columns that are taken, in their new order; () leaves all.
@@ -199,6 +200,7 @@ class OutputEdit:
     """
 
     adds_batch: bool = False
+    shape: tuple[int, ...] = ()
     appends: str = ""
     transposes: bool = False
     columns: tuple[int, ...] = ()
@@ -210,6 +212,7 @@ class OutputEdit:
         order = ", ".join(map(str, self.columns))
         steps = (
             (self.adds_batch, "gets a batch dimension"),
+            (self.shape, f"becomes {list(self.shape)} for an image"),
             (self.appends, f"gets {self.appends} as its last column"),
             (self.transposes, "is transposed"),
             (self.columns, f"has the columns {order}"),

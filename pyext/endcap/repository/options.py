@@ -14,6 +14,7 @@ from endcap.repository.trial_run import TrialLimits
 AS_GIVEN = "as given"
 # The first release whose ensembles know max_inflight_requests, by both of its numbers.
 _INFLIGHT_LIMIT_SINCE = {"container": (25, 11), "server": (2, 63)}
+_ROW_PARTS = {"image": 1, "box": 4, "score": 1, "class": 1}  # and how many columns each has
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 
@@ -67,6 +68,8 @@ class InitOptions:
     Attributes:
         preprocess_from: A file that says how images are prepared: transformers'
             preprocessor_config.json, or timm's config.json. None takes those beside the network.
+        columns: What the columns of a row of detections are, `image,box,class,score` for example,
+            where a box is four; None: by the values of the trial run.
         settings: Parameters of preprocess and postprocess by name, which win over recognised ones.
         runtime: None is endcap_onnx, or python where an output has to be converted.
     """
@@ -80,6 +83,7 @@ class InitOptions:
     size: tuple[int, int] | None = None
     labels: Path | None = None
     num_classes: int | None = None
+    columns: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     max_batch: int = 16
     instances: int = 1
@@ -106,6 +110,27 @@ class InitOptions:
                 "preset and preprocess-from both say how images are prepared; give one of them"
             )
         self.inflight_limit()
+        self.row_columns()
+
+    def row_columns(self) -> tuple[tuple[int, ...], int]:
+        """Return where a row has the box's numbers, the score and the class, and its length.
+
+        Raises InvalidArgumentError for columns that are not those of a detection.
+        """
+        if self.columns is None:
+            return (), 0
+        names = self.columns.split(",")
+        if not {"box", "score", "class"} <= {*names} <= {*_ROW_PARTS} or len({*names}) < len(names):
+            raise InvalidArgumentError(
+                f"columns is '{self.columns}': give box, score, class and, where a row has the "
+                "image's number, image, each once, in the order of the columns, such as "
+                "image,box,class,score"
+            )
+        columns = [name for name in names for _ in range(_ROW_PARTS[name])]
+        places = (
+            k for part in ("box", "score", "class") for k, n in enumerate(columns) if n == part
+        )
+        return tuple(places), len(columns)
 
     def inflight_limit(self) -> int | None:
         """Return how many requests may wait at each step; None where the server has no limit.

@@ -123,7 +123,7 @@ def _recipe(
         return _recipe_of_yolox()
     if head.preset is not None:
         reason = f"what networks with such a {head.family} head are trained by"
-        return ImageRecipe(Decision(head.preset, reason))
+        return ImageRecipe(Decision(head.preset, reason), head.recipe)
     likely = _CANDIDATES.get(head.family, _DETECTOR_PRESETS)
     if head.family in ("rtdetr", "rtdetr_seg") and "multi_label" in head.parameters:
         likely = _DETR_PRESET

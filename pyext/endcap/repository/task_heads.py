@@ -12,7 +12,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from endcap.repository.end2end_heads import may_be_detections, read_box_format, with_batch
+from endcap.repository.end2end_heads import (
+    may_be_detections,
+    read_box_format,
+    used_boxes,
+    with_batch,
+)
 from endcap.repository.grid_heads import GridForm, find_grids, read_grid_head
 from endcap.repository.head_evidence import MOST_FINAL_ROWS, Head, Hints, box_unit
 from endcap.repository.network_tensors import NetworkOutput
@@ -187,7 +192,7 @@ def _read_final_rows(output: NetworkOutput, form: GridForm) -> Iterator[Head]:
     is_counted = not form.missing
     if is_counted and more != form.extras:
         return
-    boxes = None if values is None else values[:, :4]
+    boxes = used_boxes(values)
     parameters = {"box_unit": box_unit(boxes)}
     if form.family == "yolov8_obb":  # whose boxes have centres and sizes, and are not suppressed
         is_counted = True

@@ -235,6 +235,51 @@ def test_rows_in_another_order(network: Network, tmp_path: Path) -> None:
     np.testing.assert_array_equal(session.run(["out"], image)[0], output.base[None])
 
 
+@pytest.mark.parametrize(
+    ("columns", "order"),
+    [("image,box,class,score", (1, 2, 3, 4, 6, 5)), ("image,box,score,class", (1, 2, 3, 4, 5, 6))],
+)
+def test_the_user_names_columns_where_no_row_shows_them(
+    columns: str, order: tuple[int, ...], tmp_path: Path
+) -> None:
+    model = Network({"output": Output(np.zeros((0, 7)), batch=False)}, batch=1)
+    options = InitOptions(num_classes=5, preset="ultralytics", columns=columns)
+    plan = make_plan(model.write(tmp_path / "model.onnx"), options, tmp_path)
+    assert plan.head.inputs["head"].edit.columns == order
+
+
+def test_columns_of_batches_are_named_too(tmp_path: Path) -> None:
+    (output,) = families.end2end().outputs.values()
+    swapped = Network({"output0": Output(output.base[:, [5, 4, 0, 1, 2, 3]])})
+    options = InitOptions(num_classes=5, preset="ultralytics", columns="class,score,box")
+    plan = make_plan(swapped.write(tmp_path / "model.onnx"), options, tmp_path)
+    session = onnxruntime.InferenceSession(plan.network.file)
+    (given,) = session.run(None, {"images": np.zeros((2, 3, 64, 64), np.float32)})
+    np.testing.assert_array_equal(given, np.stack([output.base] * 2))
+
+
+@pytest.mark.parametrize("ids", ["float32", "int64"])
+def test_rows_of_class_minus_1_are_padding(ids: str, tmp_path: Path) -> None:
+    """KerasCV fills up boxes and scores with -1, too."""
+    given = families.efficient_nms().outputs
+    outputs = {}
+    for name, dtype in (("det_boxes", ""), ("det_scores", ""), ("det_classes", ids)):
+        base = given[name].base.copy()
+        base[12:] = -1
+        outputs[name] = Output(base, dtype=dtype or "float32")
+    model = Network(outputs).write(tmp_path / "model.onnx")
+    plan = make_plan(model, InitOptions(num_classes=6, preset="ultralytics"), tmp_path)
+    assert plan.head.family == "detections"
+    assert decided_values(plan.postprocess)["box_unit"] == "pixel"
+
+
+def test_padding_alone_tells_nothing_of_the_boxes(tmp_path: Path) -> None:
+    model = families.dets_and_labels(used=0).write(tmp_path / "model.onnx")
+    plan = make_plan(model, InitOptions(num_classes=5, preset="ultralytics"), tmp_path)
+    assert plan.head.family == "end2end"
+    assert "noise gives no boxes" in plan.postprocess["box_unit"].reason
+
+
 @pytest.mark.parametrize("classes", [4, 5, 6, 7])
 def test_a_classifier_that_also_gives_its_best_class_has_no_rows(
     classes: int, tmp_path: Path
@@ -294,7 +339,7 @@ def test_known_inputs_beside_the_image_become_constants(tmp_path: Path) -> None:
         model.graph.output.append(made)
         model.graph.node.append(onnx.helper.make_node("Identity", [name], [f"{name}_seen"]))
     onnx.save(model, str(tmp_path / "model.onnx"))
-    plan = make_plan(tmp_path / "model.onnx", InitOptions(), tmp_path)
+    plan = make_plan(tmp_path / "model.onnx", InitOptions(head="yolov8"), tmp_path)
     session = onnxruntime.InferenceSession(plan.network.file)
     assert [each.name for each in session.get_inputs()] == ["images"]
     seen = ["orig_target_sizes_seen", "scale_factor_seen", "im_shape_seen"]

@@ -19,6 +19,7 @@ from init_runs import plan_of, written
 from tritonclient.grpc import model_config_pb2
 
 import endcap
+from endcap.repository.errors import RepositoryError
 from endcap.repository.head_evidence import are_fractions, score_activation
 from endcap.repository.options import InitOptions, decided_values
 from endcap.repository.plan import Plan, make_plan
@@ -457,3 +458,65 @@ def test_scores_may_exceed_1_by_rounding() -> None:
     assert decision is not None
     assert decision.value == "none"
     assert not are_fractions(rounded + np.float32(0.01))
+
+
+def test_yolov4s_boxes_lose_a_dimension(tmp_path: Path) -> None:
+    network = families.yolov4()
+    plan = plan_of(network, tmp_path)
+    expected = {
+        "num_classes": "3",
+        "background": "none",
+        "activation": "none",
+        "anchors": "none",
+        "box_format": "xyxy",
+        "box_unit": "normalized",
+        "multi_label": "false",
+    }
+    assert_head(plan, "ssd", expected)
+    assert decided_values(plan.preprocess) == {
+        "preset": "ultralytics",
+        "size": "64,64",
+        "fit": "stretch",
+    }
+    session = onnxruntime.InferenceSession(plan.network.file)
+    (boxes,) = session.run(["boxes"], {"images": np.zeros((2, 3, 64, 64), np.float32)})
+    np.testing.assert_array_equal(boxes, np.stack([network.outputs["boxes"].base[:, 0]] * 2))
+
+
+def with_more(network: Network, **more: tuple[int, ...]) -> Network:
+    """The same network with outputs of zeros in addition."""
+    added = {name: Output(np.zeros(shape, np.float32)) for name, shape in more.items()}
+    return replace(network, outputs={**network.outputs, **added})
+
+
+@pytest.mark.parametrize(
+    ("network", "classes", "more"),
+    [
+        (families.yolov8(), 3, {"p3": (67, 8, 8), "p4": (67, 4, 4), "p5": (67, 2, 2)}),
+        (families.yolov5(), 4, {"p3": (3, 8, 8, 9), "p4": (3, 4, 4, 9), "p5": (3, 2, 2, 9)}),
+        (families.rtdetr(), 4, {"last_hidden_state": (60, 32)}),
+        (families.classifier(), 7, {"features": (32,)}),
+    ],
+    ids=["yolov8", "yolov5", "rtdetr", "classifier"],
+)
+def test_optional_outputs_are_said_not_to_be_read(
+    network: Network, classes: int, more: dict[str, tuple[int, ...]], tmp_path: Path
+) -> None:
+    network = with_more(network, **more)
+    plan = plan_of(network, tmp_path, num_classes=classes, preset="ultralytics")
+    assert plan.head.reason.endswith(f"; {', '.join(more)} not read")
+
+
+def test_other_outputs_are_left_unread_where_the_user_names_the_head(tmp_path: Path) -> None:
+    network = with_more(families.yolov8(), embeddings=(84, 9))
+    with pytest.raises(RepositoryError, match=r"but embeddings .* would not be read"):
+        plan_of(network, tmp_path)
+    plan = plan_of(network, tmp_path, head="yolov8")
+    assert plan.head.reason.endswith("; embeddings not read")
+
+
+def test_one_logit_takes_a_sigmoid(tmp_path: Path) -> None:
+    network = Network({"logit": Output(np.float32(0.3))})
+    plan = plan_of(network, tmp_path, head="classification", preset="torchvision")
+    assert_head(plan, "classification", {"num_classes": "1", "activation": "sigmoid", "top_k": "1"})
+    assert [str(spec) for spec in plan.served] == ["logit FP32 [1]"]
