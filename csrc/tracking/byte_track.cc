@@ -92,6 +92,15 @@ class ByteTrack final : public TrackList<Track> {
   }
 
  private:
+  void SkipFrame(int64_t frame) override {
+    for (Track& track : tracks_) {
+      if (track.phase == TrackPhase::kLost) track.motion.StopHeight();
+      track.motion.Predict();
+    }
+    AgeLostTracks(frame);
+    std::erase_if(tracks_, [](const Track& track) { return track.id == kNoTrack; });
+  }
+
   void Split(std::span<const Detection> detections, Scratch& scratch) const {
     scratch.high.clear();
     scratch.low.clear();
@@ -172,15 +181,19 @@ class ByteTrack final : public TrackList<Track> {
     DropDuplicates(scratch);
   }
 
-  // Tracks that no second frame has confirmed end; the others that were missed are lost now. Those
-  // that are lost for too long end with the next frame, in which they may come back, as in
+  // Tracks that are lost for too long end with the next frame, in which they may come back, as in
   // ultralytics.
-  void EndTracks(Scratch& scratch) {
+  void AgeLostTracks(int64_t frame) {
     for (Track& track : tracks_) {
       if (track.phase != TrackPhase::kLost) continue;
       if (track.is_overdue) track.id = kNoTrack;
-      track.is_overdue = frame_ - track.last_frame > params_.max_lost_frames;
+      track.is_overdue = frame - track.last_frame > params_.max_lost_frames;
     }
+  }
+
+  // Tracks that no second frame has confirmed end; the others that were missed are lost now.
+  void EndTracks(Scratch& scratch) {
+    AgeLostTracks(frame_);
     for (const int32_t number : scratch.confirmed) {
       Track& track = tracks_[static_cast<size_t>(number)];
       track.phase = TrackPhase::kLost;

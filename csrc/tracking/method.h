@@ -26,6 +26,8 @@ class TrackingMethodState {
 
   // The next frame: `track_ids` has kNoTrack for each of the caller's detections, and gets the ids.
   virtual void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) = 0;
+  // As Tracker::Skip, of at least 0 frames.
+  virtual void Skip(int64_t frames) = 0;
   virtual int64_t frames() const noexcept = 0;
   virtual size_t track_count() const noexcept = 0;
   virtual std::string Save() const = 0;
@@ -48,6 +50,13 @@ class TrackList : public TrackingMethodState {
  public:
   // mark: the first 8 bytes of saved tracks of the method.
   TrackList(const TrackingParams& params, uint64_t mark) : params_(params), mark_(mark) {}
+
+  void Skip(int64_t frames) override {
+    if (frame_ == 0) return;
+    if (frames > params_.max_lost_frames) tracks_.clear();
+    for (int64_t i = 0; i < frames && !tracks_.empty(); ++i) SkipFrame(frame_ + i + 1);
+    frame_ += std::min(frames, kMostSavedFrames);
+  }
 
   int64_t frames() const noexcept override { return frame_; }
   size_t track_count() const noexcept override { return tracks_.size(); }
@@ -85,6 +94,8 @@ class TrackList : public TrackingMethodState {
   }
 
  protected:
+  // Moves tracks on to this frame, which was not looked at, and ends those that are lost too long.
+  virtual void SkipFrame(int64_t frame) = 0;
   virtual void WriteMore(StateWriter& /*writer*/) const {}
   virtual void ReadMore(StateReader& /*reader*/) {}
 

@@ -64,7 +64,7 @@ struct Track {
   int64_t id = kNoTrack;  // until it is confirmed
   int32_t class_id = 0;
   int64_t age = 0;          // frames since the first
-  int64_t missed = 0;       // frames since the last detection
+  int64_t missed = 0;       // frames without a detection, from the first one that was looked at
   int64_t consecutive = 0;  // frames with a detection, without a gap; the first does not count
   Corners last = {};        // the last box that was detected
   std::optional<Direction> direction;
@@ -76,13 +76,17 @@ struct Track {
       : class_id(first.class_id), last(first.corners), motion(AreaBox::Measure(first.corners)) {}
   Track() = default;
 
-  void Predict() {
-    if (!frozen && missed > 0) frozen = motion;
+  // looked_at: whether the frame has detections, or was skipped.
+  void Predict(bool looked_at) {
+    if (!frozen && unseen() > 0) frozen = motion;
     motion.Predict();
-    if (missed > 0) consecutive = 0;
-    ++missed;
+    if (looked_at && missed > 0) consecutive = 0;
+    if (looked_at || missed > 0) ++missed;
     ++age;
   }
+
+  // Frames since the last detection, skipped ones included.
+  int64_t unseen() const { return observations.empty() ? age : age - observations.back().age; }
 
   // The box that a direction begins at: of `frames` ago, or else the oldest that is newer.
   const Corners* Earlier(int64_t frames) const {
@@ -117,17 +121,18 @@ struct Track {
   void MoveBetween(const Corners& before, const Corners& after) {
     const AreaBox first = AreaBox::Measure(before);
     const AreaBox second = AreaBox::Measure(after);
-    const auto steps = static_cast<float>(missed);
+    const int64_t gap = unseen();
+    const auto steps = static_cast<float>(gap);
     const auto between = [&](float from, float to, float step) {
       return from + step * (to - from) / steps;
     };
-    for (int64_t i = 1; i <= missed; ++i) {
+    for (int64_t i = 1; i <= gap; ++i) {
       const auto step = static_cast<float>(i);
       const float width = between(first.width(), second.width(), step);
       const float height = between(first.height(), second.height(), step);
       motion.Correct({between(first.cx, second.cx, step), between(first.cy, second.cy, step),
                       width * height, width / height});
-      if (i < missed) motion.Predict();
+      if (i < gap) motion.Predict();
     }
   }
 
@@ -208,7 +213,7 @@ class OcSort final : public TrackList<Track> {
     scratch.unmatched.clear();
     for (Track& track : tracks_) {
       scratch.unmatched.push_back(static_cast<int32_t>(scratch.unmatched.size()));
-      track.Predict();
+      track.Predict(true);
     }
     MatchByMomentum(scratch, track_ids);
     MatchLastBoxes(scratch, track_ids);
@@ -217,8 +222,7 @@ class OcSort final : public TrackList<Track> {
       if (is_full()) break;
       tracks_.emplace_back(detection);
     }
-    std::erase_if(tracks_,
-                  [&](const Track& track) { return track.missed > params_.max_lost_frames; });
+    EndTracks();
     ++counted_frames_;
   }
 
@@ -227,6 +231,16 @@ class OcSort final : public TrackList<Track> {
   void ReadMore(StateReader& reader) override { counted_frames_ = reader.TakeInteger(0, frame_); }
 
  private:
+  void SkipFrame(int64_t /*frame*/) override {
+    for (Track& track : tracks_) track.Predict(false);
+    EndTracks();
+  }
+
+  void EndTracks() {
+    std::erase_if(tracks_,
+                  [&](const Track& track) { return track.missed > params_.max_lost_frames; });
+  }
+
   bool MayMatch(const Track& track, const Detection& detection) const {
     return params_.class_agnostic || track.class_id == detection.class_id;
   }

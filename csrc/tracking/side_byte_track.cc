@@ -86,12 +86,24 @@ class SideByteTrack final : public TrackList<Track> {
       if (is_full()) break;
       tracks_.push_back({kNoTrack, detection.class_id, 0, 1, SideMotion(detection.corners)});
     }
+    EndTracks();
+  }
+
+ private:
+  void SkipFrame(int64_t /*frame*/) override {
+    for (Track& track : tracks_) {
+      track.motion.Predict();
+      if (track.missed > 0) ++track.missed;
+    }
+    EndTracks();
+  }
+
+  void EndTracks() {
     std::erase_if(tracks_, [&](const Track& track) {
       return track.missed > params_.max_lost_frames || (track.id == kNoTrack && track.missed > 0);
     });
   }
 
- private:
   // The tracks without a match and the detections: those that remain stay in the lists. A match
   // counts where it overlaps enough, but others that are assigned do take their places.
   void Associate(std::vector<Detection>& detections, double threshold, Scratch& scratch,

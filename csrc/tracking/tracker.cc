@@ -85,6 +85,11 @@ void Tracker::Update(std::span<const float> boxes_xyxy, std::span<const float> s
   state_->method->Update(detections, track_ids);
 }
 
+void Tracker::Skip(int64_t frames) {
+  if (frames < 0) FailArgument("frames is ", frames, ": give how many were skipped, 0 or more");
+  state_->method->Skip(frames);
+}
+
 std::string Tracker::Save() const { return state_->method->Save(); }
 
 void Tracker::Restore(std::string_view state) {

@@ -64,6 +64,12 @@ void BindTracking(py::module_& module) {
       .def(py::init<const endcap::ParameterList&>(), py::arg("parameters"))
       .def("update", endcap::python::UpdateTracks, py::arg("boxes").noconvert(),
            py::arg("scores").noconvert(), py::arg("class_ids").noconvert())
+      .def(
+          "skip",
+          [](SharedTracker& self, int64_t frames) {
+            self.With([&](Tracker& tracker) { tracker.Skip(frames); });
+          },
+          py::arg("frames"))
       .def("reset",
            [](SharedTracker& self) { self.With([](Tracker& tracker) { tracker.Reset(); }); })
       .def("save", endcap::python::SaveTracks)

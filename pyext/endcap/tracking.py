@@ -112,7 +112,7 @@ class Tracker:
         track have the id -1: with low scores and no track near, or of a track that later frames
         have to confirm (in ``bytetrack`` a second one, and none in the first frame of a sequence,
         whose tracks have ids at once). Keep tracked ones by ``tracked[tracked.track_ids >= 0]``.
-        A frame without detections has to be given, too.
+        A frame without detections has to be given, too, and one that was not looked at be skipped.
 
         Raises:
             InvalidArgumentError: a box or a score that is not finite, a box beyond 10 million
@@ -131,12 +131,24 @@ class Tracker:
         )
         return replace(detections, track_ids=ids)
 
+    def skip(self, frames: int) -> None:
+        """Skip frames of the sequence that were not looked at, as those that a live source dropped.
+
+        Tracks move on by their speed, and lost ones age. A track that was in the last frame looked
+        at does not become lost by it, nor does one end that waits to be confirmed. All end where
+        more frames are skipped than a track without detections is kept for.
+
+        Raises:
+            InvalidArgumentError: a negative number.
+        """
+        self._core.skip(frames)
+
     def __repr__(self) -> str:
         return f"<Tracker {self._preset}, frame {self.frames}, {self.track_count} tracks>"
 
     @property
     def frames(self) -> int:
-        """Frames since the beginning or ``reset()``."""
+        """Frames since the beginning or ``reset()``, skipped ones included."""
         return self._core.frames
 
     @property

@@ -91,6 +91,13 @@ class Tracker {
   void Update(std::span<const float> boxes_xyxy, std::span<const float> scores,
               std::span<const int32_t> class_ids, std::span<int64_t> track_ids);
 
+  // The next `frames` of the sequence were not looked at, as those that a live source dropped.
+  // Tracks move on by their speed, and lost ones age. A track that was in the last frame looked at
+  // does not become lost by it, nor does one end that waits to be confirmed. All end where more
+  // frames than max_lost_frames are skipped. Nothing happens before the first Update. Throws
+  // kInvalidArgument for a negative number.
+  void Skip(int64_t frames);
+
   // Forgets all tracks; ids begin at 1 again.
   void Reset();
 
@@ -101,7 +108,7 @@ class Tracker {
   std::string Save() const;
   void Restore(std::string_view state);
 
-  int64_t frames() const noexcept;      // since the beginning or Reset
+  int64_t frames() const noexcept;      // since the beginning or Reset, skipped ones included
   size_t track_count() const noexcept;  // lost and unconfirmed ones included
   const TrackingParams& params() const noexcept;
 

@@ -379,8 +379,10 @@ class _Run:
         try:
             with contextlib.closing(results):
                 for result in whole_results(results):
-                    with_ids = result if video.tracker is None else tracked(result, video.tracker)
-                    yield FrameResult(0, sent.popleft(), with_ids)
+                    frame = sent.popleft()
+                    if video.tracker is not None:
+                        result = tracked(result, video.tracker, skipped=frame.dropped)
+                    yield FrameResult(0, frame, result)
         except (EndcapError, OSError) as error:
             if not sent and not video.summary.frames:
                 raise

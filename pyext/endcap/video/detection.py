@@ -94,7 +94,8 @@ def detect_videos(
     with the length of a video.
 
     A frame that fails has its own status, and the video goes on; for its tracks it is one in which
-    nothing was seen. The readers are closed at the end, also of a caller that stops early.
+    nothing was seen. Frames that a reader dropped are skipped by the tracker. The readers are
+    closed at the end, also of a caller that stops early.
 
     Args:
         client: Of a detector or classifier.
@@ -125,7 +126,7 @@ def detect_videos(
             result = dataclasses.replace(done[1], image=f"frame {frame.index}")
             tracker = None if trackers is None else trackers[number]
             if tracker is not None:
-                result = tracked(result, tracker)
+                result = tracked(result, tracker, skipped=frame.dropped)
             yield FrameResult(number, frame, result)
     finally:
         work.stop()
@@ -156,13 +157,19 @@ def detect_in_order(
         work.stop()
 
 
-def tracked(result: ImageResult, tracker: Tracker) -> ImageResult:
+def tracked(result: ImageResult, tracker: Tracker, *, skipped: int = 0) -> ImageResult:
     """Return a result with the `track_ids` of a tracker, to which it is the next frame.
 
     A frame that failed is one in which nothing was seen; a classifier's has no boxes to track.
+
+    Args:
+        result: The result.
+        tracker: The tracker.
+        skipped: Frames before it that were dropped.
     """
     if result.task is Task.classification:
         return result
+    tracker.skip(skipped)
     if not result.ok:
         tracker(ImageDetections.from_list([]))
         return result

@@ -321,6 +321,7 @@ class VideoJob:
             self.failed_frames += 1
             self.first_failure = self.first_failure or detected.error
         if tracker is not None:
+            tracker.skip(frame.dropped)
             try:
                 detections = tracker(detections)
             except EndcapError as error:

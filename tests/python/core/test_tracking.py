@@ -273,3 +273,94 @@ def test_the_reference_finds_the_best_matches() -> None:
     # The greatest gain alone would leave the second row without a column.
     gains = {(0, 0): 0.9, (0, 1): 0.8, (1, 0): 0.7}
     assert best_matches(gains) == [(0, 1), (1, 0)]
+
+
+# Frames of a live source between two that were looked at: at first none, then five of six dropped.
+GAPS = [0] * 5 + [5] * 10
+PRESETS = ("bytetrack", "bytetrack_trackers", "ocsort")
+
+
+def walking_ids(tracker: endcap.Tracker, *, skips: bool, first: int = 0) -> list[int]:
+    """The ids of an object that moves by 8 of its 50 pixels a frame, in the frames looked at.
+
+    Another stands still. first: the place in GAPS from which on the walking one is there.
+    """
+    ids, frame = [], 0
+    for place, gap in enumerate(GAPS):
+        frame += gap + 1
+        if skips:
+            tracker.skip(gap)
+        shown = [endcap.Detection((600, 600, 700, 700), 0.9, 0)]
+        if place >= first:
+            shown.append(endcap.Detection((8 * frame, 20, 8 * frame + 50, 140), 0.9, 0))
+        found = tracker(endcap.ImageDetections.from_list(shown)).track_ids
+        assert found is not None
+        ids += found[1:].tolist()
+    return ids
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_an_object_keeps_its_id_over_frames_that_are_skipped(preset: Any) -> None:
+    tracker = endcap.Tracker(preset)
+    ids = walking_ids(tracker, skips=True)
+    assert len(set(ids[3:])) == 1
+    assert ids[3] > 0
+    assert tracker.frames == len(GAPS) + sum(GAPS)
+    assert len(set(walking_ids(endcap.Tracker(preset), skips=False)[3:])) > 1
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_skipped_frames_confirm_no_track_and_end_none(preset: Any) -> None:
+    tracker = endcap.Tracker(preset)
+    shown = endcap.ImageDetections.from_list([endcap.Detection((10, 20, 60, 140), 0.9, 0)])
+    tracker(endcap.ImageDetections.from_list([]))
+    ids = []
+    for _ in range(6):  # each begins after more frames than one, none of which was looked at
+        tracker.skip(4)
+        again = endcap.Tracker(preset)
+        again.restore(tracker.save())
+        tracker = again
+        ids += tracker(shown).track_ids.tolist()  # type: ignore[union-attr]
+    assert ids[0] == -1
+    assert ids[4:] == [1, 1]
+
+
+def test_a_low_score_continues_a_track_over_skipped_frames() -> None:
+    """It does not continue one that is lost, as after frames in which nothing was seen."""
+    for skips, expected in ((True, [1]), (False, [-1])):
+        tracker = endcap.Tracker()
+        for score in (0.9, 0.9, 0.2):
+            found = tracker(
+                endcap.ImageDetections.from_list([endcap.Detection((10, 20, 60, 140), score, 0)])
+            )
+            if skips:
+                tracker.skip(3)
+            else:
+                tracker(endcap.ImageDetections.from_list([]))
+        assert found.track_ids is not None
+        assert found.track_ids.tolist() == expected
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_lost_tracks_age_in_skipped_frames(preset: Any) -> None:
+    def tracks_left(*skipped: int) -> int:
+        tracker = endcap.Tracker(preset, track_buffer=10)
+        shown = endcap.ImageDetections.from_list([endcap.Detection((10, 20, 60, 140), 0.9, 0)])
+        for _ in range(4):
+            tracker(shown)
+        for count in skipped:
+            tracker(endcap.ImageDetections.from_list([]))
+            tracker.skip(count)
+        return tracker.track_count
+
+    assert tracks_left(5) == tracks_left(4, 4) == 1
+    assert tracks_left(10, 2) == tracks_left(6, 6) == 0
+    assert tracks_left(11) == tracks_left(2**62) == 0
+
+
+def test_frames_before_the_first_are_not_counted() -> None:
+    tracker, other = endcap.Tracker(), endcap.Tracker()
+    tracker.skip(7)
+    assert tracker.save() == other.save()
+    with pytest.raises(endcap.InvalidArgumentError, match="frames is -1"):
+        tracker.skip(-1)

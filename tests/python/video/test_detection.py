@@ -9,6 +9,8 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,10 @@ import pytest
 
 import endcap
 from endcap.client import Detection, ImageResult, Task
+from endcap.triton.video_settings import VideoOptions, VideoSettings
+from endcap.video import VideoFrame, detect_video
 from endcap.video.detection import _End, _Work, tracked
+from endcap.video.served import VideoInput, VideoJob, _Detected
 
 
 def result(name: object) -> ImageResult:
@@ -228,6 +233,76 @@ def test_tracks_of_a_frame_that_failed() -> None:
     assert ids == [[1], [1], [], [1]]
     assert tracker.frames == 4
     assert tracker.save() == direct.save()
+
+
+def frame_with(index: int, dropped: int) -> VideoFrame:
+    """A gray frame with a bright square 8 * index pixels from the left."""
+    image = np.zeros((100, 1500), np.uint8)
+    image[20:70, 8 * index : 8 * index + 50] = 255
+    return VideoFrame(
+        index=index,
+        pts=None,
+        time_base=Fraction(1, 25),
+        seconds=index / 25,
+        wall_time=0.0,
+        is_key=False,
+        image=image,
+        width=1500,
+        height=100,
+        rotation=0,
+        dropped=dropped,
+    )
+
+
+class BrightSquares:
+    """What `detect_video` uses of a client: detects the square of `frame_with`."""
+
+    concurrency = 2
+
+    def detect_one(self, image: Any) -> ImageResult:
+        ys, xs = np.nonzero(image)
+        box = tuple(map(float, (xs.min(), ys.min(), xs.max() + 1, ys.max() + 1)))
+        found = endcap.ImageDetections.from_list([Detection(box, 0.9, 0)])
+        return ImageResult("", "ok", found)
+
+
+class Frames(list[VideoFrame]):
+    def close(self) -> None:
+        pass
+
+
+DROPPED = [0] * 5 + [5] * 10
+
+
+def live_frames() -> Frames:
+    indices = np.cumsum(np.array(DROPPED) + 1)
+    return Frames(frame_with(int(i), n) for i, n in zip(indices, DROPPED, strict=True))
+
+
+def test_an_object_keeps_its_id_over_frames_that_a_live_source_dropped() -> None:
+    tracker = endcap.Tracker()
+    client: Any = BrightSquares()
+    results = [result for _, result in detect_video(client, live_frames(), tracker=tracker)]
+    assert [each.detections[0].track_id for each in results] == [1] * len(DROPPED)
+    assert tracker.frames == len(DROPPED) + sum(DROPPED)
+
+
+def test_an_object_keeps_its_id_over_dropped_frames_in_the_served_model() -> None:
+    settings = VideoSettings(model="detect")
+    with ThreadPoolExecutor() as threads:
+        job = VideoJob(
+            VideoInput(encoded=b"a video"),
+            settings,
+            VideoOptions(),
+            call=lambda call: {},
+            threads=threads,
+        )
+        tracker = endcap.Tracker()
+        rows = [
+            job._row(frame, _Detected(BrightSquares().detect_one(frame.image).detections), tracker)
+            for frame in live_frames()
+        ]
+    assert [row["track_ids"].tolist() for row in rows] == [[1]] * len(DROPPED)
 
 
 def test_classes_are_not_tracked() -> None:
