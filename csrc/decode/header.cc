@@ -51,6 +51,7 @@ constexpr std::array kOtherData = {
     Signature{0, "%PDF"sv, "a PDF document", {}},
     Signature{0, "<"sv, "markup text", {}},
     Signature{0, "{"sv, "JSON text", {}},
+    Signature{0, "--"sv, "a multipart form: send the file's bytes alone", {}},
 };
 
 bool Holds(std::string_view data, size_t offset, std::string_view bytes) noexcept {
@@ -95,8 +96,8 @@ FileFormat AcceptedFormat(std::string_view data, const DecodeLimits& limits) {
   }
   if (!limits.formats.Contains(*format)) {
     Fail(ErrorCode::kUnsupported, "the data is a ", FileFormatName(*format),
-         " image, which the parameter `formats` does not accept: add it there, or convert the "
-         "image");
+         " image, which the parameter `formats` does not accept: add it there, in the config.pbtxt "
+         "of the model that decodes or as formats= in Python, or convert the image");
   }
   return *format;
 }

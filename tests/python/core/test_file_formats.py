@@ -429,7 +429,7 @@ def test_formats_are_the_callers_choice() -> None:
         with pytest.raises(endcap.UnsupportedError, match=f"{article}, which the parameter"):
             endcap.decode(FILES[name])
     for name in FILES:
-        with pytest.raises(endcap.UnsupportedError, match="`formats` does not accept: add it"):
+        with pytest.raises(endcap.UnsupportedError, match=r"add it there, in the config\.pbtxt of"):
             endcap.decode(FILES[name], formats="jpeg")
         kind = name.partition("_")[0]
         assert endcap.decode(FILES[name], formats=[kind]).shape == (37, 53, 3)
@@ -457,6 +457,12 @@ def test_formats_are_the_callers_choice() -> None:
 def test_other_formats_are_named_with_what_converts_them(data: bytes, phrase: str) -> None:
     with pytest.raises(endcap.UnsupportedError, match=phrase):
         endcap.decode(data + bytes(100))
+
+
+def test_a_multipart_form_is_named() -> None:
+    form = b'--b2\r\nContent-Disposition: form-data; name="file"\r\n\r\n' + FILES["png"]
+    with pytest.raises(endcap.CorruptImageError, match="it is a multipart form: send the file's"):
+        endcap.decode(form)
 
 
 # --- Base64 text
