@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
+from endcap.drawing.fonts import Font, font_for
 from endcap.drawing.labels import Color
 
 PICTURES_PER_SHEET = 24
@@ -81,7 +82,7 @@ def _sheet(cards: Sequence[Card], columns: int, title: str, note: str) -> Image.
     canvas = ImageDraw.Draw(sheet)
     room = _WIDTH - 2 * _MARGIN
     for y, text, color, size in ((22, title, _INK, _TITLE_SIZE), (64, note, _PALE_INK, _TEXT_SIZE)):
-        font = _font(size)
+        font = font_for(text, size)
         canvas.text((_MARGIN, y), _fitting(text, font, room), fill=color, font=font)
     left = (_WIDTH - columns * width - (columns - 1) * _GAP) // 2
     for position, card in enumerate(cards):
@@ -106,7 +107,7 @@ def _draw_card(
     else:
         canvas.rectangle((x, y, x + width - 1, y + height - 1), fill=_PLACE)
         sheet.paste(picture, (x + (width - picture.width) // 2, y + (height - picture.height) // 2))
-    name, text = _font(_NAME_SIZE), _font(_TEXT_SIZE)
+    name, text = font_for(card.name, _NAME_SIZE), font_for(card.text, _TEXT_SIZE)
     below = y + height
     canvas.text((x + _PADDING, below + 9), _fitting(card.name, name, room), fill=_INK, font=name)
     canvas.text(
@@ -117,7 +118,7 @@ def _draw_card(
 def _write_problem(
     canvas: ImageDraw.ImageDraw, problem: str, corner: tuple[int, int], place: tuple[int, int]
 ) -> None:
-    font = _font(_NAME_SIZE)
+    font = font_for(problem, _NAME_SIZE)
     (x, y), (width, height) = corner, place
     lines = _wrapped(problem, font, width - 2 * _PADDING)
     canvas.multiline_text(
@@ -131,11 +132,7 @@ def _write_problem(
     )
 
 
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(float(size))
-
-
-def _fitting(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, room: int) -> str:
+def _fitting(text: str, font: Font, room: int) -> str:
     """Return the text, its middle replaced by three dots where it is wider than `room` pixels."""
     kept = len(text)
     fitting = text
@@ -146,7 +143,7 @@ def _fitting(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, room
     return fitting
 
 
-def _wrapped(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, room: int) -> list[str]:
+def _wrapped(text: str, font: Font, room: int) -> list[str]:
     lines: list[str] = []
     for word in text.split():
         if lines and font.getbbox(f"{lines[-1]} {word}")[2] <= room:

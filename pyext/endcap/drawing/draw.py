@@ -18,7 +18,7 @@ from endcap.drawing.labels import (
     contrasting,
     draw_label,
     fit_labels,
-    fonts,
+    font_sizes,
     label_size,
 )
 from endcap.drawing.orientation import oriented
@@ -110,11 +110,11 @@ def draw_class_onto(
     canvas = ImageDraw.Draw(picture)
     margin = line_width_of(picture)
     caption = _caption(best, labels)
-    for font in fonts(picture.size):
-        if label_size(canvas, caption, margin, font)[0] <= picture.width:
+    for letters in font_sizes(picture.size):
+        if label_size(canvas, caption, margin, letters)[0] <= picture.width:
             break
     label = Label((0, 0, 0, 0), caption, class_color(best.class_id))
-    draw_label(canvas, (0, 0), label, margin, font)
+    draw_label(canvas, (0, 0), label, margin, letters)
 
 
 def draw_detections(
@@ -186,10 +186,10 @@ def draw_detections_onto(
         picture, list(zip(best_first, marks, strict=True)), source_size, scale, line_width
     )
     canvas = ImageDraw.Draw(picture)
-    font, places = fit_labels(canvas, marks, line_width, picture.size)
+    letters, places = fit_labels(canvas, marks, line_width, picture.size)
     for mark, place in reversed(list(zip(marks, places, strict=True))):  # no line crosses a label
         if place is not None:
-            draw_label(canvas, place, mark, line_width, font)
+            draw_label(canvas, place, mark, line_width, letters)
 
 
 def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ImageDraw, ImageFont
+from PIL import ImageDraw
+
+from endcap.drawing.fonts import Font, font_for
 
 Color = tuple[int, int, int]  # RGB 0-255
 Corner = tuple[int, int]
 Size = tuple[int, int]
-
-Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 _DARK: Color = (0, 0, 0)
 _LIGHT: Color = (255, 255, 255)
@@ -38,21 +38,16 @@ class Label:
     color: Color
 
 
-def fonts(size: tuple[int, int]) -> Iterator[Font]:
-    """Yield letters for a picture of this width and height, the largest first."""
+def font_sizes(size: tuple[int, int]) -> Iterator[float]:
+    """Yield sizes of letters for a picture of this width and height, the largest first."""
     for share in _FONT_SHARES:
-        yield _font(max(_LEAST_FONT_SIZE, share * min(size) / 32))
-
-
-@functools.lru_cache(maxsize=64)
-def _font(size: float) -> Font:
-    return ImageFont.load_default(size)
+        yield max(_LEAST_FONT_SIZE, share * min(size) / 32)
 
 
 def fit_labels(
     canvas: ImageDraw.ImageDraw, labels: Sequence[Label], margin: int, size: tuple[int, int]
-) -> tuple[Font, list[Corner | None]]:
-    """Return the largest letters with which every label has room, and the labels' places.
+) -> tuple[float, list[Corner | None]]:
+    """Return the largest size of letters with which every label has room, and the labels' places.
 
     Args:
         canvas: The canvas that the labels are drawn on.
@@ -62,18 +57,19 @@ def fit_labels(
             leave room.
     """
     boxes = [label.box for label in labels]
-    for font in fonts(size):
-        sizes = [label_size(canvas, label.caption, margin, font) for label in labels]
+    for letters in font_sizes(size):
+        sizes = [label_size(canvas, label.caption, margin, letters) for label in labels]
         places = place_labels(boxes, sizes, size)
         if None not in places:
             break
-    return font, places
+    return letters, places
 
 
 def label_size(
-    canvas: ImageDraw.ImageDraw, caption: str, margin: int, font: Font
+    canvas: ImageDraw.ImageDraw, caption: str, margin: int, letters: float
 ) -> tuple[int, int]:
-    """Return width and height in pixels."""
+    """Return width and height in pixels, with letters of a size."""
+    font = font_for(caption, letters)
     left, _, right, _ = _text_box(font, canvas.fontmode, caption)
     _, top, _, bottom = _text_box(font, canvas.fontmode, _TALLEST)
     return math.ceil(right - left) + 2 * margin, math.ceil(bottom - top) + 2 * margin
@@ -85,11 +81,12 @@ def _text_box(font: Font, mode: str, text: str) -> tuple[float, float, float, fl
 
 
 def draw_label(
-    canvas: ImageDraw.ImageDraw, corner: Corner, label: Label, margin: int, font: Font
+    canvas: ImageDraw.ImageDraw, corner: Corner, label: Label, margin: int, letters: float
 ) -> None:
     """Draw a label whose upper left corner lies there."""
     x, y = corner
-    width, height = label_size(canvas, label.caption, margin, font)
+    font = font_for(label.caption, letters)
+    width, height = label_size(canvas, label.caption, margin, letters)
     canvas.rectangle((x, y, x + width - 1, y + height - 1), fill=label.color)
     left, _, _, _ = _text_box(font, canvas.fontmode, label.caption)
     _, top, _, _ = _text_box(font, canvas.fontmode, _TALLEST)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import itertools
+import shutil
+import subprocess
+from pathlib import Path
 
 import jpegs
 import numpy as np
@@ -225,3 +228,34 @@ def test_what_is_drawn_follows_from_the_task() -> None:
     assert draw_result(image, classified).tobytes() == draw_class(image, best).tobytes()
     nothing = ImageResult("x", "ok", task=Task.classification)
     assert draw_result(image, nothing).tobytes() == image.tobytes()
+
+
+# --- letters --------------------------------------------------------------------------------------
+
+
+def drawn(name: str) -> bytes:
+    return draw_class(canvas(480, 240), ClassScore(0, 0.5, name)).tobytes()
+
+
+@pytest.mark.parametrize("letters", ["éèü", "ßæø", "łőş", "ếữ", "αβΩ", "жщЯ"])
+def test_letters_of_latin_greek_and_cyrillic_are_drawn(letters: str) -> None:
+    """Those that a font does not have are all the same box."""
+    assert len({drawn(each) for each in letters}) == len(letters)
+
+
+@pytest.mark.skipif(
+    not shutil.which("fc-list")
+    or not subprocess.run(["fc-list", ":charset=531 532"], capture_output=True, check=True).stdout,
+    reason="fontconfig has no font with Armenian letters here",
+)
+def test_other_letters_are_drawn_by_a_font_of_the_system() -> None:
+    assert drawn("\u0531") != drawn("\u0532")
+
+
+def test_a_letter_that_no_font_has_is_warned_of_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without fontconfig
+    with pytest.warns(UserWarning, match=r"no font here has '\\u732b' \(\u732b\), drawn as boxes"):
+        drawn("\u732b")
+    drawn("\u732b 2")  # a second warning would be an error
