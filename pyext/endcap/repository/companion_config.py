@@ -180,12 +180,15 @@ def _names(config: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return transformers' id2label, or timm's label_names."""
     labels = config.get("id2label")
     if isinstance(labels, dict):
-        ordered = [labels.get(str(number)) for number in range(len(labels))]
+        if set(labels) != set(map(str, range(len(labels)))):
+            return None
+        ordered = [labels[str(number)] for number in range(len(labels))]
     else:
         ordered = config.get("label_names", [])
     if not isinstance(ordered, list) or not ordered:
         return None
-    return tuple(ordered) if all(isinstance(name, str) for name in ordered) else None
+    names = tuple(name if isinstance(name, str) else "" for name in ordered)
+    return names if any(names) else None
 
 
 def _read_processor(

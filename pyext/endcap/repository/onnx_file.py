@@ -333,10 +333,15 @@ def _class_names(value: Any) -> tuple[str, ...] | None:
         value = [value[class_id] for class_id in range(len(value))]
     if not isinstance(value, (list, tuple)) or not value:
         return None
+    return tuple(map(_class_name, value))
+
+
+def _class_name(value: Any) -> str:
+    """Return a name, "" for a number of more digits than Python prints."""
     try:
-        return tuple(str(name) for name in value)
-    except ValueError:  # a number of more digits than Python prints
-        return None
+        return str(value)
+    except ValueError:
+        return ""
 
 
 def _pair(value: Any) -> tuple[int, int] | None:

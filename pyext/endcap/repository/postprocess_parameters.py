@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from endcap._detection import class_name
 from endcap.errors import InvalidArgumentError
 from endcap.postprocess import Postprocessor
 from endcap.repository.head_evidence import Head
@@ -65,15 +66,21 @@ def _declared_names(metadata: ExporterMetadata, known: int | None) -> ClassNames
     names = metadata.names
     if names is None:
         return ClassNames(None, "the metadata names none; --labels FILE does")
-    flaw = _flaw(names)
-    if flaw is not None:
-        return ClassNames(None, f"the metadata's names have {flaw}; --labels FILE names them")
+    flaws = {number: flaw for number, name in enumerate(names) if (flaw := _flaw_of(name))}
+    if len(flaws) == len(names):
+        return ClassNames(None, f"the metadata's names have {flaws[0]}; --labels FILE names them")
     if known not in (None, len(names)):
         return ClassNames(
             None,
             f"the metadata names {len(names)}, and the head has {known}; --labels FILE names them",
         )
-    return ClassNames(names, metadata.names_source)
+    reason = metadata.names_source
+    if flaws:
+        number, flaw = next(iter(flaws.items()))
+        more = f" and {len(flaws) - 1} more" if len(flaws) > 1 else ""
+        reason += f", where class {number}{more} has {flaw}; --labels FILE names them all"
+    kept = tuple(class_name(n, None if n in flaws else name) for n, name in enumerate(names))
+    return ClassNames(kept, reason)
 
 
 def _flaw(names: tuple[str, ...]) -> str | None:
@@ -81,11 +88,17 @@ def _flaw(names: tuple[str, ...]) -> str | None:
     if not names:
         return "no line"
     for number, name in enumerate(names, 1):
-        if not name.strip():
-            return f"an empty line, line {number}"
-        if not name.isprintable():  # a line's end, or what no encoding has
-            return f"control characters in line {number}"
+        if (flaw := _flaw_of(name)) is not None:
+            return f"{flaw} in line {number}"
     return None
+
+
+def _flaw_of(name: str) -> str | None:
+    """Return what keeps a name from being a line of a file; None where nothing does."""
+    if not name.strip():
+        return "no name"
+    # A line's end, or what no encoding has.
+    return None if name.isprintable() else "control characters"
 
 
 def find_missing_options(

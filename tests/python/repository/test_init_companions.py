@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ TIMM = {
 }
 
 
-def classifier(names: list[str]) -> dict[str, Any]:
+def classifier(names: Sequence[object]) -> dict[str, Any]:
     return {
         "architectures": ["ViTForImageClassification"],
         "id2label": {str(number): name for number, name in enumerate(names)},
@@ -70,6 +71,12 @@ def test_a_classifier_of_transformers_needs_no_options(tmp_path: Path) -> None:
     assert (chosen["mean"], chosen["std"]) == ("0.5,0.5,0.5", "0.25,0.5,0.5")
     assert chosen["preset"] == "rtdetr"  # which stretches as Pillow does
     assert "preprocessor_config.json" in plan.preprocess["preset"].reason
+
+
+def test_a_name_that_is_no_text_costs_that_name_alone(tmp_path: Path) -> None:
+    names = [*SEVEN[:2], 7, *SEVEN[3:]]
+    plan = plan_beside(tmp_path, families.classifier(), classifier(names), VIT)
+    assert plan.classes.names == (*SEVEN[:2], "class 2", *SEVEN[3:])
 
 
 def test_names_that_are_numbers_only_count_the_classes(tmp_path: Path) -> None:

@@ -155,13 +155,29 @@ def test_metadata_that_names_other_classes_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", ["['a\\nb', 'c', 'd']", "['', 'c', 'd']", "['\\ud800', 'c', 'd']"]
+    ("names", "flaw"),
+    [
+        ("['a\\nb', 'c', 'd']", "control characters"),
+        ("['', 'c', 'd']", "no name"),
+        ("['\\ud800', 'c', 'd']", "control characters"),
+        (f"[0x{'f' * 6000}, 'c', 'd']", "no name"),
+    ],
+    ids=["two lines", "empty", "surrogate", "number"],
 )
-def test_names_that_no_file_can_hold_are_not_used(names: str, tmp_path: Path) -> None:
+def test_a_name_that_no_file_can_hold_costs_that_name_alone(
+    names: str, flaw: str, tmp_path: Path
+) -> None:
     network = replace(families.yolov8(), metadata={**ULTRALYTICS, "names": names})
     plan = plan_of(network, tmp_path)
+    assert plan.classes.names == ("class 0", "c", "d")
+    assert f"where class 0 has {flaw}; --labels FILE names them all" in plan.classes.reason
+
+
+def test_names_of_which_none_can_be_used(tmp_path: Path) -> None:
+    network = replace(families.yolov8(), metadata={**ULTRALYTICS, "names": "['', ' ', '']"})
+    plan = plan_of(network, tmp_path)
     assert plan.classes.names is None
-    assert "line 1" in plan.classes.reason
+    assert "have no name" in plan.classes.reason
 
 
 def test_a_number_of_classes_that_is_given_wins_over_names(tmp_path: Path) -> None:
@@ -278,7 +294,7 @@ def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:
         ("__import__('os').getcwd()", None),
         ("{[1]: 2}", None),
         ("(" * 500, None),
-        (f"['a', 0x{'f' * 6000}]", None),  # more digits than Python prints
+        (f"['a', 0x{'f' * 6000}]", ("a", "")),  # more digits than Python prints
         ("", None),
     ],
 )
