@@ -92,10 +92,8 @@ _PREPROCESS_OUTPUTS = {"images", "geometry", "status"}
 _IMAGE_OUTPUTS = {"num_detections", "status"}
 
 
-def why_no_task(inputs: Collection[str], outputs: Collection[str]) -> str:
-    """Return what keeps clients from using a model for which `task_of` gives None."""
-    if set(inputs) != {INPUT}:
-        return f"its inputs are {', '.join(sorted(inputs))}, and {INPUT} alone is expected"
+def why_no_task(outputs: Collection[str]) -> str:
+    """Return what keeps clients from using a model for which `task_of` returns None."""
     task = Task.detection if "detection_boxes" in outputs else Task.classification
     if not set(outputs) & set(task.required):
         return f"its outputs are {', '.join(sorted(outputs))}"
@@ -104,26 +102,19 @@ def why_no_task(inputs: Collection[str], outputs: Collection[str]) -> str:
 
 
 def task_of(
-    inputs: Collection[str],
-    outputs: Collection[str],
-    *,
-    decoupled: bool = False,
-    best_classes: bool = False,
+    outputs: Collection[str], *, decoupled: bool = False, best_classes: bool = False
 ) -> Task | None:
-    """Return the task of a model with these tensors, None for one that clients cannot use.
+    """Return the task of a model with these outputs, None for one that clients cannot use.
 
     A model with boxes is no classifier, whatever other outputs it has. One with `geometry` and
     other outputs returns tensors, as an ensemble of `endcap init --head none`. A decoupled one may
     send a response for each detection: it needs no number of them and no status.
 
     Args:
-        inputs: The names of its inputs.
         outputs: The names of its outputs.
         decoupled: Whether it may send several responses to a request.
         best_classes: Whether Triton's classification extension is used; it needs one output.
     """
-    if set(inputs) != {INPUT}:
-        return None
     names = set(outputs)
     if "detection_boxes" in names:
         required = set(Task.detection.required) - (_IMAGE_OUTPUTS if decoupled else set())

@@ -209,7 +209,7 @@ def test_lossless_files_of_the_same_pixels_give_the_same_detections(
 @pytest.mark.parametrize(
     ("protocol", "service", "model", "said"),
     [
-        ("http", "grpc", "detect", "is not a Triton server's http service"),
+        ("http", "grpc", "detect", "this looks like the gRPC port: give grpc://127.0.0.1:"),
         ("http", "metrics", "detect", "is not a Triton server's http service"),
         ("grpc", "http", "detect", "this looks like the HTTP port: give http://127.0.0.1:"),
         ("grpc", "metrics", "detect", "or give its address with --url"),

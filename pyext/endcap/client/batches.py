@@ -16,7 +16,7 @@ from endcap.client.images import Image, ImageReader, name_of
 from endcap.client.response_reader import ImageResponse
 from endcap.client.served_model import ServedModel
 from endcap.cuda_array import on_host
-from endcap.results import INPUT, ImageResult, Task
+from endcap.results import ImageResult, Task
 
 if TYPE_CHECKING:
     from endcap.client.regions.lease import Lease
@@ -187,17 +187,17 @@ class RequestFormat:
         return encoded + sum(self._room(each, batch) for each in self._outputs)
 
     def _input(self, images: Sequence[bytes], lease: Lease | None) -> InputTensor:
-        files = list(images)
+        files, name = list(images), self._model.input_name
         if self._model.input.datatype == "UINT8":
             array = np.frombuffer(files[0], np.uint8)
             array = array[None] if self._model.batched else array
-            return lease.put(INPUT, array) if lease is not None else InputTensor.of(INPUT, array)
+            return lease.put(name, array) if lease is not None else InputTensor.of(name, array)
         shape = (len(files), 1) if self._model.batched else (1,)
         if lease is not None:
-            return lease.put_encoded(INPUT, files, shape)
+            return lease.put_encoded(name, files, shape)
         elements = np.empty(len(files), np.object_)
         elements[:] = files
-        return InputTensor.of(INPUT, elements.reshape(shape))
+        return InputTensor.of(name, elements.reshape(shape))
 
     def for_video(self, inputs: Sequence[InputTensor]) -> RequestFormat:
         """Return the form of a request for a video, with these inputs in place of an image."""

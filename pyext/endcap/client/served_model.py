@@ -9,7 +9,7 @@ from typing import Any
 from endcap.client.calls import DATATYPES, TensorSpec
 from endcap.client.errors import ClientError, RequestError
 from endcap.errors import InvalidArgumentError
-from endcap.results import Task
+from endcap.results import INPUT, Task, task_of, why_no_task
 from endcap.triton.labels import parse_labels
 
 
@@ -56,17 +56,45 @@ def _read_specs(
     return specs
 
 
+def image_input(inputs: Mapping[str, TensorSpec]) -> str | None:
+    """Return the name of the input that takes encoded images, None where a model has none.
+
+    It is the only one, whatever its name: BYTES with one element for an image, or UINT8 with the
+    bytes of one.
+    """
+    if len(inputs) != 1:
+        return None
+    ((name, spec),) = inputs.items()
+    sides = spec.shape[1:] if len(spec.shape) > 1 else spec.shape
+    fits = sides == (-1,) or (sides == (1,) and spec.datatype == "BYTES")
+    return name if fits and spec.datatype in ("BYTES", "UINT8") else None
+
+
+def why_no_images(metadata: ModelMetadata, *, decoupled: bool = False) -> str | None:
+    """Return why a client cannot send images to a model; None where it can."""
+    if image_input(metadata.inputs) is None:
+        given = (
+            f"{name} {spec.datatype} [{','.join(map(str, spec.shape))}]"
+            for name, spec in metadata.inputs.items()
+        )
+        return f"its inputs are {', '.join(given)}, and one of encoded images is expected"
+    if task_of(metadata.outputs, decoupled=decoupled) is None:
+        return why_no_task(metadata.outputs)
+    return None
+
+
 @dataclass(frozen=True)
 class ServedModel:
     """A model that takes images and returns detections, classes or tensors.
 
     Attributes:
-        input: Its `encoded`.
+        input: That of encoded images.
         outputs: By name.
         batch_limit: The most images in a request.
         decoupled: Whether it may send several responses to a request, or none.
         labels_text, upright: Of its configuration's parameters `labels` and `exif`; boxes are of
             the image as stored where the latter is `ignore`.
+        input_name: The name of `input`.
         reads_videos: Whether it takes videos, and returns the detections of each frame.
     """
 
@@ -78,6 +106,7 @@ class ServedModel:
     decoupled: bool = False
     labels_text: str = ""
     upright: bool = True
+    input_name: str = INPUT
     reads_videos: bool = False
 
     @property

@@ -15,10 +15,13 @@ import bad_jpegs
 import jpegs
 import pytest
 from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, write_pictures
+from echo_model import ECHO, TENSORS, write_model
 from PIL import Image
+from responding_model import CONFIG, MODEL
 
 from endcap.cli.pictures import PictureFolder
 from endcap.client import DetectionClient, ImageResult
+from endcap.server import ServerPorts, ServerSettings, TritonServer
 
 
 @pytest.fixture(scope="module")
@@ -231,6 +234,32 @@ def test_the_only_model_is_the_default(pictures: Path, tmp_path: Path) -> None:
             ) in result.stderr
             strict = endcap("infer", pictures, "--url", url, "--model", "detect")
             assert_error_message(strict, "no model 'detect'", "--model cars")
+
+
+def test_an_input_of_another_name_takes_images(pictures: Path, tmp_path: Path) -> None:
+    config, model = (text.replace('"encoded"', '"raw_image"') for text in (CONFIG, MODEL))
+    repository = write_model(tmp_path / "models", "theirs", config, model)
+    write_model(repository, "echo", f'backend: "python"{TENSORS}', ECHO)
+    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    with TritonServer(repository, settings) as server:
+        for address in (server.grpc_url, server.http_url):
+            result = endcap("infer", pictures, "--url", address, "--json")
+            assert result.exit_code == 0, result.stderr
+            assert [len(each["detections"]) for each in json.loads(result.stdout)] == [2, 2]
+            assert "the server has no model 'detect'; taking theirs, the only one" in result.stderr
+
+
+def test_models_without_images_are_named_with_the_reason(pictures: Path, tmp_path: Path) -> None:
+    repository = write_model(tmp_path / "models", "echo", f'backend: "python"{TENSORS}', ECHO)
+    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    with TritonServer(repository, settings) as server:
+        result = endcap("infer", pictures, "--url", server.grpc_url)
+    assert_error_message(
+        result,
+        "no model 'detect' that is ready; none of the server's models takes encoded images and "
+        "returns detections or classes: echo (its inputs are x FP32 [-1,1], and one of encoded "
+        "images is expected)",
+    )
 
 
 def test_one_of_two_models_is_not_taken(pictures: Path, tmp_path: Path) -> None:

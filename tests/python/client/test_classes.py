@@ -12,7 +12,12 @@ from endcap.client import ClassScore, ImageResult, Task
 from endcap.client.calls import TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.response_reader import ResponseReader, read_classes
-from endcap.client.served_model import ServedModel
+from endcap.client.served_model import (
+    ModelMetadata,
+    ServedModel,
+    image_input,
+    why_no_images,
+)
 from endcap.errors import InvalidArgumentError
 from endcap.results import PROBABILITIES, task_of, why_no_task
 from endcap.triton.labels import parse_labels
@@ -168,40 +173,76 @@ def test_labels_that_are_no_list_are_refused(text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "task"),
+    ("outputs", "task"),
     [
-        ({"encoded"}, set(Task.detection.outputs), Task.detection),
-        ({"encoded"}, {*Task.detection.outputs, "track_ids"}, Task.detection),
-        ({"encoded"}, {"class_scores", "class_ids"}, Task.classification),
-        ({"encoded"}, {*Task.classification.outputs, "class_probabilities"}, Task.classification),
-        ({"encoded"}, {"class_ids", "class_labels"}, None),
-        ({"encoded"}, {"detection_boxes", "class_scores", "class_ids"}, None),
-        ({"encoded"}, {"images", "geometry", "status"}, None),
-        ({"encoded"}, {"images", "geometry", "heat"}, Task.tensors),
-        ({"encoded"}, {"heat", "status"}, None),
-        ({"logits"}, {"class_scores", "class_ids"}, None),
-        ({"encoded", "threshold"}, {"class_scores", "class_ids"}, None),
+        (set(Task.detection.outputs), Task.detection),
+        ({*Task.detection.outputs, "track_ids"}, Task.detection),
+        ({"class_scores", "class_ids"}, Task.classification),
+        ({*Task.classification.outputs, "class_probabilities"}, Task.classification),
+        ({"class_ids", "class_labels"}, None),
+        ({"detection_boxes", "class_scores", "class_ids"}, None),
+        ({"images", "geometry", "status"}, None),
+        ({"images", "geometry", "heat"}, Task.tensors),
+        ({"heat", "status"}, None),
     ],
 )
-def test_the_task_follows_from_the_outputs(
-    inputs: set[str], outputs: set[str], task: Task | None
-) -> None:
-    assert task_of(inputs, outputs) is task
+def test_the_task_follows_from_the_outputs(outputs: set[str], task: Task | None) -> None:
+    assert task_of(outputs) is task
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "reason"),
+    ("outputs", "reason"),
     [
-        (["encoded", "rois"], [], "its inputs are encoded, rois, and encoded alone is expected"),
-        (["encoded"], ["images", "status"], "its outputs are images, status"),
+        (["images", "status"], "its outputs are images, status"),
         (
-            ["encoded"],
             ["detection_boxes", "detection_scores", "num_detections", "detection_classes"],
             "of the outputs of detection it lacks detection_indices, status",
         ),
-        (["encoded"], ["class_ids"], "of the outputs of classification it lacks class_scores"),
+        (["class_ids"], "of the outputs of classification it lacks class_scores"),
     ],
 )
-def test_why_a_model_has_no_task(inputs: list[str], outputs: list[str], reason: str) -> None:
-    assert task_of(inputs, outputs) is None
-    assert why_no_task(inputs, outputs) == reason
+def test_why_a_model_has_no_task(outputs: list[str], reason: str) -> None:
+    assert task_of(outputs) is None
+    assert why_no_task(outputs) == reason
+
+
+CLASSES = {"class_scores": TensorSpec("FP32", (5,)), "class_ids": TensorSpec("INT32", (5,))}
+
+
+@pytest.mark.parametrize(
+    ("name", "datatype", "shape"),
+    [
+        ("encoded", "BYTES", (-1, 1)),
+        ("raw_image", "BYTES", (1,)),
+        ("IMAGE", "BYTES", (-1, -1)),
+        ("jpeg", "UINT8", (-1,)),
+        ("jpeg", "UINT8", (-1, -1)),
+    ],
+)
+def test_any_single_input_of_bytes_takes_images(
+    name: str, datatype: str, shape: tuple[int, ...]
+) -> None:
+    metadata = ModelMetadata({name: TensorSpec(datatype, shape)}, CLASSES)
+    assert image_input(metadata.inputs) == name
+    assert why_no_images(metadata) is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"images": ("FP32", (-1, 3, 640, 640))}, "images FP32 [-1,3,640,640]"),
+        ({"pixels": ("UINT8", (-1, 480, 640, 3))}, "pixels UINT8 [-1,480,640,3]"),
+        ({"pixels": ("UINT8", (-1, 64))}, "pixels UINT8 [-1,64]"),
+        (
+            {"encoded": ("BYTES", (-1, 1)), "rois": ("FP32", (-1, 4))},
+            "encoded BYTES [-1,1], rois FP32 [-1,4]",
+        ),
+    ],
+)
+def test_other_inputs_are_named_with_their_shapes(
+    inputs: dict[str, tuple[str, tuple[int, ...]]], said: str
+) -> None:
+    specs = {name: TensorSpec(*each) for name, each in inputs.items()}
+    assert image_input(specs) is None
+    reason = why_no_images(ModelMetadata(specs, CLASSES))
+    assert reason == f"its inputs are {said}, and one of encoded images is expected"

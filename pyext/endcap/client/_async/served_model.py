@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from endcap.client._async.connection import AsyncConnection
-from endcap.client.address import Address
+from endcap.client.address import Address, Protocol
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.served_model import ServedModel
-from endcap.results import INPUT, VIDEO_INPUTS, task_of, why_no_task
+from endcap.client.served_model import ServedModel, image_input, why_no_images
+from endcap.results import INPUT, VIDEO_INPUTS, task_of
 
 _PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long
+_MODELS_SHOWN = 5
 
 
 async def fetch_served_model(
@@ -36,7 +37,7 @@ async def fetch_served_model(
             if not await connection.is_live():
                 raise ClientError(
                     f"the server at {address} is not a Triton server, or not live; "
-                    "pass the address of another with --url"
+                    "pass the address of another with --url (`url=` in Python)"
                 )
             advice = await _advice(connection)
             raise ClientError(
@@ -48,16 +49,15 @@ async def fetch_served_model(
         raise await _no_server(connection, error) from error
     decoupled = _is_decoupled(config)
     reads_videos = decoupled and set(metadata.inputs) == VIDEO_INPUTS
-    inputs = [INPUT] if reads_videos else list(metadata.inputs)
-    task = task_of(inputs, metadata.outputs, decoupled=decoupled, best_classes=best_classes)
-    if task is None:
+    name = INPUT if reads_videos else image_input(metadata.inputs)
+    task = task_of(metadata.outputs, decoupled=decoupled, best_classes=best_classes)
+    if name is None or task is None:
         advice = await _advice(connection)
         raise ClientError(
             f"model '{model}' does not take encoded images and return detections, classes or, with "
-            "geometry, other tensors: "
-            f"{why_no_task(inputs, metadata.outputs)}; {advice}"
+            f"geometry, other tensors: {why_no_images(metadata, decoupled=decoupled)}; {advice}"
         )
-    encoded = metadata.inputs[INPUT]
+    encoded = metadata.inputs[name]
     limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
     return ServedModel(
         model,
@@ -68,6 +68,7 @@ async def fetch_served_model(
         decoupled,
         _parameter(config, "labels"),
         upright=_parameter(config, "exif") != "ignore",
+        input_name=name,
         reads_videos=reads_videos,
     )
 
@@ -101,28 +102,31 @@ async def find_model(connection: AsyncConnection, default: str) -> str:
 
 async def _no_server(connection: AsyncConnection, error: RequestError) -> ClientError:
     address, timeout_s = connection.address, connection.options.timeout_s
-    if await _is_http_port(address, timeout_s):
+    other: Protocol = "http" if address.protocol == "grpc" else "grpc"
+    if await _responds(replace(address, protocol=other), timeout_s):
+        port = {"http": "HTTP", "grpc": "gRPC"}[other]
         return ClientError(
-            f"no Triton server responds at {address} ({error}); this looks like the HTTP port: "
-            f"give http://{address.authority}"
+            f"no Triton server responds at {address} ({error}); this looks like the {port} port: "
+            f"give {other}://{address.authority}"
         )
     if error.status_name == "timeout":
         return ClientError(
-            f"{address} did not respond within {timeout_s:g} s; give it longer with --timeout"
+            f"{address} did not respond within {timeout_s:g} s; give it longer with --timeout "
+            "(`timeout_s=` in Python)"
         )
     return ClientError(
         f"no Triton server responds at {address} ({error}); start one with "
-        "`endcap serve REPOSITORY`, or give its address with --url"
+        "`endcap serve REPOSITORY`, or give its address with --url (`url=` in Python)"
     )
 
 
-async def _is_http_port(address: Address, timeout_s: float) -> bool:
-    """Return whether a Triton server responds over HTTP at an address that was taken for gRPC."""
-    if address.protocol != "grpc" or address.secure:
+async def _responds(address: Address, timeout_s: float) -> bool:
+    """Return whether a Triton server responds at an address, without TLS."""
+    if address.secure:
         return False
     options = ConnectionOptions(timeout_s=min(timeout_s, _PROBE_TIMEOUT_S), retries=0)
     try:
-        async with AsyncConnection(replace(address, protocol="http"), options) as connection:
+        async with AsyncConnection(address, options) as connection:
             await connection.ready_models()  # the port for metrics calls itself live, too
     except (ClientError, RequestError):  # without HTTP's package, or no server
         return False
@@ -130,25 +134,39 @@ async def _is_http_port(address: Address, timeout_s: float) -> bool:
 
 
 async def _advice(connection: AsyncConnection) -> str:
-    """Return which model to name instead."""
-    names = await models_with_images(connection)
+    """Return which model to name instead, or why none can be."""
+    reasons = await _why_no_images(connection)
+    names = [name for name, reason in reasons.items() if reason is None]
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
     if names:
         return f"name one of these with --model (`model=` in Python): {', '.join(names)}"
-    return "name an ensemble that takes images with --model (`model=` in Python)"
+    if not reasons:
+        return "name an ensemble that takes images with --model (`model=` in Python)"
+    shown = [f"{name} ({reason})" for name, reason in reasons.items()][:_MODELS_SHOWN]
+    more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""
+    return (
+        "none of the server's models takes encoded images and returns detections or classes: "
+        f"{', '.join(shown)}{more}"
+    )
 
 
 async def models_with_images(connection: AsyncConnection) -> list[str]:
     """Return the ready models that a client can send images to; none where no server responds."""
-    names = []
+    reasons = await _why_no_images(connection)
+    return [name for name, reason in reasons.items() if reason is None]
+
+
+async def _why_no_images(connection: AsyncConnection) -> dict[str, str | None]:
+    """Return the ready models, each with why a client cannot send images to it."""
+    reasons: dict[str, str | None] = {}
     try:
         for model in await connection.ready_models():
             metadata = await connection.metadata(model)
-            if task_of(metadata.inputs, metadata.outputs):
-                names.append(model)
-            elif task_of(metadata.inputs, metadata.outputs, decoupled=True):
-                names += [model] if _is_decoupled(await connection.config(model)) else []
+            reason = why_no_images(metadata)
+            if reason is not None and why_no_images(metadata, decoupled=True) is None:
+                reason = None if _is_decoupled(await connection.config(model)) else reason
+            reasons[model] = reason
     except RequestError:  # it is for advice only: the error that calls for it is raised anyway
-        return []
-    return names
+        return {}
+    return reasons

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 from endcap.client._sync.connection import Connection
-from endcap.client.address import Address
+from endcap.client.address import Address, Protocol
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.served_model import ServedModel
-from endcap.results import INPUT, VIDEO_INPUTS, task_of, why_no_task
+from endcap.client.served_model import ServedModel, image_input, why_no_images
+from endcap.results import INPUT, VIDEO_INPUTS, task_of
 
 _PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long
+_MODELS_SHOWN = 5
 
 
 def fetch_served_model(
@@ -38,7 +39,7 @@ def fetch_served_model(
             if not connection.is_live():
                 raise ClientError(
                     f"the server at {address} is not a Triton server, or not live; "
-                    "pass the address of another with --url"
+                    "pass the address of another with --url (`url=` in Python)"
                 )
             advice = _advice(connection)
             raise ClientError(
@@ -50,16 +51,15 @@ def fetch_served_model(
         raise _no_server(connection, error) from error
     decoupled = _is_decoupled(config)
     reads_videos = decoupled and set(metadata.inputs) == VIDEO_INPUTS
-    inputs = [INPUT] if reads_videos else list(metadata.inputs)
-    task = task_of(inputs, metadata.outputs, decoupled=decoupled, best_classes=best_classes)
-    if task is None:
+    name = INPUT if reads_videos else image_input(metadata.inputs)
+    task = task_of(metadata.outputs, decoupled=decoupled, best_classes=best_classes)
+    if name is None or task is None:
         advice = _advice(connection)
         raise ClientError(
             f"model '{model}' does not take encoded images and return detections, classes or, with "
-            "geometry, other tensors: "
-            f"{why_no_task(inputs, metadata.outputs)}; {advice}"
+            f"geometry, other tensors: {why_no_images(metadata, decoupled=decoupled)}; {advice}"
         )
-    encoded = metadata.inputs[INPUT]
+    encoded = metadata.inputs[name]
     limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
     return ServedModel(
         model,
@@ -70,6 +70,7 @@ def fetch_served_model(
         decoupled,
         _parameter(config, "labels"),
         upright=_parameter(config, "exif") != "ignore",
+        input_name=name,
         reads_videos=reads_videos,
     )
 
@@ -103,28 +104,31 @@ def find_model(connection: Connection, default: str) -> str:
 
 def _no_server(connection: Connection, error: RequestError) -> ClientError:
     address, timeout_s = connection.address, connection.options.timeout_s
-    if _is_http_port(address, timeout_s):
+    other: Protocol = "http" if address.protocol == "grpc" else "grpc"
+    if _responds(replace(address, protocol=other), timeout_s):
+        port = {"http": "HTTP", "grpc": "gRPC"}[other]
         return ClientError(
-            f"no Triton server responds at {address} ({error}); this looks like the HTTP port: "
-            f"give http://{address.authority}"
+            f"no Triton server responds at {address} ({error}); this looks like the {port} port: "
+            f"give {other}://{address.authority}"
         )
     if error.status_name == "timeout":
         return ClientError(
-            f"{address} did not respond within {timeout_s:g} s; give it longer with --timeout"
+            f"{address} did not respond within {timeout_s:g} s; give it longer with --timeout "
+            "(`timeout_s=` in Python)"
         )
     return ClientError(
         f"no Triton server responds at {address} ({error}); start one with "
-        "`endcap serve REPOSITORY`, or give its address with --url"
+        "`endcap serve REPOSITORY`, or give its address with --url (`url=` in Python)"
     )
 
 
-def _is_http_port(address: Address, timeout_s: float) -> bool:
-    """Return whether a Triton server responds over HTTP at an address that was taken for gRPC."""
-    if address.protocol != "grpc" or address.secure:
+def _responds(address: Address, timeout_s: float) -> bool:
+    """Return whether a Triton server responds at an address, without TLS."""
+    if address.secure:
         return False
     options = ConnectionOptions(timeout_s=min(timeout_s, _PROBE_TIMEOUT_S), retries=0)
     try:
-        with Connection(replace(address, protocol="http"), options) as connection:
+        with Connection(address, options) as connection:
             connection.ready_models()  # the port for metrics calls itself live, too
     except (ClientError, RequestError):  # without HTTP's package, or no server
         return False
@@ -132,25 +136,39 @@ def _is_http_port(address: Address, timeout_s: float) -> bool:
 
 
 def _advice(connection: Connection) -> str:
-    """Return which model to name instead."""
-    names = models_with_images(connection)
+    """Return which model to name instead, or why none can be."""
+    reasons = _why_no_images(connection)
+    names = [name for name, reason in reasons.items() if reason is None]
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
     if names:
         return f"name one of these with --model (`model=` in Python): {', '.join(names)}"
-    return "name an ensemble that takes images with --model (`model=` in Python)"
+    if not reasons:
+        return "name an ensemble that takes images with --model (`model=` in Python)"
+    shown = [f"{name} ({reason})" for name, reason in reasons.items()][:_MODELS_SHOWN]
+    more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""
+    return (
+        "none of the server's models takes encoded images and returns detections or classes: "
+        f"{', '.join(shown)}{more}"
+    )
 
 
 def models_with_images(connection: Connection) -> list[str]:
     """Return the ready models that a client can send images to; none where no server responds."""
-    names = []
+    reasons = _why_no_images(connection)
+    return [name for name, reason in reasons.items() if reason is None]
+
+
+def _why_no_images(connection: Connection) -> dict[str, str | None]:
+    """Return the ready models, each with why a client cannot send images to it."""
+    reasons: dict[str, str | None] = {}
     try:
         for model in connection.ready_models():
             metadata = connection.metadata(model)
-            if task_of(metadata.inputs, metadata.outputs):
-                names.append(model)
-            elif task_of(metadata.inputs, metadata.outputs, decoupled=True):
-                names += [model] if _is_decoupled(connection.config(model)) else []
+            reason = why_no_images(metadata)
+            if reason is not None and why_no_images(metadata, decoupled=True) is None:
+                reason = None if _is_decoupled(connection.config(model)) else reason
+            reasons[model] = reason
     except RequestError:  # it is for advice only: the error that calls for it is raised anyway
-        return []
-    return names
+        return {}
+    return reasons
