@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from dali_builds import response_of, start_build, start_python, write_compiler, write_sources
+from doctor_world import World
 
 import endcap
 
@@ -89,6 +92,34 @@ def test_what_is_kept_belongs_to_the_sources_and_to_dali(sources: Path) -> None:
     another_dali = cached_library(built_for.BuiltFor(**fields), sources)
     another_endcap = cached_library(built_for.BuiltFor(**{**fields, "endcap": "9"}), sources)
     assert len({library, more, other, another_dali, another_endcap}) == 5
+
+
+def test_a_package_behind_a_link_has_the_same_library(tmp_path: Path) -> None:
+    """A server's Python has the package so, in a new folder at each start."""
+    world = World(tmp_path / "environment")
+    link = tmp_path / "link"
+    link.mkdir()
+    (link / "endcap").symlink_to(world.endcap, target_is_directory=True)
+    program = (
+        "import endcap; from endcap.dali.built_for import BuiltFor; "
+        "from endcap.dali.cache import cached_library; "
+        "built = BuiltFor(dali='2', dali_identity='2', endcap='1', c_abi='1'); "
+        "print(endcap.__file__, cached_library(built))"
+    )
+    found = [
+        subprocess.run(
+            [str(world.python), "-c", program],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for path in ("", str(link))
+    ]
+    assert [file for file, _ in found] == [
+        str(folder / "__init__.py") for folder in (world.endcap, link / "endcap")
+    ]
+    assert found[0][1] == found[1][1]
 
 
 def test_without_xdg_cache_home_it_is_kept_in_the_home(

@@ -26,12 +26,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from endcap._system.locked_file import LockedFile, LostFileError, lock_abandoned
-from endcap._system.user_folders import find_untrusted
+from endcap._system.user_folders import find_untrusted, user_cache
 from endcap.errors import UnsupportedError
 
 MARKER_NAME = ".endcap-scratch"
 # Set to 1, nobody else can reach the temporary folder, whatever its mode.
 TRUST_VARIABLE = "ENDCAP_TRUST_TMPDIR"
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_BELOW_BYTES = 1 << 20
 
 _TOKEN_BYTES = 16
 _ATTEMPTS = 20
@@ -85,10 +88,36 @@ def scratch_folder(purpose: str, *, sweep: bool = True) -> Iterator[Path]:
         sweep_scratch(purpose)
     folder, marker = _make(purpose)
     try:
-        yield folder
+        with errors_naming(folder.parent):
+            yield folder
     finally:
         if marker.descriptor >= 0:  # not so in a forked child
             _remove(folder, marker)
+
+
+@contextlib.contextmanager
+def errors_naming(folder: Path) -> Iterator[None]:
+    """Let an error that names no file, as of a write to an open one, name a folder.
+
+    Of folders within each other, on several disks, that is the one on the full disk.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_FULL or error.filename is not None:
+            raise
+        disk = os.statvfs(folder)
+        if error.errno == errno.ENOSPC and disk.f_bavail * disk.f_frsize > _FULL_BELOW_BYTES:
+            raise
+        raise OSError(error.errno, error.strerror, str(folder)) from error
+
+
+def variable_of(path: Path) -> str | None:
+    """Return the variable that decides where a path of endcap's is; None for other paths."""
+    with contextlib.suppress(UnsupportedError):  # a user without a cache
+        if path.is_relative_to(user_cache()):
+            return "XDG_CACHE_HOME"
+    return "TMPDIR" if path.is_relative_to(root_path()) else None
 
 
 def sweep_scratch(purpose: str) -> list[Path]:

@@ -140,7 +140,7 @@ def open_anew(path: Path) -> IO[bytes]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         path.unlink(missing_ok=True)
-        return open(os.open(path, flags, 0o666), "wb")
+        return io.BufferedWriter(_NamedFile(os.open(path, flags, 0o666), path, "wb"))
     except OSError as error:
         raise InvalidArgumentError(f"file {path} cannot be written: {error.strerror}") from error
 
@@ -161,8 +161,8 @@ def refuse_links(targets: Iterable[Path]) -> None:
 class _NamedFile(io.FileIO):
     """A file to write whose errors name another path, the one that the user knows."""
 
-    def __init__(self, path: Path, shown: Path, mode: Literal["wb", "xb"]) -> None:
-        super().__init__(path, mode)
+    def __init__(self, file: Path | int, shown: Path, mode: Literal["wb", "xb"]) -> None:
+        super().__init__(file, mode)
         self._shown = str(shown)
 
     def write(self, data: ReadableBuffer, /) -> int:

@@ -10,7 +10,12 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._system.scratch import descriptor_path, partial_folder, sweep_partial
+from endcap._system.scratch import (
+    descriptor_path,
+    errors_naming,
+    partial_folder,
+    sweep_partial,
+)
 from endcap._system.written_file import refuse_foreign_link
 from endcap.errors import InvalidArgumentError
 
@@ -75,7 +80,8 @@ def whole_folder(target: Path, purpose: str) -> Iterator[Path]:
             raise OSError(error.errno, error.strerror, str(place)) from error
         folder = descriptor_path(partial) / _CONTENT
         try:
-            yield folder
+            with errors_naming(place):
+                yield folder
         except OSError as error:
             if not str(error.filename).startswith(str(folder)):
                 raise

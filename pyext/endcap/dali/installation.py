@@ -122,8 +122,12 @@ def find_include_folder() -> Path:
 
 
 def find_core() -> Path:
-    """Return the core's C library; raise DaliError where it is not there."""
-    return _find(Path(CORE_NAME), f"{CORE_NAME} is")
+    """Return the core's C library, links followed; raise DaliError where it is not there.
+
+    A server's Python has the package by a link in a new folder at each start, and must find what
+    was built for this file.
+    """
+    return _find(Path(CORE_NAME), f"{CORE_NAME} is").resolve()
 
 
 def find_packaged() -> Path | None:

@@ -371,7 +371,7 @@ def _environment(
         variables = dict(os.environ)
         backend_folder = None
         if server is not None:
-            packages = find_packages() if server.is_private else None
+            packages = find_packages([model]) if server.is_private else None
             variables = server_environment(server, scratch, packages)
             if server.backends_dir is not None:
                 backend_folder = server.backends_dir / "python"

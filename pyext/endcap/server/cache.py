@@ -9,7 +9,6 @@ locked by those who use it. An entry that also holds other files is not removed.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -18,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from endcap._system.scratch import descriptor_path, partial_folder
+from endcap._system.scratch import descriptor_path, errors_naming, partial_folder
 from endcap._system.stages import Stages
 from endcap._system.user_folders import find_untrusted, make_cache_folder, only_writer, user_cache
 from endcap.errors import UnsupportedError
@@ -81,8 +80,7 @@ def make_entry(name: str, make: Callable[[Path, Path], None], stages: Stages) ->
         The entry's folder.
 
     Raises:
-        ServerError: As for `find_entry`, the disk is full, or a damaged entry is in use or holds
-            other files.
+        ServerError: As for `find_entry`, or a damaged entry is in use or holds other files.
         OSError: The cache cannot be written.
     """
     with _writing(stages) as place:
@@ -95,29 +93,17 @@ def make_entry(name: str, make: Callable[[Path, Path], None], stages: Stages) ->
                 reason = _why_kept(damaged, opened)
                 if reason is not None:
                     raise ServerError(f"{damaged} lacks files, and {reason}")
-            try:
-                partial = opened.enter_context(partial_folder(place, _PARTIAL_PURPOSE))
-                path = Path(os.readlink(descriptor_path(partial)))
-                content = path / _CONTENT
-                content.mkdir(mode=0o700)
-                make(content, path)
-                _write_marker(content, name)
-                if damaged.exists():  # only now that there is another one
-                    os.rename(name, _REPLACED, src_dir_fd=place, dst_dir_fd=partial)
-                os.rename(_CONTENT, name, src_dir_fd=partial, dst_dir_fd=place)
-            except OSError as error:
-                if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                    raise full_disk() from error
-                raise
+            partial = opened.enter_context(partial_folder(place, _PARTIAL_PURPOSE))
+            opened.enter_context(errors_naming(cache_folder()))
+            path = Path(os.readlink(descriptor_path(partial)))
+            content = path / _CONTENT
+            content.mkdir(mode=0o700)
+            make(content, path)
+            _write_marker(content, name)
+            if damaged.exists():  # only now that there is another one
+                os.rename(name, _REPLACED, src_dir_fd=place, dst_dir_fd=partial)
+            os.rename(_CONTENT, name, src_dir_fd=partial, dst_dir_fd=place)
     return cache_folder() / name
-
-
-def full_disk() -> ServerError:
-    """Return the error for a cache without room."""
-    return ServerError(
-        f"there is no space left in {cache_folder()}; free some, or set XDG_CACHE_HOME to a folder "
-        "with more"
-    )
 
 
 @contextlib.contextmanager

@@ -9,6 +9,9 @@ import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from endcap._system.pip_commands import install_command
+from endcap.server.private_server import PACKAGES_VARIABLE
+
 # Lines of the server's log
 _RECORD = re.compile(r'E\d{4} \S+ \d+ \S+\] "?(.*?)"?$')
 _PROTOBUF = re.compile(r"\[libprotobuf ERROR [^\]]*\] (.*)$")
@@ -31,6 +34,16 @@ _LIBRARY_ERROR = re.compile(r"\[err\] (?:\S*/)?(.+)")  # of libevent, which HTTP
 _EXHAUSTED = re.compile(
     r"Too many open files|Cannot allocate memory|Resource temporarily unavailable|bad_alloc"
 )
+
+# Packages that have another name than their module.
+PACKAGE_OF_MODULE = {
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+_NO_MODULE = re.compile(r"No module named '(\w+)")
+_NO_ONNX_LIBRARY = re.compile(r"libonnxruntime\.so\S*: cannot open shared object file")
 
 _NO_ONNX_RUNTIME = re.compile("unable to find backend library for backend 'onnxruntime'")
 _OUR_ONNX_BACKEND = (
@@ -167,7 +180,18 @@ def explained(reason: str) -> str:
     if reported:
         return reported.group(1)
     archive = _ARCHIVE.match(reason)
-    return _MEANING_OF_ARCHIVE.format(said=archive.group(1)) if archive else reason
+    if archive:
+        return _MEANING_OF_ARCHIVE.format(said=archive.group(1))
+    if _NO_ONNX_LIBRARY.search(reason):
+        return f"ONNX Runtime is not installed; run `{install_command('server')}` ({reason})"
+    module = _NO_MODULE.search(reason)
+    if module:
+        package = PACKAGE_OF_MODULE.get(module[1], module[1])
+        return (
+            f"{reason}; for endcap's own server `export {PACKAGES_VARIABLE}={package}` before "
+            "`endcap serve`, for another one install it in that server's Python"
+        )
+    return reason
 
 
 def failure_reasons(lines: Iterable[str]) -> list[str]:

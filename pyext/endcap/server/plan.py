@@ -205,7 +205,7 @@ def _packages(
     """Return what endcap's own server has for Python models; None where none needs it."""
     if not installation.is_private or not any(model.uses_server_python for model in models):
         return None
-    return private_server.install_packages(progress)
+    return private_server.install_packages(progress, models=models)
 
 
 def _held(installation: ServerInstallation, packages: Path | None) -> tuple[Path, ...]:

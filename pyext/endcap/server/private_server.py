@@ -13,6 +13,7 @@ and to this endcap, so that the models see neither the user's packages nor an ol
 from __future__ import annotations
 
 import contextlib
+import errno
 import filecmp
 import hashlib
 import importlib.metadata
@@ -25,7 +26,7 @@ import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import endcap
@@ -34,10 +35,11 @@ from endcap._system.scratch import scratch_folder
 from endcap._system.stages import Progress, Stages, no_progress
 from endcap._system.written_file import whole_file
 from endcap.errors import InvalidArgumentError, UnsupportedError
-from endcap.server.cache import cache_folder, find_entry, full_disk, make_entry
+from endcap.server.cache import cache_folder, find_entry, make_entry
 from endcap.server.leftovers import DOWNLOAD_PURPOSE
 from endcap.server.python_stub import PYTHON_VERSION
 from endcap.triton.errors import ServerError
+from endcap.triton.model_folder import ModelFolder
 
 VERSION = "0.7.0"
 # Of the files nvidia_pytriton-0.7.0-py3-none-manylinux_2_35_*.whl on PyPI.
@@ -211,8 +213,12 @@ def _unpack(wheel: Path, folder: Path, stages: Stages) -> None:
             done()
 
 
-def requirements() -> list[str]:
+def requirements(models: Iterable[ModelFolder] = ()) -> list[str]:
     """Return what is installed for Python models: endcap's own needs, NumPy below 2, and more.
+
+    Args:
+        models: The models to serve. One that runs a DALI pipeline of endcap's gets the DALI of this
+            Python, for which the operators are built.
 
     Raises:
         ServerError: ENDCAP_SERVER_PACKAGES holds something that is no requirement.
@@ -221,7 +227,14 @@ def requirements() -> list[str]:
 
     own = [Requirement(line) for line in importlib.metadata.requires("endcap") or ()]
     needed = [r for r in own if r.marker is None or r.marker.evaluate({"extra": ""})]
-    return sorted({*(f"{r.name}{r.specifier}" for r in needed), *_NEEDED, *more_packages()})
+    dali = installed_dali() if any(model.runs_dali for model in models) else ()
+    return sorted({*(f"{r.name}{r.specifier}" for r in needed), *_NEEDED, *dali, *more_packages()})
+
+
+def installed_dali() -> list[str]:
+    """Return the packages of DALI in this Python, usually one, as requirements."""
+    found = ((each.name.replace("_", "-"), each) for each in importlib.metadata.distributions())
+    return sorted({f"{n}=={each.version}" for n, each in found if n.startswith("nvidia-dali-cuda")})
 
 
 def more_packages() -> list[str]:
@@ -243,31 +256,37 @@ def more_packages() -> list[str]:
         ) from error
 
 
-def packages_folder() -> Path:
-    """Return where the packages for this Python are or would be.
+def packages_folder(models: Iterable[ModelFolder] = ()) -> Path:
+    """Return where the packages for this Python, and these models, are or would be.
 
     Raises:
         ServerError: As for `requirements`.
     """
-    identity = [platform.machine(), str(sys.implementation.cache_tag), *requirements()]
+    identity = [platform.machine(), str(sys.implementation.cache_tag), *requirements(models)]
     digest = hashlib.sha256("\n".join(identity).encode()).hexdigest()
     return cache_folder() / f"python-{PYTHON_VERSION}-{digest[:12]}"
 
 
-def find_packages() -> Path | None:
-    """Return the folder of the packages, None where they are not installed.
+def find_packages(models: Iterable[ModelFolder] = ()) -> Path | None:
+    """Return the folder of the packages for these models, None where they are not installed.
 
     Raises:
         ServerError: The cache is not safe, or holds something else in its place.
     """
-    return find_entry(packages_folder().name)
+    return find_entry(packages_folder(models).name)
 
 
-def install_packages(progress: Progress = no_progress, *, wheelhouse: Path | None = None) -> Path:
+def install_packages(
+    progress: Progress = no_progress,
+    *,
+    models: Sequence[ModelFolder] = (),
+    wheelhouse: Path | None = None,
+) -> Path:
     """Install what Python models need where that was not done before.
 
     Args:
         progress: Shows the work, where there is some.
+        models: As for `requirements`.
         wheelhouse: As for `install_private_server`.
 
     Returns:
@@ -277,7 +296,7 @@ def install_packages(progress: Progress = no_progress, *, wheelhouse: Path | Non
         ServerError: It cannot be had; the message says why, and what to do.
         OSError: The cache cannot be written.
     """
-    found = find_packages()
+    found = find_packages(models)
     if found is not None:
         return found
     check_python()
@@ -288,13 +307,13 @@ def install_packages(progress: Progress = no_progress, *, wheelhouse: Path | Non
             stages(f"installing {_PACKAGES} (NumPy, ONNX Runtime and others)", None)
             where = ["--target", str(content), "--no-warn-script-location"]
             run_pip(
-                ["install", *where, *requirements()],
+                ["install", *where, *requirements(models)],
                 what=_PACKAGES,
                 wheelhouse=source,
                 temporary=other,
             )
 
-        return make_entry(packages_folder().name, make, stages)
+        return make_entry(packages_folder(models).name, make, stages)
 
 
 def download_packages(folder: Path, wheelhouse: Path | None = None) -> None:
@@ -389,10 +408,11 @@ def run_pip(
         arguments: The command and its own options.
         what: What is to be had, for messages.
         wheelhouse: A folder to search in place of package indexes.
-        temporary: A folder for pip's own files.
+        temporary: A folder for pip's own files, on the disk of what it writes.
 
     Raises:
         ServerError: pip is missing or fails; the message says why, and what to do.
+        OSError: The disk of `temporary` is full.
     """
     sources = ["--no-index", "--find-links", str(wheelhouse.absolute())] if wheelhouse else []
     try:
@@ -403,6 +423,8 @@ def run_pip(
     # An interrupt ends pip, too: subprocess.run kills it.
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if finished.returncode:
+        if _NO_SPACE.search(finished.stderr):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(temporary))
         raise _failure(what, finished, wheelhouse)
 
 
@@ -410,8 +432,6 @@ def _failure(
     what: str, finished: subprocess.CompletedProcess[str], wheelhouse: Path | None
 ) -> ServerError:
     stderr = finished.stderr
-    if _NO_SPACE.search(stderr):
-        return full_disk()
     reason = pip_errors(stderr)
     if "DO NOT MATCH THE HASHES" in stderr:
         advice = (

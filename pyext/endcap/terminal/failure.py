@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 import typer
 
+from endcap._system.scratch import DISK_FULL, variable_of
 from endcap.errors import EndcapError
 from endcap.terminal.console import printable
 
@@ -23,6 +26,7 @@ INTERNAL_ERROR = 3
 INTERRUPTED = 130  # 128 and the number of SIGINT, as shells count
 READER_GONE = 141  # 128 and the number of SIGPIPE
 
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 # `timeout` and terminals send one signal to a program and once more to its group.
 _ONE_REQUEST_S = 0.5
 
@@ -96,10 +100,19 @@ def report_errors(*, verbose: bool) -> Iterator[None]:
 
 
 def message_of(error: Exception) -> str:
-    """Return the message of an error; for a system error with the name of the file."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+    """Return the message of an error; for a system error with the name of the file.
+
+    Where the file cannot be written, with what to do about it.
+    """
+    if not (isinstance(error, OSError) and error.filename and error.strerror):
+        return str(error)
+    advice = ""
+    variable = variable_of(Path(os.fsdecode(error.filename)))
+    if error.errno in DISK_FULL:
+        advice = "; free space there" + (f", or set {variable} to another folder" * bool(variable))
+    elif error.errno in _NOT_WRITABLE and variable is not None:
+        advice = f"; set {variable} to a folder that you may write to"
+    return f"{error.filename}: {error.strerror}{advice}"
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
@@ -233,6 +234,35 @@ except UnsupportedError as error:
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == 7
     assert list(scratch_root().iterdir()) == []
+
+
+def test_a_file_of_a_full_disk_is_named(tmp_path: Path) -> None:
+    """As the demo's server.log, which others read while it is written."""
+    program = f"""
+import resource, signal
+from pathlib import Path
+from endcap._system.written_file import open_anew
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+stream = open_anew(Path({str(tmp_path / "server.log")!r}))
+try:
+    stream.write(b"a line")
+    stream.flush()
+except OSError as error:
+    print(error.filename, flush=True)
+import os
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(tmp_path / "server.log")
+
+
+def test_other_system_errors_are_left_alone() -> None:
+    with pytest.raises(ConnectionRefusedError) as caught, scratch_folder("photos"):
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+    assert caught.value.filename is None
 
 
 # --- what only looks like an abandoned folder -----------------------------------------------------

@@ -280,30 +280,54 @@ def test_files_beside_what_python_compiles_keep_an_entry(cache: Path) -> None:
     assert remove_all(silent) == ([entry], {})
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
-    (tmp_path / "small").mkdir()
-    begin = in_own_mounts(f"mount -t tmpfs -o size=1m endcap '{tmp_path}/small'")
+@pytest.mark.parametrize(
+    ("variable", "folder"),
+    [("XDG_CACHE_HOME", "endcap/server"), ("TMPDIR", f"endcap-{os.geteuid()}")],
+)
+def test_a_full_disk_is_named_with_the_variable_to_set(
+    tmp_path: Path, variable: str, folder: str
+) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    begin = in_own_mounts(f"mount -t tmpfs -o size=1m endcap '{small}'")
     program = f"""
-import os, sys
+import os
+from endcap._system.scratch import scratch_folder
 from endcap._system.stages import silent
 from endcap.server.cache import cache_folder, make_entry
+from endcap.terminal.failure import message_of
 def fill(content, other):
-    (content / "large").write_bytes(bytes(4 << 20))
+    with scratch_folder("photos") as scratch:
+        for each in (scratch, content):
+            (each / "large").write_bytes(bytes(4 << 20))
 try:
     make_entry({NAME!r}, fill, silent)
-except Exception as error:
-    print(type(error).__name__, error)
+except OSError as error:
+    print(message_of(error))
 print(sorted(os.listdir(cache_folder())))
 """
     done = subprocess.run(
         [*begin, sys.executable, "-c", program],
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "small")},
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), variable: str(small)},
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    message, left = done.stdout.splitlines()
-    assert message.startswith("ServerError there is no space left in ")
-    assert message.endswith("free some, or set XDG_CACHE_HOME to a folder with more")
-    assert left == "['.lock']"
+    assert done.stdout.splitlines() == [
+        f"{small / folder}: No space left on device; free space there, or set {variable} to "
+        "another folder",
+        "['.lock']",
+    ]
+
+
+def test_a_full_disk_of_pip_is_that_of_its_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
+    monkeypatch.setattr(
+        private_server, "pip_command", lambda: [sys.executable, "-c", f"exit({said!r})"]
+    )
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        private_server.run_pip([], what="it", wheelhouse=None, temporary=tmp_path)
+    assert caught.value.filename == str(tmp_path)
 
 
 # --- pip ------------------------------------------------------------------------------------------

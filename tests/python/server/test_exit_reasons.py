@@ -31,3 +31,23 @@ def test_an_archive_that_triton_cannot_read_is_explained():
     assert reason.startswith("the archive of EXECUTION_ENV_PATH is broken off")
     assert "archive_read_data_block()" in reason
     assert explained("Internal: ValueError: no") == "Internal: ValueError: no"
+
+
+def test_a_module_that_is_missing_is_named_with_the_variable_that_brings_it():
+    lines = [
+        STARTS + f"'a' version 1: Internal: ModuleNotFoundError: No module named 'cv2'{PLACE}\""
+    ]
+    (reason,) = failure_reasons(lines)
+    assert reason.startswith(
+        "model 'a': Internal: ModuleNotFoundError: No module named 'cv2' (at /"
+    )
+    assert "`export ENDCAP_SERVER_PACKAGES=opencv-python-headless`" in reason
+
+
+def test_without_onnx_runtime_the_command_of_pip_comes_first():
+    reason = explained(
+        "Internal: unsupported: model 'a': 'libonnxruntime.so.1' cannot be opened "
+        "(libonnxruntime.so.1: cannot open shared object file: No such file or directory)"
+    )
+    assert reason.startswith("ONNX Runtime is not installed; run `pip install ")
+    assert "onnxruntime" in reason.partition("`")[2]

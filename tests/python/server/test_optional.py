@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 from dataclasses import replace
 from pathlib import Path
@@ -107,6 +108,23 @@ def test_endcaps_own_server_has_dali_where_it_is_named(monkeypatch: pytest.Monke
     assert why_no_private_dali(own) is None
     monkeypatch.delenv("ENDCAP_SERVER_PACKAGES")
     assert why_no_private_dali(locate_server()) is None  # in its Python there may be one
+
+
+def test_endcaps_own_server_gets_the_dali_of_this_python_where_a_model_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dali = [f"nvidia-dali-cuda130=={importlib.metadata.version('nvidia-dali-cuda130')}"]
+    monkeypatch.delenv("ENDCAP_SERVER_PACKAGES", raising=False)
+    write_model(tmp_path, "plain", 'backend: "python"')
+    plain = read_repository(tmp_path)
+    write_model(tmp_path, "pipeline", 'backend: "python"')
+    (tmp_path / "pipeline" / "1" / "model.py").write_text(
+        "from endcap.python_backend.preprocess_dali_stage import TritonPythonModel\n"
+    )
+    models = read_repository(tmp_path)
+    more = {*private_server.requirements(models)} - {*private_server.requirements(plain)}
+    assert more == {*dali}
+    assert private_server.packages_folder(models) != private_server.packages_folder(plain)
 
 
 def test_without_pyav_the_model_of_videos_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

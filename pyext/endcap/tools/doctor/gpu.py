@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import endcap
 from endcap._system.python_process import worker_command
+from endcap.server.private_server import installed_dali
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject
 from endcap.triton.installation import gpu_count
@@ -261,7 +261,7 @@ def check_dali(subject: Subject) -> Finding:
     """Check DALI and the operators, in a process of their own."""
     if not importlib.util.find_spec("nvidia") or not importlib.util.find_spec("nvidia.dali"):
         return DALI.problem("absent", "none", "nvidia.dali is not installed")
-    found = _dali_version()
+    found = ", ".join(installed_dali()).replace("==", " ") or "of unknown version"
     report = subprocess.run(
         worker_command("endcap.dali.report"),
         capture_output=True,
@@ -278,11 +278,3 @@ def check_dali(subject: Subject) -> Finding:
         if problem := parts[name]["problem"]:
             return DALI.problem(key, found, reason_of(Exception(problem)))
     return DALI.ok(f"{found}, operators in {parts['operators']['found']}")
-
-
-def _dali_version() -> str:
-    names = ((wheel.name.replace("_", "-"), wheel) for wheel in importlib.metadata.distributions())
-    versions = {
-        f"{name} {wheel.version}" for name, wheel in names if name.startswith("nvidia-dali-cuda")
-    }
-    return ", ".join(sorted(versions)) or "of unknown version"

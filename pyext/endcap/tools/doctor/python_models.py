@@ -11,20 +11,13 @@ from collections.abc import Iterator
 
 from endcap.environment.stub import LOG_NAME, STUB_NAME, check
 from endcap.server.backends import find_operators
+from endcap.server.exit_reasons import PACKAGE_OF_MODULE
 from endcap.server.locate import ServerInstallation
-from endcap.server.models import why_no_private_dali
 from endcap.server.python_stub import PYTHON_VERSION, reads_variables
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject
 from endcap.triton.errors import ServerError
 
-# Packages that have another name than their module.
-_PACKAGE_OF_MODULE = {
-    "PIL": "pillow",
-    "cv2": "opencv-python-headless",
-    "sklearn": "scikit-learn",
-    "yaml": "pyyaml",
-}
 _GIVEN_BY_THE_STUB = {"triton_python_backend_utils", "c_python_backend_utils"}
 IMPORTS = Topic(
     name="model_imports",
@@ -128,7 +121,7 @@ def _check_imports_in(subject: Subject, folders: list[str], problem: str) -> Fin
             "incomplete",
             "modules are not installed: "
             + ", ".join(f"{module} (for {', '.join(by)})" for module, by in missing.items()),
-            packages=" ".join(_PACKAGE_OF_MODULE.get(module, module) for module in missing),
+            packages=" ".join(PACKAGE_OF_MODULE.get(module, module) for module in missing),
         )
     count = len(subject.shared_python_models)
     return IMPORTS.ok("all found" if count else "no Python model to look at")
@@ -182,10 +175,6 @@ def check_dali_models(subject: Subject) -> Finding:
     if not needing:
         return DALI_MODELS.ok("no model needs them")
     try:
-        if subject.installation is not None:
-            reason = why_no_private_dali(subject.installation)
-            if reason is not None:
-                raise ServerError(reason)
         library = find_operators()
     except ServerError as error:
         models = ", ".join(needing)

@@ -88,7 +88,7 @@ class Subject:
     def packages(self) -> Path | ServerError | None:
         """The packages that endcap has installed for Python models, None before that."""
         try:
-            return find_packages()
+            return find_packages(self.models)
         except ServerError as error:
             return error
 
