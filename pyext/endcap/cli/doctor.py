@@ -43,6 +43,7 @@ _STYLES = {
 _MARK = 9  # columns of the severity and of the title
 _TITLE = 19
 _NARROW = 60  # columns; below that a value has a line of its own
+_MORE = " --verbose shows all."
 _WORD = re.compile(r"(?:`[^`]*`|[^\s`])+|`")
 
 
@@ -69,15 +70,18 @@ def doctor(
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", "-v", help="Show tracebacks, and the server's known vulnerabilities."
+            "--verbose",
+            "-v",
+            help="Show what is well, notes, tracebacks, and the server's known vulnerabilities.",
         ),
     ] = False,
 ) -> None:
     """Check this installation, and print problems with their remedies.
 
-    Changes nothing. With --json each finding is an object of name, group, title, severity ("ok",
-    "note", "warning", "error"), found, problem, remedy and details, a list of texts; problem and
-    remedy are null where all is well.
+    Changes nothing. With --verbose what is well and what is optional is printed, too. With --json
+    each finding is an object of name, group, title, severity ("ok", "note", "warning", "error"),
+    found, problem, remedy and details, a list of texts; problem and remedy are null where all is
+    well.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         subject = Subject(
@@ -108,16 +112,28 @@ def _print_json(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _print_report(findings: Iterator[Finding], verbose: bool) -> list[Finding]:
-    """Print each finding as soon as it is known, and how many there are of each kind."""
+    """Print each problem as soon as it is known, and how many findings there are of each kind.
+
+    Args:
+        findings: All.
+        verbose: Whether to print the others as well.
+    """
     console = PlainConsole(highlight=False)
     made: list[Finding] = []
-    for group, members in itertools.groupby(findings, lambda finding: finding.group):
+
+    def shown() -> Iterator[Finding]:
+        for finding in findings:
+            made.append(finding)
+            if verbose or finding.severity.rank >= Severity.WARNING.rank:
+                yield finding
+
+    for group, members in itertools.groupby(shown(), lambda finding: finding.group):
         console.print(Text(group.value, style="bold"))
         for finding in members:
             for line in _lines(finding, console.width, verbose):
                 console.print(line, soft_wrap=True)
-            made.append(finding)
-    console.print(f"\n{_summary(made)}")
+    is_alone = not verbose and worst(made).rank < Severity.WARNING.rank
+    console.print(f"{'' if is_alone else chr(10)}{_summary(made)}{'' if verbose else _MORE}")
     return made
 
 

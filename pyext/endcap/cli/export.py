@@ -6,11 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
 import endcap
 from endcap._coco import FIRST_COCO_ID, Size, coco_annotation, coco_image
+from endcap._images import is_address
 from endcap.client import ImageResult
 from endcap.detections import ROW_COLUMNS
 from endcap.drawing.orientation import oriented_size
@@ -58,6 +60,7 @@ def as_coco(
     results: Sequence[ImageResult],
     labels: Sequence[str] | None,
     files: Mapping[str, Path] | None = None,
+    folder: Path | None = None,
 ) -> str:
     """Return one JSON object that pycocotools reads; its list `annotations` loads as results, too.
 
@@ -71,6 +74,8 @@ def as_coco(
         results: The images.
         labels: Class names by id.
         files: Those of the images whose results do not have their paths.
+        folder: The folder that `file_name` of the other images starts from, as `endcap evaluate`
+            takes it; None keeps their paths.
     """
     paths = [(files or {}).get(each.image, Path(each.image)) for each in results]
     sizes = [
@@ -78,7 +83,12 @@ def as_coco(
         for path, each in zip(paths, results, strict=True)
     ]
     images = [
-        coco_image(each.image, each.status, size, n)
+        coco_image(
+            each.image if folder is None or is_address(each.image) else relpath(each.image, folder),
+            each.status,
+            size,
+            n,
+        )
         for (n, each), size in zip(_numbered(results), sizes, strict=True)
     ]
     parts = {

@@ -57,11 +57,15 @@ class ImageInputs:
     Attributes:
         names: Of the images in order, as reports have them: paths, and addresses as given.
         files: By address the file that it is downloaded to.
+        folder: The folder that all of them lie in, those of addresses left out; None without any.
         failures: By address why it could not be downloaded.
     """
 
-    def __init__(self, names: Sequence[str], files: Mapping[str, Path]) -> None:
+    def __init__(
+        self, names: Sequence[str], files: Mapping[str, Path], folder: Path | None = None
+    ) -> None:
         self.names = list(names)
+        self.folder = folder
         self.files = dict(files)
         self.failures: dict[str, RequestError] = {}
         self._addresses = {str(path): url for url, path in files.items()}
@@ -126,17 +130,21 @@ def image_inputs(arguments: Sequence[str], *, recursive: bool = False) -> Iterat
         OSError: For a folder that cannot be read.
     """
     names: list[str] = []
+    folders: set[str] = set()
     for argument in arguments:
         if is_address(argument):
             check_address(argument)
             names.append(argument)
         else:
-            names += map(str, _expand(argument, recursive))
+            paths = _expand(argument, recursive)
+            names += map(str, paths)
+            given = [argument] if os.path.isdir(argument) else [path.parent for path in paths]
+            folders.update(map(os.path.abspath, given))
     addresses = [*dict.fromkeys(filter(is_address, names))]
     with contextlib.ExitStack() as resources:
         folder = resources.enter_context(scratch_folder(_PURPOSE)) if addresses else Path()
         files = {url: folder / str(n) / file_name(url) for n, url in enumerate(addresses, start=1)}
-        yield ImageInputs(names, files)
+        yield ImageInputs(names, files, Path(os.path.commonpath(folders)) if folders else None)
 
 
 def describe_no_images(results: Iterable[ImageResult]) -> str | None:

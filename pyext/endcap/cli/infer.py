@@ -290,9 +290,10 @@ def infer(
     empty, and a class has no box. Texts that begin with =, +, - or @ have an apostrophe before
     them, so that spreadsheets do not run them.
 
-    --coco prints one object with images, categories (id is class_id + 1) and annotations (box as x,
-    y, width, height, and score; keypoints; as segmentation a mask of the image's size, or the
-    corners of a rotated box); failed images are listed with their status.
+    --coco prints one object with images (file_name from the folder that all of them lie in),
+    categories (id is class_id + 1) and annotations (box as x, y, width, height, and score;
+    keypoints; as segmentation a mask of the image's size, or the corners of a rotated box); failed
+    images are listed with their status.
 
     --draw shows boxes, keypoints (17 with COCO's skeleton), masks of the image's size and, of a
     cascade, the class of each region; of tracks their ids and the way that they came.
@@ -396,7 +397,14 @@ def infer(
             if reference is not None:
                 write_comparison(results, reference.comparisons, report, json=form is Form.json)
             else:
-                write_report(results, form, client.labels, report, files=inputs.files)
+                write_report(
+                    results,
+                    form,
+                    client.labels,
+                    report,
+                    files=inputs.files,
+                    folder=inputs.folder,
+                )
         _end(results, len(inputs), pictures, reference)
 
 

@@ -173,7 +173,8 @@ def init(
             "--set",
             metavar="NAME=VALUE",
             help="Another parameter of preprocess or postprocess, such as color=bgr or "
-            "class_agnostic=true; may be repeated. docs/parameters.md lists them.",
+            "class_agnostic=true; may be repeated. In Python, `help(endcap.Preprocessor)` and "
+            "`help(endcap.Postprocessor)` list them.",
             show_default=False,
             rich_help_panel=_RESULTS,
         ),

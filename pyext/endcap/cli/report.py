@@ -57,15 +57,16 @@ def write_report(
     stream: TextIO,
     *,
     files: Mapping[str, Path] | None = None,
+    folder: Path | None = None,
 ) -> None:
-    """Write the results; labels and files as for `as_coco`."""
+    """Write the results; labels, files and folder as for `as_coco`."""
     if form is Form.table:
         write_table(as_table(results), stream)
         if len(results) > 1:
             PlainConsole(file=stream, highlight=False).print(f"\n{summary(results)}", markup=False)
         return
     if form is Form.coco:
-        text = as_coco(results, labels, files)
+        text = as_coco(results, labels, files, folder)
     else:
         text = as_csv(results) if form is Form.csv else as_json(results)
     write_text(text, stream)

@@ -36,7 +36,7 @@ def test_every_check_is_reported_and_nothing_here_is_an_error() -> None:
 
 
 def test_the_report_is_grouped_and_fits_80_columns() -> None:
-    done = run(environment={"COLUMNS": "80"})
+    done = run("--verbose", environment={"COLUMNS": "80"})
     lines = done.stdout.splitlines()
     wide = [line for line in lines if len(line) > 80]
     assert all(re.search("`[^`]+`", line) for line in wide), wide  # commands, of long paths
@@ -46,6 +46,17 @@ def test_the_report_is_grouped_and_fits_80_columns() -> None:
         assert any(line.split()[:1] == [mark] and title in line for line in lines)
     assert lines[-1].endswith(("note.", "notes."))
     assert "\x1b" not in done.stdout
+
+
+def test_without_a_problem_one_line_is_printed() -> None:
+    done = run()
+    if done.returncode == 0:
+        (line,) = done.stdout.splitlines()
+        assert line.startswith("No problem; ")
+    else:  # of this machine: warnings alone, and no note
+        marks = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("    ")}
+        assert not marks & {"ok", "note"}
+    assert done.stdout.endswith(" --verbose shows all.\n")
 
 
 @pytest.mark.parametrize("columns", [40, 60])
@@ -66,6 +77,7 @@ def test_a_problem_is_followed_by_its_remedy(tmp_path: Path) -> None:
     text = " ".join(lines[place : place + 6])
     assert "is not a folder -> give a folder in which each folder is a model" in text
     assert lines[-1].startswith("1 error")
+    assert not {"ok", "note"} & {line.split()[0] for line in lines if line}
 
 
 def test_a_check_that_breaks_is_an_error_and_the_others_go_on() -> None:
