@@ -20,6 +20,7 @@ from pycocotools.coco import COCO
 
 from endcap._system.written_file import whole_file, whole_text_file
 from endcap.cli.export import as_coco, as_csv, csv_cell
+from endcap.cli.images import image_inputs
 from endcap.cli.report import summary
 from endcap.client import Detection, ImageDetections, ImageResult
 from endcap.drawing.orientation import oriented_size
@@ -88,7 +89,7 @@ def test_coco_loads_in_pycocotools(url: str, pictures: Path, tmp_path: Path) -> 
     assert "1 of 5 images failed" in result.stderr
     data = quietly(file)
     assert {each["file_name"]: each["status"] for each in data.loadImgs(data.getImgIds())} == {
-        str(pictures / name): "ok" if name[0] != "c" else "corrupt_image"
+        name: "ok" if name[0] != "c" else "corrupt_image"
         for name in ("a.JPEG", "b.jpg", 'c, "the" corrupt one.jpg', "e.jpg", "rotated.jpg")
     }
     sizes = [(each["width"], each["height"]) for each in data.loadImgs(data.getImgIds())]
@@ -101,6 +102,29 @@ def test_coco_loads_in_pycocotools(url: str, pictures: Path, tmp_path: Path) -> 
     assert (first["category_id"], second["category_id"]) == (2, 8)
     assert sorted(data.getAnnIds()) == [1, 2, 3, 4, 5, 6], "0 would mean no annotation"
     assert data.getAnnIds(imgIds=[3, 4]) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["photos"], ["a.jpg", "b/c.jpg"]),
+        (["photos/a.jpg", "photos/b/c.jpg"], ["a.jpg", "b/c.jpg"]),
+        (["photos/b/*.jpg"], ["c.jpg"]),
+        (["photos/b", "other"], ["photos/b/c.jpg", "other/d.jpg"]),
+    ],
+)
+def test_names_in_coco_s_format_start_from_the_folder_of_all_images(
+    arguments: list[str], names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `endcap evaluate` with that folder takes them."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("photos/a.jpg", "photos/b/c.jpg", "other/d.jpg"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8)).save(name)
+    with image_inputs(arguments, recursive=True) as inputs:
+        results = [ImageResult(name, "ok") for name in inputs.names]
+        data = json.loads(as_coco(results, None, folder=inputs.folder))
+    assert [each["file_name"] for each in data["images"]] == names
 
 
 def test_coco_without_labels_names_what_was_found() -> None:
