@@ -19,13 +19,13 @@ INTRODUCTION = """\
 
     endcap doctor
 
-checks the installation, the server, the model repository and the machine, and prints the result of
-each check: `ok`, `note` (something optional is missing), `warning` (works with restrictions) or
-`error` (serving fails, or gives wrong results). Below a problem stands the command that solves it.
-It changes nothing.
+checks the installation, the server, the model repository and the machine, and prints each `warning` (works with restrictions) and
+`error` (serving fails, or gives wrong results) with the command that solves it below. With `--verbose` it prints what is `ok`, and
+each `note` (something optional is missing), too. It changes nothing.
 
     endcap doctor --repository my_models     # your models instead of the shipped ones
     endcap doctor --start                    # start the server and send it an image
+    endcap doctor --verbose                  # all that was checked
     endcap doctor --json                     # for programs: a list of findings
 
 The exit code is 0 when all is well (notes included), 1 for warnings and 2 for errors.
