@@ -371,7 +371,10 @@ def _environment(
         variables = dict(os.environ)
         backend_folder = None
         if server is not None:
-            packages = find_packages([model]) if server.is_private else None
+            packages = None
+            if server.is_private:
+                folders = filter(Path.is_dir, model.path.parent.iterdir())
+                packages = find_packages(map(read_model_folder, folders))
             variables = server_environment(server, scratch, packages)
             if server.backends_dir is not None:
                 backend_folder = server.backends_dir / "python"

@@ -39,16 +39,18 @@ _EXHAUSTED = re.compile(
 PACKAGE_OF_MODULE = {
     "PIL": "pillow",
     "cv2": "opencv-python-headless",
+    "nvidia": "nvidia-dali-cuda130",
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
-_NO_MODULE = re.compile(r"No module named '(\w+)")
+_NO_MODULE = re.compile(r"No module named '(\w+)|DALI is not installed")
 _NO_ONNX_LIBRARY = re.compile(r"libonnxruntime\.so\S*: cannot open shared object file")
 
 _NO_ONNX_RUNTIME = re.compile("unable to find backend library for backend 'onnxruntime'")
 _OUR_ONNX_BACKEND = (
     'endcap\'s backend serves the same folder: write backend: "endcap_onnx" for "onnxruntime" in '
-    "config.pbtxt, or give a server that has that backend with --tritonserver"
+    "config.pbtxt, or give a server that has that backend with --tritonserver (`tritonserver=` in "
+    "Python)"
 )
 
 # Faults of servers that requests bring about; docs/troubleshooting.md has them.
@@ -186,7 +188,8 @@ def explained(reason: str) -> str:
         return f"ONNX Runtime is not installed; run `{install_command('server')}` ({reason})"
     module = _NO_MODULE.search(reason)
     if module:
-        package = PACKAGE_OF_MODULE.get(module[1], module[1])
+        name = module[1] or "nvidia"
+        package = PACKAGE_OF_MODULE.get(name, name)
         return (
             f"{reason}; for endcap's own server `export {PACKAGES_VARIABLE}={package}` before "
             "`endcap serve`, for another one install it in that server's Python"

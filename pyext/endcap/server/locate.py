@@ -71,7 +71,7 @@ def locate_server(explicit: str | os.PathLike[str] | None = None) -> ServerInsta
         raise NoServerError(
             f"no Triton server was found on $PATH, at {CONTAINER_EXECUTABLE}, in a wheel or in "
             "endcap's cache; install one with `endcap server install`, or name one with "
-            "--tritonserver PATH"
+            "--tritonserver PATH (`tritonserver=` in Python)"
         )
     return found
 

@@ -261,7 +261,7 @@ def trace_options(settings: ServerSettings) -> list[str]:
         if settings.trace_every:
             raise ServerError(
                 f"one request in {settings.trace_every} is to be traced, but no receiver is named; "
-                "give its address with --trace-url"
+                "give its address with --trace-url (`trace_url=` in Python)"
             )
         return []
     url = urlsplit(settings.trace_url)

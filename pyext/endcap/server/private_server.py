@@ -127,7 +127,10 @@ def install_private_server(
         return found
     problem = why_no_private_server()
     if problem is not None:
-        raise ServerError(f"{problem}; name a server of your own with --tritonserver PATH")
+        raise ServerError(
+            f"{problem}; name a server of your own with --tritonserver PATH (`tritonserver=` in "
+            "Python)"
+        )
     source = wheelhouse_of(wheelhouse)
     with progress() as stages:
 
@@ -217,8 +220,8 @@ def requirements(models: Iterable[ModelFolder] = ()) -> list[str]:
     """Return what is installed for Python models: endcap's own needs, NumPy below 2, and more.
 
     Args:
-        models: The models to serve. One that runs a DALI pipeline of endcap's gets the DALI of this
-            Python, for which the operators are built.
+        models: The models to serve. One that runs a DALI pipeline of endcap's, and is not optional,
+            gets the DALI of this Python, for which the operators are built.
 
     Raises:
         ServerError: ENDCAP_SERVER_PACKAGES holds something that is no requirement.
@@ -227,7 +230,8 @@ def requirements(models: Iterable[ModelFolder] = ()) -> list[str]:
 
     own = [Requirement(line) for line in importlib.metadata.requires("endcap") or ()]
     needed = [r for r in own if r.marker is None or r.marker.evaluate({"extra": ""})]
-    dali = installed_dali() if any(model.runs_dali for model in models) else ()
+    runs_dali = any(model.runs_dali and not model.is_optional for model in models)
+    dali = installed_dali() if runs_dali else ()
     return sorted({*(f"{r.name}{r.specifier}" for r in needed), *_NEEDED, *dali, *more_packages()})
 
 

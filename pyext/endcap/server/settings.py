@@ -179,7 +179,7 @@ def _refusal(error: OSError | OverflowError, host: str, service: str, port: int)
     if isinstance(error, socket.gaierror) or number == errno.EADDRNOTAVAIL:
         return ServerError(
             f"host {host} is no address of this machine ({reason}); give 127.0.0.1, 0.0.0.0 "
-            "or one that it has with --host"
+            "or one that it has with --host (`host=` in Python)"
         )
     kind = _InUseError if number == errno.EADDRINUSE else ServerError
     return kind(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from endcap.server.exit_reasons import explained, failure_reasons, refusals
 
 PLACE = r"\n\nAt:\n  /tmp/endcap_stub_a/1/model.py(11): <module>\n  <frozen importlib>(1): f\n"
@@ -33,15 +35,19 @@ def test_an_archive_that_triton_cannot_read_is_explained():
     assert explained("Internal: ValueError: no") == "Internal: ValueError: no"
 
 
-def test_a_module_that_is_missing_is_named_with_the_variable_that_brings_it():
-    lines = [
-        STARTS + f"'a' version 1: Internal: ModuleNotFoundError: No module named 'cv2'{PLACE}\""
-    ]
-    (reason,) = failure_reasons(lines)
-    assert reason.startswith(
-        "model 'a': Internal: ModuleNotFoundError: No module named 'cv2' (at /"
-    )
-    assert "`export ENDCAP_SERVER_PACKAGES=opencv-python-headless`" in reason
+@pytest.mark.parametrize(
+    ("said", "package"),
+    [
+        ("ModuleNotFoundError: No module named 'cv2'", "opencv-python-headless"),
+        ("ModuleNotFoundError: No module named 'nvidia.dali'", "nvidia-dali-cuda130"),
+        ("ModuleNotFoundError: No module named 'scipy.signal'", "scipy"),
+        ("DaliError: DALI is not installed; install it with `pip`", "nvidia-dali-cuda130"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_the_variable_that_brings_it(said, package):
+    (reason,) = failure_reasons([STARTS + f"'a' version 1: Internal: {said}{PLACE}\""])
+    assert reason.startswith(f"model 'a': Internal: {said} (at /")
+    assert f"`export ENDCAP_SERVER_PACKAGES={package}`" in reason
 
 
 def test_without_onnx_runtime_the_command_of_pip_comes_first():

@@ -115,12 +115,12 @@ def test_endcaps_own_server_gets_the_dali_of_this_python_where_a_model_runs_it(
 ) -> None:
     dali = [f"nvidia-dali-cuda130=={importlib.metadata.version('nvidia-dali-cuda130')}"]
     monkeypatch.delenv("ENDCAP_SERVER_PACKAGES", raising=False)
+    code = "from endcap.python_backend.preprocess_dali_stage import TritonPythonModel\n"
+    optional = 'parameters { key: "optional" value { string_value: "true" } }'
     write_model(tmp_path, "plain", 'backend: "python"')
+    write_model(tmp_path, "shipped", f'backend: "python" {optional}', code)
     plain = read_repository(tmp_path)
-    write_model(tmp_path, "pipeline", 'backend: "python"')
-    (tmp_path / "pipeline" / "1" / "model.py").write_text(
-        "from endcap.python_backend.preprocess_dali_stage import TritonPythonModel\n"
-    )
+    write_model(tmp_path, "pipeline", 'backend: "python"', code)
     models = read_repository(tmp_path)
     more = {*private_server.requirements(models)} - {*private_server.requirements(plain)}
     assert more == {*dali}
