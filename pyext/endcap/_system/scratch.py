@@ -96,20 +96,20 @@ def scratch_folder(purpose: str, *, sweep: bool = True) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def errors_naming(folder: Path) -> Iterator[None]:
-    """Let an error that names no file, as of a write to an open one, name a folder.
+def errors_naming(path: Path) -> Iterator[None]:
+    """Let the error of a full disk that names no file, as of a write to an open one, name a path.
 
-    Of folders within each other, on several disks, that is the one on the full disk.
+    Where such blocks are within each other, on several disks, that is the one on the full disk.
     """
     try:
         yield
     except OSError as error:
         if error.errno not in DISK_FULL or error.filename is not None:
             raise
-        disk = os.statvfs(folder)
+        disk = os.statvfs(path if path.is_dir() else path.parent)
         if error.errno == errno.ENOSPC and disk.f_bavail * disk.f_frsize > _FULL_BELOW_BYTES:
             raise
-        raise OSError(error.errno, error.strerror, str(folder)) from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def variable_of(path: Path) -> str | None:

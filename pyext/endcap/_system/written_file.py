@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TextIO
 
+from endcap._system.scratch import errors_naming
 from endcap.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def whole_file(
     except OSError as error:
         raise InvalidArgumentError(f"file {path} cannot be written: {error.strerror}") from error
     try:
-        with stream:
+        # Pillow writes past the stream, to its descriptor.
+        with errors_naming(path), stream:
             if mode is None and not is_special and target.is_file():
                 mode = stat.S_IMODE(target.stat().st_mode)
             if mode is not None and not is_special:

@@ -20,6 +20,7 @@ from endcap.drawing.draw import draw_result, mask_fits
 from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented_size
 from endcap.results import Task
 from endcap.terminal.console import count, printable
+from endcap.terminal.failure import message_of
 from endcap.tools.load.latency import Latency
 
 _QUALITY = 90
@@ -84,7 +85,7 @@ class PictureFolder:
             refuse_foreign([target], advice="give another folder for the pictures")
             save_jpeg(picture, target, quality=_QUALITY)
         except NOT_A_PICTURE as error:
-            self.failures.append(f"{result.image} cannot be drawn: {error}")
+            self.failures.append(f"{result.image} cannot be drawn: {message_of(error)}")
         else:
             self.written.append(target)
             self._note_missing_masks(result, file)

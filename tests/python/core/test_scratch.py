@@ -259,6 +259,27 @@ os._exit(0)
     assert done.stdout.strip() == str(tmp_path / "server.log")
 
 
+def test_a_file_that_is_written_by_its_descriptor_is_named(tmp_path: Path) -> None:
+    """As Pillow writes."""
+    (tmp_path / "small").mkdir()
+    begin = in_own_mounts(f"mount -t tmpfs -o size=64k endcap '{tmp_path}/small'")
+    program = f"""
+import os
+from pathlib import Path
+from endcap._system.written_file import whole_file
+try:
+    with whole_file(Path({str(tmp_path / "small" / "picture.jpg")!r})) as file:
+        while True:
+            os.write(file.fileno(), bytes(1 << 12))
+except OSError as error:
+    print(error.filename)
+"""
+    done = subprocess.run(
+        [*begin, sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(tmp_path / "small" / "picture.jpg")
+
+
 def test_other_system_errors_are_left_alone() -> None:
     with pytest.raises(ConnectionRefusedError) as caught, scratch_folder("photos"):
         raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
