@@ -61,7 +61,7 @@ def _lacking(source: _Source, text: str) -> set[str]:
     """Return the characters that a font draws as it does one that it cannot have."""
     font = _load(source, _COMPARED_SIZE)
     box = _pixels(font, _NO_CHARACTER)
-    return {each for each in set(text) if not each.isspace() and _pixels(font, each) == box}
+    return {each for each in set(text) if each.isprintable() and _pixels(font, each) == box}
 
 
 def _pixels(font: Font, character: str) -> tuple[tuple[int, int], bytes]:

@@ -102,17 +102,17 @@ def report_errors(*, verbose: bool) -> Iterator[None]:
 def message_of(error: Exception) -> str:
     """Return the message of an error; for a system error with the name of the file.
 
-    Where the file cannot be written, with what to do about it.
+    Where a variable decides on a folder that cannot be written to, the message names it.
     """
     if not (isinstance(error, OSError) and error.filename and error.strerror):
         return str(error)
-    advice = ""
+    message = f"{error.filename}: {error.strerror}"
     variable = variable_of(Path(os.fsdecode(error.filename)))
-    if error.errno in DISK_FULL:
-        advice = "; free space there" + (f", or set {variable} to another folder" * bool(variable))
-    elif error.errno in _NOT_WRITABLE and variable is not None:
-        advice = f"; set {variable} to a folder that you may write to"
-    return f"{error.filename}: {error.strerror}{advice}"
+    if variable is not None and error.errno in DISK_FULL:
+        message += f"; free space there, or set {variable} to another folder"
+    elif variable is not None and error.errno in _NOT_WRITABLE:
+        message += f"; set {variable} to a folder that you may write to"
+    return message
 
 
 @contextlib.contextmanager
