@@ -132,8 +132,9 @@ def _print_report(findings: Iterator[Finding], verbose: bool) -> list[Finding]:
         for finding in members:
             for line in _lines(finding, console.width, verbose):
                 console.print(line, soft_wrap=True)
-    is_alone = not verbose and worst(made).rank < Severity.WARNING.rank
-    console.print(f"{'' if is_alone else chr(10)}{_summary(made)}{'' if verbose else _MORE}")
+    if verbose or worst(made).rank >= Severity.WARNING.rank:
+        console.print()
+    console.print(f"{_summary(made)}{'' if verbose else _MORE}")
     return made
 
 
