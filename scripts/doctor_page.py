@@ -19,9 +19,10 @@ INTRODUCTION = """\
 
     endcap doctor
 
-checks the installation, the server, the model repository and the machine, and prints each `warning` (works with restrictions) and
-`error` (serving fails, or gives wrong results) with the command that solves it below. With `--verbose` it prints what is `ok`, and
-each `note` (something optional is missing), too. It changes nothing.
+checks the installation, the server, the model repository and the machine, and prints each
+`warning` (works with restrictions) and `error` (serving fails, or gives wrong results) with the
+command that solves it below. With `--verbose` it prints what is `ok`, and each `note` (something
+optional is missing), too. It changes nothing.
 
     endcap doctor --repository my_models     # your models instead of the shipped ones
     endcap doctor --start                    # start the server and send it an image
