@@ -24,7 +24,13 @@ Shapes are those of one image; a batch dimension goes in front. C = `num_classes
 `max_detections`, M = `mask_coefficients`, P = `num_keypoints`, `*` depends on the network.
 Inputs of type float32 may be float16 as well, and `classes` int64. Boxes are in pixels of the
 network's input unless `box_unit` is `normalized`, and then `input_size` says how large that is. A
-score counts when it is *greater* than `score_threshold`. A GPU reads all of them.
+score counts when it is *greater* than `score_threshold`, or than its class's number in
+`score_thresholds`. A GPU reads all of them.
+
+`classes` keeps only some classes: `"0,2,5"` in `config.pbtxt`, `classes=[0, 2, 5]` in Python. The
+others are left out before `max_candidates`, suppression and `max_detections`, so they suppress
+nothing. Without `multi_label` an anchor's best class is chosen first, as in Ultralytics: an anchor
+whose best class is left out, or below its class's threshold, gives no detection.
 """
 
 Tensor = tuple[str, str, Sequence[Any]]

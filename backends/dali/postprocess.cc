@@ -64,6 +64,9 @@ On the GPU a ``status`` in GPU memory is waited for, and without ``output_status
                     false)
     .AddOptionalArg<int64_t>("num_classes", PostprocessDoc("num_classes"), nullptr)
     .AddOptionalArg<float>("score_threshold", PostprocessDoc("score_threshold"), nullptr)
+    .AddOptionalArg<std::vector<float>>("score_thresholds", PostprocessDoc("score_thresholds"),
+                                        nullptr)
+    .AddOptionalArg<std::vector<int>>("classes", PostprocessDoc("classes"), nullptr)
     .AddOptionalArg<float>("iou_threshold", PostprocessDoc("iou_threshold"), nullptr)
     .AddOptionalArg<int64_t>("max_candidates", PostprocessDoc("max_candidates"), nullptr)
     .AddOptionalArg<int64_t>("max_detections", PostprocessDoc("max_detections"), nullptr)

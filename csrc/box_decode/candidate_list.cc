@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "box_decode/families.h"
 #include "common/fail.h"
 
 namespace endcap {
@@ -19,12 +20,14 @@ CandidateList::CandidateList(const HeadParams& params, HeadTensors inputs, Decod
       input_width_(static_cast<float>(params.input_width)),
       input_height_(static_cast<float>(params.input_height)),
       scratch_(scratch),
-      threshold_(FloatBelow(params.score_threshold)),
       limit_(static_cast<size_t>(params.max_candidates)),
       // Which candidates are dropped is known when all have been added.
       cut_at_(drops() ? std::numeric_limits<size_t>::max() : limit_ + std::max(limit_, kMinSpare)) {
   scratch_.keys.clear();
   scratch_.dropped.clear();
+  FillClassLimits(params, scratch_.class_limits);
+  class_limits_ = scratch_.class_limits.empty() ? nullptr : scratch_.class_limits.data();
+  threshold_ = LowestLimit(params, scratch_.class_limits);
 }
 
 void CandidateList::CheckNan(const HeadInput& input, int64_t used_rows, int64_t used_columns) {

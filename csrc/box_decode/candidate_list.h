@@ -8,6 +8,7 @@
 #include "box_decode/box_format.h"
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
+#include "box_decode/score.h"
 #include "common/score_order.h"
 #include "endcap/box_decode.h"
 
@@ -25,6 +26,7 @@ struct DecodeScratch {
   std::vector<int32_t> best_class;         // and whose it is
   std::vector<double> powers;              // of a row's classes, for a softmax
   std::vector<uint8_t> dropped;            // not 0: on_nan kDrop leaves the row out
+  std::vector<float> class_limits;         // of FillClassLimits
 
   void Trim() {
     TrimScratch(keys);
@@ -38,6 +40,7 @@ struct DecodeScratch {
     TrimScratch(best_class);
     TrimScratch(powers);
     TrimScratch(dropped);
+    TrimScratch(class_limits);
   }
 };
 
@@ -46,7 +49,8 @@ struct DecodeScratch {
 // anchor, a query or a row of the head: what an index numbers.
 class CandidateList {
  public:
-  // The list lies in the keys of `scratch`. The inputs are read by Finish only.
+  // The list lies in the keys of `scratch`. The inputs are read by Finish only. Throws as
+  // FillClassLimits.
   CandidateList(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch);
 
   // Refuses a NaN among the first rows and columns of an input as HeadInput::RefuseNan, or drops
@@ -61,14 +65,18 @@ class CandidateList {
     return row < scratch_.dropped.size() && scratch_.dropped[row] != 0;
   }
 
-  // Takes the score if it is greater than score_threshold, and than those of max_candidates others.
-  void Add(float score, uint32_t position) {
-    if (!(score > threshold_)) return;
+  // Takes the score if it is greater than its class's limit, and than those of max_candidates
+  // others.
+  void Add(float score, uint32_t position, uint32_t class_id) {
+    if (!(score > threshold_) || !PassesClass(class_limits_, class_id, score)) return;
     const uint64_t key = ScoreKey(score, position);
     if (key > worst_) return;
     scratch_.keys.push_back(key);
     if (scratch_.keys.size() >= cut_at_) Cut();
   }
+
+  // LowestLimit. A score that is not greater is not looked at.
+  float threshold() const noexcept { return threshold_; }
 
   // No score that is not greater than this can still become a candidate.
   float ScoreLimit() const noexcept;
@@ -124,6 +132,7 @@ class CandidateList {
   float input_width_;
   float input_height_;
   DecodeScratch& scratch_;
+  const float* class_limits_;  // null where all are threshold_
   float threshold_;
   size_t limit_;
   size_t cut_at_;  // more than limit_, so that cuts are rare

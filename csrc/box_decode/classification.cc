@@ -38,20 +38,26 @@ void Activate(Activation activation, std::span<const float> logits, std::vector<
   for (const float logit : logits) scores.push_back(ActivateScore(activation, logit));
 }
 
-// The classes that may be in the result: all, or with multi_label those over the threshold.
+// The classes that may be in the result: all, those of `classes`, or with multi_label those over
+// their thresholds.
 void ListCandidates(const HeadParams& params, std::span<const float> scores,
                     std::vector<int32_t>& class_ids) {
-  if (!params.ResolvedMultiLabel()) {
+  thread_local std::vector<float> limits;
+  FillClassLimits(params, limits);
+  if (!params.ResolvedMultiLabel() && limits.empty()) {
     class_ids.resize(scores.size());
     std::iota(class_ids.begin(), class_ids.end(), 0);
     return;
   }
+  const float lowest = LowestLimit(params, limits);
+  const float* class_limits = limits.empty() ? nullptr : limits.data();
   class_ids.clear();
-  for (size_t id = 0; id < scores.size(); ++id) {
-    if (static_cast<double>(scores[id]) > params.score_threshold) {
+  for (uint32_t id = 0; id < scores.size(); ++id) {
+    if (scores[id] > lowest && PassesClass(class_limits, id, scores[id])) {
       class_ids.push_back(static_cast<int32_t>(id));
     }
   }
+  TrimScratch(limits);
 }
 
 }  // namespace

@@ -20,13 +20,13 @@ void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& 
     if (list.IsDropped(static_cast<size_t>(k))) continue;
     const float* row = head.row(k);
     const float score = ActivateScore(params.ResolvedActivation(), row[4]);
-    if (!(static_cast<double>(score) > params.score_threshold)) continue;
+    if (!(score > list.threshold())) continue;
     if (list.drops() && std::isinf(row[5])) {
       list.Drop(static_cast<size_t>(k));
       continue;
     }
-    CheckedClass(params, static_cast<double>(row[5]), k);
-    list.Add(score, static_cast<uint32_t>(k));
+    const int class_id = CheckedClass(params, static_cast<double>(row[5]), k);
+    list.Add(score, static_cast<uint32_t>(k), static_cast<uint32_t>(class_id));
   }
   const auto label = [&](uint32_t k) {
     return CandidateList::Label{static_cast<int32_t>(k), static_cast<int32_t>(head.row(k)[5])};
@@ -62,12 +62,13 @@ void DecodeDetectionRows(const HeadParams& params, HeadTensors inputs, DecodeScr
   for (int64_t k = 0; k < count; ++k) {
     if (list.IsDropped(static_cast<size_t>(k))) continue;
     const float score = scores.values()[static_cast<size_t>(k)];
-    if (!(static_cast<double>(score) > params.score_threshold)) continue;
+    if (!(score > list.threshold())) continue;
     if (!rule.HasClass(classes[k], params.num_classes)) {
       FailArgument("row ", k, " has class ", static_cast<double>(classes[k]), ": num_classes is ",
                    params.num_classes);
     }
-    if (!rule.IsBackground(classes[k])) list.Add(score, static_cast<uint32_t>(k));
+    if (rule.IsBackground(classes[k])) continue;
+    list.Add(score, static_cast<uint32_t>(k), static_cast<uint32_t>(classes[k] - rule.first_class));
   }
   const auto label = [&](uint32_t k) {
     return CandidateList::Label{static_cast<int32_t>(k),

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "box_decode/anchors.h"
+#include "box_decode/score.h"
 #include "common/fail.h"
+#include "common/score_order.h"
 
 namespace endcap {
 namespace {
@@ -303,6 +305,37 @@ bool HeadParams::ResolvedMultiLabel() const noexcept {
 AnchorSettings ResolveAnchors(const HeadParams& params) noexcept {
   const auto resolve = GetFamily(params.family).anchors;
   return resolve == nullptr ? AnchorSettings{} : resolve(params);
+}
+
+void FillClassLimits(const HeadParams& params, std::vector<float>& limits) {
+  limits.clear();
+  const std::vector<double>& thresholds = params.score_thresholds;
+  if (params.classes.empty() && thresholds.empty()) return;
+  const auto count = static_cast<size_t>(std::max(params.num_classes, 0));
+  if (!thresholds.empty() && thresholds.size() != count) {
+    FailArgument("score_thresholds has ", thresholds.size(), " numbers, and num_classes is ", count,
+                 ": give one number for each class");
+  }
+  const bool has_threshold = !IsClassification(params.family) || params.ResolvedMultiLabel();
+  const auto limit = [&](size_t id) {
+    if (!has_threshold) return kLowestScore;
+    return FloatBelow(thresholds.empty() ? params.score_threshold : thresholds[id]);
+  };
+  limits.assign(count, std::numeric_limits<float>::infinity());
+  for (const int id : params.classes) {
+    if (id < 0 || id >= params.num_classes) {
+      FailArgument("classes has ", id, ", and num_classes is ", count,
+                   ": give class ids from 0 to ", count - 1);
+    }
+    limits[static_cast<size_t>(id)] = limit(static_cast<size_t>(id));
+  }
+  if (!params.classes.empty()) return;
+  for (size_t id = 0; id < count; ++id) limits[id] = limit(id);
+}
+
+float LowestLimit(const HeadParams& params, std::span<const float> limits) noexcept {
+  if (limits.empty()) return FloatBelow(params.score_threshold);
+  return *std::min_element(limits.begin(), limits.end());
 }
 
 int ScoreColumns(const HeadParams& params) noexcept {

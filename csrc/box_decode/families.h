@@ -93,6 +93,14 @@ struct DetectionRowsRule {
 
 DetectionRowsRule MakeDetectionRowsRule(const HeadParams& params) noexcept;
 
+// What a candidate's score must be greater than, for each class: infinity for a class that is left
+// out. Empty without `classes` and `score_thresholds`: score_threshold for every class. Throws
+// kInvalidArgument where these do not fit num_classes.
+void FillClassLimits(const HeadParams& params, std::vector<float>& limits);
+
+// The least of these limits, for scans that do not look at the class.
+float LowestLimit(const HeadParams& params, std::span<const float> limits) noexcept;
+
 // HeadInputs without memory of its own.
 struct HeadSpecs {
   std::array<TensorSpec, 4> specs;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "common/elementary_functions.h"
@@ -19,6 +20,12 @@ inline constexpr float kLowestScore = -std::numeric_limits<float>::infinity();
 ENDCAP_HOST_DEVICE inline float ActivateScore(Activation activation, float raw) {
   if (activation != Activation::kSigmoid) return raw;
   return static_cast<float>(1.0 / (1.0 + Exponential(-static_cast<double>(raw))));
+}
+
+// Whether a score is enough for its class. limits: of FillClassLimits; null: every class has the
+// limit that the score has passed already.
+ENDCAP_HOST_DEVICE inline bool PassesClass(const float* limits, uint32_t class_id, float score) {
+  return limits == nullptr || score > limits[class_id];
 }
 
 // A raw score whose ActivateScore is greater than `limit` (0 to 1) is greater than this. The

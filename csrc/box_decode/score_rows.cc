@@ -41,13 +41,13 @@ void AddClasses(const HeadParams& params, const float* raw, uint32_t row, float 
   const auto classes = static_cast<uint32_t>(params.num_classes);
   if (params.ResolvedMultiLabel()) {
     for (uint32_t c = 0; c < classes; ++c) {
-      if (raw[c] > raw_limit) list.Add(score_of(c), row * classes + c);
+      if (raw[c] > raw_limit) list.Add(score_of(c), row * classes + c, c);
     }
     return;
   }
   const auto best = static_cast<uint32_t>(std::max_element(raw, raw + classes) - raw);
   scratch.best_class[row] = static_cast<int32_t>(best);
-  list.Add(score_of(best), row);
+  list.Add(score_of(best), row, best);
 }
 
 void AddRow(const HeadParams& params, const ScoreRows& rows, uint32_t row, float raw_limit,

@@ -32,7 +32,7 @@ void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anch
       FailArgument("the score of anchor ", anchor, " is not a number");
     }
     if (multi_label) {
-      list.Add(score, anchor * classes + c);
+      list.Add(score, anchor * classes + c, c);
     } else if (best_class < 0 || score > best) {
       best = score;
       best_class = static_cast<int>(c);
@@ -40,7 +40,7 @@ void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anch
   }
   if (best_class < 0) return;
   scratch.best_class[anchor] = best_class;
-  list.Add(best, anchor);
+  list.Add(best, anchor, static_cast<uint32_t>(best_class));
 }
 
 void AddYolov5Rows(const HeadParams& params, const HeadInput& head, DecodeScratch& scratch,

@@ -50,7 +50,7 @@ bool AddEveryClass(const HeadParams& params, const HeadInput& head, DecodeScratc
     scores.Visit([&](const auto* first) {
       for (size_t i = 0; i < found.passing; ++i) {
         const uint32_t anchor = scratch.passing[i];
-        list.Add(ActivateScore(activation, ToFloat(first[anchor])), anchor * classes + c);
+        list.Add(ActivateScore(activation, ToFloat(first[anchor])), anchor * classes + c, c);
       }
     });
   }
@@ -70,7 +70,8 @@ bool AddBestClass(const HeadParams& params, const HeadInput& head, DecodeScratch
                {scratch.passing.data(), scratch.best.data(), scratch.best_class.data()});
   for (size_t i = 0; i < found.passing; ++i) {
     const uint32_t anchor = scratch.passing[i];
-    list.Add(ActivateScore(activation, scratch.best[anchor]), anchor);
+    list.Add(ActivateScore(activation, scratch.best[anchor]), anchor,
+             static_cast<uint32_t>(scratch.best_class[anchor]));
   }
   return found.may_hold_nan;
 }
@@ -90,13 +91,14 @@ void DecodeYolov8(const HeadParams& params, HeadTensors inputs, DecodeScratch& s
     for (uint32_t c = 0; c < classes; ++c) {
       const float* scores = head.row(4 + c);
       for (uint32_t a = 0; a < anchors; ++a) {
-        list.Add(ActivateScore(activation, scores[a]), a * classes + c);
+        list.Add(ActivateScore(activation, scores[a]), a * classes + c, c);
       }
     }
   } else {
     FindBestClasses(head, params.num_classes, scratch);
     for (uint32_t a = 0; a < anchors; ++a) {
-      list.Add(ActivateScore(activation, scratch.best[a]), a);
+      list.Add(ActivateScore(activation, scratch.best[a]), a,
+               static_cast<uint32_t>(scratch.best_class[a]));
     }
   }
   FinishYolov8(params, head, list, scratch, candidates);

@@ -26,16 +26,6 @@ bool Parse(std::string_view text, T& value) {
   return error == std::errc() && stop == end;
 }
 
-std::vector<std::string_view> SplitCommas(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 // Names of other libraries (ultralytics, torchvision, timm, OpenCV, Roboflow), and ours.
 struct OtherName {
   std::string_view theirs;
@@ -121,6 +111,16 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> SplitCommas(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
 
 bool ReadBool(std::string_view name, std::string_view text) {
   const std::string_view word = Trim(text);

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "box_decode/families.h"
 #include "common/fail.h"
@@ -137,6 +140,44 @@ ParamField<Params> VariancesField() {
           }};
 }
 
+constexpr std::string_view kAllClasses = "all";
+constexpr std::string_view kNoThresholds = "none";
+
+// Numbers with commas between; `nothing` is an empty list.
+template <typename T, typename Read, typename Write>
+ParamField<Params> ListField(std::string_view name, std::string_view nothing, std::string allowed,
+                             std::vector<T> HeadParams::* list, Read read, Write write) {
+  return {name, std::move(allowed),
+          [=](Params& p, std::string_view text) {
+            std::vector<T>& values = p.head.*list;
+            values.clear();
+            if (text == nothing) return;
+            for (const std::string_view part : SplitCommas(text)) values.push_back(read(part));
+          },
+          [=](const Params& p) {
+            std::string text;
+            for (const T value : p.head.*list) text += (text.empty() ? "" : ",") + write(value);
+            return text.empty() ? std::string(nothing) : text;
+          }};
+}
+
+ParamField<Params> ClassesField() {
+  return ListField(
+      "classes", kAllClasses, "all, or class ids with commas between", &HeadParams::classes,
+      [](std::string_view part) {
+        return static_cast<int>(ReadInteger("classes", part, 0, kMaxClasses - 1));
+      },
+      [](int id) { return std::to_string(id); });
+}
+
+ParamField<Params> ScoreThresholdsField() {
+  return ListField(
+      "score_thresholds", kNoThresholds, "none, or num_classes numbers from 0 to 1",
+      &HeadParams::score_thresholds,
+      [](std::string_view part) { return ReadNumber("score_thresholds", part, 0.0, 1.0); },
+      WriteNumber);
+}
+
 // The parameter table, in the order in which people are shown it.
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name cannot stand in parentheses
 #define FIELD(expression) [](auto& p) -> auto& { return p.expression; }
@@ -148,6 +189,11 @@ const ParamTable<Params>& Table() {
             IntegerField<Params>("num_classes", 1, kMaxClasses, FIELD(head.num_classes))),
       Means("a candidate's score must be greater",
             NumberField<Params>("score_threshold", 0.0, 1.0, FIELD(head.score_threshold))),
+      Means("score_threshold for each class; for classification with multi_label only",
+            ScoreThresholdsField()),
+      Means("classes that are kept, before max_candidates and suppression; without multi_label an "
+            "anchor whose best class is another is left out",
+            ClassesField()),
       Means("a box is suppressed when its IoU with a kept box is greater",
             NumberField<Params>("iou_threshold", 0.0, 1.0, FIELD(iou_threshold))),
       Means("candidates that go into suppression, best scores first; a cut is reported",
@@ -286,6 +332,11 @@ void ValidateClassification(const HeadParams& head) {
         "multi_label is true with head classification and activation softmax, whose scores "
         "compete: give activation=sigmoid, or none where the network has applied it");
   }
+  if (!head.score_thresholds.empty() && !head.ResolvedMultiLabel()) {
+    FailArgument(
+        "score_thresholds has no effect with head classification without multi_label: give "
+        "multi_label=true, or leave score_thresholds out");
+  }
 }
 
 }  // namespace
@@ -319,9 +370,12 @@ void Validate(const PostprocessParams& params) {
     FailArgument("num_classes, max_candidates, max_detections and top_k must be at least 1");
   }
   const auto in_unit = [](double value) { return value >= 0.0 && value <= 1.0; };
-  if (!in_unit(head.score_threshold) || !in_unit(params.iou_threshold)) {
-    FailArgument("score_threshold and iou_threshold must be from 0 to 1");
+  if (!in_unit(head.score_threshold) || !in_unit(params.iou_threshold) ||
+      !std::ranges::all_of(head.score_thresholds, in_unit)) {
+    FailArgument("score_threshold, score_thresholds and iou_threshold must be from 0 to 1");
   }
+  std::vector<float> class_limits;
+  FillClassLimits(head, class_limits);
 }
 
 }  // namespace endcap

@@ -130,6 +130,8 @@ class HeadParameters(TypedDict, total=False):
     """What `box_decode` takes by name, beside the number of classes."""
 
     score_threshold: float | None
+    score_thresholds: Sequence[float] | str | None
+    classes: int | Sequence[int] | str | None
     max_candidates: int | None
     multi_label: bool | None
     box_format: Literal["default", "xyxy", "cxcywh"] | None

@@ -86,6 +86,7 @@ def test_every_family(family: str, given: str) -> None:
         {"multi_label": True, "class_agnostic": True, "max_candidates": 40},
         {"box_unit": "normalized", "box_format": "xyxy", "input_size": [320, 640]},
         {"activation": "sigmoid", "score_threshold": 0.6},
+        {"classes": [0, 2, 5], "score_thresholds": [0.5, 0.25, 0.125, 0.5, 0.5, 0.75, 0.5]},
     ],
     ids=str,
 )

@@ -20,6 +20,12 @@ PostprocessParams PickParams(FuzzInput& input) {
   head.input_width = input.Int(1, 64);
   head.score_threshold =
       input.Bool() ? input.Number(0.0, 1.0) : input.Pick(std::array{0.0, 0.5, 1.0});
+  if (input.Happens(64)) head.classes.resize(input.Size(3));
+  for (int& id : head.classes) id = input.Int(0, head.num_classes - 1);
+  if (input.Happens(64) && head.family != HeadFamily::kClassification) {
+    head.score_thresholds.resize(static_cast<size_t>(head.num_classes));
+    for (double& threshold : head.score_thresholds) threshold = input.Number(0.0, 1.0);
+  }
   head.max_candidates = input.Bool() ? 30000 : input.Int(1, 40);
   if (input.Bool()) head.multi_label = input.Bool();
   if (input.Bool()) head.top_k = input.Int(1, 12);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,25 @@ def best(candidates: list[Candidate], max_candidates: int) -> tuple[list[Candida
     """Best scores first, then lower index, then lower class; and whether some were cut off."""
     ranked = sorted(candidates, key=lambda c: (-c.score, c.index, c.class_id))
     return ranked[:max_candidates], len(ranked) > max_candidates
+
+
+def filter_classes(
+    candidates: list[Candidate],
+    *,
+    classes: Sequence[int] | None = None,
+    score_thresholds: Sequence[float] | None = None,
+) -> list[Candidate]:
+    """Leave out other classes and scores that are not greater than their class's threshold.
+
+    Candidates are an anchor's best class or all of its classes, over a threshold that is not
+    greater than any of score_thresholds.
+    """
+    return [
+        c
+        for c in candidates
+        if (classes is None or c.class_id in classes)
+        and (score_thresholds is None or float(c.score) > score_thresholds[c.class_id])
+    ]
 
 
 def yolov8(head: Floats, *, score_threshold: float, multi_label: bool = False) -> list[Candidate]:

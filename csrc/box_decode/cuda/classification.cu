@@ -68,14 +68,16 @@ __device__ double SumPowers(const Logits<T>& logits, float highest, Shared& shar
   return shared.parts[0];
 }
 
-// The keys of the classes over the threshold, which a classifier has with multi_label only.
+// The keys of the classes over their limits, which a classifier has with multi_label or `classes`.
 template <typename ScoreOf>
 __device__ void AppendPassing(const HeadBatch& batch, uint32_t image, uint32_t count,
                               ScoreOf score_of) {
   for (uint32_t first = 0; first < count; first += kLogitThreads) {
     const uint32_t i = first + threadIdx.x;
     const float score = i < count ? score_of(i) : -INFINITY;
-    AppendKeys(batch, image, score > batch.rule.score_limit ? ScoreKey(score, i) : kNoKey);
+    const bool passes =
+        score > batch.rule.score_limit && PassesClass(batch.rule.class_limits, i, score);
+    AppendKeys(batch, image, passes ? ScoreKey(score, i) : kNoKey);
   }
 }
 
@@ -99,7 +101,9 @@ __device__ void FilterLogits(const HeadBatch& batch, uint32_t image, Shared& sha
     if (head.class_probabilities != nullptr) head.class_probabilities[i] = score;
     return score;
   };
-  if (batch.rule.multi_label != 0) return AppendPassing(batch, image, logits.count, score_of);
+  if (batch.rule.multi_label != 0 || batch.rule.class_limits != nullptr) {
+    return AppendPassing(batch, image, logits.count, score_of);
+  }
   uint64_t* keys = batch.keys + static_cast<uint64_t>(image) * batch.key_capacity;
   for (uint32_t i = threadIdx.x; i < logits.count; i += kLogitThreads) {
     keys[i] = ScoreKey(score_of(i), i);

@@ -31,13 +31,17 @@ __device__ uint64_t DropRow(CandidateState& state) {
   return kNoKey;
 }
 
-// The key of a row over the threshold, or kNoKey where it is dropped. Its class must be one of the
-// head's.
+// The key of a row over the lowest limit of a class, or kNoKey where it is dropped or not over that
+// of its class, which must be one of the head's.
 __device__ uint64_t RowKey(const HeadBatch& batch, uint32_t image, uint32_t row, const BoxXyxy& box,
-                           float score, bool class_fits) {
+                           float score, bool class_fits, int64_t class_id) {
   const HeadRule& rule = batch.rule;
   CandidateState& state = batch.states[image];
-  if (!class_fits) NoteFirst(&state.bad_row, row);
+  if (!class_fits) {
+    NoteFirst(&state.bad_row, row);
+    return kNoKey;
+  }
+  if (!PassesClass(rule.class_limits, static_cast<uint32_t>(class_id), score)) return kNoKey;
   const uint64_t key = ScoreKey(score, row);
   const bool finite = IsFinite(score) && IsFinite(ToPixels(rule, box));
   if (rule.drops == 0 && !finite) NoteBadKey(state, key);
@@ -57,7 +61,8 @@ __device__ uint64_t End2EndKey(const HeadBatch& batch, uint32_t image, uint32_t 
   const bool class_fits =
       c >= 0.0F && static_cast<double>(c) < batch.rule.num_classes && c == floorf(c);
   const BoxXyxy box = {numbers[0], numbers[1], numbers[2], numbers[3]};
-  return RowKey(batch, image, row, box, score, class_fits);
+  return RowKey(batch, image, row, box, score, class_fits,
+                class_fits ? static_cast<int64_t>(c) : 0);
 }
 
 __global__ void __launch_bounds__(kEnd2EndThreads)
@@ -79,7 +84,7 @@ __device__ uint64_t DetectionRowKey(const HeadBatch& batch, uint32_t image, uint
   const int64_t c = ReadInteger(batch.images[image], rule.class_input, row);
   if (rule.IsBackground(c) || !(score[0] > batch.rule.score_limit)) return kNoKey;
   return RowKey(batch, image, row, {box[0], box[1], box[2], box[3]}, score[0],
-                rule.HasClass(c, batch.rule.num_classes));
+                rule.HasClass(c, batch.rule.num_classes), c - rule.first_class);
 }
 
 __global__ void __launch_bounds__(kEnd2EndThreads)

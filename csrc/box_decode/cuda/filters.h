@@ -12,6 +12,10 @@ namespace endcap {
 // kCuda.
 void LaunchFilter(const HeadBatch& batch, cudaStream_t stream);
 
+// Copies host_limits [num_classes] to batch.rule.class_limits, as arguments of kernels, so that it
+// can be captured into a graph. Enqueued on `stream`. Throws kCuda.
+void LaunchStoreClassLimits(const HeadBatch& batch, const float* host_limits, cudaStream_t stream);
+
 // Its parts, one for each layout; the states are zeroed by LaunchFilter.
 void LaunchFilterYolov8(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterYolov8MultiLabel(const HeadBatch& batch, cudaStream_t stream);

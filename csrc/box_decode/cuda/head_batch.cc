@@ -5,7 +5,6 @@
 #include "box_decode/score.h"
 #include "box_decode/score_rows.h"
 #include "common/fail.h"
-#include "common/score_order.h"
 
 namespace endcap {
 namespace {
@@ -72,7 +71,9 @@ HeadRule MakeHeadRule(const HeadParams& params) {
   Activation activation = params.ResolvedActivation();
   // These networks give scores, whatever the activation says.
   if (layout == HeadLayout::kDetectionRows) activation = Activation::kNone;
-  const float limit = FloatBelow(params.score_threshold);
+  std::vector<float> class_limits;
+  FillClassLimits(params, class_limits);
+  const float limit = LowestLimit(params, class_limits);
   const bool at_anchors = ResolveAnchors(params).source != AnchorSource::kNone;
   return {layout,
           at_anchors ? BoxFormat::kCxcywh : params.ResolvedBoxFormat(),
@@ -89,7 +90,8 @@ HeadRule MakeHeadRule(const HeadParams& params) {
           GetAnchorValues(params),
           static_cast<uint32_t>(ExtraValues(params)),
           params.on_nan == OnNan::kDrop ? 1 : 0,
-          MakeAnchorRule(params)};
+          MakeAnchorRule(params),
+          nullptr};
 }
 
 uint64_t MostCandidates(const HeadParams& params, uint64_t rows) noexcept {

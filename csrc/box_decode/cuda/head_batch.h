@@ -37,7 +37,7 @@ struct HeadRule {
   int32_t multi_label;
   float input_width;
   float input_height;
-  float score_limit;  // a candidate's score must be greater
+  float score_limit;  // a candidate's score must be greater; the least of class_limits
   float raw_limit;    // and its raw score greater than this, see RowLimit for a softmax
   ScoreRowRule rows;
   DetectionRowsRule detection_rows;
@@ -45,6 +45,7 @@ struct HeadRule {
   uint32_t extra_values;  // ExtraValues
   int32_t drops;          // on_nan is kDrop
   AnchorRule anchors;
+  float* class_limits;  // [num_classes], see PassesClass: device memory, or null
 };
 
 HeadRule MakeHeadRule(const HeadParams& params);

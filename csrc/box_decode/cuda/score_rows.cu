@@ -126,7 +126,7 @@ struct KeyMaker {
     if (!softmax && !(raw > rule.raw_limit)) return kNoKey;
     const float score = softmax ? static_cast<float>(Exponential(raw - highest) / sum)
                                 : ActivateScore(rule.activation, raw);
-    if (!(score > rule.score_limit)) return kNoKey;
+    if (!(score > rule.score_limit) || !PassesClass(rule.class_limits, c, score)) return kNoKey;
     const uint64_t key = ScoreKey(score, row * static_cast<uint32_t>(rule.num_classes) + c);
     if (rule.drops == 0 && (bad_box || !IsFinite(score))) NoteBadKey(state, key);
     return key;
@@ -165,9 +165,19 @@ __device__ void FilterRow(const HeadBatch& batch, uint32_t image) {
     maker.bad_box = !IsFinite(ToPixels(rule, ApplyAnchor(rule, head, box, row)));
   }
   if (rule.drops != 0) {
-    // The best class is over the threshold if any is.
-    const uint64_t key = passes ? maker.Key(facts.best, facts.best_class) : kNoKey;
-    drops |= key != kNoKey && (maker.bad_box || !IsFinite(KeyScore(key)));
+    const auto drops_for = [&](float raw, uint32_t c) {
+      const uint64_t key = maker.Key(raw, c);
+      return key != kNoKey && (maker.bad_box || !IsFinite(KeyScore(key)));
+    };
+    // Without limits of classes the best class passes if any does.
+    drops |= passes && drops_for(facts.best, facts.best_class);
+    if (rule.multi_label != 0 && rule.class_limits != nullptr) {
+      bool any = false;
+      for (uint32_t c = GroupLane(); passes && c < num_classes; c += kGroup) {
+        any |= drops_for(scores[rule.rows.first_class + c], c);
+      }
+      drops |= AnyInGroup(any);
+    }
     if (drops && GroupLane() == 0) CountDropped(state);
     passes = passes && !drops;
   }

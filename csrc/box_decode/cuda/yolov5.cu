@@ -44,6 +44,13 @@ struct Row {
     if (!(score > rule.score_limit)) return kNoKey;
     return ScoreKey(score, anchor * static_cast<uint32_t>(rule.num_classes) + c);
   }
+
+  // Whether the score of a key of the row is enough for its class.
+  __device__ bool Passes(uint64_t key) const {
+    if (key == kNoKey) return false;
+    const uint32_t c = KeyPosition(key) - anchor * static_cast<uint32_t>(rule.num_classes);
+    return PassesClass(rule.class_limits, c, KeyScore(key));
+  }
 };
 
 __device__ inline RowStart GetRowStart(float lanes_first) {
@@ -67,19 +74,20 @@ __device__ bool IsDropped(const HeadBatch& batch, uint32_t image, const Row<T>& 
   const float raw_objectness = ToFloat(row.values[4]);
   const float objectness = ActivateScore(rule.activation, raw_objectness);
   bool nan = false;
-  bool passes = false;
-  bool infinite = false;
+  uint64_t best = kNoKey;  // with multi_label, of the classes that pass
   for (uint32_t i = threadIdx.x % 32; i < row.length; i += 32) {
     const float value = ToFloat(row.values[i]);
     nan |= IsNan(value);
     if (i < 5) continue;
     const float score = row.Score(raw_objectness, objectness, value);
     nan |= IsNan(score);
-    passes |= score > rule.score_limit;
-    infinite |= score > rule.score_limit && !IsFinite(score);
+    const uint64_t key = row.Key(score, i - 5);
+    if (key < best && (rule.multi_label == 0 || row.Passes(key))) best = key;
   }
-  if (__any_sync(kAllLanes, nan || infinite)) return true;
-  if (!__any_sync(kAllLanes, passes)) return false;
+  if (__any_sync(kAllLanes, nan)) return true;
+  best = LeastKey(best);
+  if (!row.Passes(best)) return false;
+  if (!IsFinite(KeyScore(best))) return true;
   const BoxXyxy box = ReadBoxRow(batch.images[image], 0, uint64_t{row.anchor} * row.length);
   return !IsFinite(ToPixels(rule, ApplyAnchor(rule, batch.images[image], box, row.anchor)));
 }
@@ -94,6 +102,9 @@ __device__ uint64_t FilterRow(const HeadBatch& batch, uint32_t image, const Row<
   const auto has_bad_box = [&] {
     const BoxXyxy box = ApplyAnchor(row.rule, batch.images[image], start.box, row.anchor);
     return !IsFinite(ToPixels(row.rule, box));
+  };
+  const auto note_bad = [&](uint64_t key) {
+    if (!IsFinite(KeyScore(key)) || has_bad_box()) NoteBadKey(state, key);
   };
   uint64_t best = kNoKey;
   for (uint32_t first = 0; first < row.length; first += 32 * kLoads) {
@@ -114,16 +125,21 @@ __device__ uint64_t FilterRow(const HeadBatch& batch, uint32_t image, const Row<
         const float score = row.Score(start.raw_objectness, objectness, share[q]);
         if (IsNan(score)) NoteFirst(&state.bad_row, row.anchor);
         key = row.Key(score, i - 5);
-        if (key != kNoKey && (!IsFinite(score) || has_bad_box())) NoteBadKey(state, key);
       }
       if (row.rule.multi_label != 0) {
+        if (!row.Passes(key)) key = kNoKey;
+        if (key != kNoKey) note_bad(key);
         AppendKeys(batch, image, key);
       } else {
         best = key < best ? key : best;
       }
     }
   }
-  return __any_sync(kAllLanes, best != kNoKey) ? LeastKey(best) : kNoKey;
+  if (!__any_sync(kAllLanes, best != kNoKey)) return kNoKey;
+  best = LeastKey(best);
+  if (!row.Passes(best)) return kNoKey;
+  if (threadIdx.x % 32 == 0) note_bad(best);
+  return best;
 }
 
 template <typename T>

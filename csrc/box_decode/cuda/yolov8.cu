@@ -20,6 +20,13 @@ template <typename T>
 constexpr uint32_t kTileAnchors = 32 * kLaneAnchors<T>;
 static_assert(kTileAnchors<uint16_t> <= kTileThreads);  // a thread for each anchor
 
+// Whether a raw score makes its class a candidate.
+__device__ bool Passes(const HeadRule& rule, uint32_t c, float raw) {
+  if (!(raw > rule.raw_limit)) return false;
+  const float score = ActivateScore(rule.activation, raw);
+  return score > rule.score_limit && PassesClass(rule.class_limits, c, score);
+}
+
 template <typename T>
 struct AnchorTile {
   const T* head;
@@ -82,15 +89,19 @@ struct AnchorTile {
   __device__ bool IsDropped(const HeadRule& rule, const HeadImage& image, uint32_t place,
                             const BoxXyxy& box) const {
     bool nan = IsNan(box.x1) || IsNan(box.y1) || IsNan(box.x2) || IsNan(box.y2);
-    float best = -INFINITY;
+    float best = -INFINITY;  // with multi_label, of the classes that pass
+    uint32_t best_class = 0;
     for (uint32_t c = 0; c < static_cast<uint32_t>(rule.num_classes); ++c) {
       const float raw = ToFloat(Row(4 + c)[place]);
       nan |= IsNan(raw);
-      if (raw > best) best = raw;
+      if (raw > best && (rule.multi_label == 0 || Passes(rule, c, raw))) {
+        best = raw;
+        best_class = c;
+      }
     }
     if (nan) return true;
+    if (!Passes(rule, best_class, best)) return false;
     const float score = ActivateScore(rule.activation, best);
-    if (!(score > rule.score_limit)) return false;
     return !IsFinite(score) || !IsFinite(ToPixels(rule, box)) ||
            !HasFiniteExtras(rule, image, first + place);
   }
@@ -182,7 +193,9 @@ __device__ uint64_t BestKey(const HeadRule& rule, const AnchorTile<T>& tile, uin
   }
   if (!(raw > rule.raw_limit)) return kNoKey;
   const float score = ActivateScore(rule.activation, raw);
-  if (!(score > rule.score_limit)) return kNoKey;
+  if (!(score > rule.score_limit) || !PassesClass(rule.class_limits, best_class, score)) {
+    return kNoKey;
+  }
   const uint32_t anchor = tile.first + place;
   const uint64_t key =
       ScoreKey(score, anchor * static_cast<uint32_t>(rule.num_classes) + best_class);
@@ -228,10 +241,6 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks)
   } else {
     FilterTileForBestClass<float>(batch, image, bests);
   }
-}
-
-__device__ bool Passes(const HeadRule& rule, float raw) {
-  return raw > rule.raw_limit && ActivateScore(rule.activation, raw) > rule.score_limit;
 }
 
 // Appends the candidates that a lane has found among `Rows` classes from `first_class` on: bit row
@@ -293,7 +302,7 @@ __device__ void FilterTileForEveryClass(const HeadBatch& batch, uint32_t image, 
 #pragma unroll
       for (uint32_t k = 0; k < kLane; ++k) {
         nan |= IsNan(values[k]);
-        const bool passes = tile.Holds(tile.Place(k)) && Passes(batch.rule, values[k]) &&
+        const bool passes = tile.Holds(tile.Place(k)) && Passes(batch.rule, c + row, values[k]) &&
                             !(drops && bad_box[tile.Place(k)]);
         passing |= static_cast<uint32_t>(passes) << (row * kLane + k);
       }

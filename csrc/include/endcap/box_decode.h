@@ -64,7 +64,15 @@ struct HeadParams {
   int input_height = 640;  // `input_size`, pixels: turns normalised boxes into pixels
   int input_width = 640;
   double score_threshold = 0.25;  // a candidate's score must be greater
-  int max_candidates = 30000;     // best scores first
+  // The only classes of the result, from 0 to num_classes - 1; empty: all. The others are left out
+  // before max_candidates and suppression. Without multi_label an anchor's best class counts, as in
+  // Ultralytics' non_max_suppression: if it is left out, the anchor gives no candidate, whatever
+  // its other classes score. Classification: the best top_k of these classes are returned.
+  std::vector<int> classes;
+  // score_threshold for each class, num_classes numbers; empty: score_threshold for all. An
+  // anchor's best class is chosen by scores alone. Classification: with multi_label only.
+  std::vector<double> score_thresholds;
+  int max_candidates = 30000;  // best scores first
   // Every class over the threshold is a candidate, not the best only. Without one: rtdetr,
   // rtdetr_seg and ssd.
   // Classification: only classes over the threshold are returned; without, the threshold is unused.
@@ -164,7 +172,8 @@ void ReadRotatedBoxes(const HeadParams& params, const std::vector<ConstTensorVie
                       std::span<const int32_t> indices, std::vector<float>& boxes_xywhr);
 
 // One image's best classes, best first; equal scores go to the lower class. N is top_k, or with
-// multi_label the number of classes whose score is greater than score_threshold, at most top_k.
+// multi_label the number of classes whose score is greater than score_threshold, at most top_k;
+// fewer where `classes` has fewer.
 struct ClassScores {
   std::vector<float> scores;         // [N]
   std::vector<int32_t> class_ids;    // [N]

@@ -53,8 +53,8 @@ void Validate(const PostprocessParams& params);
 // detection_angles [K], in radians, from the x axis to the side that the width measures, clockwise
 // on the screen, in the range of angle_range: the detection_boxes are then the corners that the
 // boxes have before they are rotated around their centres, and are not clipped. Classification:
-// class_scores [top_k], class_ids int32 [top_k] (with multi_label the rows beyond the classes over
-// the threshold are 0 and -1), class_probabilities [num_classes] (all scores in class order),
+// class_scores [top_k], class_ids int32 [top_k] (rows beyond the classes that multi_label or
+// `classes` leave are 0 and -1), class_probabilities [num_classes] (all scores in class order),
 // status int32 [1].
 //
 // Boxes that are mapped back by a geometry and have no area then are dropped: x1 < x2 and y1 < y2

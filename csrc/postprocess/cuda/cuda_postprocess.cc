@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "box_decode/families.h"
 #include "common/fail.h"
 #include "cuda/runtime.h"
 #include "cuda_library/kernel_table.h"
@@ -62,7 +63,9 @@ void RefuseForCuda(const PostprocessParams& params) {
 class CudaPostprocess final : public PostprocessDevice {
  public:
   CudaPostprocess(const PostprocessParams& params, int device_id)
-      : params_(params), outputs_(PostprocessOutputs(params)), device_id_(device_id) {}
+      : params_(params), outputs_(PostprocessOutputs(params)), device_id_(device_id) {
+    FillClassLimits(params.head, class_limits_);
+  }
 
   int threads() const noexcept override { return 1; }
 
@@ -139,7 +142,8 @@ class CudaPostprocess final : public PostprocessDevice {
     const std::shared_ptr<void> scratch = AllocateCuda(groups.bytes, target);
     DetectionMemory memory = {static_cast<uint8_t*>(scratch.get()),
                               static_cast<const uint8_t*>(heads.get()), records,
-                              runs == nullptr ? RunLengthMemory{} : runs->memory()};
+                              runs == nullptr ? RunLengthMemory{} : runs->memory(),
+                              class_limits_.empty() ? nullptr : class_limits_.data()};
     for (size_t first = 0; first < in.size(); first += groups.images) {
       const size_t count = std::min(groups.images, in.size() - first);
       const DetectionLaunch launch = MakeDetectionLaunch(params_, groups, in.subspan(first, count),
@@ -242,6 +246,7 @@ class CudaPostprocess final : public PostprocessDevice {
 
   PostprocessParams params_;
   std::vector<TensorSpec> outputs_;
+  std::vector<float> class_limits_;
   int device_id_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Staging>> idle_;

@@ -248,6 +248,9 @@ __global__ void __launch_bounds__(kChunk)
 void LaunchDetection(const DetectionLaunch& launch, void* stream) {
   auto* cuda_stream = static_cast<cudaStream_t>(stream);
   if (launch.heads.count == 0) return;
+  if (launch.class_limits != nullptr) {
+    LaunchStoreClassLimits(launch.heads, launch.class_limits, cuda_stream);
+  }
   LaunchFilter(launch.heads, cuda_stream);
   if (launch.detections.rotated.is_there != 0) return LaunchRotatedRows(launch, cuda_stream);
   Launch(WriteDetections, static_cast<uint32_t>(launch.heads.count), kChunk, 0, cuda_stream,

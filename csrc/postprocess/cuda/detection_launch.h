@@ -164,6 +164,7 @@ struct DetectionLaunch {
   HeadBatch heads;
   DetectionBatch detections;
   MaskBatch masks;
+  const float* class_limits;  // in host memory, for heads.rule.class_limits; null where that is
 };
 
 // Enqueues the launch on `stream` (a cudaStream_t) and does not wait. Throws kCuda.

@@ -194,14 +194,17 @@ DetectionGroups PlanGroups(const PostprocessParams& params,
   const size_t anchor_bytes = sizeof(uint32_t) * groups.kept_capacity;
   const size_t image_bytes =
       sizeof(CandidateState) + key_bytes + groups.kept_bytes + anchor_bytes + sizeof(uint32_t);
-  const size_t fit = std::clamp<size_t>((kScratchBytes - 5 * kAlignment) / image_bytes, 1,
-                                        static_cast<size_t>(kMaxBatchImages));
+  const size_t limit_bytes = Aligned(sizeof(float) * static_cast<size_t>(params.head.num_classes));
+  const size_t fit =
+      std::clamp<size_t>((kScratchBytes - limit_bytes - 5 * kAlignment) / image_bytes, 1,
+                         static_cast<size_t>(kMaxBatchImages));
   groups.images = std::min(fit, std::max<size_t>(inputs.size(), 1));
   groups.keys_at = Aligned(sizeof(CandidateState) * groups.images);
   groups.kept_at = groups.keys_at + Aligned(key_bytes * groups.images);
   groups.anchors_at = groups.kept_at + Aligned(groups.kept_bytes * groups.images);
   groups.rows_at = groups.anchors_at + Aligned(anchor_bytes * groups.images);
-  groups.bytes = groups.rows_at + Aligned(sizeof(uint32_t) * groups.images);
+  groups.limits_at = groups.rows_at + Aligned(sizeof(uint32_t) * groups.images);
+  groups.bytes = groups.limits_at + limit_bytes;
   return groups;
 }
 
@@ -213,6 +216,10 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
   DetectionLaunch launch = {};
   HeadBatch& heads = launch.heads;
   heads.rule = MakeHeadRule(params.head);
+  if (memory.class_limits != nullptr) {
+    launch.class_limits = memory.class_limits;
+    heads.rule.class_limits = reinterpret_cast<float*>(memory.scratch + groups.limits_at);
+  }
   heads.count = static_cast<int32_t>(inputs.size());
   heads.key_capacity = groups.key_capacity;
   heads.states = reinterpret_cast<CandidateState*>(memory.scratch);

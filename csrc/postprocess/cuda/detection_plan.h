@@ -29,7 +29,7 @@ struct DetectionGroups {
   uint32_t kept_capacity;
   size_t kept_bytes;           // of each image: kept boxes, or what RotatedScratchBytes says
   RotatedScratchSize rotated;  // of rotated NMS
-  size_t keys_at, kept_at, anchors_at, rows_at;  // bytes from the start
+  size_t keys_at, kept_at, anchors_at, rows_at, limits_at;  // bytes from the start
   size_t bytes;
 };
 
@@ -39,10 +39,11 @@ DetectionGroups PlanGroups(const PostprocessParams& params,
 
 // Where the device memory of a call is.
 struct DetectionMemory {
-  uint8_t* scratch;          // DetectionGroups::bytes, 256-byte aligned
-  const uint8_t* staged;     // the next image's staged heads; moved on
-  DetectionRecord* records;  // the next image's record; moved on. Or null
-  RunLengthMemory runs;      // for one launch; all null: not wanted
+  uint8_t* scratch;                     // DetectionGroups::bytes, 256-byte aligned
+  const uint8_t* staged;                // the next image's staged heads; moved on
+  DetectionRecord* records;             // the next image's record; moved on. Or null
+  RunLengthMemory runs;                 // for one launch; all null: not wanted
+  const float* class_limits = nullptr;  // of FillClassLimits, in host memory; null: empty
 };
 
 // One launch, for at most groups.images images.

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from endcap.postprocess import Postprocessor
 
-_GENERAL = ("num_classes", "score_threshold", "max_candidates", "max_detections", "on_nan")
+_THRESHOLDS = ("score_threshold", "score_thresholds", "classes")
+_GENERAL = ("num_classes", *_THRESHOLDS, "max_candidates", "max_detections", "on_nan")
 _BOXES = ("box_format", "box_unit", "input_size")
 _SUPPRESSION = ("iou_threshold", "multi_label", "class_agnostic")
 _ANCHORS = ("anchors", "anchor_grid", "anchor_offset", "variances")
@@ -203,8 +204,9 @@ One number for each class. The outputs hold the best `top_k` classes, best first
 scores the lower class), and the scores of all classes in their order. With `multi_label` `true`
 it holds only classes whose score is greater than `score_threshold`, at most `top_k`; the rows
 beyond them have score 0 and id -1. Then `activation` is `sigmoid`, or `none` where the network
-has applied it. Without `multi_label` the threshold is not used.""",
-        ("num_classes", "top_k", "activation", "multi_label", "score_threshold"),
+has applied it. Without `multi_label` no threshold is used. With `classes` only these can be in
+the result; the scores of all classes are still returned.""",
+        ("num_classes", "top_k", "activation", "multi_label", *_THRESHOLDS),
         needs=("activation",),
         optional="numbers",
     ),

@@ -183,7 +183,7 @@ def _parameters_read(head: Head, options: InitOptions) -> tuple[str, ...]:
     """Return the family's parameters; a classifier's threshold is for several labels only."""
     read = HEAD_FAMILIES[head.family].parameters
     if head.family == "classification" and options.settings.get("multi_label") != "true":
-        return tuple(name for name in read if name != "score_threshold")
+        return tuple(name for name in read if not name.startswith("score_threshold"))
     return read
 
 
