@@ -39,6 +39,7 @@ class Finished:
     softmax: bool = True
     has_batch: bool = False
     normalizes: bool = True
+    mean: Sequence[float] = MEAN
     least: int = 0
     more: bool = False
     metadata: Mapping[str, str] | None = None
@@ -59,7 +60,7 @@ class Finished:
 
     def expected(self, tensor: Floats) -> dict[str, npt.NDArray[Any]]:
         """Boxes, scores and the network's class ids for an image [3, H, W] as it gets it."""
-        mean, std = np.float32(MEAN)[:, None, None], np.float32(STD)[:, None, None]
+        mean, std = np.float32(self.mean)[:, None, None], np.float32(STD)[:, None, None]
         brightness = ((tensor - mean) / std if self.normalizes else tensor).mean(dtype=np.float64)
         count = int(np.clip(np.floor(brightness * ROWS_PER_MEAN) + self.least, 0, ROWS))
         logits = self.logits()
@@ -80,7 +81,7 @@ class Finished:
         make = helper.make_node
         first = int(self.softmax)
         constants = {
-            "mean": np.float32(MEAN)[:, None, None],
+            "mean": np.float32(self.mean)[:, None, None],
             "std": np.float32(STD)[:, None, None],
             "boxes_of_all": self.boxes(),
             "logits": self.logits(),

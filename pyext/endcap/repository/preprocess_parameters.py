@@ -117,7 +117,12 @@ def _recipe(
     has_recipe = head.preset not in (None, "rtdetr")  # of YOLO's grids and RF-DETR
     if beside is not None and not beside.missing and not metadata.is_ultralytics and not has_recipe:
         return beside
-    if head.family == "detections" and inside is not None and len(set(inside.mean)) > 1:
+    if (
+        head.family == "detections"
+        and inside is not None
+        and inside.has_mean
+        and not inside.takes_bytes
+    ):
         return _recipe_of_torchvision(network, inside)
     if head.family == "yolox":
         return _recipe_of_yolox()
