@@ -7,6 +7,7 @@ import io
 import json
 import socket
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,6 +102,24 @@ def test_a_body_over_the_limit_is_413(url: str) -> None:
     status, result = post(url, bytes(MAX_BYTES + 1))
     assert status == 413
     assert f"more than {MAX_BYTES} bytes" in result["error"]
+
+
+def test_a_client_that_leaves_frees_its_place(url: str) -> None:
+    """More unfinished uploads than are read at once do not keep others out."""
+    address = urllib.parse.urlsplit(url)
+    for _ in range(6):
+        with socket.create_connection((address.hostname, address.port)) as connection:
+            connection.sendall(
+                b"POST /detect HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: image/jpeg\r\n"
+                b"Content-Length: 1000000\r\n\r\nbegun"
+            )
+    assert post(url, WIDE.read_bytes())[0] == 200
+
+
+@pytest.mark.parametrize("name", ["99", "0" * 5000, "x"])
+def test_other_samples_do_not_exist(url: str, name: str) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        _OPENER.open(f"{url}samples/{name}", timeout=20)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ _CONTENT_TYPES = ("image/jpeg", "application/octet-stream")
 _CONCURRENCY = 4  # requests to Triton at once
 _MAX_SEQUENCES = 16
 _MAX_SIDE = 1600  # of the returned picture, in pixels
+_BODY_WITHIN_S = 30
 _ENDS_WITHIN_S = 3
 _POLL_S = 0.2
 
@@ -122,14 +123,18 @@ def make_application(
         samples: Picture files that the page offers.
         max_bytes: A larger body gets status 413.
     """
+    import anyio
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import ClientDisconnect
     from starlette.responses import FileResponse, JSONResponse
     from starlette.routing import Route
 
     detector = _Detector(client)
+    files = {str(index): path for index, path in enumerate(samples)}
+    bodies = anyio.Semaphore(_CONCURRENCY)  # bounds the memory of unfinished uploads
 
     async def page(_: Request) -> Response:
         policy = "default-src 'self' 'unsafe-inline' data: blob:; frame-ancestors 'none'"
@@ -140,10 +145,10 @@ def make_application(
         return JSONResponse({"model": client.model, "samples": names})
 
     async def sample(request: Request) -> Response:
-        index = int(request.path_params["index"])
-        if index >= len(samples):
-            return _error(404, f"there are {len(samples)} samples")
-        return FileResponse(samples[index])
+        path = files.get(request.path_params["index"])
+        return (
+            _error(404, f"there are {len(files)} samples") if path is None else FileResponse(path)
+        )
 
     async def detect(request: Request) -> Response:
         content_type = request.headers.get("content-type", "none")
@@ -151,14 +156,20 @@ def make_application(
             message = f"content type {content_type}: send the file as {_CONTENT_TYPES[0]}"
             return _error(415, message)
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > max_bytes:
-                return _error(413, f"the image has more than {max_bytes} bytes; send a smaller one")
-        query = request.query_params
-        row = await run_in_threadpool(
-            detector.respond, bytes(body), query.get("name", ""), query.get("sequence", "")
-        )
+        async with bodies:
+            try:
+                with anyio.fail_after(_BODY_WITHIN_S):
+                    async for chunk in request.stream():
+                        body += chunk
+                        if len(body) > max_bytes:
+                            message = f"the image has more than {max_bytes} bytes"
+                            return _error(413, f"{message}; send a smaller one")
+            except (TimeoutError, ClientDisconnect):
+                return _error(408, f"the image did not arrive within {_BODY_WITHIN_S} seconds")
+            query = request.query_params
+            row = await run_in_threadpool(
+                detector.respond, bytes(body), query.get("name", ""), query.get("sequence", "")
+            )
         return JSONResponse(row, 200 if row["status"] == "ok" else 422)
 
     def _error(status: int, message: str) -> Response:
@@ -168,7 +179,7 @@ def make_application(
         routes=[
             Route("/", page),
             Route("/samples", list_samples),
-            Route("/samples/{index:int}", sample),
+            Route("/samples/{index}", sample),
             Route("/detect", detect, methods=["POST"]),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)],
