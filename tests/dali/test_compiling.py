@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from endcap.dali import compiler
+from endcap.dali.installation import DaliError
 
 
 class SignalError(Exception):
@@ -47,3 +48,11 @@ def test_a_compiler_is_ended_though_the_signal_comes_while_it_starts(
     with pytest.raises(SignalError):
         compiler.run_all([command], jobs=1, kept_log=tmp_path / "kept", done=lambda: None)
     assert [process.returncode for process in started] == [-signal.SIGKILL]
+
+
+def test_a_compiler_that_fails_in_another_encoding_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "latin"
+    program.write_bytes(b"#!/bin/sh\nprintf 'error: \\351chec\\n' >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(DaliError, match=r"latin cannot compile C\+\+20 \(error: .chec\)"):
+        compiler.find_compiler(str(program))

@@ -55,7 +55,9 @@ def find_compiler(given: str | None = None) -> list[str]:
         source.write_text(_PROBE)
         words = [*command, "-std=c++20", "-fsyntax-only", str(source)]
         try:
-            tried = subprocess.run(words, capture_output=True, text=True, check=False)
+            tried = subprocess.run(
+                words, capture_output=True, text=True, errors="replace", check=False
+            )
         except OSError as error:
             raise DaliError(
                 f"the compiler {command[0]} cannot be run ({error.strerror}); {_INSTALL}"
@@ -70,7 +72,9 @@ def find_compiler(given: str | None = None) -> list[str]:
 
 def version_of(command: list[str]) -> str:
     """Return the first line in which a compiler tells its version."""
-    told = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    told = subprocess.run(
+        [*command, "--version"], capture_output=True, text=True, errors="replace", check=False
+    )
     return (told.stdout.splitlines() or ["of unknown version"])[0]
 
 
