@@ -45,7 +45,7 @@ OTHER_HERE = {
     "head": f"{POSTPROCESS[0].allowed} (always to be given)",
     "mask_resolution": "one of prototype, input (always to be given with heads of masks)",
 }
-LISTS = {"size", "input_size", "prototype_size"}
+LISTS = {"size", "input_size", "prototype_size", "classes"}
 
 
 def schema_of(operator: str) -> Any:

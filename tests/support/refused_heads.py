@@ -272,7 +272,14 @@ EXTRAS: Refusals = {
     "queries of unknown classes": (
         network(families.detr()),
         [],
-        ["logits", "--num-classes 4", "DETR", "or 5", "--preset", "rtdetr, or torchvision"],
+        [
+            "logits",
+            "--num-classes 4",
+            "DETR",
+            "or 5",
+            "--preset",
+            "rfdetr for RF-DETR, or torchvision",
+        ],
     ),
     "queries of other classes": (
         network(families.detr()),

@@ -141,7 +141,7 @@ OPTIONS: Refusals = {
     "labels empty": (
         with_labels("cat\n\ndog\n"),
         ["--labels", "labels.txt"],
-        ["has an empty line"],
+        ["has no name in line 2"],
     ),
     "labels in a pipe": (
         with_labels_in_a_pipe,
@@ -165,7 +165,7 @@ OPTIONS: Refusals = {
             "needs 2 options: (1) ",
             "--num-classes (80 for a network trained on COCO",
             "; (2) ",
-            "--preset, for a network like this ultralytics, rtdetr or ssd",
+            "--preset, for a network like this ultralytics, rtdetr, rfdetr or ssd",
         ],
     ),
     "classes of two numbers": (

@@ -166,6 +166,7 @@ def cases() -> Iterator[Case]:
         ("FilterYolov8MultiLabel",),
         lambda: both(v8, multi_label=True, **four),
     )
+    yield Case("yolov8, two classes", ("StoreLimits",), lambda: both(v8, classes="1,2", **four))
     yield Case("yolov5", ("FilterYolov5",), lambda: both(v5, head="yolov5", **four))
     yield Case("end2end", ("FilterEnd2End",), lambda: both(e2e, head="end2end", **four))
     yield Case(

@@ -116,7 +116,7 @@ def test_yolov8_of_any_size(
 def row_parts(family: str, image: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Boxes, scores and extra values of each row, views of the image's tensors."""
     if "head" not in image:
-        scores = image["logits"] if family == "rtdetr" else image["scores"]
+        scores = image["logits"] if "logits" in image else image["scores"]
         return [image["boxes"], scores.reshape(len(image["boxes"]), -1), image["boxes"][:, :0]]
     rows = image["head"].T if family.startswith("yolov8") else image["head"]
     end = {"yolov8": 11, "end2end": 6}.get(family.split("_")[0], rows.shape[1])

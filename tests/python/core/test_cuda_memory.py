@@ -40,7 +40,7 @@ def test_an_image_that_finds_no_room_touches_no_other() -> None:
         ]
         heads = [tensor[:count] for tensor in tensors]
         [(items, rle)] = core.run([(heads, None, None, out, True)], 0)
-        return [code for code, _, _ in items], rle, out[0].to_numpy().ravel().tolist()
+        return [code for code, *_ in items], rle, out[0].to_numpy().ravel().tolist()
 
     expected = endcap.Postprocessor(**FIELDS)([tensor[[0, 2]] for tensor in tensors]).rle
     assert expected is not None
