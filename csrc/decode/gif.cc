@@ -21,6 +21,11 @@ constexpr uint8_t kHasColorTable = 0x80;
 constexpr uint8_t kInterlaced = 0x40;
 constexpr size_t kRgbaChannels = 4;
 constexpr uint8_t kOpaque = 255;
+// A pixel takes a code of 12 bits at most, and another where each code is followed by one that
+// clears the table; each byte may have its own block. More would be codes that only clear the
+// table.
+constexpr size_t kMaxPixelBytes = 8;
+constexpr size_t kMinDataBytes = 1024;
 
 // Of an interlaced image the rows come in four passes.
 struct InterlacePass {
@@ -117,6 +122,8 @@ class GifSession {
     const ColorMapObject* map = image.ColorMap != nullptr ? image.ColorMap : gif_->SColorMap;
     if (map == nullptr) FailCorrupt("the GIF has no color table");
     MakeColors(*map);
+    const size_t pixels = static_cast<size_t>(image.Width) * static_cast<size_t>(image.Height);
+    unread_bytes_ = rest_.size() - std::min(rest_.size(), kMaxPixelBytes * pixels + kMinDataBytes);
   }
 
   void ReadRow(uint8_t* indices, int width) { Check(DGifGetLine(gif_.get(), indices, width)); }
@@ -138,8 +145,13 @@ class GifSession {
   };
 
   static int OnRead(GifFileType* gif, GifByteType* to, int count) {
-    auto& rest = static_cast<GifSession*>(gif->UserData)->rest_;
+    auto* self = static_cast<GifSession*>(gif->UserData);
+    auto& rest = self->rest_;
     const size_t present = std::min(rest.size(), static_cast<size_t>(std::max(count, 0)));
+    if (rest.size() < self->unread_bytes_) {  // an empty block, which ends the image
+      std::fill_n(to, present, GifByteType{0});
+      return static_cast<int>(present);
+    }
     std::copy_n(rest.begin(), present, to);
     rest = rest.subspan(present);
     return static_cast<int>(present);
@@ -175,6 +187,7 @@ class GifSession {
   }
 
   std::span<const uint8_t> rest_;
+  size_t unread_bytes_ = 0;  // at the end of the file, behind what the first frame can take
   std::unique_ptr<GifFileType, Closer> gif_;
   int transparent_ = NO_TRANSPARENT_COLOR;
   std::array<std::array<uint8_t, kRgbaChannels>, 256> colors_{};

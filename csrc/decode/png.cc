@@ -4,12 +4,14 @@
 #include <array>
 #include <csetjmp>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <vector>
 
 #include "common/fail.h"
 #include "decode/byte_reader.h"
 #include "decode/file_formats.h"
+#include "endcap/cost.h"
 
 namespace endcap {
 namespace {
@@ -23,6 +25,15 @@ constexpr uint32_t kMaxSide = 0x7FFFFFFF;
 constexpr int64_t kMostInflated = 1032;
 // What a chunk that libpng reads may take: the longest are 768 bytes of PLTE.
 constexpr png_alloc_size_t kMaxChunkBytes = 1 << 20;
+// How much image data libpng reads at once.
+constexpr size_t kReadAheadBytes = 1024;
+// Behind the last row: the end of a stream takes some 10 bytes, of which each may have its own
+// chunk.
+constexpr size_t kMaxTailBytes = 256;
+// Image data of which each byte has its own chunk of 13 bytes, and that is longer than its rows, is
+// shorter than this many times the rows and kMinReadLimit. More would be empty blocks.
+constexpr size_t kMaxExpansion = 32;
+constexpr size_t kMinReadLimit = 1 << 16;
 constexpr unsigned kGray = 0;
 constexpr unsigned kRgb = 2;
 constexpr unsigned kPalette = 3;
@@ -36,9 +47,10 @@ struct Ihdr {
   unsigned color = 0;
   bool interlaced = false;
 
-  int64_t row_bytes() const {
+  // Bytes of all rows with their filter types, if they are not interlaced.
+  int64_t inflated_bytes() const {
     const int64_t samples = color == kRgb ? 3 : color == kRgba ? 4 : color == kGrayAlpha ? 2 : 1;
-    return (int64_t{width} * samples * bits + 7) / 8;
+    return ((int64_t{width} * samples * bits + 7) / 8 + 1) * height;
   }
 };
 
@@ -134,7 +146,11 @@ class PngSession {
       png_set_chunk_malloc_max(png_, kMaxChunkBytes);
       // Nothing is read of texts, profiles and other chunks that pixels do not depend on.
       png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+      png_set_compression_buffer_size(png_, kReadAheadBytes);
       png_read_info(png_, info_);
+      read_limit_ =
+          position_ + kMinReadLimit +
+          kMaxExpansion * png_get_rowbytes(png_, info_) * static_cast<size_t>(expected.height);
     });
     if (png_get_image_width(png_, info_) != static_cast<png_uint_32>(expected.width) ||
         png_get_image_height(png_, info_) != static_cast<png_uint_32>(expected.height)) {
@@ -144,6 +160,7 @@ class PngSession {
       png_set_expand(png_);
       png_set_strip_16(png_);
       passes_ = png_set_interlace_handling(png_);
+      png_set_read_user_transform_fn(png_, OnRow);
       png_read_update_info(png_, info_);
     });
   }
@@ -154,7 +171,13 @@ class PngSession {
     return static_cast<StoredPixels>(png_get_channels(png_, info_) - 1);
   }
 
-  void ReadRow(uint8_t* row) {
+  // is_last: no row follows in this pass or another. With it libpng would inflate whatever is left;
+  // here it reads on as far as the end of the stream and the chunk's checksum can be.
+  void ReadRow(uint8_t* row, bool is_last) {
+    is_last_row_ = is_last;
+    // The last pass of several has data for odd rows only.
+    const bool has_data = passes_ == 1 || png_get_current_row_number(png_) % 2 == 1;
+    if (is_last && !has_data) LimitTail();
     Guarded([&] { png_read_row(png_, row, nullptr); });
   }
 
@@ -169,15 +192,29 @@ class PngSession {
   static void OnWarning(png_structp /*png*/, png_const_charp /*message*/) {}
   static void OnRead(png_structp png, png_bytep to, size_t count) {
     auto* self = static_cast<PngSession*>(png_get_io_ptr(png));
+    if (self->position_ > self->read_limit_) {
+      self->has_ended_ = self->has_all_rows_;
+      png_error(png, "its image data is much longer than its pixels need");
+    }
     if (count > self->file_.size() - self->position_) png_error(png, "the file ends early");
     std::memcpy(to, self->file_.data() + self->position_, count);
     self->position_ += count;
+  }
+  // A row was inflated.
+  static void OnRow(png_structp png, png_row_infop /*info*/, png_bytep /*row*/) {
+    auto* self = static_cast<PngSession*>(png_get_io_ptr(png));
+    if (self->is_last_row_) self->LimitTail();
+  }
+  void LimitTail() noexcept {
+    has_all_rows_ = true;
+    read_limit_ = position_ + kMaxTailBytes;
   }
 
   // longjmp leaves `call`, so `call` must own nothing that has a destructor.
   template <typename Call>
   void Guarded(Call call) {
     if (setjmp(escape_) != 0) {  // NOLINT: see OnError
+      if (has_ended_) return;
       if (std::string_view(message_.data()).find("emory") != std::string_view::npos) {
         Fail(ErrorCode::kOutOfMemory, "the PNG cannot be decoded: ", message_.data());
       }
@@ -188,6 +225,10 @@ class PngSession {
 
   std::span<const uint8_t> file_;
   size_t position_ = 0;
+  size_t read_limit_ = std::numeric_limits<size_t>::max();
+  bool is_last_row_ = false;
+  bool has_all_rows_ = false;
+  bool has_ended_ = false;  // stopped behind the last row
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   int passes_ = 1;
@@ -197,6 +238,12 @@ class PngSession {
 
 }  // namespace
 
+int64_t CountPngBytes(std::span<const uint8_t> file) {
+  // Stored blocks and the passes of an interlaced image make data longer than rows.
+  const int64_t inflated = ReadIhdr(file).inflated_bytes();
+  return std::min(ReadChunks(file).data_bytes, inflated + inflated / 4 + int64_t{kReadAheadBytes});
+}
+
 ImageHeader ReadPngHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
   const Ihdr ihdr = ReadIhdr(file);
   ImageHeader header;
@@ -205,7 +252,7 @@ ImageHeader ReadPngHeader(std::span<const uint8_t> file, const DecodeLimits& lim
   header.height = static_cast<int>(ihdr.height);
   CheckSizeLimits(header.width, header.height, limits);
   const ChunkSummary chunks = ReadChunks(file);
-  const int64_t needed = (ihdr.row_bytes() + 1) * ihdr.height / kMostInflated;
+  const int64_t needed = ihdr.inflated_bytes() / kMostInflated;
   if (chunks.data_bytes < std::max<int64_t>(needed, 1)) {
     FailCorrupt("the PNG is cut short: ", ihdr.width, "x", ihdr.height, " pixels take at least ",
                 needed, " bytes of image data, ", chunks.data_bytes, " are there");
@@ -226,7 +273,7 @@ void PngToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredR
   if (session.passes() == 1) {
     std::vector<uint8_t> pixels(row_bytes);
     for (int row = 0; row < rows.end_row(); ++row) {
-      session.ReadRow(pixels.data());
+      session.ReadRow(pixels.data(), row == header.height - 1);
       if (rows.Needs(row)) rows.Put(row, stored, pixels.data());
     }
     return;
@@ -234,7 +281,8 @@ void PngToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredR
   std::vector<uint8_t> pixels(row_bytes * static_cast<size_t>(header.height));
   for (int pass = 0; pass < session.passes(); ++pass) {
     for (int row = 0; row < header.height; ++row) {
-      session.ReadRow(pixels.data() + row_bytes * static_cast<size_t>(row));
+      const bool is_last = pass == session.passes() - 1 && row == header.height - 1;
+      session.ReadRow(pixels.data() + row_bytes * static_cast<size_t>(row), is_last);
     }
   }
   for (int row = 0; row < rows.end_row(); ++row) {

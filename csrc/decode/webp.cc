@@ -9,6 +9,7 @@
 #include "common/fail.h"
 #include "decode/byte_reader.h"
 #include "decode/file_formats.h"
+#include "endcap/cost.h"
 
 namespace endcap {
 namespace {
@@ -30,6 +31,7 @@ struct WebpPicture {
   int height = 0;
   bool has_alpha = false;
   bool lossless = false;
+  int64_t data_bytes = 0;  // of chunks that are decoded
 
   bool fills_canvas() const { return width == canvas_w && height == canvas_h; }
   StoredPixels stored() const { return has_alpha ? StoredPixels::kRgba : StoredPixels::kRgb; }
@@ -91,14 +93,17 @@ WebpPicture ReadPicture(std::span<const uint8_t> file) {
   bool has_exif = false;
   ByteReader reader(file.data(), file.size(), /*big_endian=*/false);
   reader.Seek(kRiffHeaderBytes);
-  while (reader.remaining() >= 8 && (!has_frame || !has_exif)) {
+  while (reader.remaining() >= 8) {
     const std::string_view type(reinterpret_cast<const char*>(reader.here()), 4);
     reader.Skip(4);
     const size_t length = reader.Long();
     const std::span chunk(reader.here(), std::min(length, reader.remaining()));
     if (type == "ANMF"sv && !has_frame) {
       PlaceFrame(chunk, picture);
+      picture.data_bytes = static_cast<int64_t>(chunk.size());
       has_frame = true;
+    } else if (type == "VP8 "sv || type == "VP8L"sv || type == "ALPH"sv) {
+      picture.data_bytes += static_cast<int64_t>(chunk.size());
     } else if (type == "EXIF"sv && !has_exif) {
       has_exif = true;
       picture.orientation = ReadExifOrientation(std::array{chunk});
@@ -162,6 +167,8 @@ class FrameRow {
 };
 
 }  // namespace
+
+int64_t CountWebpBytes(std::span<const uint8_t> file) { return ReadPicture(file).data_bytes; }
 
 ImageHeader ReadWebpHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
   const WebpPicture picture = ReadPicture(file);

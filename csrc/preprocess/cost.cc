@@ -86,25 +86,25 @@ CostTerm TapsTerm(const PreprocessParams& params) {
 // needed: the share of the image's rows that the resize reads.
 void AddDecoding(const ImageView& image, const ImageHeader& header, int eighths, double needed,
                  CostTerms& terms) {
-  const auto bytes = static_cast<double>(image.size_bytes);
+  const std::span file(image.planes[0].data, image.size_bytes);
   const double pixels = static_cast<double>(header.width) * header.height;
   switch (header.format) {
     case FileFormat::kJpeg: {
-      const auto blocks =
-          static_cast<double>(CountJpegBlocks({image.planes[0].data, image.size_bytes}));
+      const auto blocks = static_cast<double>(CountJpegBlocks(file));
       const bool whole = header.progressive || header.scan_count > 1;
-      At(terms, whole ? CostTerm::kProgressiveBytes : CostTerm::kSequentialBytes) = bytes;
+      At(terms, whole ? CostTerm::kProgressiveBytes : CostTerm::kSequentialBytes) =
+          static_cast<double>(file.size());
       At(terms, whole ? CostTerm::kScannedBlocks : CostTerm::kSequentialBlocks) =
           blocks * header.scan_count;
       At(terms, CostTerm::kTransformedBlocks) = blocks * needed * (eighths * eighths) / 64.0;
       return;
     }
     case FileFormat::kPng:
-      At(terms, CostTerm::kPngBytes) = bytes;
+      At(terms, CostTerm::kPngBytes) = static_cast<double>(CountPngBytes(file));
       At(terms, CostTerm::kPngPixels) = pixels;
       return;
     case FileFormat::kWebp:
-      At(terms, CostTerm::kWebpBytes) = bytes;
+      At(terms, CostTerm::kWebpBytes) = static_cast<double>(CountWebpBytes(file));
       At(terms, CostTerm::kWebpPixels) = pixels;
       return;
     case FileFormat::kGif:

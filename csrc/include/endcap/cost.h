@@ -17,6 +17,11 @@ namespace endcap {
 // 8x8 blocks of all components of a JPEG; 0 where its header is damaged. Allocates nothing.
 int64_t CountJpegBlocks(std::span<const uint8_t> file) noexcept;
 
+// Bytes of compressed pixels that are decoded: without texts, profiles, further frames and what
+// follows the last row. Throw as ReadHeader for a damaged header.
+int64_t CountPngBytes(std::span<const uint8_t> file);
+int64_t CountWebpBytes(std::span<const uint8_t> file);
+
 // What the time of one image grows with.
 enum class CostTerm : uint8_t {
   kImage,              // 1 for each image
@@ -25,7 +30,7 @@ enum class CostTerm : uint8_t {
   kProgressiveBytes,   // of a JPEG with several scans
   kScannedBlocks,      // scans times blocks
   kTransformedBlocks,  // of a JPEG, at the DCT scale, in rows that the resize needs
-  kPngBytes,
+  kPngBytes,           // of compressed pixels, as of a WebP
   kPngPixels,
   kWebpBytes,
   kWebpPixels,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
+import struct
+import time
 import zlib
 from typing import Any
 
@@ -420,6 +423,173 @@ def test_headers_that_claim_what_their_data_cannot_hold() -> None:
         decode(huge, max_decoded_bytes=10**6)
     with pytest.raises(endcap.CorruptImageError, match="cut short"):
         decode(image_files.bmp([b"\0" * 3], 9000, 9000, 24))
+
+
+# --- Bytes that hold no pixels: at most 2 MB, which no pixel depends on or which follow them
+
+SMALL = jpegs.photo(9, 8, seed=4)  # the last row of an interlaced PNG has no data in the last pass
+
+
+def deflate(data: bytes) -> bytes:
+    """Blocks that may be repeated."""
+    stream = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return stream.compress(data) + stream.flush(zlib.Z_FULL_FLUSH)
+
+
+ZLIB_HEADER = b"\x78\x9c"
+BOMB = deflate(bytes(1 << 20)) * 1500 + b"\3\0" + bytes(4)
+
+
+def png_with_tail(samples: Pixels, *, interlaced: bool = False) -> bytes:
+    """A PNG whose image data goes on behind the last row."""
+    data = image_files.png(samples, 2, 8, interlaced=interlaced)
+    begin = data.index(b"IDAT") + 4
+    size = int.from_bytes(data[begin - 8 : begin - 4], "big")
+    rows = zlib.decompress(data[begin : begin + size])
+    longer = image_files.png_chunk(b"IDAT", ZLIB_HEADER + deflate(rows) + BOMB)
+    return data[: begin - 8] + longer + data[begin + size + 4 :]
+
+
+def webp_chunk(kind: bytes, data: bytes) -> bytes:
+    return kind + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)
+
+
+def riff(body: bytes) -> bytes:
+    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+
+
+def empty_deflate_blocks(count: int) -> bytes:
+    """Blocks with Huffman codes for themselves, in a multiple of 8 bits."""
+    lengths = {18: 1, 1: 2, 0: 2}  # of the codes for lengths of codes
+    order = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1]
+    fields = [(0, 1), (2, 2), (0, 5), (0, 5), (14, 4), *((lengths.get(c, 0), 3) for c in order)]
+    zeros = [(0, 1), (138 - 11, 7), (0, 1), (118 - 11, 7)]
+    fields += [
+        *zeros,
+        (3, 2),
+        (3, 2),
+        (0, 1),
+    ]  # codes of one bit for the block's end and a distance
+    bits = [value >> i & 1 for value, size in fields for i in range(size)]
+    return np.packbits(np.array(bits * 8, np.uint8), bitorder="little").tobytes() * (count // 8)
+
+
+def gif_codes(data: bytes, codes: bytes) -> bytes:
+    """A GIF with blocks of codes before those of its first frame."""
+    begin = data.index(b",", 13 + (3 << (data[10] % 8 + 1))) + 10
+    flags = data[begin - 1]
+    begin += (3 << (flags % 8 + 1) if flags & 128 else 0) + 1
+    blocks = [codes[i : i + 255] for i in range(0, len(codes), 255)]
+    return data[:begin] + b"".join(bytes([len(b)]) + b for b in blocks) + data[begin:]
+
+
+def files_with_idle_bytes() -> dict[str, tuple[bytes, bytes]]:
+    """Pairs of such a file, and the same without these bytes."""
+    zeros = bytes(1_900_000)
+    text = b"x\0\0" + ZLIB_HEADER + BOMB
+    image = Image.fromarray(SMALL)
+    png = image_files.png(SMALL, 2, 8)
+    interlaced = image_files.png(SMALL, 2, 8, interlaced=True)
+    webp, gif, jpeg = (encode(image, kind) for kind in ("WEBP", "GIF", "JPEG"))
+    progressive = encode(image, "JPEG", progressive=True)
+    frame = encode(
+        image, "WEBP", save_all=True, append_images=[Image.fromarray(255 - SMALL)], lossless=True
+    )
+    anmf = frame.index(b"ANMF")
+    one = frame[anmf : anmf + 8 + int.from_bytes(frame[anmf + 4 : anmf + 8], "little")]
+    canvas = webp_chunk(b"VP8X", bytes([0, 0, 0, 0, 7, 0, 0, 8, 0, 0]))
+    colors = 13 + (3 << (gif[10] % 8 + 1))
+    files = {
+        "png_rows": (png_with_tail(SMALL), png),
+        "png_even": (
+            png_with_tail(SMALL[:8], interlaced=True),
+            image_files.png(SMALL[:8], 2, 8, interlaced=True),
+        ),
+        "png_odd": (png_with_tail(SMALL, interlaced=True), interlaced),
+        "png_fdAT": (png[:-12] + image_files.png_chunk(b"fdAT", text) + png[-12:], png),
+        "webp_EXIF": (encode(image, "WEBP", exif=b"Exif\0\0" + zeros), webp),
+        "webp_ICCP": (encode(image, "WEBP", icc_profile=zeros), webp),
+        "webp_chunks": (riff(canvas + webp_chunk(b"abcd", b"") * 200_000 + webp[12:]), webp),
+        "webp_frames": (riff(frame[12:anmf] + one * (1_900_000 // len(one))), frame),
+        "webp_end": (webp + zeros, webp),
+        "gif_blocks": (gif[:colors] + b"!\xfe" + b"\1x" * 900_000 + b"\0" + gif[colors:], gif),
+        "gif_extensions": (gif[:colors] + b"!\xfe\0" * 600_000 + gif[colors:], gif),
+        "gif_frames": (gif[:-1] + gif[colors:-1] * (1_900_000 // len(gif[colors:])) + b";", gif),
+        "gif_codes": (gif[:-2] + b"\1x" * 900_000 + b"\0;", gif),
+        "bmp_end": (encode(image, "BMP") + zeros, encode(image, "BMP")),
+    }
+    for kind in (b"zTXt", b"iTXt", b"iCCP", b"abCd"):
+        chunk = image_files.png_chunk(kind, text)
+        files[f"png_{kind.decode()}"] = (image_files.png(SMALL, 2, 8, chunks=[chunk]), png)
+        files[f"png_{kind.decode()}_behind"] = (png[:-12] + chunk + png[-12:], png)
+    for name, data in (("jpeg", jpeg), ("jpeg_progressive", progressive)):
+        comment, exif = b"\xff\xfe\0\2", b"\xff\xe1\0\x08Exif\0\0"
+        files[f"{name}_end"] = (data + b"\xff\xd0" * 900_000, data)
+        files[f"{name}_COM"] = (data[:2] + comment * 400_000 + data[2:], data)
+        files[f"{name}_APP1"] = (data[:2] + exif * 190_000 + data[2:], data)
+        files[f"{name}_COM_behind"] = (data[:-2] + comment * 400_000 + data[-2:], data)
+    return files
+
+
+IDLE = files_with_idle_bytes()
+
+
+def cpu_seconds(data: bytes) -> float:
+    """Of this process: least of three, since the first may allocate."""
+    seconds = []
+    for _ in range(3):
+        begin = time.process_time()
+        with contextlib.suppress(endcap.CorruptImageError):
+            decode(data)
+        seconds.append(time.process_time() - begin)
+    return min(seconds)
+
+
+@pytest.fixture(scope="module")
+def plain_seconds() -> float:
+    """Of a plain PNG of 9 megapixels."""
+    return cpu_seconds(encode(Image.new("RGB", (3000, 3000)), "PNG"))
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_bytes_without_pixels_take_little_time(name: str, plain_seconds: float) -> None:
+    data, plain = IDLE[name]
+    assert len(data) < 2_000_000
+    np.testing.assert_array_equal(decode(data), decode(plain))
+    assert cpu_seconds(data) < plain_seconds
+
+
+def test_codes_without_pixels_are_corrupt(plain_seconds: float) -> None:
+    png = image_files.png(SMALL, 2, 8)
+    begin = png.index(b"IDAT") + 4
+    end = png.index(b"IEND") - 8
+    blocks = png[begin : begin + 2] + empty_deflate_blocks(130_000) + png[begin + 2 : end]
+    idle_png = png[: begin - 8] + image_files.png_chunk(b"IDAT", blocks) + png[end + 4 :]
+    gif = encode(Image.fromarray(SMALL).quantize(128), "GIF")
+    idle_gif = gif_codes(gif, b"\x80" * 1_900_000)  # codes of 8 bits that clear the table
+    for data, message in ((idle_png, "longer than its pixels need"), (idle_gif, "the GIF is")):
+        with pytest.raises(endcap.CorruptImageError, match=message):
+            decode(data)
+        assert cpu_seconds(data) < plain_seconds
+
+
+def test_the_checksum_behind_the_last_row_is_checked() -> None:
+    for samples in (SMALL, SMALL[:8]):
+        for interlaced in (False, True):
+            for parts in (1, 20):
+                data = image_files.png(samples, 2, 8, interlaced=interlaced, parts=parts)
+                np.testing.assert_array_equal(decode(data), samples)
+                damaged = bytearray(data)
+                damaged[data.index(b"IEND") - 5] ^= 1
+                with pytest.raises(endcap.CorruptImageError, match="CRC"):
+                    decode(bytes(damaged))
+
+
+@pytest.mark.parametrize("name", ["png_rows", "png_zTXt", "webp_EXIF", "webp_frames"])
+def test_bytes_without_pixels_cost_nothing(name: str) -> None:
+    data, plain = IDLE[name]
+    core = _core.Preprocessor([], 1)
+    assert core.predict_ms([data]) == pytest.approx(core.predict_ms([plain]), abs=0.02)
 
 
 def test_formats_are_the_callers_choice() -> None:
