@@ -21,7 +21,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from endcap._images import IMAGE_SUFFIXES
-from endcap._system.bounded_tar import BoundedHeader
+from endcap._system.bounded_tar import BoundedHeader, EndingStream
 from endcap.batch.errors import BatchError, import_package
 from endcap.batch.storage import Storage, escaped
 from endcap.errors import InvalidArgumentError
@@ -279,10 +279,14 @@ def _read_tar(storage: Storage, path: str, max_bytes: int | None) -> Iterator[En
     try:
         with (
             storage.filesystem.open_input_stream(path, compression=None) as stream,
-            tarfile.open(fileobj=stream, mode="r|*", tarinfo=BoundedHeader) as tar,
+            tarfile.open(
+                fileobj=EndingStream(stream),  # type: ignore[call-overload]
+                mode="r|*",
+                tarinfo=BoundedHeader,
+            ) as tar,
         ):
             for member in tar:
-                tar.members.clear()  # type: ignore[attr-defined]  # each is needed once only
+                tar.members.clear()  # each is needed once only
                 if not member.isfile() or _suffix(member.name) not in IMAGE_SUFFIXES:
                     continue
                 name = f"{archive}/{member.name}"

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from endcap._system.bounded_tar import BoundedHeader
+from endcap._system.bounded_tar import BoundedHeader, EndingStream
 from endcap.environment.errors import ExecutionEnvironmentError, StubError
 
 _GZIP = b"\x1f\x8b"  # RFC 1952
@@ -100,7 +100,11 @@ def _open_tar(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
     file.seek(0)
     with (
         gzip.open(file) as stream,
-        tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as content,
+        tarfile.open(
+            fileobj=EndingStream(stream),  # type: ignore[call-overload]
+            mode="r|",
+            tarinfo=_Header,
+        ) as content,
     ):
         yield content
         count = 0

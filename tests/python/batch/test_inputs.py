@@ -372,6 +372,62 @@ def test_a_bad_header_gives_what_was_before_it_and_an_error(tmp_path: Path, dama
     assert "cannot be read further" in str(last.error)
 
 
+def pax_size(size: int) -> bytes:
+    """Headers of a member whose PAX header has the size."""
+    record = b" size=%d\n" % size
+    length = next(n for n in range(len(record), 99) if len(b"%d" % n) + len(record) == n)
+    return header(tarfile.XHDTYPE, length) + (b"%d" % length + record).ljust(512, b"\0")
+
+
+READ_SHARDS = """
+import sys
+from endcap.batch.inputs import list_images, read_shard
+for shard in list_images(sys.argv[1:]).shards:
+    *_, last = read_shard(shard)
+    print(last.data, last.error)
+"""
+
+
+def test_a_size_that_an_archive_cannot_have_ends_reading(tmp_path: Path) -> None:
+    beyond, negative = "a header claims more bytes than the archive has", "a header claims -"
+    expected = {}
+    for size in (1 << 40, 1 << 80, -512, -(1 << 40)):
+        for name in ("b.jpg", "b.json"):
+            for damage in (header(b"0", size, name), pax_size(size) + header(b"0", 3, name)):
+                content = header(b"0", 3) + b"one".ljust(512, b"\0") + damage + bytes(1536)
+                for suffix, written in ((".tar", content), (".tar.gz", gzip.compress(content))):
+                    path = tmp_path / f"{len(expected):02}{suffix}"
+                    path.write_bytes(written)
+                    expected[path] = beyond if size > 0 else negative
+    command = [sys.executable, "-c", READ_SHARDS, *map(str, expected)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    for line, message in zip(done.stdout.splitlines(), expected.values(), strict=True):
+        assert line.startswith(f"None the archive cannot be read further: {message}")
+
+
+def test_a_member_that_overlaps_the_next_ends_reading(tmp_path: Path) -> None:
+    """A global PAX header replaces the size of a member, but not the place of the next one."""
+    record = b"13 size=1024\n"
+    path = tmp_path / "a.tar"
+    path.write_bytes(
+        header(tarfile.XGLTYPE, len(record))
+        + record.ljust(512, b"\0")
+        + (header(b"0", 3) + b"one".ljust(512, b"\0")) * 2
+        + bytes(1024)
+    )
+    *_, last = read_all(path)
+    assert last.data is None
+    assert "cannot be read further" in str(last.error)
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz"])
+def test_an_archive_without_the_two_blocks_at_its_end_is_read(tmp_path: Path, suffix: str) -> None:
+    content = (header(b"0", 3) + b"one".ljust(512, b"\0")) * 2
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    assert contents(read_all(path)) == [b"one", b"one"]
+
+
 def test_a_member_whose_name_is_no_text_is_read(tmp_path: Path) -> None:
     path = write_tar(tmp_path / "a.tar", {"b\udcff.jpg": b"one", "c.jpg": b"two"})
     images = read_all(path)
