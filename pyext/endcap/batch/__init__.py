@@ -42,7 +42,10 @@ __all__ = [
 
 
 def read_encoded(
-    locations: str | Path | Sequence[str | Path], *, column: str | None = None
+    locations: str | Path | Sequence[str | Path],
+    *,
+    column: str | None = None,
+    allow_any_path: bool = False,
 ) -> ray.data.Dataset:
     """Return a Ray Dataset of encoded images: ``path``, ``bytes`` and ``read_error``.
 
@@ -52,6 +55,8 @@ def read_encoded(
         locations: Paths or URLs (``s3://``, ``gs://``) of folders (with all below), glob patterns,
             image files, Parquet files with a column of bytes or paths, and tar archives.
         column: That column, where its name is not a usual one.
+        allow_any_path: Whether cells of Parquet files may name any file that can be read; else
+            those below the Parquet file's folder only, links followed.
 
     Raises:
         BatchError: Ray is not installed, or a location cannot be reached.
@@ -62,6 +67,6 @@ def read_encoded(
 
     several = [locations] if isinstance(locations, (str, Path)) else locations
     dataset: ray.data.Dataset = data.read_datasource(
-        EncodedImages([str(each) for each in several], column=column)
+        EncodedImages([str(each) for each in several], column=column, allow_any_path=allow_any_path)
     )
     return dataset

@@ -9,7 +9,14 @@ from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
 from endcap.batch.errors import import_package
-from endcap.batch.inputs import BYTES, READ_ERROR, Shard, list_images, read_shard
+from endcap.batch.inputs import (
+    BYTES,
+    READ_ERROR,
+    EncodedImage,
+    Shard,
+    list_images,
+    read_shard,
+)
 from endcap.batch.rows import PATH
 
 if TYPE_CHECKING:
@@ -25,11 +32,15 @@ class EncodedImages(Datasource):
     Args:
         locations: As for `endcap.batch.read_encoded`.
         column: Likewise.
+        allow_any_path: Likewise.
     """
 
-    def __init__(self, locations: Sequence[str], *, column: str | None = None) -> None:
+    def __init__(
+        self, locations: Sequence[str], *, column: str | None = None, allow_any_path: bool = False
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._shards = list_images(locations, column=column).shards
+        self._allow_any_path = allow_any_path
 
     def estimate_inmemory_data_size(self) -> int | None:
         """Return how many bytes all images may have."""
@@ -44,7 +55,7 @@ class EncodedImages(Datasource):
         """Return a task for each shard; they are small enough to be many."""
         return [
             ReadTask(
-                _Read(shard),
+                _Read(shard, self._allow_any_path),
                 BlockMetadata(
                     num_rows=shard.count or None,
                     size_bytes=shard.count * _GUESSED_BYTES or None,
@@ -60,22 +71,23 @@ class EncodedImages(Datasource):
 class _Read:
     """What a task does."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: Shard, allow_any_path: bool) -> None:
         self._shard = shard
+        self._allow_any_path = allow_any_path
 
     def __call__(self) -> Iterable[Any]:
         """Yield tables of a few megabytes."""
-        return _tables(self._shard)
+        return _tables(read_shard(self._shard, allow_any_path=self._allow_any_path))
 
 
-def _tables(shard: Shard) -> Iterator[Any]:
+def _tables(images: Iterable[EncodedImage]) -> Iterator[Any]:
     pa = import_package("pyarrow")
     schema = pa.schema(
         [(PATH, pa.string()), (BYTES, pa.binary()), (READ_ERROR, pa.string())],
     )
     rows: list[dict[str, Any]] = []
     size = 0
-    for image in read_shard(shard):
+    for image in images:
         rows.append({PATH: image.path, BYTES: image.data, READ_ERROR: image.error})
         size += len(image.data or b"")
         if size >= _BLOCK_BYTES:

@@ -142,7 +142,9 @@ def list_images(locations: Sequence[str], *, column: str | None = None) -> Listi
     return listing
 
 
-def read_shard(shard: Shard, *, max_bytes: int | None = None) -> Iterator[EncodedImage]:
+def read_shard(
+    shard: Shard, *, max_bytes: int | None = None, allow_any_path: bool = False
+) -> Iterator[EncodedImage]:
     """Yield the images of a shard, in their order; some files are read ahead.
 
     What cannot be read is an image with an error.
@@ -150,6 +152,7 @@ def read_shard(shard: Shard, *, max_bytes: int | None = None) -> Iterator[Encode
     Args:
         shard: Of `list_images`.
         max_bytes: The most bytes of an image's file; a larger one is not read.
+        allow_any_path: Whether cells of Parquet files may name files outside the file's folder.
     """
     storage = Storage(shard.location)
     if shard.kind == "files":
@@ -157,7 +160,7 @@ def read_shard(shard: Shard, *, max_bytes: int | None = None) -> Iterator[Encode
     elif shard.kind == "tar":
         yield from _read_tar(storage, shard.paths[0], max_bytes)
     else:
-        yield from _read_parquet(storage, shard, max_bytes)
+        yield from _read_parquet(storage, shard, max_bytes, allow_any_path)
 
 
 def _expand(storage: Storage, skipped: Counter[str]) -> list[Any]:
@@ -305,7 +308,9 @@ def _read_tar(storage: Storage, path: str, max_bytes: int | None) -> Iterator[En
         yield EncodedImage(archive, None, f"the archive cannot be read further: {error}")
 
 
-def _read_parquet(storage: Storage, shard: Shard, max_bytes: int | None) -> Iterator[EncodedImage]:
+def _read_parquet(
+    storage: Storage, shard: Shard, max_bytes: int | None, allow_any_path: bool
+) -> Iterator[EncodedImage]:
     """Yield the images of row groups: bytes, structs with bytes and a path, or paths."""
     parquet = import_package("pyarrow.parquet")
     (path,) = shard.paths
@@ -317,17 +322,20 @@ def _read_parquet(storage: Storage, shard: Shard, max_bytes: int | None) -> Iter
                 batch_size=_ROWS_AT_A_TIME, row_groups=list(shard.groups), columns=[shard.column]
             ):
                 cells = batch.column(0).to_pylist()
-                yield from _read_cells(storage, path, row, cells, max_bytes)
+                images = [
+                    _of_cell(storage, path, number, cell, allow_any_path)
+                    for number, cell in enumerate(cells, row)
+                ]
+                yield from _read_cells(images, max_bytes)
                 row += len(cells)
     except (OSError, ValueError) as error:
         yield EncodedImage(storage.url(path), None, f"the file cannot be read further: {error}")
 
 
 def _read_cells(
-    storage: Storage, path: str, first_row: int, cells: Sequence[Any], max_bytes: int | None
+    images: Sequence[EncodedImage | tuple[Storage, str]], max_bytes: int | None
 ) -> Iterator[EncodedImage]:
     """Yield the images of a column's cells; those that are paths are read as files."""
-    images = [_of_cell(storage, path, row, cell) for row, cell in enumerate(cells, first_row)]
     files = _read_files([each for each in images if isinstance(each, tuple)], max_bytes)
     for image in images:
         if isinstance(image, tuple):
@@ -339,7 +347,7 @@ def _read_cells(
 
 
 def _of_cell(
-    storage: Storage, path: str, row: int, cell: Any
+    storage: Storage, path: str, row: int, cell: Any, allow_any_path: bool
 ) -> EncodedImage | tuple[Storage, str]:
     """Return the image of a cell, or where its file is."""
     name = f"{storage.url(path)}#{row}"
@@ -349,6 +357,23 @@ def _of_cell(
         return EncodedImage(name, cell)
     if not isinstance(cell, str):
         return EncodedImage(name, None, "there are no bytes")
+    place = _location_of_cell(storage, path, cell)
+    if isinstance(place, EncodedImage) or allow_any_path:
+        return place
+    other, file = place
+    # Locations of object stores may name any bucket; paths are bound to the file's folder.
+    if (other.is_local or "://" not in cell) and not _is_below(other, file, path):
+        return EncodedImage(
+            other.url(file),
+            None,
+            f"{cell} leads out of the folder of {storage.url(path)}; move the file there, or give "
+            "--allow-any-path (allow_any_path=True) and a new output",
+        )
+    return place
+
+
+def _location_of_cell(storage: Storage, path: str, cell: str) -> EncodedImage | tuple[Storage, str]:
+    """Return where the file of a cell with a path or a location is, or why it is not allowed."""
     scheme, separator, rest = cell.partition("://")
     if not separator:
         return storage, posixpath.join(posixpath.dirname(path), cell)
@@ -368,6 +393,16 @@ def _of_cell(
     except InvalidArgumentError as error:
         return EncodedImage(cell, None, str(error))
     return other, other.path
+
+
+def _is_below(storage: Storage, path: str, neighbour: str) -> bool:
+    """Return whether a path leads to a place below the folder of `neighbour`, links followed."""
+    resolve = os.path.realpath if storage.is_local else posixpath.normpath
+    try:
+        folder = resolve(posixpath.dirname(neighbour)).rstrip("/")
+        return resolve(path).startswith(f"{folder}/")
+    except ValueError:  # no path of a file: it cannot be read
+        return True
 
 
 def _too_large(size: int, max_bytes: int) -> str:

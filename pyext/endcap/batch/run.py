@@ -55,6 +55,7 @@ class BatchPlan:
         detector: What detects.
         output: The folder of results, or its URL.
         column: Of Parquet files, that holds the images.
+        allow_any_path: Whether cells of Parquet files may name files outside the file's folder.
         batch: The most images in a batch of the network, or in flight to a server.
         workers: Actors; by default as many as the cluster has CPUs, or GPUs, for.
         cpus: Of each actor.
@@ -67,6 +68,7 @@ class BatchPlan:
     detector: PipelineSpec | ServedModel
     output: str
     column: str | None = None
+    allow_any_path: bool = False
     batch: int = 16
     workers: int | None = None
     cpus: float = 1
@@ -193,6 +195,7 @@ class _WorkerSettings:
 
     output: str
     batch: int
+    allow_any_path: bool
     served: ServedModel | None
     device: str
     threads: int
@@ -201,7 +204,8 @@ class _WorkerSettings:
 def _settings(plan: BatchPlan) -> _WorkerSettings:
     served = plan.detector if isinstance(plan.detector, ServedModel) else None
     device = "cuda" if plan.gpus else "cpu"
-    return _WorkerSettings(plan.output, plan.batch, served, device, max(1, int(plan.cpus)))
+    threads = max(1, int(plan.cpus))
+    return _WorkerSettings(plan.output, plan.batch, plan.allow_any_path, served, device, threads)
 
 
 def _make_detector(what: PipelineSpec | ServedModel, settings: _WorkerSettings) -> Detector:
@@ -218,6 +222,7 @@ class _ShardWorker:
         detector = settings.served or load_model(self._output)
         self._detector = _make_detector(detector, settings)
         self._batch = settings.batch
+        self._allow_any_path = settings.allow_any_path
 
     def __call__(self, table: Any) -> Any:
         """Process the shards of a table; return how many of their images had each status."""
@@ -226,7 +231,11 @@ class _ShardWorker:
         for row in table.to_pylist():
             shard, number = shard_of(row), row["number"]
             with counted_attempt(self._output, number, shard):
-                images = read_shard(shard, max_bytes=self._detector.max_bytes)
+                images = read_shard(
+                    shard,
+                    max_bytes=self._detector.max_bytes,
+                    allow_any_path=self._allow_any_path,
+                )
                 batches = (self._detect(batch) for batch in _batches(images, self._batch))
                 statuses = write_part(self._output, number, batches, self._detector.task)
             counts.append(json.dumps(statuses))

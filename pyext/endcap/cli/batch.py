@@ -118,6 +118,14 @@ def batch(
             show_default=False,
         ),
     ] = None,
+    allow_any_path: Annotated[
+        bool,
+        typer.Option(
+            "--allow-any-path",
+            help="Let cells of Parquet files name any file that you can read; else only those "
+            "below the Parquet file's folder, links followed.",
+        ),
+    ] = False,
     coco: Annotated[
         bool, typer.Option("--coco", help="Write detections.json in COCO's format, too.")
     ] = False,
@@ -168,6 +176,7 @@ def batch(
             detector=_detector(model, repository, tuple(url or ())),
             output=output,
             column=column,
+            allow_any_path=allow_any_path,
             batch=batch_size,
             workers=workers,
             cpus=cpus,

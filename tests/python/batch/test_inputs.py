@@ -36,7 +36,11 @@ def read_all(*locations: object, **options: object) -> list[EncodedImage]:
     return [
         image
         for shard in listing.shards
-        for image in read_shard(shard, max_bytes=options.get("max_bytes"))
+        for image in read_shard(
+            shard,
+            max_bytes=options.get("max_bytes"),
+            allow_any_path=bool(options.get("allow_any_path")),
+        )
     ]
 
 
@@ -197,6 +201,33 @@ def test_a_column_of_paths(tmp_path: Path) -> None:
     assert contents(images) == [b"b.jpg", b"c.jpg", b"b.jpg", None, None]
     assert "missing.jpg" in images[3].path
     assert "ftp://host/d.jpg cannot be used" in str(images[4].error)
+
+
+def test_paths_that_leave_the_folder_are_refused_unless_allowed(tmp_path: Path) -> None:
+    make(tmp_path, "private/id.jpg", "data/a.jpg", "data/sub/b.jpg", "data-2/c.jpg")
+    data, private = tmp_path / "data", tmp_path / "private" / "id.jpg"
+    (data / "link.jpg").symlink_to(private)
+    (data / "folder").symlink_to(private.parent)
+    (data / "inside.jpg").symlink_to("sub/b.jpg")
+    inside = ["a.jpg", "sub/../a.jpg", str(data / "sub" / "b.jpg"), f"file://{data}/a.jpg",
+              "../data/a.jpg", "inside.jpg"]  # fmt: skip
+    outside = [str(private), "../private/id.jpg", "sub/../../private/id.jpg", f"file://{private}",
+               f"file://{data}/../private/id.jpg", "link.jpg", "folder/id.jpg",
+               "../data-2/c.jpg"]  # fmt: skip
+    rows: list[dict[str, object]] = [
+        {"image": {"bytes": None, "path": name}} for name in inside + outside
+    ]
+    for location in (data / "x.parquet", f"file://{data}/x.parquet"):
+        write_parquet(data / "x.parquet", rows)
+        images = read_all(location)
+        for image in images[: len(inside)]:
+            assert image.data in (b"a.jpg", b"b.jpg")
+        for image in images[len(inside) :]:
+            assert image.data is None
+            assert "leads out of the folder of" in str(image.error)
+            assert "--allow-any-path" in str(image.error)
+        allowed = contents(read_all(location, allow_any_path=True))
+        assert allowed[len(inside) :] == [b"id.jpg"] * 7 + [b"c.jpg"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from data_sets import write_data_set
@@ -180,6 +181,18 @@ def test_what_cannot_run_is_told(tmp_path: Path, arguments: list[object], messag
     assert result.returncode == 2
     assert message in result.stderr
     assert result.stdout == ""
+
+
+def test_paths_outside_the_folder_of_a_parquet_file_are_read_where_allowed(tmp_path: Path) -> None:
+    write_data_set(tmp_path / "photos", 1)
+    path, output = tmp_path / "list" / "a.parquet", tmp_path / "results"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"path": ["../photos/00000.jpg"]}), path)
+    command = [path, "--repository", REPOSITORY, "--output", output, "--allow-any-path"]
+    result = endcap_batch(*command)
+    assert result.returncode == 0, result.stderr
+    (row,) = rows_of(output)
+    assert (row["status"], row["path"]) == ("ok", f"{path.parent}/../photos/00000.jpg")
 
 
 def test_an_output_folder_of_others_is_left_alone(tmp_path: Path) -> None:

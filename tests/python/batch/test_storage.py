@@ -73,14 +73,18 @@ def test_paths_of_a_parquet_file_in_a_bucket(tmp_path: Path, s3: str) -> None:
     write_data_set(tmp_path / "photos", 2)
     upload(tmp_path / "photos", s3)
     storage = Storage(f"s3://data/list.parquet{s3}")
-    paths = ["photos/00000.jpg", "s3://data/photos/00001.jpg", "photos/none.jpg"]
+    outside = ["../other/a.jpg", "/other/a.jpg"]
+    paths = ["photos/00000.jpg", "s3://data/photos/00001.jpg", "photos/none.jpg", *outside]
     with storage.whole_file(storage.path) as file:
         pq.write_table(pa.table({"path": paths}), file)
     listing = list_images([f"s3://data/list.parquet{s3}"])
-    first, second, none = [image for shard in listing.shards for image in read_shard(shard)]
+    images = [image for shard in listing.shards for image in read_shard(shard)]
+    first, second, none, *refused = images
     assert first.data == (tmp_path / "photos" / "00000.jpg").read_bytes()
     assert second.data == (tmp_path / "photos" / "00001.jpg").read_bytes()
     assert (none.data, none.path) == (None, "s3://data/photos/none.jpg")
+    assert len(refused) == len(outside)
+    assert all("leads out of the folder of s3://data/list" in str(image.error) for image in refused)
 
 
 @pytest.mark.slow

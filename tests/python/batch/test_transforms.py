@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from data_sets import write_data_set
 from jpegs import encode, photo
 
 import endcap
 from endcap.batch import Detect, PipelineSpec, Preprocess
+from endcap.batch.datasource import EncodedImages
 from endcap.errors import InvalidArgumentError
 from endcap.results import Task
 
@@ -80,6 +82,20 @@ def test_tensors() -> None:
     assert columns["status"].tolist() == [0, 0, int(endcap.Status.CORRUPT_IMAGE)]
     assert columns["label"].tolist() == [0, 1, 2]
     assert set(columns) == {"path", "label", "images", "geometry", "status"}
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_a_source_reads_outside_the_folder_of_a_parquet_file_where_allowed(
+    tmp_path: Path, is_allowed: bool
+) -> None:
+    write_data_set(tmp_path / "photos", 1)
+    path = tmp_path / "list" / "a.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"path": ["../photos/00000.jpg"]}), path)
+    (task,) = EncodedImages([str(path)], allow_any_path=is_allowed).get_read_tasks(1)
+    (block,) = task()
+    (row,) = block.to_pylist()
+    assert (row["bytes"] is not None) == is_allowed
 
 
 PROGRAM = """
