@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -100,6 +101,27 @@ def test_classes_of_a_bytes_output(server: TritonServer) -> None:
     assert "class_count (Triton's classification extension) for a BYTES output" in message
 
 
+def test_a_region_that_its_client_shortens(tmp_path: Path) -> None:
+    """Triton reads there in place. It needs a server that allows clients' shared memory."""
+    repository = write_echo_model(tmp_path / "models")
+    settings = ServerSettings(ports=FREE_PORTS, client_shared_memory=True)
+    with (
+        TritonServer(repository, settings) as server,
+        grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client,
+        tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="test-endings-") as region,
+    ):
+        region.truncate(4096)
+        client.register_system_shared_memory("region", f"/{Path(region.name).name}", 4096)
+        region.truncate(0)
+        x = grpc_client.InferInput("x", [1, 1], "FP32")
+        x.set_shared_memory("region", 4)
+        with pytest.raises(InferenceServerException):
+            client.infer("echo", [x])
+        message = ended(server)
+    assert message.startswith("tritonserver ended with signal SIGBUS: known causes are a client ")
+    assert "--client-shared-memory" in message
+
+
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
@@ -135,6 +157,11 @@ def test_the_exception_of_an_abort_is_told_once() -> None:
 def test_a_fault_of_requests_is_no_reason_before_there_are_any() -> None:
     assert not any("brackets" in each for each in exit_reasons(-11, [], served=False))
     assert any("brackets" in each for each in exit_reasons(-11, [], served=True))
+
+
+def test_clients_memory_is_a_cause_only_where_clients_may_use_it() -> None:
+    (said, *_) = exit_reasons(-7, [], served=True)
+    assert said == "a known cause is a full /dev/shm; in Docker give --shm-size=1g"
 
 
 def test_a_network_for_tritons_onnx_backend_gets_the_name_of_ours(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def serve(
             "--client-shared-memory",
             help="Let clients register shared memory, for `--shm` of `endcap infer` and `endcap "
             "load`. Such clients can read and write every region of /dev/shm that the server can "
-            "open.",
+            "open, and end the server by shortening a region's file.",
         ),
     ] = False,
     trace_url: Annotated[

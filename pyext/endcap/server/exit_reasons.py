@@ -68,6 +68,12 @@ _MACHINE_CAUSES = {
     "`dmesg` shows it",
     signal.SIGBUS: "a known cause is a full /dev/shm; in Docker give --shm-size=1g",
 }
+# Triton's core reads BYTES inputs in place before a backend sees them: no copy in ours prevents it.
+_CLIENT_MEMORY_CAUSES = {
+    signal.SIGBUS: "known causes are a client that shortens a shared-memory file while it is "
+    "registered, which --client-shared-memory makes possible, and a full /dev/shm (in Docker give "
+    "--shm-size=1g)",
+}
 
 
 @dataclass(frozen=True)
@@ -102,13 +108,16 @@ def describe_exit(code: int) -> str:
         return f"signal {-code}"
 
 
-def exit_reasons(code: int | None, lines: Iterable[str], *, served: bool) -> list[str]:
+def exit_reasons(
+    code: int | None, lines: Iterable[str], *, served: bool, client_shared_memory: bool = False
+) -> list[str]:
     """Return why a server failed, the most telling reasons only.
 
     Args:
         code: Its exit code, minus the signal that ended it; None while it runs.
         lines: What it has printed.
         served: Whether it was ready, and requests may have ended it.
+        client_shared_memory: Whether clients may register shared memory.
 
     Returns:
         Those in the log; for a signal its known causes; and the limits that are lower than usual,
@@ -126,6 +135,8 @@ def exit_reasons(code: int | None, lines: Iterable[str], *, served: bool) -> lis
     if code is not None and code < 0:
         explained = False
         causes = _MACHINE_CAUSES | (REQUEST_CAUSES if served else {})
+        if served and client_shared_memory:
+            causes |= _CLIENT_MEMORY_CAUSES
         reasons = [each for each in reasons if not each.startswith("Signal (")]  # said already
         reasons += [text for number, text in causes.items() if number == -code]
     return reasons if explained else [*reasons, *low_limits()]

@@ -258,10 +258,13 @@ class TritonServer:
         code = self._process.exit_code() if self._process else None
         if self._log is not None and code is not None:
             self._log.join(_LOG_CLOSES_WITHIN_S)
-        return (
-            "; ".join(exit_reasons(code, self.log_lines(), served=self._served))
-            or "its log tells no reason"
+        reasons = exit_reasons(
+            code,
+            self.log_lines(),
+            served=self._served,
+            client_shared_memory=self.settings.client_shared_memory,
         )
+        return "; ".join(reasons) or "its log tells no reason"
 
 
 def is_ready(http_url: str) -> bool:

@@ -51,7 +51,8 @@ class ServerSettings:
         log_file: Gets everything that the server prints: a path, or a binary file that is open for
             writing and stays the caller's to close.
         echo_problems: Copies warnings and errors to standard error once the server is ready.
-        client_shared_memory: Clients may register shared memory, which is refused otherwise.
+        client_shared_memory: Clients may register shared memory, which is refused otherwise. Such
+            a client can end the server: by shortening a file that it has registered.
         trace_url: Where the server sends traces by OTLP over HTTP, as http://HOST:4318/v1/traces;
             None sends none. Servers know it from release 24.01 on, and the spans of endcap's stages
             from 24.07 on.
