@@ -103,6 +103,7 @@ def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
     return {
         *_files_below(ROOT / "pyext" / "endcap", "endcap"),
         *_files_below(ROOT / "model_repository", "endcap/model_repository"),
+        *_files_below(ROOT / "deploy", "endcap/deploy"),
         *_files_below(ROOT / "backends" / "dali", "endcap/dali/sources", "*.cc"),
         *_files_below(ROOT / "backends" / "dali", "endcap/dali/sources", "*.h"),
         *(f"{distribution}-{version}.dist-info/{name}" for name in METADATA),
