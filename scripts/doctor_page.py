@@ -130,6 +130,12 @@ SYMPTOMS = [
         "where a limit is named, raise it; do not stop processes of models",
     ),
     (
+        "`tritonserver ended with signal SIGBUS`",
+        "/dev/shm is full; or, with `--client-shared-memory`, a client shortened the file of a "
+        "region that it had registered.",
+        "`docker run --shm-size=1g`; allow shared memory only to clients that you trust",
+    ),
+    (
         "`RLIMIT_NOFILE allows only`, or another limit",
         "The shell or the service manager limits what a process may have, and it is too little "
         "for the server.",
