@@ -55,7 +55,7 @@ Bytes Cut(const Bytes& file, size_t size, const Bytes& padding = {}) {
   return cut;
 }
 
-// No Huffman code has so many.
+// More than any Huffman code has.
 const Bytes kOnes = {0xFF, 0, 0xFF, 0, 0xFF, 0, 0xFF, 0};
 
 // Of colors that libjpeg-turbo makes RGB of.

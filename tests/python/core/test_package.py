@@ -108,7 +108,7 @@ def test_without_numpy_the_import_fails_and_nothing_aborts() -> None:
 
 
 def test_a_subinterpreter_gets_an_import_error() -> None:
-    # In a process of its own, because the import hung before.
+    # In a separate process, because the import hung before.
     module = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
     program = (
         f"import {module} as interpreters\n"
