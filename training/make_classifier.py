@@ -1,10 +1,9 @@
-"""Writes the sample classifiers: they name the colour of what a crop, or an image, shows.
+"""Writes the sample classifier, which names the colour of what a crop shows.
 
     python -m training.make_classifier --output FOLDER/model.onnx --labels FOLDER/labels.txt
 
-Nothing in them is learnt. The shipped files are model_repository/classifier/1/model.onnx and
-model_repository/classify_postprocess/labels.txt; with --pixels, 1/model.onnx and labels.txt of
-model_repository/image_classifier.
+Nothing in it is learnt. The shipped files are model_repository/classifier/1/model.onnx and
+model_repository/classify_postprocess/labels.txt.
 """
 
 from __future__ import annotations
@@ -54,15 +53,11 @@ VOTE_WIDTH = 0.03
 LEAST_SHARE = 1e-4
 
 
-def make_classifier(*, pixels: bool = False) -> onnx.ModelProto:
+def make_classifier() -> onnx.ModelProto:
     """Return the network: every cell of the crop votes for the colour names near its own colour.
 
-    Input `images` float32 [N, 3, 224, 224], RGB with ImageNet's mean and deviation. Outputs, both
-    float32 [N, len(COLOUR_NAMES)], logarithms of shares of votes: `logits` counts the middle of the
-    crop, `ring_logits` a ring around it, for things with a hole.
-
-    With `pixels` the input is RGB from 0 to 255, and the one output `class_probabilities` is the
-    shares of the middle themselves.
+    Input `images` float32 [N, 3, 224, 224], RGB with ImageNet's mean and deviation. Output `logits`
+    float32 [N, len(COLOUR_NAMES)], logarithms of shares of the votes, weighted towards the middle.
     """
     to_oklab = AXIS_WEIGHTS[:, None] * LMS_TO_OKLAB
     prototypes = np.array([_oklab(rgb) for _, rgb in PROTOTYPES])
@@ -70,8 +65,8 @@ def make_classifier(*, pixels: bool = False) -> onnx.ModelProto:
     closeness = prototypes @ to_oklab / VOTE_WIDTH**2
     offset = -0.5 * (prototypes**2).sum(axis=1) / VOTE_WIDTH**2
     constants = {
-        "unnormalise": _kernel(np.eye(3) / 255 if pixels else np.diag(STD)),
-        "mean": np.zeros(3) if pixels else MEAN,
+        "unnormalise": _kernel(np.diag(STD)),
+        "mean": MEAN,
         "zero": np.array(0.0),
         "one": np.array(1.0),
         "gamma": np.array(GAMMA),
@@ -81,9 +76,8 @@ def make_classifier(*, pixels: bool = False) -> onnx.ModelProto:
         "closeness_offset": offset,
         "names_of_prototypes": _kernel(np.eye(len(COLOUR_NAMES))[owners].T),
         "middle": _middle(),
+        "least_share": np.array(LEAST_SHARE),
     }
-    if not pixels:
-        constants |= {"ring": _ring(), "least_share": np.array(LEAST_SHARE)}
     nodes = [
         helper.make_node(
             "AveragePool", ["images"], ["cells"], kernel_shape=[CELL] * 2, strides=[CELL] * 2
@@ -97,21 +91,17 @@ def make_classifier(*, pixels: bool = False) -> onnx.ModelProto:
         helper.make_node("Conv", ["lms_roots", "closeness", "closeness_offset"], ["close"]),
         helper.make_node("Softmax", ["close"], ["votes"], axis=1),
         helper.make_node("Conv", ["votes", "names_of_prototypes"], ["named"]),
+        helper.make_node("Mul", ["named", "middle"], ["counted"]),
+        helper.make_node("GlobalAveragePool", ["counted"], ["pooled"]),
+        helper.make_node("Flatten", ["pooled"], ["share"]),
+        helper.make_node("Max", ["share", "least_share"], ["positive"]),
+        helper.make_node("Log", ["positive"], ["logits"]),
     ]
-    if pixels:
-        outputs = ["class_probabilities"]
-        nodes += _share_nodes("middle", "class_probabilities")
-    else:
-        outputs = ["logits", "ring_logits"]
-        nodes += [*_log_share_nodes("middle", "logits"), *_log_share_nodes("ring", "ring_logits")]
     graph = helper.make_graph(
         nodes,
         "colour_of_a_crop",
         [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])],
-        [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", len(COLOUR_NAMES)])
-            for name in outputs
-        ],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", len(COLOUR_NAMES)])],
         [numpy_helper.from_array(a.astype(np.float32), name) for name, a in constants.items()],
     )
     opset = [helper.make_opsetid("", OPSET)]
@@ -119,24 +109,6 @@ def make_classifier(*, pixels: bool = False) -> onnx.ModelProto:
     helper.set_model_props(model, {"names": str(dict(enumerate(COLOUR_NAMES)))})
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-def _share_nodes(mask: str, output: str) -> list[onnx.NodeProto]:
-    counted, pooled = f"counted_{mask}", f"share_{mask}_4d"
-    return [
-        helper.make_node("Mul", ["named", mask], [counted]),
-        helper.make_node("GlobalAveragePool", [counted], [pooled]),
-        helper.make_node("Flatten", [pooled], [output]),
-    ]
-
-
-def _log_share_nodes(mask: str, output: str) -> list[onnx.NodeProto]:
-    share, positive = f"share_{mask}", f"positive_{mask}"
-    return [
-        *_share_nodes(mask, share),
-        helper.make_node("Max", [share, "least_share"], [positive]),
-        helper.make_node("Log", [positive], [output]),
-    ]
 
 
 def _oklab(rgb: str) -> npt.NDArray[np.float64]:
@@ -149,22 +121,11 @@ def _kernel(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return matrix[:, :, None, None]
 
 
-def _radius() -> npt.NDArray[np.float64]:
-    """Of each cell's centre, 1 at the middle of the crop's sides."""
-    cells = SIDE // CELL
-    at = (np.arange(cells) + 0.5) / (cells / 2) - 1
-    return np.hypot(at[:, None], at[None, :])
-
-
 def _middle() -> npt.NDArray[np.float64]:
     """Weights float64 [1, 1, 28, 28] of mean 1 that fall towards the border."""
-    weights = np.exp(-0.5 * (_radius() / 0.3) ** 2)
-    return (weights / weights.mean())[None, None]
-
-
-def _ring() -> npt.NDArray[np.float64]:
-    """As `_middle`, where a ring that fills the crop lies."""
-    weights = np.exp(-0.5 * ((_radius() - 0.83) / 0.07) ** 2)
+    cells = SIDE // CELL
+    at = (np.arange(cells) + 0.5) / (cells / 2) - 1  # of each cell's centre, 1 at the sides
+    weights = np.exp(-0.5 * (np.hypot(at[:, None], at[None, :]) / 0.3) ** 2)
     return (weights / weights.mean())[None, None]
 
 
@@ -173,12 +134,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Writes the sample classifier of colours.")
     parser.add_argument("--output", type=Path, required=True, help="the ONNX file")
     parser.add_argument("--labels", type=Path, help="text file for the colour names, one a line")
-    parser.add_argument(
-        "--pixels", action="store_true", help="for pixels from 0 to 255, with shares as its output"
-    )
     options = parser.parse_args()
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(make_classifier(pixels=options.pixels), options.output)
+    onnx.save(make_classifier(), options.output)
     if options.labels is not None:
         options.labels.write_text("".join(f"{name}\n" for name in COLOUR_NAMES), encoding="utf-8")
     print(f"{options.output}: {options.output.stat().st_size} bytes")

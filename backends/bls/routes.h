@@ -21,7 +21,7 @@ struct Route {
 // Maps the class of a detection to the model that crops it and the model that classifies the crop.
 class Routes {
  public:
-  // Reads "5=preprocess_rois+classify_rings, 0|3=preprocess_rois+classify_shapes,
+  // Reads "5=preprocess_rois+classify_boats, 0|3=preprocess_rois+classify_shapes,
   // *=preprocess_rois+classify": class ids joined by `|`, or `*` for those that no other entry
   // names. An empty text gives no routes. Throws kInvalidArgument with an error message.
   static Routes Parse(std::string_view text);

@@ -5,7 +5,7 @@
     cat photo.jpg another.jpg | python examples/python/detect_stream.py
 
 Reads concatenated JPEGs from standard input, sends a few of them at once, and prints a JSON object
-per line: image, status, detections. A decoupled model, such as cascade_bls_decoupled, has several
+per line: image, status, detections. A decoupled model has several
 lines for a frame, the last one with "final": true. With --sequence ID the frames
 are a sequence of a stateful model. A truncated frame has a line with its status.
 """

@@ -50,10 +50,6 @@ ACTIVATION_RTOL = 2e-6
 # half of the last decimal on both sides, and float32 sums that depend on the size of the batch.
 SHARE_TEXT = 2e-6
 
-# Shares by the sample classifiers, for normalised pixels and for pixels as they are: float32
-# roundings (6e-8) of colours, which the votes' exponents make some times larger.
-SAMPLE_SHARE_ROUNDING = 1e-6
-
 # Normalised boxes (0 to 1) scaled to pixels, relative to the side of the input: the scaling may
 # come before or after cxcywh -> xyxy, each order with float32 roundings of its own.
 NORMALISED_BOX_RTOL = 3e-7

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import jpegs
+from damage import copy_model
 from model_folders import tensor, write_model
 
-# Those with equal responses, by their names in the shipped repository.
-CASCADES = ["cascade_bls", "cascade"]
-STREAM = "cascade_bls_decoupled"
+CASCADE = "cascade"  # in the shipped repository
+SCRIPTED = "cascade_scripted"
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 ROWS = 32  # of the scripted detector
 THRESHOLD = 0.5
@@ -106,7 +106,7 @@ class TritonPythonModel:
 
 
 def write_all(repository: Path) -> None:
-    """The shipped models, and beside each cascade NAME_scripted and NAME_detecting."""
+    """The shipped models, two more cascades, and `detect_python` of the Python models."""
     shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples", "__pycache__"))
     encoded = [tensor("encoded", "TYPE_STRING", [1])]
     write_model(
@@ -139,24 +139,26 @@ def write_all(repository: Path) -> None:
             ],
             files={"1/model.py": SHADES},
         )
-    for name in CASCADES:
-        _write_variant(repository, name, f"{name}_detecting", classifiers="")
-    for name in [*CASCADES, STREAM]:
-        _write_variant(
-            repository,
-            name,
-            f"{name}_scripted",
-            detect_model="scripted",
-            classifiers=ROUTES,
-            classify_threshold=THRESHOLD,
-            classify_batch_size=BATCH_SIZE,
-        )
+    _write_variant(repository, "cascade_detecting", classifiers="")
+    _write_variant(
+        repository,
+        SCRIPTED,
+        detect_model="scripted",
+        classifiers=ROUTES,
+        classify_threshold=THRESHOLD,
+        classify_batch_size=BATCH_SIZE,
+    )
+    config = copy_model("detect", repository, name="detect_python") / "config.pbtxt"
+    steps = r'(model_name: "(?:preprocess|detector|postprocess))"'
+    text, count = re.subn(steps, r'\1_python"', config.read_text())
+    assert count == 3
+    config.write_text(text)
 
 
-def _write_variant(repository: Path, shipped: str, name: str, **parameters: object) -> None:
-    """A shipped cascade with other parameters, whose requests wait a while for each other."""
+def _write_variant(repository: Path, name: str, **parameters: object) -> None:
+    """The shipped cascade with other parameters, whose requests wait a while for each other."""
     folder = repository / name
-    shutil.copytree(repository / shipped, folder)
+    shutil.copytree(repository / CASCADE, folder)
     config = folder / "config.pbtxt"
     text = re.sub(r"^name: .*$", f'name: "{name}"', config.read_text(), flags=re.MULTILINE)
     text = text.replace("dims: [ 300", f"dims: [ {ROWS if 'scripted' in name else 300}")
@@ -166,7 +168,7 @@ def _write_variant(repository: Path, shipped: str, name: str, **parameters: obje
         text, count = re.subn(
             rf'(key: "{key}"\s+value {{ string_value: )"[^"]*"', rf'\1"{value}"', text
         )
-        assert count == 1, f"{shipped} has {count} parameters {key}"
+        assert count == 1, f"{CASCADE} has {count} parameters {key}"
     config.write_text(text)
 
 

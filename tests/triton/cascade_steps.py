@@ -1,19 +1,15 @@
-"""The steps of the shipped cascade, taken by a client one after the other, and its streams."""
+"""The steps of the shipped cascade, taken by a client one after the other."""
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tritonclient.grpc as grpc_client
-from calls import Arrays, grpc_inputs, infer, strings, to_arrays
-from running_server import RunningServer
+from calls import Arrays, infer, strings
 
 THRESHOLD = 0.25
 BATCH_SIZE = 16
-RING = 5
 
 
 def by_hand(client: Any, files: Sequence[bytes]) -> Arrays:
@@ -25,19 +21,12 @@ def by_hand(client: Any, files: Sequence[bytes]) -> Arrays:
     found["class_labels"] = np.full(shape, b"", np.object_)
     for i, file in enumerate(files):
         count = found["num_detections"][i, 0]
-        scores, classes = (
-            found["detection_scores"][i, :count],
-            found["detection_classes"][i, :count],
-        )
-        above = scores > THRESHOLD
-        for model, chosen in (("classify", classes != RING), ("classify_rings", classes == RING)):
-            _classify_rows(client, model, file, i, np.flatnonzero(above & chosen), found)
+        scores = found["detection_scores"][i, :count]
+        _classify_rows(client, file, i, np.flatnonzero(scores > THRESHOLD), found)
     return found
 
 
-def _classify_rows(
-    client: Any, model: str, file: bytes, image: int, rows: np.ndarray, found: Arrays
-) -> None:
+def _classify_rows(client: Any, file: bytes, image: int, rows: np.ndarray, found: Arrays) -> None:
     if not len(rows):
         return
     inputs = {
@@ -48,29 +37,6 @@ def _classify_rows(
     assert not cut["status"].any()
     for start in range(0, len(rows), BATCH_SIZE):
         part = slice(start, start + BATCH_SIZE)
-        response = infer(client, model, {"images": cut["images"][part]})
+        response = infer(client, "classify", {"images": cut["images"][part]})
         for name, values in response.items():
             found[name][image, rows[part]] = values[:, 0]
-
-
-def stream(server: RunningServer, model: str, file: bytes, **options: object) -> list[object]:
-    """All responses to one request: arrays, or the error; the final one has to be the last."""
-    responses: queue.Queue[tuple[object, object]] = queue.Queue()
-    with grpc_client.InferenceServerClient(server.grpc) as client:
-        client.start_stream(callback=lambda result, error: responses.put((result, error)))
-        client.async_stream_infer(
-            model,
-            grpc_inputs({"encoded": strings([file], batched=False)}),
-            enable_empty_final_response=True,
-            **options,
-        )
-        received: list[object] = []
-        while True:
-            result, error = responses.get(timeout=30)
-            if error is not None:
-                return [*received, error]
-            if result.get_response().outputs:
-                received.append(to_arrays(result))
-            if result.get_response().parameters["triton_final_response"].bool_param:
-                assert responses.empty()
-                return received

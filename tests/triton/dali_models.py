@@ -12,7 +12,7 @@ from damage import copy_model
 from model_folders import batching, tensor, write_preprocess
 from served_models import PREPROCESS_TEXT
 
-SHIPPED = ("detect", "preprocess", "detector", "postprocess", "detect_dali", "preprocess_dali")
+SHIPPED = ("detect", "preprocess", "detector", "postprocess", "preprocess_dali")
 
 
 def build_operators() -> Path:
@@ -28,9 +28,10 @@ def build_operators() -> Path:
 
 
 def write_all(repository: Path) -> None:
-    """The shipped models, and pairs: `pre_x` is compiled, and `dali_x` has a pipeline."""
+    """The shipped models, `detect_dali`, and pairs: `pre_x` compiled, `dali_x` by a pipeline."""
     for model in SHIPPED:
         copy_model(model, repository)
+    write_ensemble(repository, "detect_dali", preprocess="preprocess_dali")
     write_uint8_ensemble(repository)
     write = partial(write_pair, repository)
     write("many", max_batch_size=32, more=batching(100_000))
@@ -43,25 +44,25 @@ def write_all(repository: Path) -> None:
     write("some", max_batch_size=8, outputs=[tensor("geometry", "TYPE_FP32", [8])])
 
 
+def write_ensemble(repository: Path, name: str, *, preprocess: str) -> Path:
+    """The shipped `detect` with another first step; returns its config.pbtxt."""
+    config = copy_model("detect", repository, name=name) / "config.pbtxt"
+    step = 'model_name: "preprocess"'
+    assert config.read_text().count(step) == 1
+    config.write_text(config.read_text().replace(step, f'model_name: "{preprocess}"'))
+    return config
+
+
 def write_uint8_ensemble(repository: Path) -> None:
     """`bytes_detect`: the ensemble for NVIDIA's backend, its first step in the Python backend."""
-    first, ensemble = (
-        copy_model(model, repository, name=name)
-        for model, name in (
-            ("preprocess_dali", "bytes_preprocess"),
-            ("detect_dali", "bytes_detect"),
-        )
-    )
-    for custom in (ensemble / "configs" / "dali.pbtxt", first / "config.pbtxt"):
-        text = custom.read_text()
-        for old, new in (
-            ('"detect_dali"', '"bytes_detect"'),
-            ('"preprocess_dali"', '"bytes_preprocess"'),
-            ("data_type: TYPE_STRING # one element", "data_type: TYPE_UINT8 # one element"),
-            ("dims: [ 1 ]\n  }\n]\n\noutput [", "dims: [ -1 ]\n  }\n]\n\noutput ["),
-        ):
-            text = text.replace(old, new)
-        (custom.parents[custom.parent.name == "configs"] / "config.pbtxt").write_text(text)
+    first = copy_model("preprocess_dali", repository, name="bytes_preprocess") / "config.pbtxt"
+    ensemble = write_ensemble(repository, "bytes_detect", preprocess="bytes_preprocess")
+    for config in (first, ensemble):
+        before, after = config.read_text().split("output [", 1)
+        before = before.replace("TYPE_STRING", "TYPE_UINT8").replace("dims: [ 1 ]", "dims: [ -1 ]")
+        assert "TYPE_UINT8" in before
+        assert "dims: [ -1 ]" in before
+        config.write_text(f"{before}output [{after}")
 
 
 def write_pair(

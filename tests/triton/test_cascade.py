@@ -1,4 +1,4 @@
-"""Cascades over the shipped models: what calling the models by hand gives, picture by picture."""
+"""The shipped cascade: what calling the models by hand gives, picture by picture."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 import raw_http
 import tritonclient.grpc as grpc_client
 from calls import Arrays, grpc_inputs, infer, infer_http, strings, to_arrays
-from cascade_models import CASCADES, SHIPPED, STREAM
-from cascade_steps import by_hand, stream
+from cascade_models import CASCADE, SHIPPED
+from cascade_steps import by_hand
 from commands import endcap
 from PIL import Image, ImageDraw
 from running_server import RunningServer, wait_for
@@ -51,11 +51,10 @@ def assert_same(response: Mapping[str, np.ndarray], expected: Arrays) -> None:
             np.testing.assert_array_equal(response[name], values)
 
 
-@pytest.mark.parametrize("model", CASCADES)
 @pytest.mark.parametrize("count", [0, 1, 30])
-def test_numbers_of_detections(cascades, model, count):
+def test_numbers_of_detections(cascades, count):
     files = [shapes(count)]
-    response = infer(cascades, model, {"encoded": strings(files)})
+    response = infer(cascades, CASCADE, {"encoded": strings(files)})
     assert response["num_detections"].tolist() == [[count]]
     assert (response["class_ids"] != -1).sum() == count
     assert_same(response, by_hand(cascades, files))
@@ -63,38 +62,21 @@ def test_numbers_of_detections(cascades, model, count):
         assert response["class_labels"][0, 0] == b"red"
 
 
-@pytest.mark.parametrize("model", CASCADES)
 @pytest.mark.parametrize("over_http", [False, True])
-def test_a_batch_of_samples(cascades, cascade_server, model, over_http):
+def test_a_batch_of_samples(cascades, cascade_server, over_http):
     files = [shapes(0), *(path.read_bytes() for path in SAMPLES[:5]), shapes(1)]
     inputs = {"encoded": strings(files)}
     if over_http:
         with HttpClient(cascade_server.http) as client:
-            response = infer_http(client, model, inputs)
+            response = infer_http(client, CASCADE, inputs)
     else:
-        response = infer(cascades, model, inputs)
+        response = infer(cascades, CASCADE, inputs)
     expected = by_hand(cascades, files)
     assert (expected["class_ids"] != -1).sum() > 20
     assert_same(response, expected)
 
 
-@pytest.mark.parametrize("model", CASCADES)
-def test_rings_go_to_their_own_classifier(cascades, cascade_server, model):
-    ring = Image.new("RGB", (640, 480), (30, 60, 200))
-    draw = ImageDraw.Draw(ring)
-    draw.ellipse((200, 120, 440, 360), outline=RED, width=45)
-    files = [jpegs.encode(np.asarray(ring), quality=95)]
-    classifiers = ("classify", "classify_rings")
-    requests_before = [cascade_server.requests(each) for each in classifiers]
-    response = infer(cascades, model, {"encoded": strings(files)})
-    assert response["num_detections"].tolist() == [[1]]
-    assert response["detection_classes"][0, 0] == 5
-    assert response["class_labels"][0, 0] == b"red"  # its middle is blue
-    now = [cascade_server.requests(each) for each in classifiers]
-    assert now == [requests_before[0], requests_before[1] + 1]
-
-
-@pytest.mark.parametrize("model", [*CASCADES, "detect_bls"])
+@pytest.mark.parametrize("model", [CASCADE, "detect_bls"])
 def test_eight_clients_at_once(cascades, cascade_server, model):
     files = [shapes(count) for count in (0, 1, 5, 30)] + [p.read_bytes() for p in SAMPLES[:4]]
     expected = [by_hand(cascades, [file]) for file in files]
@@ -112,7 +94,7 @@ def test_eight_clients_at_once(cascades, cascade_server, model):
             done.result()
 
 
-@pytest.mark.parametrize("model", [*CASCADES, "detect_bls"])
+@pytest.mark.parametrize("model", [CASCADE, "detect_bls"])
 def test_a_bad_image_fails_its_request_and_no_other(cascade_server, model):
     good, bad = strings([shapes(5)]), strings([b"no picture"])
     responses: queue.Queue[tuple[int, object, object]] = queue.Queue()
@@ -136,7 +118,7 @@ def test_a_bad_image_fails_its_request_and_no_other(cascade_server, model):
     wait_for(lambda: logged(cascade_server, model, f"{model}-1"))
 
 
-@pytest.mark.parametrize("model", [*CASCADES, "detect_bls"])
+@pytest.mark.parametrize("model", [CASCADE, "detect_bls"])
 def test_a_request_whose_id_is_no_text(cascade_server, model):
     encoded = raw_http.RawTensor("encoded", "BYTES", [1, 1], raw_http.bytes_tensor([shapes(5)]))
     status, body, json_bytes = raw_http.post(
@@ -151,18 +133,22 @@ def logged(server: RunningServer, model: str, request_id: str) -> list[str]:
     return server.log_lines(f"model '{model}' version 1, request '{request_id}': ")
 
 
-def test_detect_bls_is_detect(cascades):
-    encoded = strings([path.read_bytes() for path in SAMPLES[:4]])
-    response = infer(cascades, "detect_bls", {"encoded": encoded})
-    assert_same(response, infer(cascades, "detect", {"encoded": encoded}))
+@pytest.mark.parametrize("model", ["detect_bls", "detect_python"])
+def test_python_models_respond_as_the_compiled_ones(cascades, model):
+    encoded = strings([path.read_bytes() for path in SAMPLES])
+    response = infer(cascades, model, {"encoded": encoded})
+    expected = infer(cascades, "detect", {"encoded": encoded})
+    assert expected["num_detections"].all()
+    assert response.keys() == expected.keys()
+    for name, values in expected.items():
+        assert response[name].tobytes() == values.tobytes(), name
 
 
-@pytest.mark.parametrize("model", CASCADES)
 @pytest.mark.parametrize("wanted", [["class_labels"], ["num_detections", "detection_indices"]])
-def test_response_has_the_requested_outputs_only(cascades, cascade_server, model, wanted):
+def test_response_has_the_requested_outputs_only(cascades, cascade_server, wanted):
     files = [shapes(5)]
     requests_before = cascade_server.requests("classify")
-    response = infer(cascades, model, {"encoded": strings(files)}, outputs=wanted)
+    response = infer(cascades, CASCADE, {"encoded": strings(files)}, outputs=wanted)
     assert sorted(response) == sorted(wanted)
     expected = by_hand(cascades, files)
     assert_same(response, {name: expected[name] for name in wanted})
@@ -170,46 +156,20 @@ def test_response_has_the_requested_outputs_only(cascades, cascade_server, model
     assert cascade_server.requests("classify") - requests_before <= 2
 
 
-@pytest.mark.parametrize("model", CASCADES)
-def test_without_classifiers_it_only_detects(cascades, cascade_server, model):
+def test_without_classifiers_it_only_detects(cascades, cascade_server):
     files = [shapes(5)]
     requests_before = cascade_server.requests("preprocess_rois")
-    response = infer(cascades, f"{model}_detecting", {"encoded": strings(files)})
+    response = infer(cascades, "cascade_detecting", {"encoded": strings(files)})
     assert cascade_server.requests("preprocess_rois") == requests_before
     expected = by_hand(cascades, files)
     expected["class_ids"][:], expected["class_scores"][:], expected["class_labels"][:] = -1, 0, b""
     assert_same(response, expected)
 
 
-@pytest.mark.parametrize("count", [0, 1, 30])
-def test_a_stream_has_a_response_for_each_detection(cascades, cascade_server, count):
-    file = shapes(count)
-    rows = stream(cascade_server, STREAM, file)
-    assert len(rows) == count
-    expected = by_hand(cascades, [file])
-    for r, row in enumerate(rows):
-        names = [name for name in expected if name not in ("num_detections", "status")]
-        assert_same(row, {name: expected[name][0, r : r + 1] for name in names})
-
-
-def test_a_stream_of_some_outputs(cascade_server):
-    wanted = [grpc_client.InferRequestedOutput("class_labels")]
-    rows = stream(cascade_server, STREAM, shapes(2), outputs=wanted)
-    assert [list(row) for row in rows] == [["class_labels"]] * 2
-
-
-def test_a_stream_of_no_picture_ends_with_an_error(cascade_server):
-    (error,) = stream(cascade_server, STREAM, b"no picture", request_id="lost")
-    assert error.message().startswith("model 'detect': ")
-    assert "corrupt_image: the data is not an image" in error.message()
-    wait_for(lambda: logged(cascade_server, STREAM, "lost"))
-
-
-@pytest.mark.parametrize("model", CASCADES)
-def test_endcap_infer_tells_the_class_of_each_detection(cascades, cascade_server, model, tmp_path):
+def test_endcap_infer_tells_the_class_of_each_detection(cascades, cascade_server, tmp_path):
     file = tmp_path / "shapes.jpg"
     file.write_bytes(shapes(5))
-    done = endcap("infer", file, "--url", cascade_server.grpc, "--model", model, "--json")
+    done = endcap("infer", file, "--url", cascade_server.grpc, "--model", CASCADE, "--json")
     assert done.returncode == 0, done.stderr
     (response,) = json.loads(done.stdout)
     expected = by_hand(cascades, [shapes(5)])
@@ -218,11 +178,3 @@ def test_endcap_infer_tells_the_class_of_each_detection(cascades, cascade_server
         assert row["label"] in ("circle", "square")
         assert row["classification"]["class_id"] == expected["class_ids"][0, r]
         assert row["classification"]["label"] == expected["class_labels"][0, r].decode()
-
-
-def test_endcap_infer_does_not_ask_a_stream(cascade_server, tmp_path):
-    (tmp_path / "shapes.jpg").write_bytes(shapes(1))
-    done = endcap("infer", tmp_path, "--url", cascade_server.grpc, "--model", STREAM)
-    assert done.returncode == 2
-    assert f"model '{STREAM}' is decoupled" in done.stderr
-    assert "endcap infer --stream" in done.stderr

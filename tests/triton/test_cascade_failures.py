@@ -1,4 +1,4 @@
-"""Cascades whose composing models fail, are missing, or lack outputs; with a scripted detector."""
+"""A cascade whose composing models fail, are missing, or lack outputs; with a scripted detector."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import tritonclient.grpc as grpc_client
 from calls import Arrays, grpc_inputs, infer, strings, to_arrays
 from cascade_models import (
     BATCH_SIZE,
-    CASCADES,
+    CASCADE,
     FAILING_LEVEL,
     ROWS,
+    SCRIPTED,
     SLOW_LINE,
-    STREAM,
     THRESHOLD,
     Row,
     picture,
 )
-from cascade_steps import stream
 from running_server import RunningServer, wait_for
 from tolerances import CROP_MEAN
 from tritonclient.utils import InferenceServerException
@@ -34,7 +33,6 @@ OK, FAILING, NOWHERE, ABSENT, ODD = (
     4,
     5,
 )  # classes of the detector, by what becomes of them
-SCRIPTED_STREAM = f"{STREAM}_scripted"
 BRIGHT = 190  # a picture of this level makes the failing classifier fail
 
 
@@ -64,15 +62,15 @@ def assert_shades(response: Arrays, file: bytes, rows: list[Row], classified: li
 
 
 def send_together(
-    server: RunningServer, model: str, files: list[bytes]
+    server: RunningServer, files: list[bytes]
 ) -> list[Arrays | InferenceServerException]:
     """One request for each file; the cascade waits for all of them and works on them together."""
     responses: queue.Queue[tuple[int, object, object]] = queue.Queue()
-    executions = server.executions(model)
+    executions = server.executions(SCRIPTED)
     with grpc_client.InferenceServerClient(server.grpc) as client:
         for index, file in enumerate(files):
             client.async_infer(
-                model,
+                SCRIPTED,
                 grpc_inputs({"encoded": strings([file])}),
                 callback=lambda result, error, index=index: responses.put((index, result, error)),
             )
@@ -80,16 +78,11 @@ def send_together(
             index: error or to_arrays(result)
             for index, result, error in (responses.get(timeout=30) for _ in files)
         }
-    assert server.executions(model) == executions + 1
+    assert server.executions(SCRIPTED) == executions + 1
     return [received[index] for index in range(len(files))]
 
 
-@pytest.fixture(params=CASCADES)
-def model(request: pytest.FixtureRequest) -> str:
-    return f"{request.param}_scripted"
-
-
-def test_score_route_and_region_decide(cascades, model):
+def test_score_route_and_region_decide(cascades):
     rows = [
         row(10, OK),
         row(60, NOWHERE),
@@ -99,16 +92,16 @@ def test_score_route_and_region_decide(cascades, model):
         row(200, OK, score=THRESHOLD),
     ]
     file = picture(rows)
-    response = infer(cascades, model, {"encoded": strings([file])})
+    response = infer(cascades, SCRIPTED, {"encoded": strings([file])})
     assert_shades(response, file, rows, [True, False, False, True, True, False])
 
 
-def test_crops_of_all_requests_go_to_the_classifier_together(cascade_server, model):
+def test_crops_of_all_requests_go_to_the_classifier_together(cascade_server):
     counts = [3, 0, 5, 1, 30]
     pictures = [[row(9 * i, OK) for i in range(count)] for count in counts]
     files = [picture(rows) for rows in pictures]
     before = {m: cascade_server.requests(m) for m in ("preprocess_rois", "shades")}
-    responses = send_together(cascade_server, model, files)
+    responses = send_together(cascade_server, files)
     for file, rows, response in zip(files, pictures, responses, strict=True):
         assert_shades(response, file, rows, [True] * len(rows))
     # One decoding for each image that has a detection, and no more requests than it takes.
@@ -117,11 +110,11 @@ def test_crops_of_all_requests_go_to_the_classifier_together(cascade_server, mod
     assert cascade_server.requests("shades") == before["shades"] + full
 
 
-def test_a_failing_classifier_fails_the_requests_that_it_fails_for(cascade_server, model):
+def test_a_failing_classifier_fails_the_requests_that_it_fails_for(cascade_server):
     rows = [row(20, FAILING)]
     dark, bright = picture(rows), picture(rows, level=BRIGHT)
     assert shade(dark, rows[0][:4])[1] < FAILING_LEVEL < shade(bright, rows[0][:4])[1]
-    responses = send_together(cascade_server, model, [dark, bright, picture([]), dark])
+    responses = send_together(cascade_server, [dark, bright, picture([]), dark])
     for index in (0, 3):
         assert_shades(responses[index], dark, rows, [True])
     assert_shades(responses[2], picture([]), [], [])
@@ -130,19 +123,19 @@ def test_a_failing_classifier_fails_the_requests_that_it_fails_for(cascade_serve
     assert responses[1].status() == "StatusCode.INTERNAL"
 
 
-def test_missing_classifier(cascade_server, model):
+def test_missing_classifier(cascade_server):
     rows = [row(20, OK), row(90, ABSENT)]
     good = picture(rows[:1])
-    responses = send_together(cascade_server, model, [picture(rows), good])
+    responses = send_together(cascade_server, [picture(rows), good])
     assert isinstance(responses[0], InferenceServerException)
     assert responses[0].message().startswith("model 'absent': ")
     assert_shades(responses[1], good, rows[:1], [True])
 
 
-def test_a_classifier_whose_ids_are_no_numbers(cascade_server, model):
+def test_a_classifier_whose_ids_are_no_numbers(cascade_server):
     rows = [row(20, OK)]
     good = picture(rows)
-    responses = send_together(cascade_server, model, [good, picture([row(20, ODD)]), good])
+    responses = send_together(cascade_server, [good, picture([row(20, ODD)]), good])
     for index in (0, 2):
         assert_shades(responses[index], good, rows, [True])
     assert isinstance(responses[1], InferenceServerException)
@@ -150,37 +143,37 @@ def test_a_classifier_whose_ids_are_no_numbers(cascade_server, model):
     assert "class_ids" in responses[1].message()
 
 
-def test_a_failing_detector(cascades, cascade_server, model):
+def test_a_failing_detector(cascades, cascade_server):
     no_comment = picture([]).replace(b"rows:", b"none:")
     encoded = strings([no_comment])
     with pytest.raises(InferenceServerException, match="model 'scripted': corrupt_image") as error:
-        infer(cascades, model, {"encoded": encoded}, request_id=f"{model}-7")
+        infer(cascades, SCRIPTED, {"encoded": encoded}, request_id="a-7")
     assert error.value.status() == "StatusCode.INVALID_ARGUMENT"
-    said = f"model '{model}' version 1, request '{model}-7': "
+    said = f"model '{SCRIPTED}' version 1, request 'a-7': "
     (line,) = wait_for(lambda: cascade_server.log_lines(said))
     assert line.startswith("W")
     assert "model 'scripted': corrupt_image: there is no comment" in line
 
 
-def test_a_file_that_only_the_detector_could_read(cascades, model):
+def test_a_file_that_only_the_detector_could_read(cascades):
     """The scripted detector does not decode; the model that cuts regions out fails."""
     broken = b"rows:" + json.dumps([row(20, OK)]).encode() + b"!"
-    response = infer(cascades, model, {"encoded": strings([broken])})
+    response = infer(cascades, SCRIPTED, {"encoded": strings([broken])})
     assert response["num_detections"].tolist() == [[1]]
     assert (response["class_ids"] == -1).all()  # preprocess_rois blanks what it cannot decode
 
 
-def test_a_batch_of_pictures_in_one_request(cascades, model):
+def test_a_batch_of_pictures_in_one_request(cascades):
     pictures = [[row(20, OK)], [], [row(50, FAILING), row(90, OK)]]
     files = [picture(rows) for rows in pictures]
-    response = infer(cascades, model, {"encoded": strings(files)})
+    response = infer(cascades, SCRIPTED, {"encoded": strings(files)})
     assert response["class_ids"].shape == (3, ROWS)
     for i, (file, rows) in enumerate(zip(files, pictures, strict=True)):
         of_image = {name: values[i : i + 1] for name, values in response.items()}
         assert_shades(of_image, file, rows, [True] * len(rows))
 
 
-def test_a_cancelled_request_makes_no_further_calls(cascade_server, model):
+def test_a_cancelled_request_makes_no_further_calls(cascade_server):
     encoded = strings([picture([row(20, OK)], slow=True)])
     requests_before, slow = (
         cascade_server.requests("preprocess_rois"),
@@ -188,14 +181,14 @@ def test_a_cancelled_request_makes_no_further_calls(cascade_server, model):
     )
     with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
         call = client.async_infer(
-            model,
+            SCRIPTED,
             grpc_inputs({"encoded": encoded}),
             callback=lambda result, error: None,
-            request_id=f"given-up-{model}",
+            request_id="given-up",
         )
         wait_for(lambda: slow_pictures(cascade_server) > slow)
         call.cancel()
-    wait_for(lambda: given_up(cascade_server, model))
+    wait_for(lambda: given_up(cascade_server))
     assert cascade_server.requests("preprocess_rois") == requests_before
 
 
@@ -203,52 +196,15 @@ def slow_pictures(server: RunningServer) -> int:
     return len(server.log_lines(SLOW_LINE))
 
 
-def given_up(server: RunningServer, model: str) -> list[str]:
-    said = f"'{model}' version 1, request 'given-up-{model}': the request was cancelled"
+def given_up(server: RunningServer) -> list[str]:
+    said = f"'{SCRIPTED}' version 1, request 'given-up': the request was cancelled"
     return server.log_lines(said)
 
 
-def test_a_cancelled_stream(cascade_server):
-    requests_before, slow = (
-        cascade_server.requests("preprocess_rois"),
-        slow_pictures(cascade_server),
-    )
-    with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
-        client.start_stream(callback=lambda result, error: None)
-        file = picture([row(20, OK)] * 9, slow=True)
-        encoded = grpc_inputs({"encoded": strings([file], batched=False)})
-        client.async_stream_infer(
-            SCRIPTED_STREAM, encoded, request_id=f"given-up-{SCRIPTED_STREAM}"
-        )
-        wait_for(lambda: slow_pictures(cascade_server) > slow)
-        client.stop_stream(cancel_requests=True)
-    wait_for(lambda: given_up(cascade_server, SCRIPTED_STREAM))
-    assert cascade_server.requests("preprocess_rois") == requests_before
-
-
-def test_a_stream_keeps_what_it_sent_before_a_classifier_failed(cascade_server):
-    rows = [row(20, OK), row(60, NOWHERE), row(100, FAILING), row(140, OK)]
-    file = picture(rows, level=BRIGHT)
-    *sent, error = stream(cascade_server, SCRIPTED_STREAM, file)
-    assert error.message() == "model 'shades_failing': too bright"
-    found = [(each["class_ids"][0], each["detection_indices"][0]) for each in sent]
-    assert found == [(shade(file, rows[0][:4])[0], 100), (-1, 101)]
-
-
-def test_a_stream_asks_for_a_batch_when_its_first_row_is_due(cascade_server):
-    rows = [row(9 * i, OK) for i in range(2 * BATCH_SIZE)]
-    rows.insert(BATCH_SIZE, row(5, FAILING))
-    requests_before = cascade_server.requests("shades")
-    *sent, _ = stream(cascade_server, SCRIPTED_STREAM, picture(rows, level=BRIGHT))
-    assert len(sent) == BATCH_SIZE
-    assert cascade_server.requests("shades") == requests_before + 1
-
-
-@pytest.mark.parametrize("cascade", [*CASCADES, STREAM])
-def test_an_unknown_parameter_fails_the_load(cascades, cascade):
-    config = cascades.get_model_config(cascade, as_json=True)["config"]
+def test_an_unknown_parameter_fails_the_load(cascades):
+    config = cascades.get_model_config(CASCADE, as_json=True)["config"]
     config["parameters"]["clasifiers"] = {"string_value": ""}
     said = "'clasifiers' is not a parameter of this [a-z]+: there are detect_model, classifiers, "
     with pytest.raises(InferenceServerException, match=said):
-        cascades.load_model(cascade, config=json.dumps(config))
-    assert cascades.is_model_ready(cascade)  # as it was
+        cascades.load_model(CASCADE, config=json.dumps(config))
+    assert cascades.is_model_ready(CASCADE)  # as it was

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import endcap
 from detecting_models import SLOW_S, file_of
-from plain_calls import PICTURES
 from running_server import RunningServer
 
 from endcap.client import AsyncDetectionClient, ConnectionOptions, DetectionClient, ImageResult
@@ -170,20 +171,19 @@ def test_what_a_stream_cannot_do_is_refused(
         streamed(detecting_server.grpc, file_of(3))
 
 
-def test_a_shipped_stream_gives_the_detections_of_its_cascade(
-    cascade_server: RunningServer,
+def test_endcap_infer_joins_the_parts_of_an_image(
+    decoupled_server: RunningServer, tmp_path: Path
 ) -> None:
-    with DetectionClient(cascade_server.grpc, model="cascade_bls") as client:
-        whole = client.detect(PICTURES[:2])
-    with DetectionClient(cascade_server.grpc, model="cascade_bls_decoupled") as client:
-        parts = list(client.detect_stream([*PICTURES[:2], b"no picture"]))
-    for result in whole:
-        of_image = [part for part in parts if part.image == result.image]
-        assert [part.final for part in of_image] == [False] * len(result.detections) + [True]
-        found = [each for part in of_image for each in part.detections]
-        assert found == result.detections
-        assert all(each.label for each in found)
-    assert parts[-1].status == "corrupt_image"
+    (tmp_path / "four.jpg").write_bytes(file_of(4))
+    command = ["infer", tmp_path, "--url", decoupled_server.grpc, "--model", "parts", "--json"]
+    done = endcap(*command, "--stream")
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)
+    assert len(result["detections"]) == 3
+    refused = endcap(*command)
+    assert refused.returncode == 2
+    assert "model 'parts' is decoupled" in refused.stderr
+    assert "endcap infer --stream" in refused.stderr
 
 
 def test_results_come_while_the_source_of_a_thread_waits(detecting_server: RunningServer) -> None:

@@ -208,7 +208,7 @@ def test_the_ensemble_for_nvidias_backend_takes_plain_bytes(
     monkeypatch.chdir(tmp_path)
     (page,) = [block for block in blocks(ROOT / "docs" / "dali_triton.md") if "UINT8" in block.text]
     program = page.text.replace("127.0.0.1:8001", dali_server.grpc)
-    exec(compile(program.replace("detect_dali", "bytes_detect"), "page", "exec"), {})
+    exec(compile(program.replace('"detect"', '"bytes_detect"'), "page", "exec"), {})
     expected = infer(client, "detect", {"encoded": strings(SAMPLES[:2])})
     assert capsys.readouterr().out == f"{expected['num_detections'][:1]}\n"
 

@@ -23,7 +23,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    for model in ("preprocess", "preprocess_dali", "detect_dali", "postprocess", "detector"):
+    for model in ("preprocess", "preprocess_dali", "postprocess", "detector"):
         copy_model(model, folder)
     return folder
 
@@ -51,7 +51,7 @@ def test_optional_models_are_left_out_with_an_error_message(python: Path, reposi
     assert code == 0
     models = printed.splitlines()[-1].split(maxsplit=1)[1]
     assert models.strip() == "detector, postprocess, preprocess"
-    assert said.startswith(f"endcap: detect_dali, preprocess_dali are left out: {INSTALL}")
+    assert said.startswith(f"endcap: preprocess_dali is left out: {INSTALL}")
     assert said.endswith("'nvidia-dali-cuda130>=2.0'`\n")
     assert said.count("\n") == 1
 

@@ -1,7 +1,7 @@
 """The requests of NVIDIA's image_client, grpc_image_client and ensemble_image_client.
 
 Their programs are not here: what each requests of the server, in its order, is written anew with
-tritonclient, for the models that the shipped repository has for them.
+tritonclient, for a classifier of pixels and an ensemble around it.
 """
 
 from __future__ import annotations
@@ -9,29 +9,100 @@ from __future__ import annotations
 import io
 import queue
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from PIL import Image
-from plain_calls import PICTURES, SHIPPED, Protocol, protocols_of
+from plain_calls import PICTURES, Protocol, protocols_of
 from running_server import RunningServer, run_server
 from tolerances import SHARE_TEXT
 from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
 
 from endcap.client import DetectionClient
 
-LABELS = (SHIPPED / "image_classifier" / "labels.txt").read_text(encoding="utf-8").split()
+LABELS = ["red", "green", "blue", "yellow", "gray"]
 CLASS_COUNT = 3
+# What the programs require: one input with its format, outputs that all have labels.
+CLASSIFIER = """
+backend: "endcap_onnx"
+max_batch_size: 16
+input [ { name: "images" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [ 3, 224, 224 ] } ]
+output [ {
+  name: "class_probabilities" data_type: TYPE_FP32 dims: [ 5 ] label_filename: "labels.txt"
+} ]
+dynamic_batching { }
+"""
+PREPROCESS = "".join(
+    f'parameters {{ key: "{name}" value {{ string_value: "{value}" }} }}\n'
+    for name, value in {
+        "preset": "torchvision", "fit": "stretch", "size": 224, "scale": 1, "mean": 0, "std": 1
+    }.items()
+)  # fmt: skip
+ENSEMBLE = """
+platform: "ensemble"
+max_batch_size: 16
+input [ { name: "encoded" data_type: TYPE_STRING dims: [ 1 ] } ]
+output [ { name: "class_probabilities" data_type: TYPE_FP32 dims: [ 5 ] } ]
+ensemble_scheduling {
+  step [ {
+    model_name: "preprocess_pixels"
+    model_version: -1
+    input_map { key: "encoded" value: "encoded" }
+    output_map { key: "images" value: "images" }
+  }, {
+    model_name: "image_classifier"
+    model_version: -1
+    input_map { key: "images" value: "images" }
+    output_map { key: "class_probabilities" value: "class_probabilities" }
+  } ]
+}
+"""
 Ranking = list[list[str]]  # of each image its best classes, as "score:index:label"
 
 
+def write_classifier(file: Path) -> None:
+    """Softmax of linear functions of an image's mean colour, 0 to 255."""
+    weights = np.array([[2, -1, -1], [-1, 2, -1], [-1, -1, 2], [1, 1, -2], [0, 0, 0]]) / 100
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [
+            helper.make_node("GlobalAveragePool", ["images"], ["mean"]),
+            helper.make_node("Flatten", ["mean"], ["colour"]),
+            helper.make_node("Gemm", ["colour", "weights"], ["logits"], transB=1),
+            helper.make_node("Softmax", ["logits"], ["class_probabilities"]),
+        ],
+        "colours",
+        [helper.make_tensor_value_info("images", 1, ["n", 3, 224, 224])],
+        [helper.make_tensor_value_info("class_probabilities", 1, ["n", len(LABELS)])],
+        [onnx.numpy_helper.from_array(weights.astype(np.float32), "weights")],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), file)
+
+
 @pytest.fixture(scope="module")
-def image_server() -> Iterator[RunningServer]:
-    models = ("--load-model=image_classifier", "--load-model=classify_image")
-    with run_server(SHIPPED, "--model-control-mode=explicit", *models) as running:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    repository = tmp_path_factory.mktemp("images")
+    preprocess = f'backend: "endcap_preprocess"\nmax_batch_size: 16\n{PREPROCESS}'
+    configs = {
+        "image_classifier": CLASSIFIER, "preprocess_pixels": preprocess, "classify_image": ENSEMBLE
+    }  # fmt: skip
+    for name, config in configs.items():
+        (repository / name / "1").mkdir(parents=True)
+        (repository / name / "config.pbtxt").write_text(config)
+    (repository / "image_classifier" / "labels.txt").write_text("\n".join(LABELS))
+    write_classifier(repository / "image_classifier" / "1" / "model.onnx")
+    return repository
+
+
+@pytest.fixture(scope="module")
+def image_server(models: Path) -> Iterator[RunningServer]:
+    with run_server(models) as running:
         yield running
 
 
@@ -50,8 +121,8 @@ BATCH = np.stack([scaled(file) for file in PICTURES])
 
 
 @pytest.fixture(scope="module")
-def expected() -> Ranking:
-    network = str(SHIPPED / "image_classifier" / "1" / "model.onnx")
+def expected(models: Path) -> Ranking:
+    network = models / "image_classifier" / "1" / "model.onnx"
     session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
     (shares,) = session.run(None, {"images": BATCH})
     np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=0, atol=SHARE_TEXT)

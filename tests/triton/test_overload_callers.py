@@ -5,31 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 from calls import infer, strings
-from cascade_steps import stream
 from damage import copy_model
 from overload import SLOW, flood, refusal
-from running_server import RunningServer, run_server, wait_for
+from running_server import RunningServer, run_server
 from videos import encode
 
 from endcap.client import DetectionClient
 from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor
-from endcap.client.errors import from_stream
 from endcap.client.options import ConnectionOptions
 from endcap.triton.config_edits import set_parameter
 
 PIPELINE = ("preprocess", "detector", "postprocess", "detect")
 CLASSIFIERS = ("preprocess_rois", "classifier", "classify_postprocess", "classify")
-CASCADES = ("cascade", "cascade_bls")
-STREAM = "cascade_bls_decoupled"
-CALLERS = (*CASCADES, "detect_bls")
+CALLERS = ("cascade", "detect_bls")
 TEXT = re.compile(
     r"(?:model 'detect': in ensemble 'detect', |model 'preprocess': )"
     r"unavailable: \d+ ms of work wait before this request, and max_queue_cost is 100 ms; "
@@ -50,7 +45,7 @@ def _copy(repository: Path, shipped: str, name: str, **parameters: object) -> Pa
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("callers")
-    for model in (*PIPELINE[1:], *CLASSIFIERS, "classify_rings", *CALLERS, STREAM):
+    for model in (*PIPELINE[1:], *CLASSIFIERS, *CALLERS):
         _copy(repository, model, model)
     _copy(repository, "preprocess", "preprocess", max_queue_cost=100, threads=1)
     # What costs more than a millisecond waits for the one before it, or is refused.
@@ -108,19 +103,6 @@ def test_a_cascade_counts_it_as_unavailable(server, client):
         refusal(lambda: infer(client, "cascade", {"encoded": strings([SLOW])}))
     assert failures(server, "unavailable") == before["unavailable"] + 1
     assert failures(server, "internal") == before["internal"]
-
-
-def test_a_stream_has_its_message(server, client):
-    def refused() -> Any:
-        last = stream(server, STREAM, SLOW)[-1]
-        return last if not isinstance(last, dict) else None
-
-    with flood(client, "preprocess"):
-        error = wait_for(refused)
-    assert TEXT.match(error.message()), error.message()
-    read = from_stream(error.message(), request_id="1")
-    assert read.status_name == "unavailable"
-    assert read.retry_after_s > 0
 
 
 def test_frames_of_a_video_are_repeated(server):

@@ -18,7 +18,6 @@ import pytest
 import tritonclient.grpc as grpc_client
 import tritonclient.grpc.aio as grpc_aio
 import tritonclient.http.aio as http_aio
-from cascade_steps import by_hand
 from PIL import Image
 from plain_calls import (
     PICTURES,
@@ -232,30 +231,3 @@ def test_a_stream_of_asyncio_with_a_sequence_of_a_text(ordinary, expected):
         assert error is None
         index = int(result.get_response().id)
         assert_detections(arrays(result), expected[index : index + 1])
-
-
-def test_many_responses_to_one_request_of_a_decoupled_model(cascade_server, cascades):
-    (file, *_) = PICTURES
-    responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
-    with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
-        tensor = grpc_client.InferInput("encoded", [1], "BYTES")
-        tensor.set_data_from_numpy(np.array([file], np.object_))
-        client.start_stream(callback=lambda result, error: responses.put((result, error)))
-        client.async_stream_infer(
-            "cascade_bls_decoupled", [tensor], enable_empty_final_response=True
-        )
-        boxes, labels = [], []
-        while True:
-            result, error = responses.get(timeout=30)
-            assert error is None
-            response = result.get_response()
-            if response.outputs:
-                boxes.append(result.as_numpy("detection_boxes")[0].tolist())
-                labels.append(result.as_numpy("class_labels")[0])
-            if response.parameters["triton_final_response"].bool_param:
-                break
-    found = by_hand(cascades, [file])
-    count = int(found["num_detections"][0, 0])
-    assert count > 1
-    assert boxes == found["detection_boxes"][0, :count].tolist()
-    assert labels == found["class_labels"][0, :count].tolist()

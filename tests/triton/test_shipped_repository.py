@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-import tritonclient.grpc as grpc_client
 from commands import ENDCAP
 from PIL import Image
 from tolerances import SAMPLE_PRECISION, SAMPLE_RECALL, SERVED_BOX_PIXELS, SERVED_SCORE
@@ -122,34 +121,6 @@ def test_the_default_pipeline_runs_without_python() -> None:
         with DetectionClient(server.grpc_url) as client:
             (result,) = client.detect(SAMPLES[:1])
     assert len(result.detections) > 0
-
-
-def test_the_python_models_respond_as_the_compiled_ones(served: Served) -> None:
-    encoded = np.array([[path.read_bytes()] for path in SAMPLES], np.object_)
-    tensor = grpc_client.InferInput("encoded", list(encoded.shape), "BYTES")
-    tensor.set_data_from_numpy(encoded)
-    with grpc_client.InferenceServerClient(served.urls["grpc"]) as client:
-        compiled, python = (client.infer(name, [tensor]) for name in ("detect", "detect_python"))
-    names = [output.name for output in compiled.get_response().outputs]
-    assert compiled.as_numpy("num_detections").all()
-    assert sorted(names) == sorted(output.name for output in python.get_response().outputs)
-    for name in names:
-        assert python.as_numpy(name).tobytes() == compiled.as_numpy(name).tobytes(), name
-
-
-def test_infer_reads_the_labels_of_the_python_ensemble(served: Served) -> None:
-    _, responses = infer(served, "grpc", str(SAMPLES[0]), "--model", "detect_python")
-    assert {row["label"] for row in responses[0]["detections"]} <= set(LABELS)
-    assert responses == infer(served, "grpc", str(SAMPLES[0]))[1]
-
-
-def test_the_responses_of_a_decoupled_model_are_one_result(served: Served) -> None:
-    images = [str(path) for path in SAMPLES[:2]]
-    arguments = [*images, "--model", "cascade_bls_decoupled"]
-    code, whole = infer(served, "grpc", *images, "--model", "cascade_bls")
-    assert code == 0
-    assert all(len(row["detections"]) > 1 for row in whole)
-    assert infer(served, "grpc", *arguments, "--stream") == (0, whole)
 
 
 def iou(a: list[float], b: list[float]) -> float:

@@ -202,12 +202,11 @@ def test_a_failed_image_is_a_span_with_the_name_of_its_error(traced: Traced):
     assert not names & _OWN
 
 
-@pytest.mark.parametrize("model", ["cascade_bls", "cascade"])
-def test_calls_of_a_cascade_are_below_its_span(traced: Traced, model: str):
+def test_calls_of_a_cascade_are_below_its_span(traced: Traced):
     scene = (REPOSITORY / "detect" / "samples" / "shapes_1000x872.jpg").read_bytes()
-    with DetectionClient(traced.url("grpc"), model=model) as client:
+    with DetectionClient(traced.url("grpc"), model="cascade") as client:
         spans = traced.spans_of(lambda: client.detect([scene]))
-    cascade = only(spans, model)
+    cascade = only(spans, "cascade")
     called = {span.name for span in children(spans, cascade)}
     assert called >= {"detect", "preprocess_rois", "classify"}
     check_stages(subtree(spans, only(spans, "detect")))

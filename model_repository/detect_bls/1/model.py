@@ -2,73 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
 from endcap.python_backend.bls import CallLoop, call_model_async
-from endcap.python_backend.detect_steps import (
-    DETECTION_OUTPUTS,
-    ENCODED_INPUT,
-    complete_config,
-    detect,
-    read_detect_settings,
-)
+from endcap.python_backend.model_calls import ModelCall
 from endcap.python_backend.responses import ModelLog, respond_to_each
+from endcap.triton.parameters import read_parameters
+
+STEPS = ("preprocess_model", "detector_model", "postprocess_model")
 
 
 class TritonPythonModel:
-    """Requests of an execution go through their steps side by side."""
-
-    @staticmethod
-    def auto_complete_config(config: Any) -> Any:
-        """Fill in the tensors that config.pbtxt leaves out."""
-        return complete_config(config, ENCODED_INPUT, DETECTION_OUTPUTS)
+    """The steps of all requests of an execution overlap."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Read the parameters; the models that they name are looked for with each request."""
-        self._settings = read_detect_settings(json.loads(args["model_config"]))
+        """Read the models' names; `labels` is for clients."""
+        given = read_parameters(json.loads(args["model_config"]), [*STEPS, "labels"])
+        self._models = {step: given.get(step, step.removesuffix("_model")) for step in STEPS}
         self._log = ModelLog(args)
         self._loop = CallLoop()
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Return one response per request, in order."""
+        """Return one response per request, in order; an error fails its own request alone."""
         return respond_to_each(
-            requests, prepare=_Job, run=self._run, finish=_Job.tensors, log=self._log
+            requests,
+            prepare=lambda request: self._loop.start(self._detect(request)),
+            run=self._loop.finish,
+            finish=lambda task: list(task.result().values()),
+            log=self._log,
         )
 
     def finalize(self) -> None:
         """End the threads of the calls."""
         self._loop.close()
 
-    def _run(self, jobs: list[_Job]) -> None:
-        self._loop.run(self._detect_all(jobs))
+    async def _detect(self, request: Any) -> dict[str, Any]:
+        """Return the requested outputs; tensors stay where the step before has left them."""
+        encoded = pb_utils.get_input_tensor_by_name(request, "encoded")
+        prepared = await self._call("preprocess_model", request, {"encoded": encoded})
+        images = {"images": prepared.pop("images")}
+        head = await self._call("detector_model", request, images)
+        wanted = tuple(request.requested_output_names())
+        return await self._call("postprocess_model", request, {**head, **prepared}, wanted)
 
-    async def _detect_all(self, jobs: list[_Job]) -> None:
-        detections = [
-            detect(
-                call_model_async,
-                self._settings,
-                encoded=pb_utils.get_input_tensor_by_name(job.request, "encoded"),
-                wanted=job.request.requested_output_names(),
-                request=job.request,
-            )
-            for job in jobs
-        ]
-        results = await asyncio.gather(*detections, return_exceptions=True)
-        for job, result in zip(jobs, results, strict=True):
-            job.result = result
-
-
-class _Job:
-    def __init__(self, request: Any) -> None:
-        self.request = request
-        self.result: Any = None
-
-    def tensors(self) -> list[Any]:
-        """Return the tensors of the response, or raise the error."""
-        if isinstance(self.result, BaseException):
-            raise self.result
-        return list(self.result.values())
+    async def _call(
+        self, step: str, request: Any, inputs: dict[str, Any], outputs: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
+        model = self._models[step]
+        return await call_model_async(
+            ModelCall(model=model, inputs=inputs, outputs=outputs, origin=request, on_cpu=False)
+        )

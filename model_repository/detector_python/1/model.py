@@ -1,4 +1,4 @@
-"""Runs model.onnx on ONNX Runtime, with the input and the outputs that config.pbtxt names."""
+"""Runs an ONNX file on ONNX Runtime, with the input and the outputs that config.pbtxt names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TritonPythonModel:
     """One ONNX Runtime session; all requests of a batch go through it in one run."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Open the session; `provider` and `intra_op_threads` of config.pbtxt say how."""
+        """Open the session that `model_file`, `provider` and `intra_op_threads` ask for."""
         config = json.loads(args["model_config"])
         given = {name: each["string_value"] for name, each in config["parameters"].items()}
         self._input = config["input"][0]["name"]
@@ -26,11 +26,10 @@ class TritonPythonModel:
         options.intra_op_num_threads = _threads(given.get("intra_op_threads", "0"))
         # Waiting threads sleep: the preprocessing of the next batch needs their cores.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        folder = Path(args["model_repository"]) / args["model_version"]
+        folder = (Path(args["model_repository"]) / args["model_version"]).resolve()
+        file = folder / given.get("model_file", "model.onnx")
         providers = [_provider(given.get("provider", "auto"), args)]
-        self._session = onnxruntime.InferenceSession(
-            folder / "model.onnx", options, providers=providers
-        )
+        self._session = onnxruntime.InferenceSession(file, options, providers=providers)
         pb_utils.Logger.log_info(f"{args['model_name']} runs on {self._session.get_providers()[0]}")
 
     def execute(self, requests: list[Any]) -> list[Any]:

@@ -98,7 +98,7 @@ EXAMPLES = """
 
 - `endcap infer photos/ --shm system`
 
-- `endcap infer photo.jpg --model cascade_bls_decoupled --stream`
+- `endcap infer frames/ --model detect_track --stream --sequence 7`
 
 - `endcap infer clip.mp4 --track --draw tracked.mp4`
 

@@ -43,7 +43,7 @@ EXAMPLES = """
 
 - `endcap serve model_repository --client-shared-memory`
 
-- `endcap serve model_repository --model detect_dali --config-name dali`
+- `endcap serve model_repository --model preprocess_dali --config-name dali`
 
 - `endcap serve model_repository --trace-url http://127.0.0.1:4318/v1/traces --trace-every 100`
 """

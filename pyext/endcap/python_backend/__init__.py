@@ -5,13 +5,7 @@ read the model's parameters (`stage_settings`) and completed its tensors (`tenso
 
     requests -> preprocess_stage, postprocess_stage: one call of the core for all -> responses
 
-A request to `cascade_bls`, which calls other models (`model_calls`, `bls`), with the routes of
-`endcap.triton.cascade_settings`:
-
-    cascade: detect -> crops (which rows, in batches) -> classify
-
-`Cascade` takes these steps for several requests at once, `CascadeStream` for one detection after
-another, and `detect_steps` has those of `detect_bls`.
+A model that calls other models, such as `detect_bls`, sends a `ModelCall` (`model_calls`) by `bls`.
 
 `failures` has the text and the code of an error; `responses` brings it to the client and to the
 server's log. `responses`, `bls` and `stage_model` import `triton_python_backend_utils` and so can

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import triton_python_backend_utils as pb_utils
 
@@ -15,6 +15,8 @@ from endcap.python_backend.requests import ids_for_calls
 
 # As many calls as the server's side of one instance works on: its thread-pool-size by default.
 MOST_CALLS = 32
+
+Result = TypeVar("Result")
 
 
 def call_model(call: ModelCall) -> dict[str, Tensor]:
@@ -35,26 +37,25 @@ async def call_model_async(call: ModelCall) -> dict[str, Tensor]:
 
 
 class CallLoop:
-    """An event loop for calls of one model instance, with a thread for each call at a time."""
+    """An event loop for the calls of one model instance; each call in flight takes a thread."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="bls")
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(self._threads)
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine to its end."""
-        self._loop.run_until_complete(work)
+    def start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Return a task that `finish` runs."""
+        return self._loop.create_task(work)
+
+    def finish(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        """Run all tasks to their end; a task keeps its result or error."""
+        self._loop.run_until_complete(asyncio.wait(tasks))
 
     def close(self) -> None:
         """End the threads."""
         self._loop.close()
         self._threads.shutdown()
-
-
-def to_tensor(name: str, values: Any) -> Any:
-    """Return an array as a tensor of the server; one that is such a tensor as it is."""
-    return values if isinstance(values, pb_utils.Tensor) else pb_utils.Tensor(name, values)
 
 
 def _request(call: ModelCall) -> Any:
@@ -68,10 +69,14 @@ def _request(call: ModelCall) -> Any:
         more["preferred_memory"] = pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0)
     return pb_utils.InferenceRequest(
         model_name=call.model,
-        inputs=[to_tensor(name, values) for name, values in call.inputs.items()],
+        inputs=[_to_tensor(name, values) for name, values in call.inputs.items()],
         requested_output_names=list(call.outputs),
         **more,
     )
+
+
+def _to_tensor(name: str, values: Any) -> Any:
+    return values if isinstance(values, pb_utils.Tensor) else pb_utils.Tensor(name, values)
 
 
 def _read(call: ModelCall, response: Any) -> dict[str, Tensor]:

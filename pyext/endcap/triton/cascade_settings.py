@@ -41,7 +41,7 @@ class Routes:
 
 
 def parse_routes(text: str) -> Routes:
-    """Read routes from text: ``5=preprocess_rois+classify_rings, *=preprocess_rois+classify``.
+    """Read routes from text: ``5=preprocess_rois+classify_boats, *=preprocess_rois+classify``.
 
     Args:
         text: parts with commas between them, each CLASSES=ROIS_MODEL+CLASSIFIER. CLASSES are class

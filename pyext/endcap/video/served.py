@@ -23,15 +23,16 @@ import numpy.typing as npt
 
 from endcap.detections import ImageDetections
 from endcap.errors import EndcapError, ImageLimitError, InvalidArgumentError, Status
-from endcap.python_backend.crops import READ_OUTPUTS, read_detections
 from endcap.python_backend.failures import ModelCallError, RequestCancelledError, status_of
 from endcap.python_backend.model_calls import (
     ENCODED,
+    READ_OUTPUTS,
     CallModel,
     ModelCall,
     Tensor,
     arrays,
     errors_naming,
+    read_detections,
 )
 from endcap.tracking import Tracker
 from endcap.triton.url_patterns import parse_url

@@ -13,8 +13,8 @@ import triton_python_backend_utils as pb_utils
 
 from endcap.errors import ImageLimitError, InvalidArgumentError
 from endcap.python_backend.bls import MOST_CALLS, call_model
-from endcap.python_backend.detect_steps import Tensors, complete_config
 from endcap.python_backend.failures import RequestCancelledError, describe
+from endcap.python_backend.model_calls import Tensors, complete_config
 from endcap.python_backend.requests import find_input, on_host
 from endcap.python_backend.responses import ModelLog, failed, to_tensors
 from endcap.triton.video_settings import read_video_options, read_video_settings

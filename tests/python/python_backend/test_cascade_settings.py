@@ -14,7 +14,7 @@ from endcap.triton.cascade_settings import (
 )
 
 CLASSIFY = Route("preprocess_rois", "classify")
-RINGS = Route("preprocess_rois", "classify_rings")
+BOATS = Route("preprocess_rois", "classify_boats")
 
 
 def config(**parameters: str) -> dict[str, object]:
@@ -22,9 +22,9 @@ def config(**parameters: str) -> dict[str, object]:
 
 
 def test_classes_and_the_rest():
-    routes = parse_routes("5=preprocess_rois+classify_rings, *=preprocess_rois+classify")
-    assert routes == Routes({5: RINGS}, CLASSIFY)
-    assert [routes.of(class_id) for class_id in (0, 5, 6)] == [CLASSIFY, RINGS, CLASSIFY]
+    routes = parse_routes("5=preprocess_rois+classify_boats, *=preprocess_rois+classify")
+    assert routes == Routes({5: BOATS}, CLASSIFY)
+    assert [routes.of(class_id) for class_id in (0, 5, 6)] == [CLASSIFY, BOATS, CLASSIFY]
 
 
 def test_several_classes_share_a_route_and_others_have_none():

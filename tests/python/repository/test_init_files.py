@@ -189,12 +189,6 @@ def test_decisions_are_printed_with_reasons(tmp_path: Path) -> None:
     assert "84 cells of strides 8, 16, 32" in readme
 
 
-def test_the_python_detector_runs_the_network_of_the_other() -> None:
-    file, same = (SHIPPED / name / "1" / "model.onnx" for name in ("detector", "detector_python"))
-    assert not same.is_symlink()  # the folder can be copied alone
-    assert same.read_bytes() == file.read_bytes()
-
-
 @pytest.mark.parametrize(
     ("names", "text"),
     [

@@ -128,8 +128,7 @@ def test_versions_that_are_not_loaded(tmp_path: Path) -> None:
     (folder / "1" / "model.py").rename(folder / "model.py")
     (folder / "1").rename(folder / "0")
     (folder / "2").mkdir()
-    for name in ("model.py", "0/model.onnx"):
-        (folder / name).rename(folder / "2" / Path(name).name)
+    (folder / "model.py").rename(folder / "2" / "model.py")
     (finding,) = validate_repository(tmp_path).findings
     assert (finding.severity, finding.problem) == (
         "warning",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from damage import SHIPPED
+from damage import SHIPPED, copy_model
 from doctor_world import copied_server
 from echo_model import write_model
 
@@ -36,11 +36,22 @@ def names_left(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> tuple[set
     return {m.path.name for m in models} - {m.path.name for m in kept}, left_out
 
 
-def test_optional_models_and_their_callers_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optional_model_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     absent, left_out = names_left(monkeypatch, REASON)
-    assert absent == {"preprocess_dali", "detect_dali"}
-    assert str(left_out) == f"detect_dali, preprocess_dali are left out: {REASON}"
-    assert str(LeftOut(("one",), REASON)) == f"one is left out: {REASON}"
+    assert absent == {"preprocess_dali"}
+    assert str(left_out) == f"preprocess_dali is left out: {REASON}"
+
+
+def test_the_callers_of_an_optional_model_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_models, "why_no_dali", lambda server: REASON)
+    copy_model("preprocess_dali", tmp_path)
+    config = copy_model("detect", tmp_path, name="caller") / "config.pbtxt"
+    config.write_text(config.read_text().replace('"preprocess"', '"preprocess_dali"'))
+    kept, left_out = leave_out(read_repository(tmp_path), locate_server())
+    assert kept == []
+    assert left_out == LeftOut(("caller", "preprocess_dali"), REASON)
 
 
 def test_with_dali_all_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,9 +80,9 @@ def test_where_no_python_model_can_run_the_shipped_ones_are_left_out() -> None:
     assert left_out is not None
     assert f"NumPy below 2, which Python {PYTHON_VERSION} does not have" in left_out.reason
     assert "DALI" not in left_out.reason  # they are left out already
-    assert {"detect_python", "preprocess_python", "detect_dali"} <= {*left_out.models}
+    assert {"detect_bls", "preprocess_python", "preprocess_dali"} <= {*left_out.models}
     assert {m.path.name for m in models if m not in kept} == {*left_out.models}
-    pipelines = choose_models(models, ["detect", "classify", "classify_rings", "cascade"])
+    pipelines = choose_models(models, ["detect", "classify", "cascade"])
     assert {m.path.name for m in pipelines} <= {m.path.name for m in kept}
     # The pipelines are what a server without Python models must have; the rest is examples.
     assert [m.path.name for m in kept if m.runs_python and m not in pipelines] == []
@@ -156,7 +167,6 @@ def test_a_custom_configuration_is_taken_where_there_is_one() -> None:
     models = {model.path.name: model for model in read_repository(SHIPPED, "dali")}
     assert models["preprocess_dali"].backend == "dali"
     assert not models["preprocess_dali"].is_optional
-    assert models["detect_dali"].steps == ["preprocess_dali", "detector", "postprocess"]
     assert models["preprocess"].backend == "endcap_preprocess"
 
 

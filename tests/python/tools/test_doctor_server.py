@@ -296,7 +296,7 @@ def test_what_a_python_model_imports_is_not_there(tmp_path: Path) -> None:
         "`pip install onnxruntime`",
     )
     report.expect("server_packages", "note", "onnxruntime is not installed")
-    report.expect("onnxruntime", "error", "classifier, detector, image_classifier run in")
+    report.expect("onnxruntime", "error", "classifier, detector run in")
     assert report.errors == {"model_imports", "onnxruntime"}
 
 

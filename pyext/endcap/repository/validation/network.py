@@ -36,7 +36,8 @@ def find_onnx(model: Model) -> Path | None:
     if model.backend not in _BACKENDS:
         return None
     for version in reversed(model.loaded_versions()):
-        for file in (network_file(model, version), model.folder / str(version) / "model.onnx"):
+        named = model.parameters.get("model_file", "model.onnx")  # of shipped Python models
+        for file in (network_file(model, version), model.folder / str(version) / named):
             if file is not None and file.suffix == ".onnx" and file.is_file():
                 return file
     return None

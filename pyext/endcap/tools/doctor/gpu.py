@@ -123,7 +123,7 @@ DALI = Topic(
     name="dali",
     group=Group.GPU,
     title="DALI",
-    meaning="NVIDIA's library of data pipelines, for models of the variant `detect_dali`: it can "
+    meaning="NVIDIA's library of data pipelines, for models such as `preprocess_dali`: it can "
     "be imported, and endcap's operators for it are built and can be loaded.",
     problems={
         "absent": Problem(

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from endcap.python_backend.detect_steps import (
-    CASCADE_OUTPUTS,
-    ENCODED_INPUT,
-    STREAM_OUTPUTS,
-    complete_config,
-)
+from endcap.python_backend.model_calls import Tensors, complete_config
 
+INPUTS: Tensors = {"encoded": ("TYPE_STRING", [1])}
+OUTPUTS: Tensors = {
+    "class_ids": ("TYPE_INT32", [-1]),
+    "detection_boxes": ("TYPE_FP32", [-1, 4]),
+}
 pytriton = pytest.importorskip("pytriton", reason="the server's wheel is not installed")
 
 
@@ -32,27 +32,19 @@ def server_utils() -> ModuleType:
     return module
 
 
-def completed(utils: ModuleType, outputs: Any, **given: Any) -> dict[str, dict[str, Any]]:
+def completed(utils: ModuleType, **given: Any) -> dict[str, dict[str, Any]]:
     """The tensors of a config after it was completed, by name."""
     config = {"name": "mine", "max_batch_size": 0, "input": [], "output": [], **given}
-    whole = complete_config(utils.ModelConfig(json.dumps(config)), ENCODED_INPUT, outputs).as_dict()
+    whole = complete_config(utils.ModelConfig(json.dumps(config)), INPUTS, OUTPUTS).as_dict()
     return {tensor["name"]: tensor for side in ("input", "output") for tensor in whole[side]}
 
 
-@pytest.mark.parametrize("outputs", [CASCADE_OUTPUTS, STREAM_OUTPUTS])
-def test_all_tensors_where_none_is_declared(server_utils, outputs):
-    found = completed(server_utils, outputs)
-    assert list(found) == ["encoded", *outputs]
+def test_all_tensors_where_none_is_declared(server_utils):
+    found = completed(server_utils)
+    assert list(found) == ["encoded", *OUTPUTS]
     assert found["encoded"]["data_type"] == "TYPE_STRING"
-    for name, (data_type, dims) in outputs.items():
+    for name, (data_type, dims) in OUTPUTS.items():
         assert (found[name]["data_type"], found[name]["dims"]) == (data_type, dims)
-
-
-def test_a_stream_has_one_detection_in_a_response(server_utils):
-    found = completed(server_utils, STREAM_OUTPUTS)
-    assert found["detection_boxes"]["dims"] == [1, 4]
-    assert found["class_labels"]["dims"] == [1]
-    assert not {"num_detections", "status"} & found.keys()
 
 
 def test_declared_tensors_keep_their_dims_and_get_their_type(server_utils):
@@ -60,7 +52,7 @@ def test_declared_tensors_keep_their_dims_and_get_their_type(server_utils):
         {"name": "class_ids", "data_type": "TYPE_INVALID", "dims": [300]},
         {"name": "masks", "data_type": "TYPE_UINT8", "dims": [7]},
     ]
-    found = completed(server_utils, CASCADE_OUTPUTS, output=output)
+    found = completed(server_utils, output=output)
     assert list(found) == ["encoded", "class_ids", "masks"]
     assert found["class_ids"]["data_type"] == "TYPE_INT32"
     assert found["class_ids"]["dims"] == [300]
@@ -70,4 +62,4 @@ def test_declared_tensors_keep_their_dims_and_get_their_type(server_utils):
 def test_another_type_is_refused(server_utils):
     output = [{"name": "class_ids", "data_type": "TYPE_FP32", "dims": [300]}]
     with pytest.raises(ValueError, match="TYPE_FP32 for output 'class_ids', model provides"):
-        completed(server_utils, CASCADE_OUTPUTS, output=output)
+        completed(server_utils, output=output)
