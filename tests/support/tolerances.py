@@ -88,9 +88,6 @@ REFUSED_HEADER_MIB = 8
 SERVED_SCORE = 1e-4
 SERVED_BOX_PIXELS = 0.05
 
-# The mean of a crop of 224x224 values of about 2, summed by NumPy in another order for a batch.
-CROP_MEAN = 1e-5
-
 # The same for a network in half precision, 11 bits, whose float32 form is the oracle. A score below
 # 1 is the sum of two rounded numbers and is rounded, 2.4e-4 each; a box below 64 pixels of the
 # tensor is off by 0.02, which a picture of 200 pixels stretches to 0.06.

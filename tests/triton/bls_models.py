@@ -15,7 +15,7 @@ ROUTES = "0=rois+kinds_single, 1|2=rois+kinds"  # class 3 has no route
 MARK = b"\nfind "
 
 ENCODED = [tensor("encoded", "TYPE_STRING", [1])]
-_IMAGES = [tensor("images", "TYPE_FP32", [3, CROP, CROP])]
+IMAGES = [tensor("images", "TYPE_FP32", [3, CROP, CROP])]
 _KINDS = [tensor("class_ids", "TYPE_INT32", [1]), tensor("class_scores", "TYPE_FP32", [1])]
 _LABELS = tensor("class_labels", "TYPE_STRING", [1])
 DETECTIONS = [
@@ -127,7 +127,7 @@ def write_classifier(repository: Path, name: str, *, labelled: bool, batch: int)
         repository,
         name,
         f"LABELLED = {labelled}\n{_CLASSIFY}",
-        inputs=_IMAGES,
+        inputs=IMAGES,
         outputs=[*_KINDS, _LABELS] if labelled else _KINDS,
         batch=batch,
     )

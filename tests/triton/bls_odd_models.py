@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bls_models import BATCH, ENCODED, write_cascade, write_classifier, write_python, write_rois
-from model_folders import tensor, write_ensemble
+from bls_models import (
+    BATCH,
+    ENCODED,
+    IMAGES,
+    write_cascade,
+    write_classifier,
+    write_python,
+    write_rois,
+)
+from model_folders import batching, tensor, write_ensemble
 
 DETECTIONS = [
     tensor("num_detections", "TYPE_INT32", [1]),
@@ -48,6 +56,28 @@ class TritonPythonModel:
     def execute(self, requests):
         return [respond(request) for request in requests]
 """
+# Fails a request that holds a crop brighter than LEVEL, or gives strings for class ids.
+LEVEL = 0.7
+_CLASSIFY = f"""
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.ids = np.object_ if args["model_name"] == "kinds_odd" else np.int32
+
+    def execute(self, requests):
+        return [self.respond(request) for request in requests]
+
+    def respond(self, request):
+        images = pb_utils.get_input_tensor_by_name(request, "images").as_numpy()
+        means = images.mean(axis=(1, 2, 3))[:, None]
+        if self.ids is np.int32 and means.max() > {LEVEL}:
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError("too bright"))
+        tensors = [pb_utils.Tensor("class_ids", (means * 100).astype(int).astype(self.ids)),
+                   pb_utils.Tensor("class_scores", means.astype(np.float32))]
+        return pb_utils.InferenceResponse(tensors)
+"""
 
 
 def write_all(repository: Path) -> None:
@@ -70,4 +100,9 @@ def write_all(repository: Path) -> None:
     )
     routed = {"detect_model": "uneven", "classifiers": "*=rois+kinds"}
     write_cascade(repository, "on_uneven", routed)
+    for name, ids in (("kinds_failing", "TYPE_INT32"), ("kinds_odd", "TYPE_STRING")):
+        outputs = [tensor("class_ids", ids, [1]), tensor("class_scores", "TYPE_FP32", [1])]
+        write_python(repository, name, _CLASSIFY, inputs=IMAGES, outputs=outputs, batch=BATCH)
+        together = {"detect_model": "uneven", "classifiers": f"*=rois+{name}"}
+        write_cascade(repository, f"on_{name}", together, more=batching(20_000))
     write_cascade(repository, "on_torn", {"detect_model": "torn", "max_in_flight": 2})

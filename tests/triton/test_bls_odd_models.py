@@ -9,8 +9,10 @@ from typing import Any
 
 import bls_odd_models
 import jpegs
+import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
+from bls_calls import at_once
 from bls_models import BATCH, told, write_classifier
 from calls import Arrays, infer, strings
 from running_server import RunningServer, run_server, wait_for
@@ -73,6 +75,28 @@ def test_codes_that_apply_to_the_composing_model_only(client, server, code, stat
         send_request(client, "on_uneven", [told(PHOTO, fail=code)])
     assert error.value.status() == f"StatusCode.{status}"
     assert server.metric("endcap_bls_failed_total", **labels) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("kinds_failing", "model 'kinds_failing': too bright"),
+        ("kinds_odd", "model 'kinds_odd': gave output 'class_ids' of another type than TYPE_INT32"),
+    ],
+)
+def test_a_classifier_that_fails_does_so_for_its_own_requests(client, model, says):
+    dark, bright = (jpegs.encode(np.full((90, 90, 3), level, np.uint8)) for level in (60, 240))
+    files = [told(dark, count=1), told(bright, count=1), told(bright, count=0), told(dark, count=1)]
+    responses = at_once(client, files, f"on_{model}")
+    failing = [1] if model == "kinds_failing" else [0, 1, 3]
+    for index, response in enumerate(responses):
+        if index in failing:
+            assert isinstance(response, InferenceServerException)
+            assert says in response.message()
+        else:
+            assert isinstance(response, dict)
+            assert response["num_detections"].item() == (0 if index == 2 else 1)
+            assert (response["class_ids"] == 23).sum() == (0 if index == 2 else 1)
 
 
 def test_a_long_id_is_clipped_for_composing_models(client, server):

@@ -14,9 +14,10 @@ import pytest
 import raw_http
 import tritonclient.grpc as grpc_client
 from calls import Arrays, grpc_inputs, infer, infer_http, strings, to_arrays
-from cascade_models import CASCADE, SHIPPED
+from cascade_models import CASCADE
 from cascade_steps import by_hand
 from commands import endcap
+from damage import SHIPPED
 from PIL import Image, ImageDraw
 from running_server import RunningServer, wait_for
 from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
@@ -142,28 +143,6 @@ def test_python_models_respond_as_the_compiled_ones(cascades, model):
     assert response.keys() == expected.keys()
     for name, values in expected.items():
         assert response[name].tobytes() == values.tobytes(), name
-
-
-@pytest.mark.parametrize("wanted", [["class_labels"], ["num_detections", "detection_indices"]])
-def test_response_has_the_requested_outputs_only(cascades, cascade_server, wanted):
-    files = [shapes(5)]
-    requests_before = cascade_server.requests("classify")
-    response = infer(cascades, CASCADE, {"encoded": strings(files)}, outputs=wanted)
-    assert sorted(response) == sorted(wanted)
-    expected = by_hand(cascades, files)
-    assert_same(response, {name: expected[name] for name in wanted})
-    # by_hand has sent one request; a cascade that is not to give classes need not send any.
-    assert cascade_server.requests("classify") - requests_before <= 2
-
-
-def test_without_classifiers_it_only_detects(cascades, cascade_server):
-    files = [shapes(5)]
-    requests_before = cascade_server.requests("preprocess_rois")
-    response = infer(cascades, "cascade_detecting", {"encoded": strings(files)})
-    assert cascade_server.requests("preprocess_rois") == requests_before
-    expected = by_hand(cascades, files)
-    expected["class_ids"][:], expected["class_scores"][:], expected["class_labels"][:] = -1, 0, b""
-    assert_same(response, expected)
 
 
 def test_endcap_infer_tells_the_class_of_each_detection(cascades, cascade_server, tmp_path):
