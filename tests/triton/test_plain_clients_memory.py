@@ -14,8 +14,6 @@ from plain_calls import PICTURES, Protocol, assert_detections, detect_in_python,
 from running_server import RunningServer, until_taken
 from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 
-import endcap
-
 NAMES = ["num_detections", "detection_boxes", "detection_scores", "detection_classes"]
 ROOMS = {
     "num_detections": ("int32", [1]),
@@ -94,44 +92,6 @@ def test_files_and_detections_in_shared_memory(protocol: Protocol) -> None:
             for name in NAMES
         }
     assert_detections(response, detect_in_python(PICTURES))
-
-
-def test_step_by_step_with_the_tensors_left_in_shared_memory(protocol: Protocol) -> None:
-    """preprocess -> detector -> postprocess, one request after the other; no tensor is sent."""
-    images_bytes, head_bytes = 3 * 640 * 640 * 4, 10 * 8400 * 4
-    module = protocol.module
-    with protocol.connect() as client, region(client, images_bytes + head_bytes) as between:
-
-        def output(name: str, byte_size: int, offset: int) -> Any:
-            made = module.InferRequestedOutput(name)
-            made.set_shared_memory(between.name, byte_size, offset=offset)
-            return made
-
-        def shared_input(name: str, shape: list[int], byte_size: int, offset: int) -> Any:
-            made = module.InferInput(name, shape, "FP32")
-            made.set_shared_memory(between.name, byte_size, offset=offset)
-            return made
-
-        prepared = client.infer(
-            "preprocess",
-            [protocol.encoded(PICTURES[0])],
-            outputs=[output("images", images_bytes, 0), module.InferRequestedOutput("geometry")],
-        )
-        client.infer(
-            "detector",
-            [shared_input("images", [1, 3, 640, 640], images_bytes, 0)],
-            outputs=[output("head", head_bytes, images_bytes)],
-        )
-        geometry = module.InferInput("geometry", [1, 8], "FP32")
-        geometry.set_data_from_numpy(prepared.as_numpy("geometry"))
-        head = shared_input("head", [1, 10, 8400], head_bytes, images_bytes)
-        result = client.infer("postprocess", [head, geometry])
-        images = shared_memory.get_contents_as_numpy(between.handle, np.float32, [1, 3, 640, 640])
-        np.testing.assert_array_equal(images, endcap.preprocess(PICTURES[0]).images)
-        del images
-    assert_detections(
-        {name: result.as_numpy(name) for name in NAMES}, detect_in_python(PICTURES[:1])
-    )
 
 
 def test_a_region_that_is_too_small_for_an_output_is_one_error(protocol: Protocol) -> None:
