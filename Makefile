@@ -33,23 +33,6 @@ CUDA_ARCHITECTURES ?= 75-virtual
 CUDA ?= ON
 # The same for the environment of the benchmarks: GPU code takes minutes and is of no use without a GPU.
 BENCH_CUDA ?= $(if $(shell command -v nvidia-smi),ON,OFF)
-# The machine with a GPU: its Python, and what GPU code is compiled for, as CMAKE_CUDA_ARCHITECTURES.
-ifneq ($(filter gpu-check,$(MAKECMDGOALS)),)
-GPU_PYTHON ?= $(PYTHON)
-GPU_ARCHITECTURES ?= $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null \
-                       | head -n 1 | tr -d . | grep -x '[0-9]*' || echo 90)-real
-VARIANTS ?= none
-else
-GPU_PYTHON ?= python3.12
-GPU_ARCHITECTURES ?= 90-real
-# Builds of the GPU code with other constants, for the kit: those of scripts/cuda_variants.py, or
-# "NAME:CONSTANT=VALUE,... ..." of one's own, or none.
-VARIANTS ?=
-endif
-KIT := build/gpu-kit
-KIT_PYTHON = $(shell $(PYTHON) scripts/find_python.py '$(GPU_PYTHON)' 2>/dev/null)
-# Wheel and build tree of the kit, apart from dist/ and build/wheel.
-KIT_BUILD := build/gpu-kit-build
 
 # What the compiled parts are made from; the Python modules are used in place.
 SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_emulation \
@@ -81,8 +64,8 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-arm64 test-fuzz test-wheel test-peers evaluate bench \
-        bench-server bench-pipelines bench-dali lint sanitize sanitize-server races fuzz \
-        fuzz-coverage soak format docs wheel wheels wheel-arm64 cross-wheel sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
+        bench-server bench-pipelines bench-dali bench-gpu lint sanitize sanitize-server races fuzz \
+        fuzz-coverage soak format docs wheel wheels wheel-arm64 cross-wheel sdist gpu-machine clean \
         demo-compiled FORCE
 
 help:
@@ -112,8 +95,8 @@ help:
 	@echo "make wheels       one for each Python from 3.10 on that is found; PYTHONS='python3.11 python3.12' for these"
 	@echo "make wheel-arm64  a wheel for arm64 in dist/arm64, cross-compiled without GPU code; on Debian 12"
 	@echo "make sdist        the source archive in dist/"
-	@echo "make gpu-check    on a machine with a GPU: its tests and its benchmark"
-	@echo "make gpu-kit      what that needs, for a machine with a GPU, GPU_PYTHON=python3.12, and no network"
+	@echo "make bench-gpu    the GPU code beside torchvision, DALI and CV-CUDA; on a machine with a GPU"
+	@echo "make gpu-machine  an archive with the wheel, the GPU tests and bench-gpu for a machine without network"
 	@echo "make test-wheel   the wheel in an empty environment, beside NumPy 2 and OpenCV: the demo, the tests;"
 	@echo "                  NEIGHBOURS=all also beside ultralytics and supervision"
 	@echo "make clean        remove what was built"
@@ -236,6 +219,11 @@ bench-dali: $(BENCH)/.endcap $(BENCH)/.dali
 	$(BENCH_BIN)/python -m benchmarks dali $(BENCH_OPTIONS)
 	$(BENCH_BIN)/python scripts/dali_page.py
 
+# A peer that cannot be used has no row.
+bench-gpu: $(BENCH)/.endcap
+	-$(MAKE) --no-print-directory $(BENCH)/.peers
+	$(BENCH_BIN)/python -m benchmarks.gpu $(BENCH_OPTIONS)
+
 lint: lint-fast $(BUILD)/.tidied
 	$(BIN)/python scripts/audit.py $(VENV) $(wildcard $(BENCH)) $(wildcard build/wheel/*/venv)
 
@@ -284,26 +272,8 @@ wheels:
 sdist: $(WHEEL)/.tools
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --source-only
 
-# Run on a machine with a GPU by tests/gpu/run.sh; the wheel in it is for that machine's Python.
-gpu-kit: gpu-python $(VENV)/.gpu-kit
-	$(MAKE) --no-print-directory gpu-wheel PYTHON='$(KIT_PYTHON)' \
-	  WHEEL=build/wheel/$$('$(KIT_PYTHON)' -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
-ifneq ($(VARIANTS),none)
-	$(BIN)/python scripts/cuda_variants.py $(KIT_BUILD)/variants $(VARIANTS) --tree $(KIT_BUILD)/tree
-endif
-	$(BIN)/python scripts/gpu_kit.py $(KIT) --wheels $(KIT_BUILD)/dist --python '$(KIT_PYTHON)' \
-	  --architectures '$(GPU_ARCHITECTURES)' \
-	  $(if $(filter none,$(VARIANTS)),,--variants $(KIT_BUILD)/variants)
-
-gpu-python:
-	@$(PYTHON) scripts/find_python.py '$(GPU_PYTHON)' >/dev/null
-
-gpu-wheel: $(WHEEL)/.tools $(WHEEL)/.nvcc
-	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(KIT_BUILD) --dist $(KIT_BUILD)/dist \
-	  --architectures '$(GPU_ARCHITECTURES)'
-
-gpu-check: gpu-kit
-	PYTHON='$(GPU_PYTHON)' tests/gpu/run.sh $(KIT)
+gpu-machine: wheel
+	$(WHEEL)/venv/bin/python scripts/gpu_machine.py pack dist/endcap-gpu.tar
 
 # NEIGHBOURS=all: ultralytics and supervision beside it, too, with some gigabytes of torch.
 NEIGHBOURS ?= few
@@ -364,10 +334,6 @@ $(VENV)/.test: $(VENV)/.deps
 	$(BIN)/pip install --quiet --group test --group test-dali-python
 	$(BIN)/pip install --quiet --no-deps --group test-dali --group test-kserve
 	PLAYWRIGHT=$(BIN)/playwright scripts/system_packages.sh test
-	touch $@
-
-$(VENV)/.gpu-kit: $(VENV)/.deps
-	$(BIN)/pip install --quiet --group gpu-kit
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.deps

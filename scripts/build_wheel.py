@@ -1,6 +1,6 @@
 """Build the source archive and, from it, a wheel that runs on any Linux; both go to dist/.
 
-    python scripts/build_wheel.py WORK [--source-only] [--cuda {ON,OFF}] [--architectures LIST]
+    python scripts/build_wheel.py WORK [--source-only] [--cuda {ON,OFF}]
                                   [--arm64-sysroot FOLDER] [--dist FOLDER] [--finish WHEEL]
 
 WORK is a folder for intermediate files. The wheel is built from the unpacked source archive, in an
@@ -35,7 +35,6 @@ from pathlib import Path
 
 import check_wheel  # beside this file, as the next three
 import sbom
-from gpu_code import machine_architectures
 from steps import BuildError, Steps
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,24 +50,15 @@ class WheelOptions:
 
     Attributes:
         cuda: ON, with GPU code, or OFF.
-        architectures: What for, as CMAKE_CUDA_ARCHITECTURES; empty for those of releases.
         arm64_sysroot: Folder of arm64 libraries for a cross build; empty for this machine.
     """
 
     cuda: str = "ON"
-    architectures: str = ""
     arm64_sysroot: str = ""
-
-    @property
-    def required(self) -> frozenset[int]:
-        """Compute capabilities that the GPU code must have machine code for."""
-        return machine_architectures(self.architectures) if self.architectures else frozenset()
 
     def settings(self) -> list[str]:
         """Return the options of the build backend."""
         settings = [f"-Ccmake.define.ENDCAP_CUDA={self.cuda}"]
-        if self.architectures:
-            settings.append(f"-Ccmake.define.ENDCAP_CUDA_ARCHITECTURES={self.architectures}")
         if self.arm64_sysroot:
             toolchain = ROOT / "cmake" / "Arm64Toolchain.cmake"
             headers = Path(self.arm64_sysroot, "usr", "include", _python_name())
@@ -161,9 +151,7 @@ class WheelBuilder:
         with self._steps.step("manylinux tag"):
             tagged = self._tag(built)
         with self._steps.step("checks of the wheel"):
-            problems = list(
-                check_wheel.check(tagged, cuda=options.cuda == "ON", machine_code=options.required)
-            )
+            problems = list(check_wheel.check(tagged, cuda=options.cuda == "ON"))
         if problems:
             raise BuildError("\n".join(f"{tagged.name}: {problem}" for problem in problems))
         same = "-".join(tagged.name.split("-")[:4])  # but for the platform
@@ -308,9 +296,6 @@ def main() -> int:
     parser.add_argument("--source-only", action="store_true", help="build no wheel")
     parser.add_argument("--cuda", choices=["ON", "OFF"], default="ON", help="with GPU code")
     parser.add_argument(
-        "--architectures", default="", help="as CMAKE_CUDA_ARCHITECTURES, such as 90-real"
-    )
-    parser.add_argument(
         "--arm64-sysroot", type=Path, metavar="FOLDER", help="for arm64, with these libraries"
     )
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="default: dist/")
@@ -320,11 +305,7 @@ def main() -> int:
     options = parser.parse_args()
     os.umask(0o022)  # what auditwheel unpacks has its modes, which go into the wheel
     sysroot = str(options.arm64_sysroot.resolve()) if options.arm64_sysroot else ""
-    wheel_options = WheelOptions(options.cuda, options.architectures, sysroot)
-    try:
-        _ = wheel_options.required
-    except ValueError as error:
-        parser.error(str(error))
+    wheel_options = WheelOptions(options.cuda, sysroot)
     builder = WheelBuilder(options.work.resolve(), options.dist.resolve())
     try:
         if options.finish:

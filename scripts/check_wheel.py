@@ -13,12 +13,11 @@ import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import sbom  # beside this file, as the next three
 from elf_facts import ElfFacts, Hardening, read_elf
-from gpu_code import machine_architectures, missing_machine_code
 from sbom import IMAGE_LIBRARIES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -191,13 +190,12 @@ def check_paths(path: Path, folder: Path) -> Iterator[str]:
         yield f"holds the path {folder} of the machine that built it"
 
 
-def check(wheel: Path, *, cuda: bool = True, machine_code: Iterable[int] = ()) -> Iterator[str]:
+def check(wheel: Path, *, cuda: bool = True) -> Iterator[str]:
     """Yield every problem of a wheel.
 
     Args:
         wheel: The file.
         cuda: Whether the wheel is to hold GPU code.
-        machine_code: Compute capabilities (90 for 9.0) that it must have machine code for.
     """
     with tempfile.TemporaryDirectory(prefix="endcap-wheel-") as folder:
         with zipfile.ZipFile(wheel) as archive:
@@ -215,8 +213,6 @@ def check(wheel: Path, *, cuda: bool = True, machine_code: Iterable[int] = ()) -
                 facts = read_elf(path)
                 problems += check_library(path, facts)
                 problems += check_hardening(path, facts.hardening, machine_of(wheel))
-            if name == CUDA_LIBRARY:
-                problems += missing_machine_code(path, machine_code)
             yield from (f"{name} {problem}" for problem in problems)
 
 
@@ -225,16 +221,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--without-cuda", action="store_true", help="the wheel has no GPU code")
-    parser.add_argument(
-        "--architectures", help="what it must have machine code for, such as 90-real"
-    )
     options = parser.parse_args()
     wheel: Path = options.wheel
-    try:
-        wanted = machine_architectures(options.architectures) if options.architectures else ()
-    except ValueError as error:
-        parser.error(str(error))
-    problems = list(check(wheel, cuda=not options.without_cuda, machine_code=wanted))
+    problems = list(check(wheel, cuda=not options.without_cuda))
     for problem in problems:
         print(f"{wheel.name}: {problem}", file=sys.stderr)
     if not problems:

@@ -4,10 +4,10 @@
 
 // Constants of the CUDA kernels that trade registers, shared memory and the number of blocks
 // against each other. They change how fast a kernel is, never its results. A build chooses other
-// values by -DENDCAP_TUNE_NAME=VALUE; scripts/cuda_variants.py builds libendcap_cuda.so with
-// several. The second word of a name is the folder of the stage that uses the constant; no other
-// stage does. What the host needs of them goes through the table of functions, see FusedTuning, so
-// that the core works with a library of any values.
+// values by -DENDCAP_TUNE_NAME=VALUE in CMAKE_CUDA_FLAGS and CMAKE_CXX_FLAGS. The second word of a
+// name is the folder of the stage that uses the constant; no other stage does. What the host needs
+// of them goes through the table of functions, see FusedTuning, so that the core works with a
+// library of any values.
 
 // Threads of the largest block of FusedKernel, each with four columns of the tensor. Warps: 64 to
 // 1024, a multiple of 32.

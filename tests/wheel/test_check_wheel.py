@@ -6,7 +6,6 @@ import dataclasses
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -131,17 +130,6 @@ def test_gpu_code_shows_its_table_and_nothing_else(tmp_path: Path, exported: lis
     assert list(check_wheel.check_library(library, facts)) == []
     (problem,) = check_wheel.check_library(library, dataclasses.replace(facts, exported=exported))
     assert "EndcapCudaApi" in problem
-
-
-def test_gpu_code_without_the_machine_code_asked_for_is_told(tmp_path: Path) -> None:
-    wheel = tmp_path / WHEEL.name
-    library = next(path for path in LIBRARIES if path.name == "libendcap_c.so")
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.write(library, check_wheel.CUDA_LIBRARY)
-    asked = [p for p in check_wheel.check(wheel, machine_code=[90]) if "compute capability" in p]
-    assert len(asked) == 1
-    assert asked[0].startswith("endcap/libendcap_cuda.so has no machine code for")
-    assert not [p for p in check_wheel.check(wheel) if "compute capability" in p]
 
 
 @pytest.mark.parametrize("exported", [[], ["endcap_nms", "jpeg_finish"]])

@@ -1,0 +1,1 @@
+"""Speed of the GPU code on the device, beside torchvision, DALI and CV-CUDA: `make bench-gpu`."""

@@ -1,1 +1,0 @@
-"""Runner of the checks and benchmarks on a machine with a GPU."""
