@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -9,22 +10,24 @@ import numpy as np
 import endcap
 
 GEOMETRY = np.array([[0.5, 0.5, 16.0, 8.0, 1200.0, 1000.0, 1.0, 0.0]], np.float32)
-_ARRAYS = (
-    *("num_detections", "boxes", "scores", "class_ids", "indices", "status", "truncated"),
-    *("keypoints", "angles", "mask_size", "packed_masks"),
-)
+_ON_HOST = ("truncated", "dropped", "rle", "has_source_masks")
 
 
-def assert_same(actual: endcap.Detections, expected: endcap.Detections) -> None:
+def assert_same(actual: Any, expected: Any) -> None:
+    """Compare detections, or classifications, on a GPU with the CPU's."""
     copied = actual.to_numpy()
-    for field in _ARRAYS:
-        np.testing.assert_array_equal(getattr(copied, field), getattr(expected, field), field)
-    assert copied.rle == expected.rle
-    assert copied.has_source_masks == expected.has_source_masks
+    assert type(copied) is type(expected)
+    for name in (field.name for field in fields(actual)):
+        if name == "rle":  # lists of different lengths
+            assert copied.rle == expected.rle
+        else:
+            np.testing.assert_array_equal(getattr(copied, name), getattr(expected, name), name)
+        if name not in _ON_HOST and getattr(expected, name) is not None:
+            assert isinstance(getattr(actual, name), endcap.CudaArray)
 
 
 def both(tensors: Any, geometry: Any = None, **options: Any) -> endcap.Detections:
-    """Runs heads on both and compares; returns the CPU's."""
+    """Run heads on both and compare; return the CPU's."""
     expected = endcap.Postprocessor(**options)(tensors, geometry)
     assert_same(endcap.Postprocessor(**options, device="cuda")(tensors, geometry), expected)
     return expected

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,9 @@ from both_devices import GEOMETRY, both
 from sample_heads import seg_outputs
 
 import endcap
-from endcap import _core
+from endcap import _core, _cuda_input
+from endcap._device import Target
+from endcap.parameters import to_parameters
 
 RESOLUTIONS = ("input", "prototype", "source")
 GEOMETRIES = np.repeat(GEOMETRY, 3, axis=0)
@@ -118,3 +123,46 @@ def test_enqueue_makes_no_rle() -> None:
     tensors = [np.zeros((1, *shape), np.float32) for shape in ((116, 1), (32, 160, 160))]
     with pytest.raises(endcap.UnsupportedError, match="wait for it with Run"):
         core.enqueue([(tensors, None, None, [None] * len(core.outputs), True)], 0)
+
+
+def test_an_image_that_finds_no_room_touches_no_other(
+    cuda: endcap.CudaState, request: pytest.FixtureRequest
+) -> None:
+    """In a separate process: the memory of the emulated GPU is set when its library is loaded."""
+    if "emulation" not in cuda.devices[0].name:
+        pytest.skip("the GPU has memory enough")
+    if os.environ.get("ENDCAP_EMULATED_MEMORY_MB") != "90":
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", request.node.nodeid],
+            cwd=request.config.rootpath,
+            env=os.environ | {"ENDCAP_EMULATED_MEMORY_MB": "90"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "1 passed" in done.stdout, done.stdout + done.stderr
+        return
+    fields = fields_of("input", prototype_size="608,640", max_detections=60)
+    images = [seg_outputs(seed, anchors=900, num_classes=3, size=(608, 640)) for seed in (1, 2, 3)]
+    random = np.random.default_rng(2)
+    images[1]["head"][:2] = random.uniform(0, 3000, (2, 900))  # boxes of the whole picture
+    images[1]["head"][2:4] = random.uniform(5000, 8000, (2, 900))
+    tensors = [np.stack([image[name] for image in images]) for name in ("head", "protos")]
+    core = _core.Postprocessor(to_parameters(fields), 0, 0)
+
+    def run(count: int) -> tuple[list[int], list[list[bytes]], list[int]]:
+        out = [
+            _cuda_input.empty((count, *shape), np.dtype(dtype), Target(0))
+            for _, dtype, shape in core.outputs
+        ]
+        heads = [tensor[:count] for tensor in tensors]
+        [(items, rle)] = core.run([(heads, None, None, out, True)], 0)
+        return [code for code, *_ in items], rle, out[0].to_numpy().ravel().tolist()
+
+    expected = endcap.Postprocessor(**fields)([tensor[[0, 2]] for tensor in tensors]).rle
+    assert expected is not None
+    codes, rle, counts = run(3)
+    assert codes == [0, endcap.Status.OUT_OF_MEMORY, 0]
+    assert counts == [60, 0, 60]
+    assert rle == [expected[0], [], expected[1]]
+    assert run(1)[:2] == ([0], expected[:1])  # what was too much is not asked for again

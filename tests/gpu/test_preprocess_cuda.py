@@ -1,4 +1,4 @@
-"""Preprocessing on a GPU gives the CPU's numbers, bit for bit."""
+"""Preprocessing on a GPU: the CPU's numbers, bit for bit, wherever pixels and results lie."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 import jpegs
 import numpy as np
 import pytest
-from cuda_inputs import on_gpu
-from lacking import lacking
+from cuda_inputs import HOLDERS, ByDlpack, ByInterface, on_gpu
 from pictures import BAD, FILES, PIXELS
 from PIL import Image
-from tolerances import NVJPEG_STEPS
 
 import endcap
 
@@ -39,7 +37,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+SIZE = (32, 48)
+PHOTO = jpegs.photo(40, 60)
+JPEGS = [jpegs.photo_jpeg(30, 50), jpegs.photo_jpeg(64, 48, seed=1)]
+
+
 def assert_same(actual: endcap.PreprocessResult, expected: endcap.PreprocessResult) -> None:
+    assert isinstance(actual.images, endcap.CudaArray)
+    assert actual.images.dtype == expected.images.dtype
     np.testing.assert_array_equal(actual.images.to_numpy(), expected.images)
     np.testing.assert_array_equal(actual.geometry, expected.geometry)
     np.testing.assert_array_equal(actual.status, expected.status)
@@ -52,16 +57,27 @@ def test_every_kind_of_file_in_one_batch(name: str) -> None:
     assert_same(endcap.Preprocessor(**SETTINGS[name], device="cuda")(files), expected)
 
 
-@pytest.mark.parametrize("name", ["ultralytics", "torchvision", "float", "uint8 nhwc", "gray"])
-@pytest.mark.parametrize("pixel_format", ["rgb", "bgr"])
-def test_pixels(name: str, pixel_format: str) -> None:
+# One setting for each arithmetic of the kernel, and two layouts.
+ARITHMETICS = ["ultralytics", "torchvision", "bicubic", "float", "uint8 nhwc", "gray"]
+
+
+@pytest.mark.parametrize("name", ARITHMETICS)
+def test_pixels(name: str) -> None:
     images = PIXELS[:2]
-    expected = endcap.Preprocessor(**SETTINGS[name])(images, pixel_format=pixel_format)
+    expected = endcap.Preprocessor(**SETTINGS[name])(images, pixel_format="bgr")
     preprocessor = endcap.Preprocessor(**SETTINGS[name], device="cuda")
-    assert_same(preprocessor(images, pixel_format=pixel_format), expected)
+    assert_same(preprocessor(images, pixel_format="bgr"), expected)
 
 
-@pytest.mark.parametrize("name", ["ultralytics", "torchvision", "float", "uint8 nhwc", "gray"])
+@pytest.mark.parametrize("name", ARITHMETICS)
+def test_rows_wider_than_shared_memory(name: str) -> None:
+    image = jpegs.photo(3, 40_000, channels=1, seed=5)[..., 0]
+    expected = endcap.Preprocessor(**SETTINGS[name])(image, pixel_format="gray")
+    preprocessor = endcap.Preprocessor(**SETTINGS[name], device="cuda")
+    assert_same(preprocessor(image, pixel_format="gray"), expected)
+
+
+@pytest.mark.parametrize("name", ARITHMETICS)
 @pytest.mark.parametrize("width", [40, 61])
 def test_yuv(name: str, width: int) -> None:
     random = np.random.default_rng(width)
@@ -83,20 +99,23 @@ def test_yuv(name: str, width: int) -> None:
     assert_same(preprocessor(images + on_device), expected)
 
 
-def test_gray_pixels() -> None:
-    expected = endcap.preprocess(PIXELS[2], size=32, pixel_format="gray")
-    assert_same(endcap.preprocess(PIXELS[2], size=32, pixel_format="gray", device="cuda"), expected)
-
-
-def test_bad_images_touch_no_other() -> None:
-    batch = [BAD[0], FILES["4:2:0"], BAD[1], BAD[2], FILES["gray"], BAD[3]]
+def test_a_bad_image_is_an_error_or_blank_and_touches_no_other() -> None:
+    images = [BAD[0], FILES["4:2:0"], BAD[1], BAD[2], FILES["gray"], BAD[3]]
     options: dict[str, Any] = {"size": 64, "on_error": "blank"}
-    expected = endcap.Preprocessor(**options)(batch)
-    actual = endcap.Preprocessor(**options, device="cuda")(batch)
-    assert_same(actual, expected)
+    expected = endcap.preprocess(images, **options)
+    assert_same(endcap.preprocess(images, device="cuda", **options), expected)
     assert (expected.status != 0).sum() >= 3
-    with pytest.raises(endcap.CorruptImageError, match="2"):
-        endcap.Preprocessor(size=64, device="cuda")([FILES["4:2:0"], FILES["gray"], BAD[1]])
+    with pytest.raises(endcap.CorruptImageError, match="image index 2 of 3") as caught:
+        endcap.preprocess([FILES["4:2:0"], FILES["gray"], BAD[1]], size=64, device="cuda")
+    with pytest.raises(endcap.CorruptImageError) as on_cpu:
+        endcap.preprocess([FILES["4:2:0"], FILES["gray"], BAD[1]], size=64)
+    assert str(caught.value) == str(on_cpu.value)
+
+
+def test_device_and_parameters() -> None:
+    preprocessor = endcap.Preprocessor("torchvision", device="cuda:0", threads=2)
+    assert preprocessor.device == "cuda:0"
+    assert preprocessor.parameters == endcap.Preprocessor("torchvision").parameters
 
 
 OTHER_FORMATS = {
@@ -188,82 +207,125 @@ def test_the_decoder_that_ran_is_told() -> None:
         endcap.Preprocessor(jpeg_decoder="nvjpeg", device="cuda")
 
 
-@pytest.fixture
-def nvjpeg(real_gpu: endcap.CudaState) -> endcap.NvjpegState:
-    """nvJPEG and a GPU with a JPEG engine, or a skip; a failure where a GPU is required."""
-    state = endcap.nvjpeg_state()
-    if not state.available:
-        lacking(f"nvJPEG cannot be used: {state.reason}")
-    return state
+@pytest.mark.parametrize("hold", HOLDERS)
+@pytest.mark.parametrize("pixels", [PHOTO, PHOTO[:, :, 0].copy(), PHOTO[:, :, :1].copy()])
+def test_pixels_on_the_gpu(hold: Any, pixels: np.ndarray) -> None:
+    for pixel_format in ("rgb", "bgr"):
+        options: dict[str, Any] = {"size": SIZE, "pixel_format": pixel_format}
+        result = endcap.preprocess([hold(pixels), JPEGS[0]], device="cuda", **options)
+        assert_same(result, endcap.preprocess([pixels, JPEGS[0]], **options))
 
 
-def by_nvjpeg(images: list[Any], **options: Any) -> endcap.PreprocessResult:
-    """Decoded by the GPU's JPEG engine."""
-    result = endcap.preprocess(
-        images, **options, decode="fast", jpeg_decoder="nvjpeg", device="cuda"
+def test_rows_of_pixels_may_lie_apart() -> None:
+    cut = {"shape": (40, 20, 3), "strides": PHOTO.strides}
+    result = endcap.preprocess(ByInterface(PHOTO, **cut), size=SIZE, device="cuda")
+    assert_same(result, endcap.preprocess(PHOTO[:, :20], size=SIZE))
+
+
+def test_a_file_on_the_gpu_is_downloaded() -> None:
+    file = np.frombuffer(JPEGS[0], np.uint8)
+    assert_same(
+        endcap.preprocess(on_gpu(file), size=SIZE, device="cuda"),
+        endcap.preprocess(file, size=SIZE),
     )
-    assert result.decoders == ("nvjpeg",) * len(images)
-    return result
 
 
-NVJPEG_OPTIONS: dict[str, Any] = {"size": 64, "dtype": "uint8", "fit": "stretch"}
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (PHOTO.astype(np.float32), "uint8"),
+        (PHOTO.view(np.int8), "uint8"),
+        (np.zeros(8, np.float32), "uint8"),
+        (np.zeros((4, 4, 2), np.uint8), "for example image.*0"),
+        (np.zeros((1, 1, 4, 4, 3), np.uint8), "uint8 .1, 1, 4, 4, 3."),
+    ],
+)
+def test_what_is_no_image(image: np.ndarray, message: str) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=message):
+        endcap.preprocess(on_gpu(image), size=SIZE, device="cuda")
 
 
-def assert_near(actual: endcap.PreprocessResult, images: list[Any], **options: Any) -> None:
-    expected = endcap.preprocess(images, **options).images.astype(np.int16)
-    difference = np.abs(actual.images.to_numpy().astype(np.int16) - expected)
-    assert difference.max() <= NVJPEG_STEPS
+@pytest.mark.parametrize("hold", HOLDERS)
+def test_out_is_written_and_returned(hold: Any) -> None:
+    out = hold(np.full((2, 3, *SIZE), 9, np.float32))
+    result = endcap.preprocess(JPEGS, size=SIZE, device="cuda", out=out)
+    assert result.images is out
+    array = getattr(out, "_array", out)
+    np.testing.assert_array_equal(array.to_numpy(), endcap.preprocess(JPEGS, size=SIZE).images)
 
 
-@pytest.mark.parametrize("kind", ["4:2:0", "4:4:4", "gray"])
-def test_nvjpeg_is_near(nvjpeg: endcap.NvjpegState, kind: str) -> None:
-    images = [FILES[kind]]
-    assert_near(by_nvjpeg(images, **NVJPEG_OPTIONS), images, **NVJPEG_OPTIONS)
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.zeros((2, 3, *SIZE), np.float32), "host memory"),
+        ([], "host memory"),
+    ],
+)
+def test_out_must_be_on_the_gpu(out: Any, message: str) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=message):
+        endcap.preprocess(JPEGS, size=SIZE, device="cuda", out=out)
 
 
-def test_nvjpeg_decodes_batches_in_turn(nvjpeg: endcap.NvjpegState) -> None:
-    batches = [[FILES["4:2:0"], FILES["gray"]], [FILES["4:4:4"]], [FILES["4:2:0"]] * 3]
-    results = [by_nvjpeg(images, **NVJPEG_OPTIONS) for images in batches]
-    for images, result in zip(batches, results, strict=True):
-        assert_near(result, images, **NVJPEG_OPTIONS)
+@pytest.mark.parametrize(
+    "out", [np.zeros((1, 3, *SIZE), np.float32), np.zeros((2, 3, *SIZE), np.float16)]
+)
+def test_out_must_have_the_results_shape_and_dtype(out: np.ndarray) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="out is"):
+        endcap.preprocess(JPEGS, size=SIZE, device="cuda", out=on_gpu(out))
 
 
-def test_nvjpeg_decodes_a_large_picture_of_odd_size(nvjpeg: endcap.NvjpegState) -> None:
-    images = [jpegs.encode(jpegs.photo(1079, 1919, seed=41))]
-    options = NVJPEG_OPTIONS | {"size": 640}
-    assert_near(by_nvjpeg(images, **options), images, **options)
+def test_a_cpu_does_not_write_to_the_gpu() -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="out is a CudaArray"):
+        endcap.preprocess(JPEGS, size=SIZE, out=on_gpu(np.zeros((2, 3, *SIZE), np.float32)))
 
 
-def test_nvjpeg_by_name_refuses_what_its_engine_does_not_decode(
-    nvjpeg: endcap.NvjpegState,
-) -> None:
-    images = [FILES["4:2:0"], FILES["progressive"], FILES["gray"]]
-    options = NVJPEG_OPTIONS | {"decode": "fast", "jpeg_decoder": "nvjpeg", "device": "cuda"}
-    result = endcap.preprocess(images, **options, on_error="blank")
-    assert list(result.status) == [0, endcap.Status.UNSUPPORTED, 0]
-    assert result.decoders == ("nvjpeg", "", "nvjpeg")
-    with pytest.raises(endcap.UnsupportedError, match="'auto' or 'hybrid'"):
-        endcap.preprocess(images, **options)
+def test_an_array_of_another_gpu_is_refused() -> None:
+    class Elsewhere(ByDlpack):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 1)
+
+    with pytest.raises(endcap.InvalidArgumentError, match="lies on cuda:1"):
+        endcap.preprocess(Elsewhere(PHOTO), size=SIZE, device="cuda:0")
 
 
-def test_auto_mixes_nvjpeg_and_cpu_threads_in_one_batch(nvjpeg: endcap.NvjpegState) -> None:
-    photo = jpegs.photo(1088, 1920, seed=42)
-    images = [jpegs.encode(photo)] * 8
-    images[3] = jpegs.encode(photo, progressive=True)
-    options = NVJPEG_OPTIONS | {"size": (1088, 1920)}  # so that `fast` does not shrink
-    result = endcap.preprocess(images, **options, decode="fast", device="cuda")
-    assert result.decoders == ("nvjpeg",) * 3 + ("hybrid",) + ("nvjpeg",) * 4
-    assert_near(result, images, **options)
+def test_an_empty_batch() -> None:
+    result = endcap.preprocess([], size=SIZE, device="cuda")
+    assert result.images.shape == (0, 3, *SIZE)
+    assert result.decoders == ()
 
 
-def test_nvjpeg_writes_every_plane_of_every_batch(nvjpeg: endcap.NvjpegState) -> None:
-    """A plane that the engine left out would have the image of the batch before."""
-    different = [jpegs.encode(jpegs.photo(480, 640, seed=50 + n)) for n in range(16)]
-    processor = endcap.Preprocessor(
-        **NVJPEG_OPTIONS, decode="fast", jpeg_decoder="nvjpeg", device="cuda"
+def test_a_producer_is_told_the_stream() -> None:
+    pixels = ByDlpack(PHOTO)
+    for stream, told in ((None, 1), (0, 1), (1, 1), (2, 2)):
+        endcap.preprocess(pixels, size=SIZE, device="cuda", stream=stream)
+        assert pixels.streams.pop() == told
+
+
+def test_a_result_tells_its_stream() -> None:
+    for stream, told in ((None, 0), (1, 0), (2, 2)):
+        images = endcap.preprocess(PHOTO, size=SIZE, device="cuda", stream=stream).images
+        assert images.stream == told
+
+
+def test_results_go_on_to_the_next_stage() -> None:
+    square = endcap.preprocess(PHOTO, size=SIZE, dtype="uint8", layout="nhwc", device="cuda")
+    on_host = endcap.preprocess(PHOTO, size=SIZE, dtype="uint8", layout="nhwc")
+    again = endcap.preprocess(
+        ByInterface(square.images.to_numpy()[0]), size=20, fit="stretch", device="cuda"
     )
-    singles = [processor(file).images.to_numpy()[0] for file in different]
-    for turn in range(12):
-        order = np.random.default_rng(turn).permutation(64) % 16
-        images = processor([different[n] for n in order]).images.to_numpy()
-        np.testing.assert_array_equal(images, np.stack([singles[n] for n in order]))
+    assert_same(again, endcap.preprocess(on_host.images[0], size=20, fit="stretch"))
+
+
+def test_a_batch_in_one_array_is_as_many_images() -> None:
+    batch = np.stack([jpegs.photo(40, 60, seed=seed) for seed in range(5)])
+    expected = endcap.Preprocessor(size=64)(list(batch))
+    processor = endcap.Preprocessor(size=64, device="cuda")
+    for images in (batch, on_gpu(batch), ByInterface(batch)):
+        assert_same(processor(images), expected)
+    every_other = ByInterface(batch, shape=(3, 40, 60, 3), strides=(2 * batch[0].nbytes, 180, 3, 1))
+    assert_same(processor(every_other), endcap.Preprocessor(size=64)(list(batch[::2])))
+    assert processor(on_gpu(batch[:0])).images.shape == (0, 3, 64, 64)
+    with pytest.raises(endcap.InvalidArgumentError, match="5 images were given: give one"):
+        processor(on_gpu(batch), rois=[[0, 0, 9, 9]])
+    with pytest.raises(endcap.InvalidArgumentError, match="not 4-D"):
+        processor([on_gpu(batch), on_gpu(batch)])

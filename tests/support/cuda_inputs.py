@@ -6,7 +6,7 @@ The GPU may be the emulated one, whose memory is the host's.
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -21,6 +21,13 @@ def require_cuda() -> None:
     """Skip the rest of a module where there is no GPU; ENDCAP_REQUIRE_CUDA=1 lets it fail."""
     if not STATE.available and os.environ.get("ENDCAP_REQUIRE_CUDA") != "1":
         pytest.skip(f"CUDA cannot be used: {STATE.reason}", allow_module_level=True)
+
+
+def lacking(reason: str) -> NoReturn:
+    """Skip the test, or fail it where ENDCAP_REQUIRE_CUDA=1 says that a GPU is required."""
+    if os.environ.get("ENDCAP_REQUIRE_CUDA") == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 def on_gpu(array: np.ndarray) -> endcap.CudaArray:

@@ -7,7 +7,7 @@ from typing import Any
 import jpegs
 import numpy as np
 import pytest
-from cuda_inputs import HOLDERS, on_gpu, require_cuda
+from cuda_inputs import HOLDERS, on_gpu
 from rois import HEIGHT, RECIPES, ROIS, WIDTH
 from server_requests import StubRequest, responses_of
 from yuv_images import noise
@@ -17,7 +17,6 @@ from endcap._device import Target
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.stage_settings import preprocess_settings
 
-require_cuda()
 FILE = jpegs.photo_jpeg(HEIGHT, WIDTH)
 PIXELS = jpegs.photo(HEIGHT, WIDTH)
 NONE = [[500, 500, 600, 600], [9, 9, 9, 9], [0, 0, np.nan, 5]]

@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_inputs import STATE, ByInterface, on_gpu, require_cuda
+from cuda_inputs import STATE, ByInterface, on_gpu
 from sample_heads import yolov8_head
 
 import endcap
 from endcap import _core
 
-require_cuda()
 HEAD = np.stack([yolov8_head(seed, anchors=300, num_classes=3) for seed in (1, 2)])
 PIXELS = np.random.default_rng(3).integers(0, 256, (40, 60, 3), np.uint8)
 PER_THREAD_STREAM = 2  # cudaStreamPerThread
 
 emulated = pytest.mark.skipif(
-    "emulation" not in STATE.devices[0].name, reason="captures of other threads are emulated"
+    not any("emulation" in device.name for device in STATE.devices),
+    reason="captures of other threads are emulated",
 )
 two_devices = pytest.mark.skipif(len(STATE.devices) < 2, reason="this process has one GPU")
 

@@ -8,7 +8,7 @@ from typing import Any
 import jpegs
 import numpy as np
 import pytest
-from cuda_inputs import ByDlpack, on_gpu, require_cuda
+from cuda_inputs import ByDlpack, on_gpu
 from sample_heads import seg_outputs, yolov8_head
 from server_requests import StubRequest, responses_of
 
@@ -19,7 +19,6 @@ from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.stage_settings import StageSettings, postprocess_settings, preprocess_settings
 
-require_cuda()
 GPU = Target(0)
 FILES = [jpegs.photo_jpeg(40 + 9 * i, 90 - 7 * i, seed=i) for i in range(4)]
 IMAGES = ("images", "geometry", "status")

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_inputs import on_gpu, require_cuda
+from cuda_inputs import on_gpu
 
 import endcap
 from endcap import _core
 
-require_cuda()
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
