@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -20,23 +19,6 @@ _LONGEST_SILENCE_S = 60.0
 
 class BuildError(Exception):
     """Something cannot be built; the message says why."""
-
-
-def prepare_folder(folder: Path, mark: str) -> None:
-    """Make an empty folder; what an earlier run left there is removed.
-
-    Args:
-        folder: The folder.
-        mark: Name of a file that an earlier run wrote into it, and nobody else.
-
-    Raises:
-        BuildError: The folder holds files, and not that one.
-    """
-    if folder.exists() and any(folder.iterdir()):
-        if not (folder / mark).is_file():
-            raise BuildError(f"{folder} holds files, and no {mark}: remove it, or name another")
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
 
 
 class Steps:

@@ -42,7 +42,7 @@ class Benchmark:
     def __init__(self, clock: Clock, sizes: Sizes, *, emulated: bool) -> None:
         self.rows: list[dict[str, Any]] = []
         self.left_out: list[str] = []
-        self._clock, self._sizes, self._emulated = clock, sizes, emulated
+        self._clock, self._sizes = clock, sizes
         self._peers = [] if emulated else list(self._open_peers())
 
     def run(self) -> None:

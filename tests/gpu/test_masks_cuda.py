@@ -63,17 +63,17 @@ def test_masks_of_bits_and_of_rle_are_the_same(resolution: str) -> None:
 
 def test_more_rle_than_an_engine_has_seen() -> None:
     """Its memory grows, and is enough for what came before."""
-    fields = fields_of("source", prototype_size="608,640", score_threshold=0.01)
+    fields = fields_of("source", prototype_size="304,320", score_threshold=0.01)
     postprocessor = endcap.Postprocessor(**fields, device="cuda")
     reference = endcap.Postprocessor(**fields)
-    tensors = images(2, size=(608, 640))
+    tensors = images(2, size=(304, 320))
     tensors["protos"] += np.random.default_rng(1).normal(0, 1, tensors["protos"].shape)
     tensors["head"][1, 2:4] = 1000.0  # the boxes, whole pictures
     one = {name: array[:1] for name, array in tensors.items()}
     for part in (one, tensors, one):
         assert postprocessor(part).rle == reference(part).rle
     longest = max(len(mask) for rle in reference(tensors).rle or () for mask in rle)
-    assert longest > 100_000
+    assert longest > 50_000  # three times the first guess for all masks of an image
 
 
 def test_a_bad_image_among_others() -> None:

@@ -75,7 +75,7 @@ def test_yolov8(levels: int, multi_label: bool, class_agnostic: bool) -> None:
     assert (detections.num_detections > 5).all()
 
 
-@pytest.mark.parametrize("anchors", [1, 31, 33, 1023, 1025, 8400])
+@pytest.mark.parametrize("anchors", [1, 33, 1025, 8400])
 def test_yolov8_of_any_length(anchors: int) -> None:
     both(heads(2, anchors=anchors, num_classes=3), num_classes=3)
 
@@ -120,9 +120,11 @@ def test_pose(values: int) -> None:
     both(head.astype(np.float16), head="yolov8_pose", **fields)
 
 
-@pytest.mark.parametrize("method", ["polygon", "probiou", "probiou_fast"])
-@pytest.mark.parametrize("anchors", [33, 1025, 8400])
-def test_rotated_boxes(method: str, anchors: int) -> None:
+@pytest.mark.parametrize(
+    ("anchors", "method"),
+    [(33, "polygon"), (1025, "probiou_fast"), (8400, "polygon"), (8400, "probiou")],
+)
+def test_rotated_boxes(anchors: int, method: str) -> None:
     head = np.stack([obb_head(seed, anchors=anchors, num_classes=3) for seed in range(3)])
     head[:, :2] *= 10
     geometry = np.array([[0.5, 0.5, 16, 8, 1200, 1000, 1, 0]] * 3, np.float32)
@@ -177,8 +179,10 @@ def test_rtdetr(activation: str, background: str, multi_label: bool) -> None:
     both(head.astype(np.float16), joined=True, **options)
 
 
-@pytest.mark.parametrize(("anchors", "columns"), [(8732, 21), (1917, 91), (37, 3)])
-@pytest.mark.parametrize("activation", ["softmax", "sigmoid", "none"])
+@pytest.mark.parametrize(
+    ("anchors", "columns", "activation"),
+    [(8732, 21, "softmax"), (1917, 91, "sigmoid"), (37, 3, "none")],
+)
 def test_ssd(anchors: int, columns: int, activation: str) -> None:
     outputs = batch_of([ssd_outputs(seed, anchors=anchors, columns=columns) for seed in range(2)])
     options: dict[str, Any] = {
