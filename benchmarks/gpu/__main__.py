@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -62,13 +63,13 @@ class Benchmark:
         preprocessor = endcap.Preprocessor(size=sizes.size, device="cuda")
         batch = upload(np.stack(images))
         np.testing.assert_array_equal(preprocessor(batch).images.to_numpy(), expected)
-        self._time(work, "endcap", lambda: preprocessor(batch))
+        self._time(work, "endcap", partial(preprocessor, batch))
         for peer in self._peers:
             if hasattr(peer, "upload_images"):
                 with self._leaving_out(work, peer):
                     on_gpu = peer.upload_images(images)
                     assert_near(peer.to_host(peer.preprocess(on_gpu)), expected)
-                    self._time(work, peer.name, lambda: peer.preprocess(on_gpu))  # noqa: B023
+                    self._time(work, peer.name, partial(peer.preprocess, on_gpu))
 
     def _time_files(self, files: list[bytes], heads: Any) -> None:
         """Time files to tensors, and files to detections with heads that lie on the GPU."""
@@ -91,26 +92,20 @@ class Benchmark:
             if set(result.decoders) != {decoder}:
                 raise AssertionError(f"decoded by {set(result.decoders)}, expected {decoder}")
             np.testing.assert_allclose(result.images.to_numpy(), expected, rtol=0, atol=difference)
-            self._time(work, f"endcap, {decoder}", lambda: preprocessor(files))  # noqa: B023
-            geometry = upload(result.geometry)
-            self._time(
-                both,
-                f"endcap, {decoder}",
-                lambda: (preprocessor(files), postprocessor.enqueue(on_gpu, geometry)),  # noqa: B023
-            )
+            decode = partial(preprocessor, files)
+            enqueue = partial(postprocessor.enqueue, on_gpu, upload(result.geometry))
+            self._time(work, f"endcap, {decoder}", decode)
+            self._time(both, f"endcap, {decoder}", decode, enqueue)
         for peer in self._peers:
             if hasattr(peer, "decode"):
                 with self._leaving_out(work, peer):
                     assert_near(peer.to_host(peer.decode(files)), expected)
-                    self._time(work, peer.name, lambda: peer.decode(files))  # noqa: B023
+                    self._time(work, peer.name, partial(peer.decode, files))
             if hasattr(peer, "decode") and hasattr(peer, "postprocess"):
                 with self._leaving_out(both, peer):
                     theirs = peer.upload_heads(heads)
-                    self._time(
-                        both,
-                        peer.name,
-                        lambda: (peer.decode(files), peer.postprocess(theirs)),  # noqa: B023
-                    )
+                    calls = partial(peer.decode, files), partial(peer.postprocess, theirs)
+                    self._time(both, peer.name, *calls)
 
     def _time_heads(self, heads: Any) -> None:
         work = f"{len(heads)} heads {list(heads.shape[1:])} to detections"
@@ -122,15 +117,15 @@ class Benchmark:
         actual: Any = postprocessor.enqueue(on_gpu).to_numpy()
         for field in FIELDS:
             np.testing.assert_array_equal(getattr(actual, field), getattr(expected, field), field)
-        self._time(work, "endcap", lambda: postprocessor.enqueue(on_gpu))
+        self._time(work, "endcap", partial(postprocessor.enqueue, on_gpu))
         for peer in self._peers:
             if hasattr(peer, "postprocess"):
                 with self._leaving_out(work, peer):
                     theirs = peer.upload_heads(heads)
-                    self._time(work, peer.name, lambda: peer.postprocess(theirs))  # noqa: B023
+                    self._time(work, peer.name, partial(peer.postprocess, theirs))
 
-    def _time(self, work: str, by: str, run: Callable[[], object]) -> None:
-        taken = measure(self._clock, run, tiny=self._sizes is TINY)
+    def _time(self, work: str, by: str, *calls: Callable[[], object]) -> None:
+        taken = measure(self._clock, lambda: [call() for call in calls], tiny=self._sizes is TINY)
         row = {
             "work": work,
             "by": by,
@@ -154,7 +149,8 @@ class Benchmark:
         try:
             yield
         except (ImportError, RuntimeError, AssertionError, TypeError, ValueError) as error:
-            self.left_out.append(f"{work}, {peer.name}: {str(error).strip().splitlines()[0]}")
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            self.left_out.append(f"{work}, {peer.name}: {reason}")
 
 
 def upload(array: Any) -> endcap.CudaArray:
@@ -226,6 +222,7 @@ def main() -> int:
         print(f"left out: {reason}")
     if output is not None:
         result = {**describe(device), "rows": benchmark.rows, "left_out": benchmark.left_out}
+        output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(result, indent=1) + "\n")
     return 0
 
