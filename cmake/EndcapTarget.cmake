@@ -1,5 +1,5 @@
 # Protection against exploitation, and paths of the building machine kept out of releases. What becomes
-# part of the wheel is checked for it by scripts/check_wheel.py. The sanitizers' presets switch it off.
+# part of the wheel is checked for it by tests/python/core/test_shared_objects.py. The sanitizers' presets switch it off.
 option(ENDCAP_HARDENING "Stack protector, control-flow protection, fortified C library, full RELRO" ON)
 include(CheckCXXCompilerFlag)
 include(CheckPIESupported)

@@ -13,8 +13,6 @@ sysroot=${1:?usage: arm64_sysroot.sh FOLDER}
 packages=(
   libc6-dev libstdc++6 libgtest-dev libhwy-dev nlohmann-json3-dev
   libgif-dev libjpeg62-turbo-dev libpng-dev libwebp-dev
-  # For the wheel: headers, and an interpreter to import it.
-  libpython3.11-dev python3.11-minimal
 )
 
 mark=$sysroot/.endcap-arm64-sysroot  # what the folder is made of; empty until it is complete

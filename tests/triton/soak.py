@@ -1,6 +1,6 @@
 """Soak test of the real server: many requests, some of them faulty, while parts of it are killed.
 
-`make soak` runs it. Every request must get a response: good ones with the bytes that the library
+Every request must get a response: good ones with the bytes that the library
 gives for the same input, faulty ones with the error of their kind. The server's processes must not
 grow in the second half of the run. Stubs are killed before that: with each that dies over requests
 Triton loses 0.7 MiB, also where all of its models are Triton's own. Clients give requests up over

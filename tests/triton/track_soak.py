@@ -1,6 +1,6 @@
 """Soak test of tracking on the real server: many frames of short sequences, and its memory.
 
-`make soak` runs it. Clients send sequences one after the other, each at once with those of the
+Clients send sequences one after the other, each at once with those of the
 others. Every frame must get the ids that the library gives, and the server must not grow.
 """
 

@@ -4,7 +4,7 @@
 
 The first run's program is killed when two fifths are done. The second run continues, and loses an
 actor and a node. There must be one row for each image, with the status of its content, and files
-of the first run must not be made again. `make soak` runs it.
+of the first run must not be made again.
 """
 
 from __future__ import annotations

@@ -16,7 +16,10 @@ NEWEST_BUILDER = (2, 36)  # Debian 12: what is built on it still runs with 2.35
 # An editable install has two package folders: the sources, and what was built.
 FOLDERS = [Path(folder) for folder in endcap.__path__]
 LIBRARIES = [
-    path for folder in FOLDERS for path in (*folder.glob("backends/*/*.so"), *folder.glob("*.so"))
+    path
+    for folder in FOLDERS
+    for pattern in ("backends/*/*.so", "backends/python_stub/triton_*", "*.so")
+    for path in folder.glob(pattern)
 ]
 BACKENDS = [path for path in LIBRARIES if path.name.startswith("libtriton_")]
 C_LIBRARIES = [path for path in LIBRARIES if path.name == "libendcap_c.so"]
@@ -47,6 +50,7 @@ def test_all_of_them_are_looked_at() -> None:
         "libtriton_endcap_onnx.so",
         "libtriton_endcap_bls.so",
         "libtriton_endcap_track.so",
+        "triton_python_backend_stub",
         "libendcap_c.so",
         "libendcap_jpeg.so",
         "libendcap_png.so",
@@ -91,6 +95,17 @@ def test_needed_are_the_system_s_libraries_and_neighbours_of_our_own(path: Path)
 def test_libraries_are_looked_for_beside_the_file(path: Path) -> None:
     assert dynamic_entries(path, "RUNPATH") == ["$ORIGIN"]
     assert dynamic_entries(path, "RPATH") == []
+
+
+@pytest.mark.parametrize("path", LIBRARIES, ids=name_of)
+def test_libraries_are_protected_against_exploitation(path: Path) -> None:
+    segments = output_of("readelf", "--segments", "--wide", path)
+    dynamic = output_of("readelf", "--dynamic", "--wide", path)
+    assert "GNU_RELRO" in segments
+    assert re.search(r"GNU_STACK\s.*\sRW\s", segments), "the stack is executable"
+    assert "TEXTREL" not in dynamic
+    if path.name != "libendcap_webp.so":  # as Debian links libwebp
+        assert re.search(r"FLAGS.*\bNOW\b", dynamic)
 
 
 @pytest.mark.skipif(

@@ -1,6 +1,6 @@
 """Soak test of VideoReader with a real RTSP server: a program that is slower than the camera.
 
-`make soak` runs it. Every frame must be given or counted as dropped, what is given must be recent,
+Every frame must be given or counted as dropped, what is given must be recent,
 and the memory of the process must not grow.
 """
 
