@@ -19,14 +19,10 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --n
   --max-worker-restart 0 $(if $(filter OFF,$(SLOW)),-m "not slow")
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
-DEV_FLAGS ?= -O2 -g1 -DNDEBUG
 # ON compiles a stage's files together, which takes half the time; OFF each alone, as releases do.
 UNITY ?= ON
-# GPU code for development is compiled by the driver, for the GPU that it finds.
-CUDA_ARCHITECTURES ?= 75-virtual
 # ON, with nvcc from Python packages where the system has none, or OFF: GPU code in the wheel.
 CUDA ?= ON
-BENCH_CUDA ?= $(if $(shell command -v nvidia-smi),ON,OFF)
 
 # What the compiled parts are made from; the Python modules are used in place.
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc pyext/bindings backends cmake tests/cpp \
@@ -36,25 +32,30 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc pyext/bindings backen
 # `make demo` builds a part of the tree, `make build` the rest.
 CONFIGURE = $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable . \
   -Cbuild-dir=$(BUILD) -Cbuild.targets=endcap_files -Cinstall.components=files \
-  -Ccmake.build-type=RelWithDebInfo -Ccmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO='$(DEV_FLAGS)' \
+  -Ccmake.build-type=RelWithDebInfo -Ccmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO='-O2 -g1 -DNDEBUG' \
   -Ccmake.define.CMAKE_UNITY_BUILD=$(UNITY) -Ccmake.define.ENDCAP_BUILD_TESTS=ON \
-  -Ccmake.define.ENDCAP_WARNINGS_AS_ERRORS=$(WERROR) \
-  -Ccmake.define.ENDCAP_CUDA_ARCHITECTURES='$(CUDA_ARCHITECTURES)'
+  -Ccmake.define.ENDCAP_WARNINGS_AS_ERRORS=$(WERROR) -Ccmake.define.ENDCAP_CUDA_ARCHITECTURES=75-virtual
 # Ninja prints finished steps, all steps, minutes and seconds since the start.
 COMPILE = NINJA_STATUS="[%f of %t, %w] " cmake --build $(BUILD) --parallel $(JOBS)
 INSTALL = cmake --install $(BUILD) --prefix \
   "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" --component
 SECONDS ?= 60
 
-# Tools that are called by their names are those of .venv.
-$(VENV)/.built $(VENV)/.demo demo-compiled $(BUILD)/.configured lint sanitize races sanitize-server test-arm64 \
-  test-fuzz fuzz: export PATH := $(abspath $(BIN)):$(PATH)
-
+define MAKE_VENV
+PYTHON=$(PYTHON) scripts/system_packages.sh build
+test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+$(1)/bin/pip install --quiet --upgrade 'pip>=25.1'
+$(1)/bin/pip install --quiet --no-warn-conflicts --prefer-binary --group $(2)
+endef
 define TEST_PRESET
 cmake --preset $(1) -DENDCAP_WARNINGS_AS_ERRORS=$(WERROR)
 cmake --build --preset $(1) --parallel $(JOBS)
 ctest --preset $(1) --parallel $(JOBS)
 endef
+
+# Tools that are called by their names are those of .venv.
+$(VENV)/.built $(VENV)/.demo demo-compiled $(BUILD)/.configured lint sanitize races sanitize-server test-arm64 \
+  test-fuzz fuzz: export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: help build demo test test-all test-cpp test-python test-triton test-arm64 test-fuzz test-peers evaluate bench \
         bench-server bench-pipelines bench-dali bench-gpu lint lint-fast sanitize sanitize-server races fuzz \
@@ -86,7 +87,6 @@ sanitize: build ## the C++ tests under AddressSanitizer and UBSan
 races: build ## the C++ tests under ThreadSanitizer, which sees the threads of an emulated GPU
 	$(call TEST_PRESET,races)
 
-# TRITON_TESTS takes files and pytest's options.
 TRITON_TESTS ?= tests/triton
 sanitize-server: TEST_JOBS := 2
 sanitize-server: build $(VENV)/.test ## the tests on a real server, with sanitized backends
@@ -180,10 +180,7 @@ clean: ## remove what was built
 
 $(VENV)/.deps: pyproject.toml scripts/system_packages.sh
 	@echo "endcap: preparing $(VENV), less than a minute"
-	PYTHON=$(PYTHON) scripts/system_packages.sh build
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --group build
+	$(call MAKE_VENV,$(VENV),build)
 	touch $@
 
 # Changes when a setting does.
@@ -229,10 +226,7 @@ $(VENV)/.lint: $(VENV)/.deps
 	touch $@
 
 $(BENCH)/.deps: pyproject.toml scripts/system_packages.sh
-	PYTHON=$(PYTHON) scripts/system_packages.sh build
-	test -x $(BENCH_BIN)/python || $(PYTHON) -m venv $(BENCH)
-	$(BENCH_BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group bench
+	$(call MAKE_VENV,$(BENCH),bench)
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --group bench-images
 	touch $@
 
@@ -251,7 +245,7 @@ $(BENCH)/.dali: $(BENCH)/.deps
 $(BENCH)/.endcap: $(BENCH)/.deps $(SOURCES) $(shell find pyext/endcap -name '*.py')
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BENCH_BIN)):$$PATH" \
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-build-isolation . \
-	  --config-settings=build-dir=build/bench-core --config-settings=cmake.define.ENDCAP_CUDA=$(BENCH_CUDA)
+	  -Cbuild-dir=build/bench-core -Ccmake.define.ENDCAP_CUDA=$$(command -v nvidia-smi >/dev/null && echo ON || echo OFF)
 	touch $@
 
 $(WHEEL)/.nvcc: $(WHEEL)/.tools
@@ -260,8 +254,5 @@ $(WHEEL)/.nvcc: $(WHEEL)/.tools
 	touch $@
 
 $(WHEEL)/.tools: pyproject.toml scripts/system_packages.sh
-	PYTHON=$(PYTHON) scripts/system_packages.sh build
-	test -x $(WHEEL)/venv/bin/python || $(PYTHON) -m venv $(WHEEL)/venv
-	$(WHEEL)/venv/bin/pip install --quiet --upgrade 'pip>=25.1'
-	$(WHEEL)/venv/bin/pip install --quiet --prefer-binary --group wheel
+	$(call MAKE_VENV,$(WHEEL)/venv,wheel)
 	touch $@
