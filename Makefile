@@ -58,7 +58,7 @@ $(VENV)/.built $(VENV)/.demo demo-compiled $(BUILD)/.configured lint sanitize ra
   test-fuzz fuzz: export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: help build demo test test-all test-cpp test-python test-triton test-arm64 test-fuzz test-peers evaluate bench \
-        bench-server bench-pipelines bench-dali bench-gpu lint lint-fast sanitize sanitize-server races fuzz \
+        bench-server bench-gpu lint lint-fast sanitize sanitize-server races fuzz \
         format docs wheel wheels gpu-machine clean demo-compiled FORCE
 
 help:
@@ -123,16 +123,7 @@ bench: $(BENCH)/.endcap build ## comparison with the peers; BENCH_OPTIONS=--quic
 bench-server: $(BENCH)/.endcap build ## a Triton server under NVIDIA's perf_analyzer
 	-$(MAKE) --no-print-directory $(BENCH)/.peers
 	scripts/system_packages.sh bench
-	$(BENCH_BIN)/python -m benchmarks server --server-python $(BIN)/python $(BENCH_OPTIONS)
-
-# With --quick the page stays as the committed results have it.
-bench-pipelines: $(BENCH)/.endcap build
-	$(BENCH_BIN)/python -m benchmarks pipelines --server-python $(BIN)/python $(BENCH_OPTIONS)
-	$(BENCH_BIN)/python scripts/pipelines_page.py
-
-bench-dali: $(BENCH)/.endcap $(BENCH)/.dali
-	$(BENCH_BIN)/python -m benchmarks dali $(BENCH_OPTIONS)
-	$(BENCH_BIN)/python scripts/dali_page.py
+	$(BIN)/python -m benchmarks.server --bench-python $(BENCH_BIN)/python $(BENCH_OPTIONS)
 
 # A peer that cannot be used has no row.
 bench-gpu: $(BENCH)/.endcap ## the GPU code beside its peers
@@ -231,14 +222,13 @@ $(BENCH)/.deps: pyproject.toml scripts/system_packages.sh
 	touch $@
 
 # What pip would warn of is meant: parts of torch's and ultralytics' requirements are left out.
-$(BENCH)/.peers: $(BENCH)/.deps $(BENCH)/.dali
-	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --no-cache-dir --group peers
+$(BENCH)/.libraries: $(BENCH)/.deps
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --no-cache-dir --group bench-torch
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group peer-dali
 	touch $@
 
-# DALI, and the headers that its operators are built with.
-$(BENCH)/.dali: $(BENCH)/.deps
-	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group peers-dali
-	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --group test-dali
+$(BENCH)/.peers: $(BENCH)/.libraries
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --no-cache-dir --group peers
 	touch $@
 
 # What users get: a release build, installed, not in editable form.

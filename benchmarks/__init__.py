@@ -1,4 +1,6 @@
-"""Side by side with the libraries people use today; results are verified before they are timed.
+"""endcap next to its peers; docs/benchmarks.md describes the programs and their results."""
 
-`make bench` runs everything, `python -m benchmarks --help` says what the parts are.
-"""
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"

@@ -1,5 +1,7 @@
 """Photographs of the benchmark, and versions of them made here.
 
+`python -m benchmarks.images NAME...` makes them in build/bench-images and prints their paths.
+
 The photographs are read from installed Python packages and never copied into git: scikit-learn's
 china.jpg and flower.jpg (CC BY 2.0); scikit-image's rocket.jpg and hubble_deep_field.jpg (public
 domain, SpaceX and NASA), retina.jpg, coffee.png and chelsea.png (CC0); ultralytics' bus.jpg and
@@ -9,6 +11,7 @@ zidane.jpg (part of an AGPL-3.0 package). The packages need not be importable.
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, files
@@ -16,15 +19,20 @@ from pathlib import Path
 
 from PIL import Image
 
+from benchmarks import BUILD
+
+IMAGES = BUILD / "bench-images"
+
 
 class SourceMissingError(Exception):
     """A package that ships a wanted photograph is not installed; the message names it."""
 
 
 def source(package: str, name: str) -> Path:
-    """Return the file `name` (the end of its path) of an installed package.
+    """Return the file `name` of an installed package.
 
-    Raises SourceMissingError.
+    Raises:
+        SourceMissingError: The package is not installed, or lacks the file.
     """
     try:
         shipped = files(package) or []
@@ -42,7 +50,7 @@ _WHOLE_444, _HALVED_420 = 0, 2  # chroma, in Pillow's numbers
 
 @dataclass(frozen=True)
 class Recipe:
-    """A picture: the photograph as it is, or scaled to `size` and encoded again with `options`."""
+    """A picture: the unmodified photograph, or scaled to `size` and encoded with `options`."""
 
     package: str
     photograph: str
@@ -98,21 +106,18 @@ class Photograph:
         """The file."""
         return self.path.read_bytes()
 
-    def is_at_least(self, factor: float, target: int) -> bool:
-        """Whether its longer side has at least `factor` times `target` pixels."""
-        return max(self.width, self.height) >= factor * target
 
+def make(name: str) -> Photograph:
+    """Make one picture of RECIPES in IMAGES, or take it from there.
 
-def make(name: str, folder: Path) -> Photograph:
-    """Make one picture of RECIPES, or takes it from `folder` when it is there.
-
-    Raises SourceMissingError.
+    Raises:
+        SourceMissingError: The package that ships the photograph is not installed.
     """
     recipe = RECIPES[name]
-    path = folder / f"{name.replace(' ', '_').replace(':', '')}.jpg"
+    path = IMAGES / f"{name.replace(' ', '_').replace(':', '')}.jpg"
     if not path.exists():
         original = source(recipe.package, recipe.photograph)
-        folder.mkdir(parents=True, exist_ok=True)
+        IMAGES.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".part")
         if recipe.is_original:
             shutil.copyfile(original, unfinished)
@@ -132,3 +137,8 @@ def _encode(recipe: Recipe, original: Path, path: Path) -> None:
     if recipe.orientation != 1:
         exif[_ORIENTATION] = recipe.orientation
     picture.save(path, "JPEG", exif=exif, **recipe.options)
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        print(make(each).path)

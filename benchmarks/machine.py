@@ -1,17 +1,18 @@
-"""What the figures belong to: the machine, the versions of everybody, the commit, the moment."""
+"""Machine, versions, commit and date that measured figures belong to."""
 
 from __future__ import annotations
 
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import endcap
-from benchmarks.paths import ROOT
+from benchmarks import ROOT
 from benchmarks.timing import cpu_count
 
 _FLAGS = ("sse4_1", "ssse3", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_vbmi")
@@ -20,11 +21,14 @@ _PACKAGES = (
     "numpy",
     "opencv-python-headless",
     "Pillow",
-    "ray",
+    "simplejpeg",
     "torch",
+    "torchcodec",
     "torchvision",
     "ultralytics",
     "nvidia-dali-cuda130",
+    "nvidia-pytriton",
+    "onnxruntime",
 )
 
 
@@ -40,22 +44,17 @@ def describe() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "load_average": round(os.getloadavg()[0], 2),
-        "versions": {name: _version(name) for name in _PACKAGES},
+        "versions": _versions(),
         "implementations": [each.name for each in endcap.implementations() if each.available],
     }
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of the threads that a process has; those of a Triton server stay."""
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _cpu_field(name: str) -> str:

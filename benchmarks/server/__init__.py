@@ -1,4 +1,1 @@
-"""On a real Triton server: the compiled models against Python-backend models with OpenCV and NumPy.
-
-Runs in the server's environment (NumPy below 2), which is not that of the other benchmarks.
-"""
+"""`make bench-server`: a Triton server, a FastAPI service and a single process under load."""

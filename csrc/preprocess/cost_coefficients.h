@@ -4,7 +4,7 @@
 
 #include "endcap/cost.h"
 
-// Made by `python -m benchmarks.cost fit`, which says how: change it there.
+// Made by `python -m benchmarks.cpu.cost`, which says how: change it there.
 
 namespace endcap {
 

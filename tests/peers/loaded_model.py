@@ -22,15 +22,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 from echo_model import write_model  # noqa: E402
 from responding_model import CONFIG, MODEL  # noqa: E402
 
-from benchmarks.paths import LOAD_GENERATOR  # noqa: E402
-from benchmarks.server.load_generator import LoadGenerator, Window  # noqa: E402
+from benchmarks.server.perf_analyzer import LoadGenerator, Window  # noqa: E402
 from endcap.server import ServerPorts, ServerSettings, TritonServer  # noqa: E402
 
 SLEEP_S = 0.02
 SLEEPING = MODEL.replace("    kind = encoded[:1]\n", f"    kind = b''\n    time.sleep({SLEEP_S})\n")
 ENCODED = bytes(20_000)
 OUTPUT_BYTES = 4096
-WINDOW = Window(interval_ms=1000, most_trials=10, stability_percent=50)
+WINDOW = Window(interval_ms=1000, max_trials=10, stability_percent=50)
 
 
 def main(concurrency: str, repeats: str) -> None:
@@ -44,7 +43,7 @@ def main(concurrency: str, repeats: str) -> None:
         settings = ServerSettings(ports=ports, client_shared_memory=True)  # perf_analyzer needs it
         with TritonServer(repository, settings) as server:
             url = server.grpc_url.removeprefix("grpc://")
-            theirs = LoadGenerator(LOAD_GENERATOR, url)
+            theirs = LoadGenerator(url)
             for _ in range(int(repeats)):
                 load = theirs.run("detect", ENCODED, int(concurrency), WINDOW, OUTPUT_BYTES)
                 runs["perf_analyzer"].append(asdict(load))

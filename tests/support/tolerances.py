@@ -148,22 +148,9 @@ SAMPLE_PRECISION = 0.8
 DALI_RESIZE_STEPS = 1
 DALI_RESIZE_SHARE = 0.2
 
-# The same where both keep float pixels: positions in float32 on either side, each within
-# FLOAT_RESIZE_STEPS of the definition.
-DALI_FLOAT_RESIZE_STEPS = 0.04
-
-# DALI's float pixels against our rounded ones: half a step by rounding, and what OpenCV's
-# arithmetic cuts off, up to a quarter of a step for each of the two rows.
-DALI_FLOAT_AGAINST_ROUNDED_STEPS = 1
-
 # CMYK files decoded by DALI, in 8-bit steps: ink * black / 255 is truncated there and rounded in
 # Pillow's conversion, which is ours. A resize may add a step.
 DALI_CMYK_STEPS = 1
-
-# Pixels of the resized picture from its border on where antialiased resizes differ by more than
-# rounding: DALI repeats the last pixel of the source, Pillow leaves out what is outside. A filter
-# of one resized pixel to either side reaches over the border from the first one only.
-DALI_ANTIALIAS_BORDER = 1
 
 # nvJPEG against libjpeg-turbo, in 8-bit steps of a pixel. Both inverse DCTs keep within one step of
 # the exact one (IEEE 1180), so that a sample of Y, Cb or Cr differs by 2 at most; blue is

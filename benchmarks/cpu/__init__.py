@@ -1,0 +1,1 @@
+"""`make bench`: files to tensors, heads to detections and suppression, on the CPU."""

@@ -1,1 +1,0 @@
-"""A raw YOLOv8 head to detections, and non-maximum suppression alone."""

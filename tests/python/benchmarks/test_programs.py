@@ -1,0 +1,239 @@
+"""The programs of `make bench` and `make bench-server`: small runs, verification, result files."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import endcap
+from benchmarks import results
+from benchmarks.cpu import __main__ as cpu
+from benchmarks.cpu import heads, suppression, tensors
+from benchmarks.images import QUICK, RECIPES, Photograph
+from benchmarks.results import Table
+from benchmarks.server import __main__ as server
+from benchmarks.server import perf_analyzer
+from benchmarks.server.opencv_service import NUM_CLASSES, SCORE_THRESHOLD, Detector
+from benchmarks.timing import Budget, Case, Figure, geometric_mean, load, measure, summarize
+from reference import boxes as oracle
+
+SHORT = Budget(0.0, min_rounds=2, max_rounds=2)
+IMAGE = Photograph("640x427", server.SAMPLE.with_name("shapes_640x427.jpg"), 640, 427)
+MACHINE = {"cpu": "c", "cpus": 1, "commit": "0", "date": "2000-01-01", "load_average": 0.5}
+
+
+def test_figures_are_medians_and_quartiles() -> None:
+    assert summarize([5, 1, 2, 4, 3]) == Figure(3, 2, 4)
+    assert geometric_mean([2.0, 0.5, 8.0]) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("one_round", "rounds"), [(1.0, 5), (0.1, 10), (0.0001, 60)])
+def test_a_budget_has_whole_rounds(one_round: float, rounds: int) -> None:
+    assert Budget(1.05, min_rounds=5, max_rounds=60).rounds(one_round) == rounds
+
+
+def test_cases_alternate_and_each_call_is_prepared() -> None:
+    calls: list[str] = []
+
+    def case(name: str) -> Case:
+        return Case(
+            run=lambda argument: calls.append(name + argument),
+            prepare=lambda: calls.append(f"prepare {name}") or "!",
+        )
+
+    figures = measure({"a": case("a"), "absent": "not installed: x", "b": case("b")}, SHORT)
+    runs = [call for call in calls if not call.startswith("prepare")]
+    assert runs == ["a!", "b!", "a!", "b!", "b!", "a!"]  # a warm-up, then each begins once
+    assert calls[0::2] == [f"prepare {run[0]}" for run in runs]
+    assert [figure is None for figure in figures.values()] == [False, True, False]
+
+
+def test_a_missing_library_has_a_reason() -> None:
+    def make() -> object:
+        import a_module_that_nobody_has  # noqa: F401
+
+        return object()
+
+    assert load(make) == "not installed: No module named 'a_module_that_nobody_has'"
+
+
+@pytest.mark.parametrize(
+    ("change", "psnr_db", "passed"),
+    [(0, None, True), (1, None, True), (2, None, False), (2, 50.0, True), (2, 110.0, False)],
+)
+def test_verification_of_tensors(change: int, psnr_db: float | None, passed: bool) -> None:
+    reference = np.full((3, 640, 640), 100 / 255, np.float32)
+    tensor = reference.copy()
+    tensor[1, 2, 3] += np.float32(change / 255)
+    agreement = tensors.compare(tensor, reference, psnr_db)
+    assert (agreement.passed, agreement.largest) == (passed, change)
+    assert (agreement.text == "equal") == (change == 0)
+
+
+def test_tensors_differ_in_many_values_or_in_kind() -> None:
+    reference = np.zeros((3, 640, 640), np.float32)
+    assert not tensors.compare(reference + np.float32(1 / 255), reference, None).passed
+    with pytest.raises(ValueError, match="float64"):
+        tensors.compare(reference.astype(np.float64), reference, None)
+    with pytest.raises(ValueError, match="not finite"):
+        tensors.compare(reference * np.nan, reference, None)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "share", "note"),
+    [
+        ([2, 1], [1, 2], 1.0, "same 2 kept"),
+        ([*range(99)], [*range(100)], 0.99, "100 kept, 1 differ"),
+        ([1], [1, 2], 1.0, "not verified: of 2 kept 1 differ"),
+        ([], [], 1.0, "not verified: of 0 kept 0 differ"),  # nothing kept proves nothing
+        ([1, 1], [1, 2], 1.0, "not verified: it kept a box twice"),
+    ],
+)
+def test_verification_of_kept_boxes(
+    theirs: list[int], ours: list[int], share: float, note: str
+) -> None:
+    entry = heads.judge(lambda: None, theirs, ours, share)
+    assert (entry if isinstance(entry, str) else entry.note) == note
+    assert isinstance(entry, str) == note.startswith("not")
+
+
+def test_the_head_is_that_of_a_crowded_picture() -> None:
+    head = heads.make_head()
+    np.testing.assert_array_equal(head, heads.make_head())
+    assert head.shape == (4 + heads.NUM_CLASSES, 8400)
+    assert 200 < (head[4:] > 0.25).any(axis=0).sum() < 1000
+    assert (head[4:] > 0.001).sum() > suppression.NUM_BOXES
+
+
+def test_the_numpy_peer_is_greedy_suppression() -> None:
+    boxes, scores, class_ids = suppression.candidates(heads.make_head(), 0.001, 300)
+    assert (np.diff(scores) <= 0).all()
+    kept = suppression.nms(boxes, scores, 0.7)
+    np.testing.assert_array_equal(kept, oracle.nms(boxes, scores, 0.7))
+    kept = suppression.batched_nms(boxes, scores, class_ids, 0.7)
+    np.testing.assert_array_equal(kept, oracle.batched_nms(boxes, scores, class_ids, 0.7))
+
+
+@pytest.fixture(scope="module")
+def tables() -> list[Table]:
+    """Tables of a small run of `make bench`."""
+    return cpu.measure([IMAGE], cpu.Extent(("",), SHORT, 300), lambda _: None)
+
+
+def test_a_run_verifies_and_times_the_peers(tables: list[Table]) -> None:
+    ratios, times, two, memory, head, nms, errors = tables
+    row = dict(zip(times.columns, times.rows["640x427"], strict=True))
+    for name in ("OpenCV", "OpenCV, NumPy", "OpenCV, blob", "Pillow", "simplejpeg"):
+        assert times.notes[name] == "equal"
+        assert row[name] is not None
+    assert row["endcap fast"] is None  # the image is too small
+    assert ratios.rows["exact"][0] == Figure(1, 1, 1)
+    assert len(two.rows) == 1
+    peak = memory.rows["peak"][memory.columns.index("endcap")]
+    assert peak is not None
+    assert peak.median > 3 * 640 * 640 * 4 / 2**20 / 2  # most of the tensor is new memory
+    assert [name for name, row in head.rows.items() if row[0] is None] == []
+    assert nms.notes["nms, 300 boxes, OpenCV"].startswith("same")
+    assert all(cell and cell.median >= 0 for row in errors.rows.values() for cell in row)
+    for table in (times, head, nms):
+        unknown = {note for note in table.notes.values() if note.startswith("not verified")}
+        assert not unknown
+
+
+def test_a_result_file_is_read_as_it_was_written(tables: list[Table], tmp_path: Path) -> None:
+    path = tmp_path / "cpu.json"
+    path.write_text(results.to_json(MACHINE, tables))
+    machine, found = results.read(path)
+    assert machine == MACHINE
+    assert [table.columns for table in found] == [table.columns for table in tables]
+    ours, read = (each[1].rows["640x427"][0] for each in (tables, found))
+    assert ours is not None
+    assert read == pytest.approx(ours, rel=1e-3)
+
+
+@pytest.mark.parametrize("path", sorted(results.RESULTS.glob("*.json")), ids=lambda path: path.name)
+def test_committed_results_are_summaries(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(path.read_text().splitlines()) <= 200
+    machine, found = results.read(path)
+    assert {"date", "commit", "cpu", "versions"} <= machine.keys()
+    for table in found:
+        assert set(table.drawn) <= table.rows.keys()
+        assert {len(row) for row in table.rows.values()} == {len(table.columns)}
+    results.show(path)
+    assert found[0].name in capsys.readouterr().out
+    assert path.with_suffix(".png").exists()
+
+
+def test_quick_runs_take_some_of_the_photographs() -> None:
+    assert set(QUICK) | set(server.PHOTOGRAPHS) <= RECIPES.keys()
+
+
+def test_requests_of_perf_analyzer_have_the_length_in_front() -> None:
+    (element,) = perf_analyzer.input_data(b"abc")["data"]  # type: ignore[misc]
+    assert element["encoded"] == {"content": {"b64": "AwAAAGFiYw=="}, "shape": [1]}
+
+
+def test_figures_of_perf_analyzer_are_read() -> None:
+    table = "Concurrency,Inferences/Second,p50 latency,p99 latency\n4,156.688,24196,46142\n\n"
+    read = perf_analyzer.read_figures(table)
+    assert read == perf_analyzer.Load(156.688, pytest.approx(24.196), pytest.approx(46.142))
+    with pytest.raises(perf_analyzer.LoadError):
+        perf_analyzer.read_figures("Concurrency,Inferences/Second\n")
+
+
+def closed_loop(respond: Callable[[bytes], Any], concurrency: int) -> tuple[float, ...]:
+    plan = server.Plan((concurrency,), 1, server.QUICK.window, seconds=0.3)
+    return server.closed_loop(respond, os.getpid(), b"image", concurrency, plan)
+
+
+def test_a_closed_loop_keeps_requests_in_flight() -> None:
+    now, most = [0], [0]
+
+    def respond(encoded: bytes) -> None:
+        assert encoded == b"image"
+        now[0] += 1
+        most[0] = max(most[0], now[0])
+        time.sleep(0.02)
+        now[0] -= 1
+
+    rate, p50, p99, cpu_ms = closed_loop(respond, 5)
+    assert most == [5]
+    assert 0 < rate <= 5 / 0.02
+    assert 20 <= p50 <= p99
+    assert cpu_ms >= 0
+
+
+def test_a_request_that_fails_ends_the_loop() -> None:
+    with pytest.raises(perf_analyzer.LoadError, match="a request failed: it broke"):
+        closed_loop(lambda _: (_ for _ in ()).throw(RuntimeError("it broke")), 2)
+
+
+def test_the_service_and_the_single_process_detect_the_same() -> None:
+    encoded = server.SAMPLE.read_bytes()
+    made: Any = endcap.preprocess(encoded, preset="ultralytics", size=640)
+    session = onnxruntime.InferenceSession(server.NETWORK, providers=["CPUExecutionProvider"])
+    (head,) = session.run(None, {"images": made.images})
+    postprocess = endcap.Postprocessor("yolov8", NUM_CLASSES, score_threshold=SCORE_THRESHOLD)
+    found: Any = postprocess(head, made.geometry)[0]
+    first = server.Detections(found.boxes, found.scores, found.class_ids)
+    assert "same 10 detections" in server.verify(server.in_process().respond(encoded), first)
+    theirs = server.Detections(*map(np.asarray, Detector(server.NETWORK)(encoded).values()))
+    assert "same 10 detections" in server.verify(theirs, first)
+    for change in ({"boxes": first.boxes + 0.75}, {"scores": first.scores - 0.02}):
+        with pytest.raises(perf_analyzer.LoadError, match="boxes differ by"):
+            server.verify(first._replace(**change), first)
+    for change in ({"classes": first.classes + 1}, {"classes": first.classes[:-1]}):
+        with pytest.raises(perf_analyzer.LoadError, match="or other classes"):
+            server.verify(first._replace(**change), first)
+
+
+def test_the_service_refuses_what_is_not_an_image() -> None:
+    with pytest.raises(ValueError, match="the image cannot be decoded"):
+        Detector(server.NETWORK)(b"not an image")
