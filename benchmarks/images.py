@@ -89,7 +89,6 @@ RECIPES: dict[str, Recipe] = {
     "4000x3000": Recipe("ultralytics", "bus.jpg", (4000, 3000), _jpeg()),
 }
 QUICK = ("640x427 detailed", "1411x1411", "4000x3000")
-LARGEST = "4000x3000"
 
 
 @dataclass(frozen=True)
