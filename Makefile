@@ -115,19 +115,18 @@ test-peers: build $(BENCH)/.endcap $(BENCH)/.peers ## results equal those of Ope
 	  $(BENCH_BIN)/python -m pytest tests/peers
 
 # A peer that cannot be installed has a row with the reason.
-bench: $(BENCH)/.endcap build ## comparison with the peers; BENCH_OPTIONS=--quick
-	-$(MAKE) --no-print-directory $(BENCH)/.peers
-	-scripts/system_packages.sh bench
-	$(BENCH_BIN)/python -m benchmarks run --server-python $(BIN)/python $(BENCH_OPTIONS)
+bench: $(BENCH)/.endcap ## comparison with the peers; BENCH_OPTIONS=--quick
+	-$(MAKE) --no-print-directory $(BENCH)/.libraries
+	$(BENCH_BIN)/python -m benchmarks.cpu $(BENCH_OPTIONS)
 
-bench-server: $(BENCH)/.endcap build ## a Triton server under NVIDIA's perf_analyzer
-	-$(MAKE) --no-print-directory $(BENCH)/.peers
+# The server's environment runs it; the other one has FastAPI, the photographs and matplotlib.
+bench-server: build $(BENCH)/.deps ## a Triton server under NVIDIA's perf_analyzer
 	scripts/system_packages.sh bench
 	$(BIN)/python -m benchmarks.server --bench-python $(BENCH_BIN)/python $(BENCH_OPTIONS)
 
 # A peer that cannot be used has no row.
 bench-gpu: $(BENCH)/.endcap ## the GPU code beside its peers
-	-$(MAKE) --no-print-directory $(BENCH)/.peers
+	-$(MAKE) --no-print-directory $(BENCH)/.libraries
 	$(BENCH_BIN)/python -m benchmarks.gpu $(BENCH_OPTIONS)
 
 lint: lint-fast .clang-tidy ## what lint-fast does, and clang-tidy
