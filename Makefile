@@ -74,7 +74,7 @@ test-cpp: build ## the C++ tests
 test-python: build $(VENV)/.test ## the Python tests; those of GPU code run on the emulated GPU
 	$(PYTEST) tests/python tests/fuzz tests/dali tests/wheel
 	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
-	  $(PYTEST) tests/gpu
+	  ENDCAP_REQUIRE_CUDA=1 $(PYTEST) tests/gpu
 test-triton: build $(VENV)/.test ## the tests on a real server
 	$(PYTEST) tests/triton
 test-fuzz: $(VENV)/.deps ## the committed corpora under AddressSanitizer and UBSan
