@@ -60,8 +60,10 @@ def find_wheel(dist: Path) -> Path:
     tag = "cp{}{}".format(*sys.version_info[:2])
     wheels = sorted(dist.glob(f"endcap-*-{tag}-*.whl"))
     if len(wheels) != 1:
+        found = ", ".join(wheel.name for wheel in wheels) or "none"
         raise SystemExit(
-            f"{dist} has {len(wheels)} wheels of endcap for {tag}, expected one: run `make wheel`"
+            f"{dist} must have one wheel of endcap for {tag}, has {found}: run `make wheel`, or "
+            "remove those that are not meant"
         )
     with zipfile.ZipFile(wheels[0]) as archive:
         if "endcap/libendcap_cuda.so" not in archive.namelist():
