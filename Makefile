@@ -12,7 +12,6 @@ BENCH_BIN := $(BENCH)/bin
 JOBS ?= $(shell nproc)
 # Test files at a time, each of which may run a server: one more than cores, since they often wait.
 TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
-# OFF leaves out the tests that are marked slow.
 SLOW ?= ON
 # The tests of a file share servers, so that they stay in one process.
 PYTEST = $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --no-loadscope-reorder \
@@ -21,8 +20,9 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --n
 WERROR ?= OFF
 # ON compiles a stage's files together, which takes half the time; OFF each alone, as releases do.
 UNITY ?= ON
-# ON, with nvcc from Python packages where the system has none, or OFF: GPU code in the wheel.
+# GPU code in the wheel: ON, by nvcc of Python packages where the system has none, or OFF.
 CUDA ?= ON
+NVCC = $(shell (nvcc --version || /usr/local/cuda/bin/nvcc --version) 2>/dev/null | grep 'release 13')
 
 # What the compiled parts are made from; the Python modules are used in place.
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc pyext/bindings backends cmake tests/cpp \
@@ -35,11 +35,13 @@ CONFIGURE = $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable
   -Ccmake.build-type=RelWithDebInfo -Ccmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO='-O2 -g1 -DNDEBUG' \
   -Ccmake.define.CMAKE_UNITY_BUILD=$(UNITY) -Ccmake.define.ENDCAP_BUILD_TESTS=ON \
   -Ccmake.define.ENDCAP_WARNINGS_AS_ERRORS=$(WERROR) -Ccmake.define.ENDCAP_CUDA_ARCHITECTURES=75-virtual
+CONFIGURED := $(BUILD)/.configured-$(WERROR)-$(UNITY)
 # Ninja prints finished steps, all steps, minutes and seconds since the start.
 COMPILE = NINJA_STATUS="[%f of %t, %w] " cmake --build $(BUILD) --parallel $(JOBS)
 INSTALL = cmake --install $(BUILD) --prefix \
   "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" --component
 SECONDS ?= 60
+TRITON_TESTS ?= tests/triton
 
 define MAKE_VENV
 PYTHON=$(PYTHON) scripts/system_packages.sh build
@@ -54,7 +56,7 @@ ctest --preset $(1) --parallel $(JOBS)
 endef
 
 # Tools that are called by their names are those of .venv.
-$(VENV)/.built $(VENV)/.demo demo-compiled $(BUILD)/.configured lint sanitize races sanitize-server test-arm64 \
+$(VENV)/.built $(VENV)/.demo demo-compiled $(CONFIGURED) lint sanitize races sanitize-server test-arm64 \
   test-fuzz fuzz: export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: help build demo test test-all test-cpp test-python test-triton test-arm64 test-fuzz test-peers evaluate bench \
@@ -87,7 +89,6 @@ sanitize: build ## the C++ tests under AddressSanitizer and UBSan
 races: build ## the C++ tests under ThreadSanitizer, which sees the threads of an emulated GPU
 	$(call TEST_PRESET,races)
 
-TRITON_TESTS ?= tests/triton
 sanitize-server: TEST_JOBS := 2
 sanitize-server: build $(VENV)/.test ## the tests on a real server, with sanitized backends
 	cmake --preset $@
@@ -114,18 +115,15 @@ test-peers: build $(BENCH)/.endcap $(BENCH)/.peers ## results equal those of Ope
 	ENDCAP_SERVER_PYTHON=$(abspath $(BIN))/python YOLO_AUTOINSTALL=false \
 	  $(BENCH_BIN)/python -m pytest tests/peers
 
-# A peer that cannot be installed has a row with the reason.
+# The results name a peer that cannot be installed. The server's environment runs its benchmark; the other
+# one has FastAPI, the photographs and matplotlib.
 bench: $(BENCH)/.endcap ## comparison with the peers; BENCH_OPTIONS=--quick
 	-$(MAKE) --no-print-directory $(BENCH)/.libraries
 	$(BENCH_BIN)/python -m benchmarks.cpu $(BENCH_OPTIONS)
-
-# The server's environment runs it; the other one has FastAPI, the photographs and matplotlib.
 bench-server: build $(BENCH)/.deps ## a Triton server under NVIDIA's perf_analyzer
 	scripts/system_packages.sh bench
 	$(BIN)/python -m benchmarks.server --bench-python $(BENCH_BIN)/python $(BENCH_OPTIONS)
-
-# A peer that cannot be used has no row.
-bench-gpu: $(BENCH)/.endcap ## the GPU code beside its peers
+bench-gpu: $(BENCH)/.endcap ## the GPU code next to its peers
 	-$(MAKE) --no-print-directory $(BENCH)/.libraries
 	$(BENCH_BIN)/python -m benchmarks.gpu $(BENCH_OPTIONS)
 
@@ -151,7 +149,7 @@ docs: build $(VENV)/.lint ## the documentation in build/docs
 wheel: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)
 wheel: export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 wheel: export PATH := $(abspath $(WHEEL)/venv/bin):$(PATH)
-wheel: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc) ## a checked wheel in dist/; PYTHON=python3.12, CUDA=OFF
+wheel: $(WHEEL)/.tools-$(CUDA) ## a checked wheel in dist/; PYTHON=python3.12, CUDA=OFF
 	rm -rf $(WHEEL)/built $(WHEEL)/repaired
 	env -u CFLAGS -u CXXFLAGS -u CPPFLAGS -u LDFLAGS -u CMAKE_ARGS python -m build --wheel --no-isolation \
 	  -Cbuild-dir=$(abspath $(WHEEL)/tree) -Ccmake.define.ENDCAP_CUDA=$(CUDA) --outdir $(WHEEL)/built .
@@ -159,9 +157,9 @@ wheel: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc) ## a checked wh
 	python scripts/check_wheel.py $(WHEEL)/repaired/*.whl $(if $(filter OFF,$(CUDA)),--without-cuda)
 	mkdir -p dist && mv $(WHEEL)/repaired/*.whl dist/
 
-wheels: $(WHEEL)/.tools ## one for each Python, by cibuildwheel, which needs a container engine
-	$(WHEEL)/venv/bin/pip install --quiet 'cibuildwheel>=4.3'
-	$(WHEEL)/venv/bin/cibuildwheel --platform linux --output-dir dist
+wheels: $(VENV)/.deps ## one for each Python, by cibuildwheel, which needs a container engine
+	$(BIN)/pip install --quiet 'cibuildwheel>=4.3'
+	$(BIN)/cibuildwheel --platform linux --output-dir dist
 
 gpu-machine: wheel ## an archive with the wheel, GPU tests and bench-gpu for a machine without network
 	$(WHEEL)/venv/bin/python scripts/gpu_machine.py pack dist/endcap-gpu.tar
@@ -173,35 +171,28 @@ $(VENV)/.deps: pyproject.toml scripts/system_packages.sh
 	$(call MAKE_VENV,$(VENV),build)
 	touch $@
 
-# Changes when a setting does.
-$(BUILD)/.settings: export SETTINGS = $(CONFIGURE)
-$(BUILD)/.settings: FORCE
-	@mkdir -p $(@D)
-	@printf '%s\n' "$$SETTINGS" | cmp -s - $@ || printf '%s\n' "$$SETTINGS" > $@
-
 # The server that the tests run needs NumPy below 2.
-$(BUILD)/.configured: $(VENV)/.deps $(BUILD)/.settings
+$(CONFIGURED): $(VENV)/.deps Makefile
 	@$(BIN)/python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' || { echo \
 	  "endcap: .venv has another Python than 3.10 to 3.12, the last with NumPy below 2, which the server of the" \
 	  "tests needs. Remove .venv, and choose one: make build PYTHON=python3.12" >&2; exit 2; }
 	$(CONFIGURE)
-	touch $@
+	rm -f $(BUILD)/.configured* && touch $@
 
 # One call of pip, so that no package is downloaded twice.
-$(VENV)/.server: $(BUILD)/.configured
+$(VENV)/.server: $(CONFIGURED)
 	$(BIN)/pip install --quiet 'endcap[server,video,web,evaluate,init,env]' --group test-server --group test-opencv
 	touch $@
 
 # Two jobs: packages are downloaded while the compiler runs.
-$(VENV)/.demo: $(BUILD)/.configured $(SOURCES)
+$(VENV)/.demo: $(CONFIGURED) $(SOURCES)
 	@echo "endcap: compiling what the demo runs; the server is installed meanwhile"
 	$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j2) demo-compiled $(VENV)/.server
 	$(INSTALL) demo
 	touch $@
 demo-compiled:
 	@$(COMPILE) --target endcap_demo
-
-$(VENV)/.built: $(BUILD)/.configured $(VENV)/.server $(SOURCES)
+$(VENV)/.built: $(CONFIGURED) $(VENV)/.server $(SOURCES)
 	@$(COMPILE)
 	for component in files demo python; do $(INSTALL) $$component || exit; done
 	touch $(VENV)/.demo $@
@@ -219,17 +210,14 @@ $(BENCH)/.deps: pyproject.toml scripts/system_packages.sh
 	$(call MAKE_VENV,$(BENCH),bench)
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --group bench-images
 	touch $@
-
 # What pip would warn of is meant: parts of torch's and ultralytics' requirements are left out.
 $(BENCH)/.libraries: $(BENCH)/.deps
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --no-cache-dir --group bench-torch
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group peer-dali
 	touch $@
-
 $(BENCH)/.peers: $(BENCH)/.libraries
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --no-cache-dir --group peers
 	touch $@
-
 # What users get: a release build, installed, not in editable form.
 $(BENCH)/.endcap: $(BENCH)/.deps $(SOURCES) $(shell find pyext/endcap -name '*.py')
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BENCH_BIN)):$$PATH" \
@@ -237,11 +225,6 @@ $(BENCH)/.endcap: $(BENCH)/.deps $(SOURCES) $(shell find pyext/endcap -name '*.p
 	  -Cbuild-dir=build/bench-core -Ccmake.define.ENDCAP_CUDA=$$(command -v nvidia-smi >/dev/null && echo ON || echo OFF)
 	touch $@
 
-$(WHEEL)/.nvcc: $(WHEEL)/.tools
-	(nvcc --version || /usr/local/cuda/bin/nvcc --version) 2>/dev/null | grep -q 'release 13' \
-	  || $(WHEEL)/venv/bin/pip install --quiet --group cuda-build
-	touch $@
-
-$(WHEEL)/.tools: pyproject.toml scripts/system_packages.sh
-	$(call MAKE_VENV,$(WHEEL)/venv,wheel)
+$(WHEEL)/.tools-$(CUDA): pyproject.toml scripts/system_packages.sh
+	$(call MAKE_VENV,$(WHEEL)/venv,wheel $(if $(filter OFF,$(CUDA))$(NVCC),,--group cuda-build))
 	touch $@
