@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes sure that the system's packages are there that the build needs (system_packages.sh build: the
-# compiler, headers, Python), the tests (system_packages.sh test: a browser without a screen; curl and
-# libcurl's headers, for the examples; GStreamer's RTSP server; Prometheus; HAProxy), the server's benchmark (system_packages.sh bench: a library of
-# NVIDIA's perf_analyzer), the fuzz targets (system_packages.sh fuzz: Clang with libFuzzer, llvm-cov) or the
-# cross build for arm64 (system_packages.sh arm64: the cross compiler, QEMU).
-# As root on a system with apt-get it installs what is missing; otherwise it prints the command to type.
+# Installs missing system packages, as root on a system with apt-get; otherwise prints the command to type.
+#
+#     system_packages.sh [build | test | bench | fuzz | arm64]
+#
+# build: compiler, headers, Python; test: browser, curl, GStreamer's RTSP server, Prometheus, HAProxy;
+# bench: a library of NVIDIA's perf_analyzer; fuzz: Clang with libFuzzer; arm64: cross compiler, QEMU.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -56,8 +56,7 @@ need_python() {
   case $version in
     3.10 | 3.11 | 3.12)
       need "libpython$version" "$python" -c \
-        "import ctypes.util, os, sysconfig as s; n = 'libpython$version.so.1.0'
-import ctypes
+        "import ctypes, os, sysconfig as s; n = 'libpython$version.so.1.0'
 p = os.path.join(s.get_config_var('LIBDIR') or '', n)
 ctypes.CDLL(p if os.path.exists(p) else n)"
       ;;
@@ -153,7 +152,7 @@ has_fuzzer() {
 
 for_the_fuzzers() {
   need clang clang++ --version
-  need llvm llvm-cov --version
+  need llvm llvm-symbolizer --version
   install_missing
   missing=()
   # The package of the libraries has the compiler's version in its name.
