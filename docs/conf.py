@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
+from pathlib import Path
 
 project = "endcap"
 author = "the endcap authors"
 copyright = f"{author}, Apache-2.0"
 version = release = importlib.metadata.version("endcap")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+sys.path.insert(0, str(Path(__file__).parent))
+extensions = ["generated", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "index"
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["README.md"]
+exclude_patterns = ["README.md", "_generated"]
 
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
