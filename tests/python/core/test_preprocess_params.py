@@ -57,18 +57,48 @@ DEFAULTS = {
 
 # What each preset changes against the table's defaults.
 PRESETS: dict[str, dict[str, str]] = {
+    "ultralytics": {},
     "torchvision": {
         "size": "224,224",
         "fit": "center_crop",
-        "resize_shorter": "256",
         "antialias": "true",
         "mean": "0.485,0.456,0.406",
         "std": "0.229,0.224,0.225",
+        "exif": "ignore",
     },
-    "inception": {"size": "299,299", "fit": "stretch", "mean": "1,1,1"},
-    "vgg": {"size": "224,224", "color": "bgr", "mean": "103.939,116.779,123.68"},
-    "rtdetr": {"size": "640,640", "fit": "stretch"},
-    "ssd": {"size": "300,300", "fit": "stretch"},
+    "inception": {
+        "size": "299,299",
+        "fit": "stretch",
+        "quantize": "none",
+        "layout": "nhwc",
+        "scale": "0.00784313725490196",
+        "mean": "1,1,1",
+        "exif": "ignore",
+    },
+    "vgg": {
+        "size": "224,224",
+        "fit": "center_crop",
+        "color": "bgr",
+        "scale": "1",
+        "mean": "103.939,116.779,123.68",
+    },
+    "rtdetr": {"fit": "stretch", "antialias": "true", "exif": "ignore"},
+    "rfdetr": {
+        "size": "560,560",
+        "fit": "stretch",
+        "quantize": "none",
+        "mean": "0.485,0.456,0.406",
+        "std": "0.229,0.224,0.225",
+        "exif": "ignore",
+    },
+    "ssd": {
+        "size": "300,300",
+        "fit": "stretch",
+        "quantize": "none",
+        "mean": "0.48235,0.45882,0.40784",
+        "std": "0.00392156862745098,0.00392156862745098,0.00392156862745098",
+        "exif": "ignore",
+    },
 }
 
 
@@ -82,7 +112,7 @@ def test_defaults_are_those_of_the_table() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_set_what_their_pipelines_need(preset: str) -> None:
     parameters = endcap.Preprocessor(preset).parameters
-    assert {name: parameters[name] for name in PRESETS[preset]} == PRESETS[preset]
+    assert parameters == {**endcap.Preprocessor().parameters, **PRESETS[preset]}
 
 
 @pytest.mark.parametrize("preset", PRESETS)
