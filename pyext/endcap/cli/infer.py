@@ -145,7 +145,6 @@ def infer(
     timeout: Timeout = _CLIENT.timeout_s,
     concurrency: Concurrency = _CLIENT.concurrency,
     batch: Batch = _CLIENT.batch,
-    use_asyncio: Annotated[bool, typer.Option("--async", hidden=True)] = False,
     stream: Annotated[
         bool,
         typer.Option(
@@ -309,8 +308,6 @@ def infer(
     many match (the same class and, for boxes, an IoU above 0.5, best score first), and the largest
     difference of a box edge, in pixels, and of a score. Differences are no failure.
     """
-    if use_asyncio:
-        say("endcap: --async has no effect any more and will be removed; leave it out")
     form = chosen_form(json=json_output, csv=csv_output, coco=coco_output)
     check_comparison(form, compare, network)
     with (

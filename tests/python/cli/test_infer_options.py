@@ -54,9 +54,8 @@ def test_sizes_that_are_none(text: str) -> None:
         byte_count(text)
 
 
-@pytest.mark.parametrize("command", [("infer", __file__), ("load",)])
-def test_regions_have_a_size_where_there_are_any(command: tuple[str, ...]) -> None:
-    url = ("--url", "127.0.0.1:1")
+def test_regions_have_a_size_where_there_are_any() -> None:
+    command, url = ("infer", __file__), ("--url", "127.0.0.1:1")
     alone = endcap(*command, *url, "--region-bytes", "16M")
     assert_error_message(alone, "--region-bytes", "give --shm")
     shared = endcap(*command, *url, "--region-bytes", "16M", "--shm", "system")
@@ -122,11 +121,3 @@ def test_tls_without_its_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
     result = endcap("infer", tmp_path / "a.jpg", "--tls-ca", tmp_path / "none.pem")
     assert_error_message(result, "none.pem", "PEM")
-
-
-def test_async_has_no_effect_and_says_so(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
-    result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", "--async")
-    assert result.exit_code == 2
-    assert result.stderr.startswith("endcap: --async has no effect any more")
-    assert "no Triton server responds" in result.stderr
