@@ -71,5 +71,4 @@ def test_what_finds_no_sender_is_a_failure(url: str, photo: Path) -> None:
     assert set(lost["failures"]) == {"not_sent"}
     assert lost["requests"] + lost["failures"]["not_sent"] == pytest.approx(200, rel=0.25)
     # What the server has done in the window is what it can, however late that was.
-    assert lost["images_per_s"] == pytest.approx(lost["ended_images"], rel=0.1)
     assert 0.1 / SLEEP_S < lost["images_per_s"] < 1.1 / SLEEP_S

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from endcap._system.written_file import open_anew, whole_text_file
+from endcap._files import whole_text_file
 from endcap.cli.files import (
     MADE_BY,
     SAMPLES,
@@ -23,6 +23,7 @@ from endcap.cli.files import (
     refuse_to_overwrite,
 )
 from endcap.cli.images import expand_images
+from endcap.cli.latency import Latency, as_tables, measure
 from endcap.cli.options import Verbose
 from endcap.cli.pictures import PictureFolder, picture_paths, sheet_paths, write_sheets
 from endcap.cli.report import as_table, describe_failures, summary
@@ -33,12 +34,12 @@ from endcap.terminal.console import PlainConsole, count
 from endcap.terminal.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
+    check_stop,
     report_errors,
     say,
     stopped_by_signals,
 )
 from endcap.terminal.progress import installing, progress_bar
-from endcap.tools.load.latency import Latency, as_tables, measure
 
 EXAMPLES = """
 **Examples**
@@ -138,7 +139,8 @@ def _targets(output: Path, paths: Sequence[Path], *, with_clip: bool) -> list[Pa
 @contextlib.contextmanager
 def _started_server(output: Path, console: Console) -> Iterator[str]:
     repository = find_repository()
-    with open_anew(output / _LOG_NAME) as log_file:
+    (output / _LOG_NAME).unlink(missing_ok=True)  # it may be a link
+    with (output / _LOG_NAME).open("xb") as log_file:
         log_file.write(f"{MADE_BY} demo: the log of its Triton server\n".encode())
         log_file.flush()
         settings = ServerSettings(
@@ -160,7 +162,7 @@ def _serve_page(
     def announce(url: str) -> None:
         console.print(f"[bold green]Ready.[/] Open {url} in a browser; Ctrl-C stops the server.")
 
-    web.run(server_url, port=port, samples=samples, model=model, ready=announce)
+    web.run(server_url, port=port, samples=samples, model=model, ready=announce, check_stop=check_stop)
 
 
 def _detect(

@@ -97,10 +97,6 @@ RegionBytes = Annotated[
         rich_help_panel=SENDING_PANEL,
     ),
 ]
-UseAsyncio = Annotated[
-    bool,
-    typer.Option("--async", help="Send from an event loop.", rich_help_panel=SENDING_PANEL),
-]
 Headers = Annotated[
     list[str] | None,
     typer.Option(

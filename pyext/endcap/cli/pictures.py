@@ -11,8 +11,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from endcap._system.written_file import whole_file
+from endcap._files import whole_file
 from endcap.cli.files import MADE_BY, make_folder, refuse_foreign, refuse_to_overwrite
+from endcap.cli.latency import Latency
 from endcap.cli.report import summary
 from endcap.client import ImageResult, Mask
 from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
@@ -21,7 +22,6 @@ from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented_siz
 from endcap.results import Task
 from endcap.terminal.console import count, printable
 from endcap.terminal.failure import message_of
-from endcap.tools.load.latency import Latency
 
 _QUALITY = 90
 _SHEET_QUALITY = 76

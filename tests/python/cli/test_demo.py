@@ -19,9 +19,9 @@ from videos import times_of
 
 from endcap.cli.files import SAMPLES, find_repository
 from endcap.cli.images import expand_images
+from endcap.cli.latency import measure
 from endcap.client import DetectionClient
 from endcap.server.models import choose_models
-from endcap.tools.load.latency import measure
 from endcap.triton.model_folder import read_repository
 
 
@@ -62,15 +62,14 @@ def test_the_shipped_repository_detects_shapes_and_measures_latency(tmp_path: Pa
     assert times_of(output / "shapes_tracked.mp4") == times_of(output / "shapes.mp4")
     times = json.loads((output / "latency.json").read_text())
     assert times["requests"] == 2 * len(samples)
-    steps = {step["model"]: step for step in times["server_ms"]["steps"]}
-    assert list(steps) == ["preprocess", "detector", "postprocess"]
-    for step in steps.values():
+    whole, *steps = times["server_ms"]
+    assert [step["model"] for step in steps] == ["preprocess", "detector", "postprocess"]
+    for step in steps:
         assert step["requests"] == times["requests"]
         assert 0 < step["queue"] + step["transfer"] + step["compute"] <= step["total"] * 1.001
-    whole = times["server_ms"]["whole"]
-    assert max(step["total"] for step in steps.values()) < whole["total"]
+    assert max(step["total"] for step in steps) < whole["total"]
     # All work is done before the client has its response; the server's own clock may stop later.
-    assert sum(step["compute"] for step in steps.values()) < times["client_ms"]["mean"]
+    assert sum(step["compute"] for step in steps) < times["client_ms"]["mean"]
 
 
 def test_a_server_that_runs_already_is_used(
@@ -140,10 +139,7 @@ def test_times_are_counted_and_summed_up(
     assert numbers["mean"] == pytest.approx(sum(latency.all_ms) / 8)
     assert latency.images_per_s == pytest.approx(8 / latency.elapsed_s)
     assert latency.elapsed_s * 1e3 >= sum(latency.all_ms)
-    assert latency.server is not None
-    assert latency.server.steps == [], "the model is no ensemble"
-    whole = latency.server.whole
-    assert whole is not None
+    (whole,) = latency.server  # the model is not an ensemble
     assert whole.requests == 8
     # A response is on its way before the server ends its own count of the time.
     assert 0 < whole.queue + whole.compute < min(numbers["mean"], whole.total)

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.client import DetectionClient, ImageResult
 from endcap.drawing import TrailDrawer
 from endcap.drawing.sources import picture_of
 from endcap.errors import EndcapError
 from endcap.results import Task
-from endcap.terminal.failure import check_stop
 from endcap.tracking import Tracker
 
 if TYPE_CHECKING:
@@ -234,6 +233,7 @@ def run(
     samples: Sequence[Path] = (),
     model: str = "detect",
     ready: Callable[[str], None],
+    check_stop: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve the page until the calling thread gets an exception, such as KeyboardInterrupt.
 
@@ -243,6 +243,7 @@ def run(
         samples: Picture files that the page offers.
         model: The ensemble's name.
         ready: Is called with the page's URL once it can be opened.
+        check_stop: Is called several times a second, and ends it by an exception.
 
     Raises:
         ClientError: No Triton server responds, or it does not serve the model.

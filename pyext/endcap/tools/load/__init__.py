@@ -1,1 +1,0 @@
-"""Load test of a running server."""
