@@ -8,13 +8,13 @@ import difflib
 import glob
 import os
 import stat
+import tempfile
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from endcap._images import IMAGE_SUFFIXES, is_address
-from endcap._system.scratch import scratch_folder
 from endcap.cli.downloads import FRAMES_ADVICE, check_address, download, file_name
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
@@ -30,7 +30,6 @@ _FORMATS = (
 # Statuses of a file that may be no image.
 _MAY_BE_NONE = ("corrupt_image", "unsupported")
 _NAMES_SHOWN = 5
-_PURPOSE = "downloads"
 
 
 def expand_images(arguments: Iterable[str], *, recursive: bool = False) -> list[Path]:
@@ -84,11 +83,7 @@ class ImageInputs:
         return self._paths_of(name for name in self.names if name not in self.failures)
 
     def download(self, *, timeout_s: float) -> None:
-        """Download the files of the addresses, with a progress bar; fill `failures`.
-
-        Raises:
-            ClientError: httpcore is not installed.
-        """
+        """Download the files of the addresses, with a progress bar; fill `failures`."""
         if self.files:
             with progress_bar("downloads", len(self.files)) as advance:
                 self.failures = download(self.files, timeout_s=timeout_s, on_end=advance)
@@ -142,7 +137,13 @@ def image_inputs(arguments: Sequence[str], *, recursive: bool = False) -> Iterat
             folders.update(map(os.path.abspath, given))
     addresses = [*dict.fromkeys(filter(is_address, names))]
     with contextlib.ExitStack() as resources:
-        folder = resources.enter_context(scratch_folder(_PURPOSE)) if addresses else Path()
+        folder = Path()
+        if addresses:
+            folder = Path(
+                resources.enter_context(
+                    tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True)
+                )
+            )
         files = {url: folder / str(n) / file_name(url) for n, url in enumerate(addresses, start=1)}
         yield ImageInputs(names, files, Path(os.path.commonpath(folders)) if folders else None)
 
