@@ -5,7 +5,7 @@ try:
 except ImportError as error:
     if "subinterpreter" in str(error):
         raise
-    from endcap._system.pip_commands import reinstall_command
+    from endcap._pip_commands import reinstall_command
 
     raise ImportError(
         f"the compiled core of endcap cannot be loaded: {error}; reinstall it with "

@@ -21,7 +21,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from endcap._images import IMAGE_SUFFIXES
-from endcap._system.bounded_tar import BoundedHeader, EndingStream
 from endcap.batch.errors import BatchError, import_package
 from endcap.batch.storage import Storage, escaped
 from endcap.errors import InvalidArgumentError
@@ -35,6 +34,7 @@ _READERS = 8  # threads that read files of one shard: object stores are slow to 
 _MOST_SHARDS = 200
 _FEWEST_IMAGES, _MOST_IMAGES = 16, 2000  # of a shard
 _ROWS_AT_A_TIME = 64  # of a Parquet file
+_MAX_SKIPPED_BYTES = 1 << 36
 _MOST_MEMBER_BYTES = 1 << 30  # of an archive, which may be compressed a thousandfold
 # Schemes that a cell may name beside its file's own. Others reach this machine or programs on it.
 _OBJECT_STORES = ("s3", "gs", "gcs")
@@ -282,14 +282,12 @@ def _read_tar(storage: Storage, path: str, max_bytes: int | None) -> Iterator[En
     try:
         with (
             storage.filesystem.open_input_stream(path, compression=None) as stream,
-            tarfile.open(
-                fileobj=EndingStream(stream),  # type: ignore[call-overload]
-                mode="r|*",
-                tarinfo=BoundedHeader,
-            ) as tar,
+            tarfile.open(fileobj=stream, mode="r|*") as tar,
         ):
             for member in tar:
-                tar.members.clear()  # each is needed once only
+                if not 0 <= member.size <= _MAX_SKIPPED_BYTES:  # `tarfile` would read to its end
+                    raise tarfile.ReadError(f"a header claims {member.size} bytes")
+                tar.members.clear()  # type: ignore[attr-defined]  # each is needed once only
                 if not member.isfile() or _suffix(member.name) not in IMAGE_SUFFIXES:
                     continue
                 name = f"{archive}/{member.name}"

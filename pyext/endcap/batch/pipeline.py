@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._system.scratch import scratch_folder
-from endcap._system.telemetry import disable_telemetry
 from endcap.batch.errors import BatchError, import_package
 from endcap.batch.rows import ImageRow
 from endcap.batch.storage import Storage
@@ -315,7 +315,7 @@ class Pipeline:
 
 def _open(spec: PipelineSpec, device: str, threads: int | None) -> Any:
     """Return a session of ONNX Runtime."""
-    disable_telemetry()
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would send hashes of networks
     onnxruntime = import_package("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0
@@ -330,7 +330,9 @@ def _open(spec: PipelineSpec, device: str, threads: int | None) -> Any:
                 "place of onnxruntime, or leave out the device"
             )
     try:
-        with scratch_folder("network") as folder:  # weights may lie in files beside the network
+        # Weights may lie in files next to the network.
+        with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
             for name, content in spec.files.items():
                 (folder / name).write_bytes(content)
             path = str(folder / spec.network)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from endcap._system.written_file import whole_file
+from endcap._files import whole_file
 from endcap.batch.errors import import_package
 from endcap.errors import InvalidArgumentError
 

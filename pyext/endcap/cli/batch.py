@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from endcap._system.scratch import scratch_folder
 from endcap.batch import (
     BatchPlan,
     BatchProgress,
@@ -207,7 +207,8 @@ def _detector(
         return ServedModel(urls, model or "detect")
     if repository is not None:
         return PipelineSpec.from_repository(repository, model or "detect")
-    with scratch_folder("init") as scratch:
+    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name)
         with PlainConsole(stderr=True).status("Trying the network"):
             plan = make_plan(Path(str(model)), InitOptions(), scratch)
         write_repository(plan, scratch / "models", shipped=find_repository())

@@ -13,7 +13,7 @@ from endcap.dali.building import build as build_operators
 from endcap.dali.report import look
 from endcap.terminal.console import PlainConsole, print_check, printable
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
-from endcap.terminal.progress import stage_bar
+from endcap.terminal.progress import step_status
 
 BUILD_EXAMPLES = """
 **Examples**
@@ -71,8 +71,8 @@ def build(
     below XDG_CACHE_HOME), from where `endcap.dali.load()` takes it.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        with stage_bar() as stages:
-            built = build_operators(output, force=force, compiler=compiler, stages=stages)
+        with step_status() as progress:
+            built = build_operators(output, force=force, compiler=compiler, progress=progress)
         how = "built before" if built.cached else f"built in {built.seconds:.1f} s"
         console = PlainConsole(highlight=False, soft_wrap=True)
         console.print(Text(printable(f"{built.path}: {how}")))

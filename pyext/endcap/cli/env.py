@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from endcap._system.scratch import scratch_folder
-from endcap._system.written_file import whole_file
+from endcap._files import whole_file
 from endcap._version import __version__
 from endcap.cli.options import SERVER_PANEL, Verbose
 from endcap.environment.checking import (
@@ -40,7 +40,7 @@ from endcap.environment.placing import (
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.console import PlainConsole, printable
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
-from endcap.terminal.progress import stage_bar
+from endcap.terminal.progress import step_status
 
 PACK_EXAMPLES = """
 **Examples**
@@ -209,8 +209,8 @@ def pack(
             )
         limit = find_numpy_limit(python, real=real, tritonserver=tritonserver)
         name = _archive_name(output)
-        with scratch_folder("env-pack") as scratch:
-            archive = scratch / name
+        with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch:
+            archive = Path(scratch, name)
             checked = _built(options, archive, target, limit)
             size = archive.stat().st_size
             for model in models:
@@ -234,8 +234,8 @@ def _built(
     with contextlib.ExitStack() as opened:
         # Opened first, to fail before minutes of work.
         stream = opened.enter_context(whole_file(target)) if target is not None else None
-        with stage_bar() as stages:
-            checked = build_archive(options, archive, limit=limit, stages=stages)
+        with step_status() as progress:
+            checked = build_archive(options, archive, limit=limit, progress=progress)
         if stream is not None:
             with archive.open("rb") as source:
                 shutil.copyfileobj(source, stream)
@@ -266,11 +266,12 @@ def check(
 def _checked(
     place: Path, real: Path | None, tritonserver: Path | None
 ) -> tuple[CheckedEnvironment, NumpyLimit]:
-    with scratch_folder("env-check") as scratch, stage_bar() as stages:
+    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch:
         if place.is_dir():
             checked = check_folder(place, place)
         else:
-            checked = check_archive(place, scratch, shown=place, stages=stages)
+            with step_status() as progress:
+                checked = check_archive(place, Path(scratch), shown=place, progress=progress)
     limit = find_numpy_limit(checked.python, real=real, tritonserver=tritonserver)
     check_numpy(checked, limit, shown=place)
     return checked, limit

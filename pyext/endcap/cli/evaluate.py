@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from endcap._system.written_file import whole_text_file
+from endcap._files import whole_text_file
 from endcap.cli.files import model_files, refuse_to_overwrite
 from endcap.cli.options import (
     DEFAULT_URL,

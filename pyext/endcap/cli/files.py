@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import endcap
-from endcap._system.pip_commands import reinstall_command
-from endcap._system.written_file import refuse_links
+from endcap._files import refuse_links
+from endcap._pip_commands import reinstall_command
 from endcap.errors import InvalidArgumentError
 
 # Inside a model's folder: Triton takes every folder of a repository for a model.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from endcap._system.scratch import scratch_folder
 from endcap.cli.files import find_repository
 from endcap.cli.options import Verbose, read_settings, refused_option
 from endcap.errors import InvalidArgumentError
@@ -302,7 +302,8 @@ def write_models(model: Path, options: InitOptions, output: Path) -> Plan:
     """Write the repository of a network to `output`; raise what `make_plan` and others do."""
     check_target(output)
     shipped = find_repository()
-    with scratch_folder("init") as scratch:
+    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name)
         with PlainConsole(stderr=True).status("Trying the network"):  # on a terminal only
             plan = make_plan(model, options, scratch)
         write_repository(plan, output, shipped=shipped)

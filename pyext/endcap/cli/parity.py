@@ -9,7 +9,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from endcap._system.written_file import whole_text_file
+from endcap._files import whole_text_file
 from endcap.cli.files import model_files, refuse_to_overwrite
 from endcap.cli.images import expand_images
 from endcap.cli.options import OUTPUT_PANEL, Verbose, read_settings
@@ -17,7 +17,7 @@ from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import Dataset, load_dataset
 from endcap.preprocess import presets
 from endcap.terminal.console import PlainConsole, printable_lines
-from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_signals
+from endcap.terminal.failure import INTERRUPTED, report_errors, say, stop_deferred, stopped_by_signals
 from endcap.terminal.progress import progress_bar
 from endcap.tools.config_changes import diff, write
 from endcap.tools.parity.page import as_page
@@ -253,7 +253,9 @@ def _write(served: Served, report: ParityReport, stream: TextIO) -> None:
     changes, left = config_changes(served, report)
     if changes:
         print(printable_lines(diff(changes)), file=stream)
-    for name in write(changes):
+    with stop_deferred():  # all files or none
+        written = write(changes)
+    for name in written:
         say(f"endcap: wrote {name}")
     if not changes:
         say("endcap: no parameter is to be set that would help; nothing was written")

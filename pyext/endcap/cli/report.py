@@ -15,7 +15,7 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from endcap._system.written_file import whole_text_file
+from endcap._files import whole_text_file
 from endcap.cli.export import as_coco, as_csv, as_json
 from endcap.client import ClassScore, Detection, ImageResult, Task
 from endcap.drawing.draw import SEEN

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.client.address import Protocol
 from endcap.client.errors import ClientError
 from endcap.errors import InvalidArgumentError, UnsupportedError

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._system.scratch import scratch_folder
-from endcap._system.stages import Stages, silent
-from endcap._system.written_file import whole_file
+from endcap._files import whole_file
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor
-from endcap.dali.cache import cached_library, check_place, only_builder
+from endcap.dali.cache import cached_library, only_builder
 from endcap.dali.compiler import find_compiler, find_cuda_headers, run_all
 from endcap.dali.installation import (
     LIBRARY_NAME,
@@ -65,7 +64,7 @@ def build(
     *,
     force: bool = False,
     compiler: str | None = None,
-    stages: Stages = silent,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> BuiltLibrary:
     """Compile the DALI operators for the DALI that is installed, where that was not done before.
 
@@ -78,14 +77,14 @@ def build(
         force: compile it in any case.
         compiler: a C++20 compiler, perhaps with options behind it. None takes ``CXX``, else g++ or
             clang++.
-        stages: is told how far the work is.
+        progress: is called with the name of each step.
 
     Raises:
         DaliError: DALI, a compiler or headers are missing or too old, compiling failed, or other
             users may write to the cache.
         OSError: the cache or ``output`` cannot be written.
     """
-    built = build_from(find_sources(), force=force, compiler=compiler, stages=stages)
+    built = build_from(find_sources(), force=force, compiler=compiler, progress=progress)
     if output is None:
         return built
     copied = copy_with_neighbours(built.path, Path(output))
@@ -93,13 +92,16 @@ def build(
 
 
 def build_from(
-    sources: Path, *, force: bool = False, compiler: str | None = None, stages: Stages = silent
+    sources: Path,
+    *,
+    force: bool = False,
+    compiler: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> BuiltLibrary:
     """Do what `build` does from the ``*.cc`` files of a folder; one of them is built_for.cc."""
     dali = find_dali()
     goal = built_for.wanted(dali)
     library = cached_library(goal, sources)
-    check_place(library)
     began = time.monotonic()
     if not force and built_for.fits(library, goal):
         return BuiltLibrary(path=library, seconds=0.0, cached=True)
@@ -108,9 +110,10 @@ def build_from(
     with only_builder(library):
         if not force and built_for.fits(library, goal):  # another process has built it meanwhile
             return BuiltLibrary(path=library, seconds=0.0, cached=True)
-        with scratch_folder("dali-build") as scratch:
+        with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
+            scratch = Path(name)
             made = _compile(command, sources, [*includes, *_defined(dali, goal)], dali, scratch,
-                            library.parent / _LOG_NAME, stages)  # fmt: skip
+                            library.parent / _LOG_NAME, progress)  # fmt: skip
             _replace_file(made, library)
     return BuiltLibrary(path=library, seconds=time.monotonic() - began, cached=False)
 
@@ -122,7 +125,7 @@ def _compile(
     dali: DaliInstallation,
     scratch: Path,
     log: Path,
-    stages: Stages,
+    progress: Callable[[str], None],
 ) -> Path:
     """Compile and link in the folder `scratch`; a command that fails leaves its output at `log`."""
     units = _write_units(sources, scratch)
@@ -134,10 +137,9 @@ def _compile(
     library = scratch / LIBRARY_NAME
     objects = [str(unit.with_suffix(".o")) for unit in units]
     link = [*command, "-shared", *objects, *_linked(dali), "-o", str(library)]
-    done = stages("compiling", len(units))
-    run_all(compilations, jobs=min(len(units), _cpus()), kept_log=log, done=done)
-    done = stages("linking", 1)
-    run_all([(link, scratch / "link.log")], jobs=1, kept_log=log, done=done)
+    progress("compiling the operators")
+    run_all(compilations, jobs=min(len(units), _cpus()), kept_log=log)
+    run_all([(link, scratch / "link.log")], jobs=1, kept_log=log)
     return library
 
 
@@ -221,9 +223,7 @@ def _is_copy(file: Path) -> bool:
 def _replace_file(source: Path, target: Path) -> None:
     """Copy a file into the place of another in one step: a process may be opening that one."""
     with (
-        whole_file(
-            target, follow_links=False, mode=0o755, replace_read_only=True, durable=True
-        ) as copy,
+        whole_file(target, follow_links=False, mode=0o755, replace_read_only=True) as copy,
         source.open("rb") as original,
     ):
         shutil.copyfileobj(original, copy)

@@ -8,20 +8,16 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._system.user_folders import find_untrusted, make_cache_folder, only_writer, user_cache
+from filelock import FileLock
+
+from endcap._files import cache_folder
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.installation import (
     LIBRARY_NAME,
-    DaliError,
     find_core,
     find_include_folder,
     find_sources,
 )
-
-
-def cache_folder() -> Path:
-    """Return the folder of all built libraries, below XDG_CACHE_HOME or ~/.cache."""
-    return user_cache() / "dali"
 
 
 def cached_library(built_for: BuiltFor, sources: Path | None = None) -> Path:
@@ -40,27 +36,12 @@ def cached_library(built_for: BuiltFor, sources: Path | None = None) -> Path:
     for file in [*sorted([*folder.glob("*.cc"), *folder.glob("*.h")]), header]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     key = f"{built_for.dali}-endcap{built_for.endcap}-{digest.hexdigest()[:16]}"
-    return cache_folder() / key / LIBRARY_NAME
-
-
-def check_place(library: Path) -> None:
-    """Raise DaliError where other users can put something else at a path of `cached_library`.
-
-    It would be loaded into this process, or overwritten by it.
-    """
-    untrusted = find_untrusted(library)
-    if untrusted is not None:
-        raise DaliError(
-            f"{library} is not safe to build or load: {untrusted}; move that away or close it to "
-            "others, or set XDG_CACHE_HOME to a folder of your own"
-        )
+    return cache_folder("dali") / key / LIBRARY_NAME
 
 
 @contextlib.contextmanager
 def only_builder(library: Path) -> Iterator[None]:
     """Wait until no other process builds this library; the system ends the wait with that one."""
-    check_place(library)
-    make_cache_folder(library.parent)
-    check_place(library)
-    with only_writer(library.parent):
+    library.parent.mkdir(mode=0o700, exist_ok=True)
+    with FileLock(library.parent / ".lock"):
         yield

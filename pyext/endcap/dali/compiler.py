@@ -9,14 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
-from endcap._system.scratch import scratch_folder
-from endcap._system.written_file import open_anew
+from endcap._files import whole_file
 from endcap.dali.installation import DaliError
 
 _USUAL = ("g++", "clang++", "c++")
@@ -50,8 +50,8 @@ def find_compiler(given: str | None = None) -> list[str]:
         DaliError: There is none, or where it is too old.
     """
     command = _command(given)
-    with scratch_folder("compiler-check") as scratch:
-        source = scratch / "probe.cc"
+    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch:
+        source = Path(scratch, "probe.cc")
         source.write_text(_PROBE)
         words = [*command, "-std=c++20", "-fsyntax-only", str(source)]
         try:
@@ -149,7 +149,7 @@ class _Command:
             output = self.log.read_bytes()
             if not output.strip():
                 raise DaliError(_silent(self.words[0], code, self.log.parent))
-            with open_anew(kept_log) as kept:
+            with whole_file(kept_log, follow_links=False) as kept:
                 kept.write(output)
             reason = first_error(output.decode(errors="replace"))
             raise DaliError(
@@ -170,7 +170,6 @@ def run_all(
     *,
     jobs: int,
     kept_log: Path,
-    done: Callable[[], None],
 ) -> None:
     """Run commands; the first one that fails, or any other exception, ends the others.
 
@@ -178,7 +177,6 @@ def run_all(
         commands: Each with the file that its output is written to.
         jobs: How many run at once.
         kept_log: Gets the output of a command that fails.
-        done: Is called after each command.
 
     Raises:
         DaliError: A command has failed.
@@ -192,7 +190,6 @@ def run_all(
                 starter.submit(lambda: running.append(_Command(*waiting.pop()))).result()
             for command in [each for each in running if each.succeeded(kept_log)]:
                 running.remove(command)
-                done()
             time.sleep(_POLL_S if running else 0)
 
 

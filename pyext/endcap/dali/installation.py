@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import endcap
-from endcap._system.pip_commands import install_command, reinstall_command
+from endcap._pip_commands import install_command, reinstall_command
 from endcap.errors import EndcapError
 
 

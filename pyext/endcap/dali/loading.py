@@ -9,7 +9,7 @@ from pathlib import Path
 
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor
-from endcap.dali.cache import cached_library, check_place
+from endcap.dali.cache import cached_library
 from endcap.dali.installation import (
     CORE_NAME,
     LIBRARY_NAME,
@@ -64,7 +64,6 @@ def find_library(here: BuiltFor, path: Path | str | None = None) -> Path:
     if packaged is not None and built_for.read(packaged) == here:
         return packaged
     cached = cached_library(here)
-    check_place(cached)
     if cached.is_file():
         built_for.check(cached, here)
         return cached

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endcap._system.python_process import in_one_line
-from endcap._system.stages import Stages, silent
+from endcap._python_process import in_one_line
 from endcap.environment.archive import unpack
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.options import NumpyLimit
@@ -43,7 +42,7 @@ def check_archive(
     *,
     shown: Path,
     wanted: Sequence[str] = (),
-    stages: Stages = silent,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> CheckedEnvironment:
     """Unpack an archive into a folder of `scratch` and test it.
 
@@ -54,17 +53,17 @@ def check_archive(
         scratch: A folder without an `unpacked` in it.
         shown: The archive's name in error messages.
         wanted: Packages that must be there and importable, beside NumPy.
-        stages: Shows progress.
+        progress: Is called with the name of each step.
 
     Raises:
         ExecutionEnvironmentError: Something is missing or fails.
         OSError: The archive cannot be read or unpacked.
     """
-    stages("Unpacking elsewhere", None)
+    progress("unpacking elsewhere")
     folder = scratch / "unpacked"
     folder.mkdir()
     unpack(archive, folder)
-    stages("Importing", None)
+    progress("importing")
     checked = check_folder(folder, shown, wanted=wanted)
     if (folder / "bin" / "conda-unpack").is_file():
         _run(folder, shown, ["python3", str(folder / "bin" / "conda-unpack")])

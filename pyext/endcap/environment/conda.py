@@ -1,7 +1,7 @@
 """Conda packages of an environment, chosen and installed by py-rattler in a process of its own.
 
 An interrupt, or a crash of py-rattler, ends that process alone. It reads a JSON object from its
-standard input and writes JSON lines to its standard output: the stages, the steps of each, and at
+standard input and writes JSON lines to its standard output: the stages, and at
 the end the names of the requested packages, or an error.
 """
 
@@ -14,14 +14,13 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
-from endcap._system.python_process import in_one_line, worker_command
-from endcap._system.stages import Stages
+from endcap._python_process import in_one_line, worker_command
 from endcap.environment.errors import ExecutionEnvironmentError, import_tool
 from endcap.environment.options import NumpyLimit, PackOptions
 from endcap.errors import EndcapError, InvalidArgumentError, Status
@@ -34,7 +33,7 @@ _TOKEN = re.compile(r'(://[^/\s"]*)/t/[^/\s"]+')
 
 
 def install_conda_packages(
-    options: PackOptions, limit: NumpyLimit, prefix: Path, stages: Stages
+    options: PackOptions, limit: NumpyLimit, prefix: Path, progress: Callable[[str], None]
 ) -> list[str]:
     """Fill the folder `prefix`; return the names of the requested packages.
 
@@ -56,7 +55,7 @@ def install_conda_packages(
             stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True,
         ) as process:  # fmt: skip
             try:
-                names = _follow(process, stages)
+                names = _follow(process, progress)
             except BaseException:
                 process.kill()
                 raise
@@ -74,16 +73,14 @@ def _crash_error(code: int, stderr: str) -> ExecutionEnvironmentError:
     )
 
 
-def _follow(process: subprocess.Popen[str], stages: Stages) -> list[str] | None:
+def _follow(process: subprocess.Popen[str], progress: Callable[[str], None]) -> list[str] | None:
     """Return the names that the process reports, None when it ends without a result."""
     assert process.stdout is not None  # it is a pipe
-    step = stages("Solving", None)
+    progress("solving")
     for line in process.stdout:
         message = json.loads(line)
         if "stage" in message:
-            step = stages(message["stage"], message["total"])
-        elif "step" in message:
-            step()
+            progress(message["stage"])
         elif "names" in message:
             return [str(name) for name in message["names"]]
         elif message["status"] == Status.INVALID_ARGUMENT:
@@ -185,19 +182,12 @@ def _solve(
     return list(asyncio.run(solving))
 
 
-class _LinkReporter:
-    """A reporter for py-rattler that prints a message for each package in its place."""
-
-    def on_link_complete(self, index: int) -> None:
-        _print_message({"step": 1})
-
-
 def _install(records: list[Any], prefix: Path) -> None:
     """Download what py-rattler's cache lacks and fill the folder `prefix`."""
     rattler, errors = import_tool("rattler"), import_tool("rattler.exceptions")
-    _print_message({"stage": "Installing packages", "total": len(records)})
+    _print_message({"stage": f"installing {len(records)} packages"})
     try:
-        asyncio.run(rattler.install(records, prefix, reporter=_LinkReporter()))
+        asyncio.run(rattler.install(records, prefix))
     except (errors.InstallerError, errors.LinkError, errors.IoError) as error:
         raise ExecutionEnvironmentError(
             f"the packages could not be installed: {in_one_line(str(error))}; "

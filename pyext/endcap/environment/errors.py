@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.errors import EndcapError
 
 

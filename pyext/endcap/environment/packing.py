@@ -8,17 +8,16 @@ import io
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from endcap._system.python_process import (
+from endcap._python_process import (
     PipError,
     environment_for_pip,
     in_one_line,
     pip_command,
     pip_errors,
 )
-from endcap._system.stages import Stages, silent
 from endcap.environment.checking import CheckedEnvironment, check_archive, check_numpy
 from endcap.environment.conda import install_conda_packages, without_secrets
 from endcap.environment.errors import ExecutionEnvironmentError, import_tool
@@ -32,7 +31,11 @@ _LEFT_OUT = ("*.a", "lib/python{python}/test/*", "share/doc/*", "share/man/*")
 
 
 def build_archive(
-    options: PackOptions, archive: Path, *, limit: NumpyLimit, stages: Stages = silent
+    options: PackOptions,
+    archive: Path,
+    *,
+    limit: NumpyLimit,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> CheckedEnvironment:
     """Install, pack and test an environment; return its contents.
 
@@ -40,7 +43,7 @@ def build_archive(
         options: The contents and their sources.
         archive: The file to write. Intermediate files are left in its folder.
         limit: The NumPy versions that the server's stub accepts.
-        stages: Shows progress.
+        progress: Is called with the name of each step.
 
     Raises:
         InvalidArgumentError: A specification or a channel is invalid.
@@ -49,16 +52,16 @@ def build_archive(
     """
     scratch = archive.parent
     prefix = scratch / "environment"
-    names = install_conda_packages(options, limit, prefix, stages)
+    names = install_conda_packages(options, limit, prefix, progress)
     _check_python(prefix, options)
-    stages("Installing with pip", None)
+    progress("installing with pip")
     _install_pip_packages(options, prefix)
     _remove_origins(prefix)
-    stages("Packing", None)
+    progress("packing")
     _pack(prefix, archive, options)
     wanted = ["endcap", *names, *_pip_names(options)]
     shown = Path(archive.name)
-    checked = check_archive(archive, scratch, shown=shown, wanted=wanted, stages=stages)
+    checked = check_archive(archive, scratch, shown=shown, wanted=wanted, progress=progress)
     check_numpy(checked, limit, shown)
     return checked
 

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from endcap._system.written_file import whole_file
+from endcap._files import whole_file
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.stub import (
     REAL_STUB_NAME,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import endcap
-from endcap._system.pip_commands import reinstall_command
-from endcap._system.scratch import scratch_folder
-from endcap._system.written_file import whole_file
+from endcap._files import whole_file
+from endcap._pip_commands import reinstall_command
 from endcap.environment.archive import unpack_for_stub
 from endcap.environment.errors import StubError
 from endcap.errors import InvalidArgumentError
@@ -367,7 +367,8 @@ def _environment(
     model: ModelFolder, server: ServerInstallation | None
 ) -> Iterator[tuple[Mapping[str, str], Path | None]]:
     """Yield the variables of a stub's process, and the folder of the server's backend."""
-    with scratch_folder("stub-check") as scratch:
+    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name)
         variables = dict(os.environ)
         backend_folder = None
         if server is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap._system.telemetry import disable_telemetry
 from endcap.evaluation.errors import EvaluationError, import_package
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 
@@ -106,7 +106,7 @@ def _single(head: NDArray[Any]) -> NDArray[Any]:
 
 def open_session(model: Path, threads: int) -> Any:
     """Return ONNX Runtime's session of a file. Raises EvaluationError when it cannot be loaded."""
-    disable_telemetry()
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would send hashes of networks
     onnxruntime: Any = import_package("onnxruntime", package="onnxruntime")
     if not model.is_file():
         raise EvaluationError(f"reference {model} is no file; give the network as an ONNX file")

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.errors import EndcapError
 
 

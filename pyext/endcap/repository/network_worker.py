@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap._system.pip_commands import install_command
-from endcap._system.telemetry import disable_telemetry
+from endcap._pip_commands import install_command
 from endcap.repository.batch_outputs import (
     LargestBatch,
     Outputs,
@@ -212,7 +211,7 @@ def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
     onnx: Any = import_onnx()
     path = request["path"]
     try:
-        disable_telemetry()
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would send hashes of networks
         float16: Any = importlib.import_module("onnxruntime.transformers.float16")
     except ImportError as error:
         raise RepositoryError(
@@ -231,7 +230,7 @@ def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _open(path: str, file: str | bytes) -> Any:
-    disable_telemetry()
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would send hashes of networks
     onnxruntime: Any = importlib.import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ONLY_FATAL

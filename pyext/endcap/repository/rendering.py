@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import (
     Decision,

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from endcap._system.pip_commands import install_command
-from endcap._system.python_process import worker_command
-from endcap._system.scratch import scratch_folder
+from endcap._pip_commands import install_command
+from endcap._python_process import worker_command
 from endcap.errors import InvalidArgumentError
 from endcap.repository.batch_outputs import OUT_OF_MEMORY, LargestBatch, needs_full_batch
 from endcap.repository.errors import RepositoryError, UnknownOperatorError
@@ -79,7 +78,7 @@ def run_network_worker(
     }
     with (
         tempfile.TemporaryFile() as stderr,
-        scratch_folder("trial") as scratch,
+        tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch,
         # A session of its own: Ctrl-C is for this process, which then ends the other one.
         subprocess.Popen(
             worker_command("endcap.repository.network_worker"),
@@ -180,7 +179,8 @@ def try_network(
     tried = images if image.batch is None else 1
     if not (network.metadata.has_nms or needs_full_batch(network.model)):
         tried = min(tried, 2)
-    with scratch_folder("trial") as scratch:
+    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name)
         request = {
             "task": "run",
             **_request_of(image),

@@ -8,7 +8,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from endcap._system.written_folder import check_empty, whole_folder
+from endcap._files import refuse_foreign_link, whole_folder
 from endcap.errors import InvalidArgumentError
 from endcap.repository.options import PreprocessBackend, Runtime
 from endcap.repository.plan import Plan
@@ -22,21 +22,32 @@ _PYTHON_MODELS = {
     "preprocess": {"python": "preprocess_python", "dali": "preprocess_dali"},
     "postprocess": {"python": "postprocess_python"},
 }
-_PURPOSE = "init"
 _MODEL_ON_ONNX_RUNTIME = Path("detector_python") / "1" / "model.py"
 
 
 def check_target(target: Path) -> None:
-    """Raise InvalidArgumentError where the repository cannot be made without losing something.
-
-    Partial folders of killed runs are removed from an existing folder before.
-    """
-    check_empty(
-        target,
-        _PURPOSE,
-        advice="give --output another folder, or remove that one (models of several networks, each "
-        "made with a --name of its own, may be copied together)",
-    )
+    """Raise InvalidArgumentError unless a folder is empty, or only its parent exists."""
+    refuse_foreign_link(target)
+    try:
+        target.stat()
+    except OSError as error:  # other faults are checked below
+        if error.errno == errno.ELOOP:
+            raise InvalidArgumentError(
+                f"{target} is a link that leads to itself; give --output another folder"
+            ) from error
+    if target.exists() and not target.is_dir():
+        raise InvalidArgumentError(f"{target} is a file; give --output a folder that is not there")
+    if target.is_dir() and any(target.iterdir()):
+        raise InvalidArgumentError(
+            f"folder {target} is not empty, and nothing in it is overwritten; give --output "
+            "another folder, or remove that one (models of several networks, each with a separate "
+            "--name, may be copied together)"
+        )
+    parent = target.resolve().parent
+    if not parent.is_dir():
+        raise InvalidArgumentError(
+            f"{parent}, where {target.name} is to be, is not a folder; make it"
+        )
 
 
 def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
@@ -56,7 +67,7 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     check_target(target)
     copies = _copies(plan)
     _check_space(target, copies)
-    with whole_folder(target, _PURPOSE) as folder:
+    with whole_folder(target) as folder:
         picture_bytes = (shipped / _WARM_UP_PICTURE).stat().st_size
         texts = render(plan, target.resolve().name, picture_bytes=picture_bytes)
         for path, text in texts.items():

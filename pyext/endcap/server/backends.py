@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from endcap._system.python_process import worker_command
+from endcap._python_process import worker_command
 from endcap.errors import EndcapError
 from endcap.server.locate import ServerInstallation
 from endcap.server.python_stub import find_stub

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.server.private_server import PACKAGES_VARIABLE
 
 # Lines of the server's log

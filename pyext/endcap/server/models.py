@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap._system.scratch import scratch_folder
 from endcap.errors import InvalidArgumentError
 from endcap.server.backends import find_operators, needs_stub

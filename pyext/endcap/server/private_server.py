@@ -30,7 +30,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import endcap
-from endcap._system.python_process import PipError, environment_for_pip, pip_command, pip_errors
+from endcap._python_process import PipError, environment_for_pip, pip_command, pip_errors
 from endcap._system.scratch import scratch_folder
 from endcap._system.stages import Progress, Stages, no_progress
 from endcap._system.written_file import whole_file

@@ -7,16 +7,16 @@ import errno
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import platformdirs
 import typer
 
-from endcap._system.scratch import DISK_FULL, variable_of
 from endcap.errors import EndcapError
 from endcap.terminal.console import printable
 
@@ -26,7 +26,7 @@ INTERNAL_ERROR = 3
 INTERRUPTED = 130  # 128 and the number of SIGINT, as shells count
 READER_GONE = 141  # 128 and the number of SIGPIPE
 
-_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 # `timeout` and terminals send one signal to a program and once more to its group.
 _ONE_REQUEST_S = 0.5
 
@@ -102,16 +102,17 @@ def report_errors(*, verbose: bool) -> Iterator[None]:
 def message_of(error: Exception) -> str:
     """Return the message of an error; for a system error with the name of the file.
 
-    Where a variable decides on a folder that cannot be written to, the message names it.
+    On a full disk, the message names the variable that decides on the folder.
     """
     if not (isinstance(error, OSError) and error.filename and error.strerror):
         return str(error)
     message = f"{error.filename}: {error.strerror}"
-    variable = variable_of(Path(os.fsdecode(error.filename)))
-    if variable is not None and error.errno in DISK_FULL:
-        message += f"; free space there, or set {variable} to another folder"
-    elif variable is not None and error.errno in _NOT_WRITABLE:
-        message += f"; set {variable} to a folder that you may write to"
+    if error.errno in _DISK_FULL:
+        path = os.path.realpath(os.fsdecode(error.filename))
+        if path.startswith(os.path.realpath(tempfile.gettempdir()) + os.sep):
+            message += "; free space there, or set TMPDIR to another folder"
+        elif path.startswith(os.path.realpath(platformdirs.user_cache_path("endcap"))):
+            message += "; free space there, or set XDG_CACHE_HOME to another folder"
     return message
 
 

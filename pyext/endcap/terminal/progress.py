@@ -71,6 +71,13 @@ def installing() -> Iterator[Stages]:
 
 
 @contextlib.contextmanager
+def step_status() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows the name of the current step, on a terminal only."""
+    with PlainConsole(stderr=True).status("") as status:
+        yield status.update
+
+
+@contextlib.contextmanager
 def stage_bar() -> Iterator[Stages]:
     """Yield a function that begins a stage, which replaces the bar of the stage before.
 

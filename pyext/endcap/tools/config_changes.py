@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap.errors import EndcapError
-from endcap.terminal.failure import stop_deferred
 from endcap.triton.config_edits import write_config
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import read_config
@@ -52,18 +51,17 @@ def write(changes: Sequence[ConfigChange]) -> list[str]:
                 f"{each.file} was changed meanwhile, and nothing is written; run the command again"
             )
     written: list[ConfigChange] = []
-    with stop_deferred():
-        try:
-            for each in changes:
-                written.append(each)
-                write_config(each.file, each.after)
-        except (EndcapError, OSError) as error:
-            for each in written:
-                with contextlib.suppress(EndcapError, OSError):  # the one that was not replaced
-                    write_config(each.file, each.before)
-            raise ServerError(
-                f"{written[-1].file} cannot be written ({error}); the repository is as it was"
-            ) from error
+    try:
+        for each in changes:
+            written.append(each)
+            write_config(each.file, each.after)
+    except (EndcapError, OSError) as error:
+        for each in written:
+            with contextlib.suppress(EndcapError, OSError):  # the one that was not replaced
+                write_config(each.file, each.before)
+        raise ServerError(
+            f"{written[-1].file} cannot be written ({error}); the repository is as it was"
+        ) from error
     return [str(each.file) for each in changes]
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._system.written_file import whole_file
+from endcap._files import whole_file
 from endcap.errors import InvalidArgumentError
 from endcap.triton.model_config import Token, content_of, tokens_of
 

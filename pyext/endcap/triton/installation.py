@@ -10,7 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import endcap
-from endcap._system.pip_commands import reinstall_command
+from endcap._pip_commands import reinstall_command
 from endcap.triton.errors import ServerError
 
 OUR_BACKENDS = (

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.errors import InvalidArgumentError
 from endcap.triton.errors import ServerError
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from endcap._system.written_file import whole_file
+from endcap._files import whole_file
 from endcap.errors import InvalidArgumentError, VideoError
 from endcap.video.packages import import_av
 

@@ -358,31 +358,6 @@ def header(kind: bytes, size: int, name: str = "a.jpg") -> bytes:
     return member.tobuf(tarfile.GNU_FORMAT)
 
 
-READ_IN_LITTLE_MEMORY = """
-import resource, sys
-from endcap.batch.inputs import list_images, read_shard
-images = list_images([sys.argv[1]])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-(last,) = read_shard(images.shards[0])
-print(last.error)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
-"""
-
-
-@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE])
-def test_a_header_takes_no_more_memory_than_it_may(tmp_path: Path, kind: bytes) -> None:
-    path = tmp_path / "a.tar.gz"
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(header(kind, 200 << 20))
-        for _ in range(200):
-            file.write(bytes(1 << 20))
-    command = [sys.executable, "-c", READ_IN_LITTLE_MEMORY, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    error, grown_mib = done.stdout.splitlines()
-    assert "a header claims" in error
-    assert int(grown_mib) < 50
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -420,7 +395,6 @@ for shard in list_images(sys.argv[1:]).shards:
 
 
 def test_a_size_that_an_archive_cannot_have_ends_reading(tmp_path: Path) -> None:
-    beyond, negative = "a header claims more bytes than the archive has", "a header claims -"
     expected = {}
     for size in (1 << 40, 1 << 80, -512, -(1 << 40)):
         for name in ("b.jpg", "b.json"):
@@ -429,7 +403,7 @@ def test_a_size_that_an_archive_cannot_have_ends_reading(tmp_path: Path) -> None
                 for suffix, written in ((".tar", content), (".tar.gz", gzip.compress(content))):
                     path = tmp_path / f"{len(expected):02}{suffix}"
                     path.write_bytes(written)
-                    expected[path] = beyond if size > 0 else negative
+                    expected[path] = "a header claims"
     command = [sys.executable, "-c", READ_SHARDS, *map(str, expected)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     for line, message in zip(done.stdout.splitlines(), expected.values(), strict=True):

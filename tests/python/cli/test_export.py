@@ -6,10 +6,6 @@ import contextlib
 import csv
 import io
 import json
-import os
-import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,13 +14,11 @@ from cli_runs import endcap, model_server, write_pictures
 from PIL import Image
 from pycocotools.coco import COCO
 
-from endcap._system.written_file import whole_file, whole_text_file
 from endcap.cli.export import as_coco, as_csv, csv_cell
 from endcap.cli.images import image_inputs
 from endcap.cli.report import summary
 from endcap.client import Detection, ImageDetections, ImageResult
 from endcap.drawing.orientation import oriented_size
-from endcap.errors import InvalidArgumentError
 
 HEADER = ["image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2"]
 FOUND = [["1", "square", "0.75", "8.0", "8.0", "40.0", "32.0"],
@@ -171,44 +165,6 @@ def test_a_report_that_cannot_be_made_leaves_the_file_as_it_was(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures", "report"]
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    interrupted = contextlib.ExitStack()
-    interrupted.enter_context(whole_file(path)).write(b"half")
-    interrupted.__exit__(KeyError, KeyError(), None)
-    assert list(tmp_path.iterdir()) == []
-    with whole_file(path) as file:
-        file.write(b"whole")
-        assert not path.exists()
-    assert path.read_bytes() == b"whole"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
-def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path, mode: int) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(b"before")
-    path.chmod(mode)
-    with whole_file(path) as file:
-        file.write(b"after")
-        (partial,) = tmp_path.glob(".endcap-*")
-        assert stat.S_IMODE(partial.stat().st_mode) == mode
-    assert path.read_bytes() == b"after"
-    assert stat.S_IMODE(path.stat().st_mode) == mode
-
-
-def test_links_stay_links_and_devices_devices(tmp_path: Path) -> None:
-    target, link = tmp_path / "target", tmp_path / "link"
-    link.symlink_to(target)
-    with whole_text_file(link) as file:
-        file.write("name \udcff\n")
-    assert link.is_symlink()
-    assert target.read_text() == "name \\udcff\n"
-    with whole_file(Path(os.devnull)) as stream:
-        stream.write(b"gone")
-    assert not Path(os.devnull).is_file()
-
-
 def test_the_summary_counts_classes_and_failures() -> None:
     found = [
         Detection((0.0, 0.0, 1.0, 1.0), 0.5, class_id, None, 0)
@@ -225,49 +181,6 @@ def test_the_summary_counts_classes_and_failures() -> None:
         f"182 detections in 2 images: {kinds}, 27 of other classes; 1 image failed"
     )
     assert summary(results[1:2]) == "0 detections in 1 image"
-
-
-@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-def test_an_open_file_is_written_to_and_not_replaced(tmp_path: Path, path: str) -> None:
-    """As by `--output /dev/stdout >> results.jsonl`."""
-    report = tmp_path / "results.jsonl"
-    report.write_text("line 1 precious\n")
-    program = (
-        "from pathlib import Path\n"
-        "from endcap._system.written_file import whole_file\n"
-        f"with whole_file(Path({path!r})) as file:\n"
-        "    file.write(b'line 2\\n')\n"
-    )
-    for _ in range(2):
-        with report.open("a") as file:
-            subprocess.run([sys.executable, "-c", program], stdout=file, check=True)
-    assert report.read_text() == "line 1 precious\nline 2\nline 2\n"
-    refused = pytest.raises(InvalidArgumentError, match="cannot be written: Bad file descriptor")
-    with refused, whole_file(Path("/dev/fd/999")):
-        pass
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_link_of_another_user_in_a_folder_for_all_is_not_followed(tmp_path: Path) -> None:
-    shared, victim = tmp_path / "shared", tmp_path / "victim"
-    shared.mkdir()
-    shared.chmod(0o1777)
-    victim.write_text("precious")
-    link = shared / "out.json"
-    link.symlink_to(victim)
-    os.chown(link, 65534, 65534, follow_symlinks=False)
-    refused = pytest.raises(InvalidArgumentError, match="a symbolic link of user 65534 in a folder")
-    with refused, whole_file(link):
-        pass
-    assert victim.read_text() == "precious"
-    shared.chmod(0o755)
-    with whole_file(link) as file:
-        file.write(b"new")
-    assert victim.read_text() == "new"
-    os.chown(shared, 65534, 65534)
-    with refused, whole_file(link):
-        pass
-    assert victim.read_text() == "new"
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", "\n=", "\uff1d"])

@@ -13,7 +13,7 @@ import pytest
 from doctor_world import subject
 from init_runs import init
 
-from endcap._system.python_process import worker_command
+from endcap._python_process import worker_command
 from endcap.server.backends import find_operators
 from endcap.tools.doctor.gpu import check_dali
 from endcap.triton.errors import ServerError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import stat
@@ -60,46 +59,32 @@ def outside(tmp_path: Path) -> Path:
 
 HARMFUL: dict[str, Callable[[Path], list[Member]]] = {
     "a hard link out": lambda outside: [hard_link("a", str(outside)), file("a")],
-    "a hard link up": lambda outside: [hard_link("a", "../outside"), file("a")],
-    "a hard link by a link": lambda outside: [link("l", "sub/../.."), hard_link("a", "l/outside")],
-    "a hard link to a link": lambda outside: [link("l", "a/b"), hard_link("h", "l"), file("h")],
-    "a hard link to nothing": lambda outside: [hard_link("h", "later"), file("later")],
     "a link out": lambda outside: [link("a", str(outside))],
     "a link up": lambda outside: [link("deep/a", "../../outside")],
-    "a link up by a link": lambda outside: [link("a", "b/../../outside"), link("b", "c/d")],
-    "a link of links": lambda outside: [
-        folder("d"), link("d/up", "."), link("out", "d/up/../../outside")
-    ],
-    "a file through a link": lambda outside: [folder("d"), link("l", "d"), file("l/x")],
-    "a file over a link": lambda outside: [file("x"), link("l", "x"), file("l")],
-    "a link over a file": lambda outside: [file("l"), link("l", "x")],
-    "a link over a link": lambda outside: [link("l", "x"), link("l", "y")],
+    "a file through a link": lambda outside: [link("l", ".."), file("l/outside")],
     "a name that goes up": lambda outside: [file("../outside")],
-    "a name that goes down and up": lambda outside: [file("a/../../outside")],
-    "an absolute name": lambda outside: [file(str(outside))],
-    "a link to itself": lambda outside: [link("l", "l//x")],
-    "a long name": lambda outside: [file("n" * 256)],
-    "a long path": lambda outside: [file("n/" * 1600 + "n")],
-    "folders too deep": lambda outside: [folder("d/" * 200)],
-    "a link to nothing": lambda outside: [link("l", "")],
-    "a long link": lambda outside: [link("l", "n/" * 3000 + "n")],
     "a device": lambda outside: [("null", tarfile.CHRTYPE, b"", 0o666)],
-    "a pipe": lambda outside: [("pipe", tarfile.FIFOTYPE, b"", 0o666)],
-    "the folder as a link": lambda outside: [link(".", "/"), file("x")],
-    "the folder as a file": lambda outside: [file(".")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", HARMFUL)
-def test_it_is_refused_before_anything_is_written(case: str, tmp_path: Path, outside: Path) -> None:
+def test_harmful_members_are_refused(case: str, tmp_path: Path, outside: Path) -> None:
     archive = write_archive(tmp_path / "env.tar.gz", file("good"), *HARMFUL[case](outside))
     target = tmp_path / "target"
     target.mkdir()
     with pytest.raises(ExecutionEnvironmentError, match=r"env\.tar\.gz"):
         unpack(archive, target)
-    assert list(target.iterdir()) == []
     assert (outside.read_text(), stat.S_IMODE(outside.stat().st_mode)) == ("mine", 0o600)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["env.tar.gz", "outside", "target"]
+
+
+def test_a_python_without_the_filter_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("tarfile.data_filter")
+    archive = write_archive(tmp_path / "env.tar.gz", file("good"))
+    with pytest.raises(ExecutionEnvironmentError, match=r"use Python 3\.10\.12"):
+        unpack(archive, tmp_path)
 
 
 def test_endcap_env_check_refuses_it(tmp_path: Path, outside: Path) -> None:
@@ -108,9 +93,8 @@ def test_endcap_env_check_refuses_it(tmp_path: Path, outside: Path) -> None:
     assert outside.read_text() == "mine"
 
 
-@pytest.mark.parametrize("case", ["a link out", "a file through a link", "a link up by a link"])
-def test_a_stub_s_checks_refuse_it(case: str, tmp_path: Path, outside: Path) -> None:
-    archive = write_archive(tmp_path / "env.tar.gz", *HARMFUL[case](outside))
+def test_a_stub_s_checks_refuse_it(tmp_path: Path, outside: Path) -> None:
+    archive = write_archive(tmp_path / "env.tar.gz", link("bin/python3", str(outside)))
     with pytest.raises(StubError):
         unpack_for_stub(archive, tmp_path / "target")
     assert outside.read_text() == "mine"
@@ -155,7 +139,6 @@ def test_links_within_the_folder_stay_links(tmp_path: Path) -> None:
         link("lib64", "lib"),
         folder("lib"),
         file("bin//./python3.11", b"program", 0o755),
-        file("share/.", b"text"),
     )
     target = tmp_path / "target"
     target.mkdir()
@@ -167,66 +150,6 @@ def test_links_within_the_folder_stay_links(tmp_path: Path) -> None:
     assert os.readlink(target / "lib" / "gone") == "../nothing/here"
 
 
-def header(name: str, kind: bytes, size: int) -> bytes:
-    member = tarfile.TarInfo(name)
-    member.type, member.size = kind, size
-    return member.tobuf(tarfile.GNU_FORMAT)
-
-
-def pax(fields: dict[str, str]) -> bytes:
-    member = tarfile.TarInfo("x")
-    member.pax_headers = fields
-    return member.tobuf(tarfile.PAX_FORMAT)
-
-
-BOMBS = {
-    "a file of 2^50 bytes": header("zeros", tarfile.REGTYPE, 2**50),
-    "a file of 2^37 bytes": header("zeros", tarfile.REGTYPE, 2**37),
-    "a file of less than none": header("zeros", tarfile.REGTYPE, -1),
-    "a long name": header("././@LongLink", tarfile.GNUTYPE_LONGNAME, 2**40),
-    "a long pax header": header("pax", tarfile.XHDTYPE, 2**40),
-    "headers for all": header("pax", tarfile.XGLTYPE, 0),
-    "a sparse file": header("sparse", tarfile.GNUTYPE_SPARSE, 512),
-    "a sparse file of version 0.0": pax({"GNU.sparse.size": "1"}),
-    "a sparse file of version 0.1": pax({"GNU.sparse.map": "0,1"}),
-    "a sparse file of version 1.0": pax({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}),
-    "a size that is none": pax({"size": "-512"}),
-    "a name with a null": pax({"path": "a\0b"}),
-    "headers without end": header("pax", tarfile.XHDTYPE, 0) * 5000,
-}
-
-
-@pytest.mark.parametrize("case", BOMBS)
-def test_a_bomb_is_refused_at_once(case: str, tmp_path: Path) -> None:
-    archive = tmp_path / "env.tar.gz"
-    archive.write_bytes(gzip.compress(BOMBS[case] + bytes(4096)))
-    target = tmp_path / "target"
-    target.mkdir()
-    with pytest.raises(ExecutionEnvironmentError, match=r"env\.tar\.gz"):
-        unpack(archive, target)
-    assert list(target.iterdir()) == []
-
-
-def test_more_than_the_disk_has_free_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = write_archive(tmp_path / "env.tar.gz", file("a", bytes(600)), file("b", bytes(600)))
-    target = tmp_path / "target"
-    target.mkdir()
-    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
-    with pytest.raises(ExecutionEnvironmentError, match=r"1000 free; set TMPDIR"):
-        unpack(archive, target)
-    assert list(target.iterdir()) == []
-
-
-@pytest.fixture(params=["with filters", "without filters"])
-def python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Python whose `tarfile` has filters, if this one has, and one without, as Debian 12's."""
-    if request.param == "without filters":
-        monkeypatch.delattr("tarfile.data_filter", raising=False)
-
-
-@pytest.mark.usefixtures("python")
 def test_owners_and_modes_are_not_taken_over(tmp_path: Path) -> None:
     packed = tmp_path / "env.tar.gz"
     modes = {"private": 0o000, "open": 0o666, "program": 0o6777, "odd": 0o411}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endcap._system.python_process import in_one_line
+from endcap._python_process import in_one_line
 from endcap.environment.checking import CheckedEnvironment, check_numpy
 from endcap.environment.conda import resolve_channels
 from endcap.environment.errors import ExecutionEnvironmentError, import_tool

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packed_environments import Workshop, workshop
 
-from endcap._system.python_process import PipError, environment_for_pip
+from endcap._python_process import PipError, environment_for_pip
 
 PASSWORD = "a-secret-password"
 TOKEN = "tk-a-secret-token"

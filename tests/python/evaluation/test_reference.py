@@ -49,8 +49,7 @@ def test_the_reference_uses_nothing_of_what_it_checks(module: Any) -> None:
         )
     ]
     ours = {name for name in imported if name.startswith("endcap")}
-    # Telemetry of a library is nothing of what is checked.
-    allowed = ("endcap.evaluation.", "endcap.errors", "endcap._system.telemetry")
+    allowed = ("endcap.evaluation.", "endcap.errors")
     assert all(name.startswith(allowed) for name in ours)
 
 

@@ -14,11 +14,10 @@ pytest.importorskip("onnxruntime")
 NETWORK = Path(__file__).resolve().parents[3] / "model_repository" / "detector" / "1" / "model.onnx"
 # ONNX Runtime 1.32 leaves the number of a session in the temporary folder where it has one.
 RUN = """
-import importlib, sys
-from endcap._system.telemetry import disable_telemetry
-disable_telemetry()
-onnxruntime = importlib.import_module("onnxruntime")
-onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+import sys
+from pathlib import Path
+from endcap.evaluation.onnx_network import open_session
+open_session(Path(sys.argv[1]), 1)
 """
 
 

@@ -22,8 +22,8 @@ from doctor_world import SITE_PACKAGES, World, in_own_mounts
 from echo_model import write_model
 from typer.testing import CliRunner
 
-from endcap._system import python_process
-from endcap._system.python_process import PipError, environment_for_pip, pip_command
+from endcap import _python_process as python_process
+from endcap._python_process import PipError, environment_for_pip, pip_command
 from endcap._system.stages import silent
 from endcap.cli.app import app
 from endcap.server import (
@@ -413,7 +413,7 @@ def test_a_python_without_pip_runs_that_of_ensurepip(tmp_path: Path) -> None:
     world = World(tmp_path / "world", without=["pip", "pip-*"])
     program = (
         "import subprocess\n"
-        "from endcap._system.python_process import environment_for_pip, pip_command\n"
+        "from endcap._python_process import environment_for_pip, pip_command\n"
         "subprocess.run([*pip_command(), '--version'], env=environment_for_pip(), check=True)\n"
     )
     done = subprocess.run(

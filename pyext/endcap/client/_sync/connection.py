@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.client.address import Address
 from endcap.client.calls import Call, Operation, RegionKind, Response, T, TensorSpec
 from endcap.client.errors import ClientError, RequestError, ended_by_server, timed_out

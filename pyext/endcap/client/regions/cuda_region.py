@@ -14,7 +14,7 @@ import numpy as np
 
 from endcap import _core, _cuda_input
 from endcap._device import Target
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.client.regions.region import new_region_file
 from endcap.cuda_array import CudaArray
 from endcap.errors import CudaError, InvalidArgumentError, UnsupportedError

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap._cuda_input import refuse_cuda, refuse_gradient
-from endcap._system.locked_file import LockedFile, lock_abandoned
 from endcap.client.calls import RegionKind
+from endcap.client.regions.locked_file import LockedFile, lock_abandoned
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 FOLDER = Path("/dev/shm")
@@ -65,7 +65,7 @@ def new_region_file() -> LockedFile:
         UnsupportedError: There is no /dev/shm that can be written to.
     """
     try:
-        return LockedFile(FOLDER, name_of=new_name)
+        return LockedFile(FOLDER, new_name)
     except OSError as error:
         raise UnsupportedError(
             f"no file can be made in {FOLDER} ({error.strerror}); shared memory needs it: "

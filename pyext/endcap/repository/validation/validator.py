@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._system.pip_commands import install_command
+from endcap._pip_commands import install_command
 from endcap.repository.validation.declarations import (
     check_declarations,
     check_files,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from endcap._system.pip_commands import (
+from endcap._pip_commands import (
     install_command,
     install_elsewhere_command,
     reinstall_command,

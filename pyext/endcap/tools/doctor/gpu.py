@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import endcap
-from endcap._system.python_process import worker_command
+from endcap._python_process import worker_command
 from endcap.server.private_server import installed_dali
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject

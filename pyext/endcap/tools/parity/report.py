@@ -9,7 +9,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from endcap.terminal.console import count, printable
 from endcap.tools.parity.causes import Cause
 from endcap.tools.parity.nms_rules import RulesReport
 from endcap.tools.parity.outputs import OutputsReport
@@ -75,7 +74,7 @@ def _about_tensors(report: ParityReport) -> str:
             f"The tensors differ by {steps:.2f} steps in the mean, and nothing that is known "
             "explains it: the training pipeline does something of its own."
         )
-    texts = [f"{count(len(report.causes), 'cause')} found."]
+    texts = [f"causes found: {len(report.causes)}."]
     if tensors.after is not None:
         if tensors.after.mean < _SAME_STEPS:
             texts.append("With the parameters below the tensors are equal but for rounding.")
@@ -140,7 +139,7 @@ def _parts(report: ParityReport) -> Iterator[RenderableType]:
         ("tensors, in 8-bit steps", "mean", "largest", "equal"), summary_rows(report), left=1
     )
     for line in outputs_lines(report.outputs) if report.outputs else []:
-        yield Text(printable(f"network  {line}"))
+        yield Text(f"network  {line}")
     if report.rules is not None:
         yield Text(rules_line(report.rules))
     if report.causes:
@@ -149,21 +148,21 @@ def _parts(report: ParityReport) -> Iterator[RenderableType]:
         yield _table(titles, [cause_cells(each) for each in report.causes], left=3)
         yield Text("mean, largest: what each alone makes, in 8-bit steps", style="dim")
         for line in advice_lines(report):
-            yield Text(printable(line))
+            yield Text(line)
         settings = " ".join(f"{name}={value}" for name, value in report.settings.items())
         if settings:
             yield Text()
-            yield Text(f"set {printable(settings)}", style="cyan")
+            yield Text(f"set {settings}", style="cyan")
     yield Text()
     yield Text(conclusion(report), style="bold")
     for name, why in tensors.failures.items():
-        yield Text(printable(f"failed: {name}: {why}"), style="red")
+        yield Text(f"failed: {name}: {why}", style="red")
     for note in tensors.notes:
-        yield Text(printable(f"note: {note}"), style="dim")
+        yield Text(f"note: {note}", style="dim")
 
 
 def _line(name: str, value: str) -> Text:
-    return Text(f"{name:<9}", style="dim") + Text(printable(value), style="default")
+    return Text(f"{name:<9}", style="dim") + Text(value, style="default")
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> Table:
@@ -177,7 +176,7 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -
             no_wrap=not is_left,
         )
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(cell) for cell in row))
     return table
 
 

@@ -38,7 +38,7 @@ def worker_command(module: str) -> list[str]:
 def _module_folders() -> list[str]:
     """Return the search path of this process without the folder it was started in."""
     has_start_folder = sys.path[0] in ("", os.getcwd())
-    return [*sys.path[has_start_folder:], str(Path(__file__).parents[2])]
+    return [*sys.path[has_start_folder:], str(Path(__file__).parents[1])]
 
 
 class PipError(EndcapError, RuntimeError):
