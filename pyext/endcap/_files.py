@@ -60,7 +60,7 @@ def whole_file(
     target = Path(os.path.realpath(path)) if follow_links else path  # a link stays a link
     if target.is_dir():
         raise InvalidArgumentError(f"file {path} cannot be written: it is a folder")
-    if target.exists() and not replace_read_only and not os.access(target, os.W_OK):
+    if target.is_file() and not replace_read_only and not os.access(target, os.W_OK):
         raise InvalidArgumentError(f"file {path} cannot be written: it is read-only")
     partial = target.with_name(f".endcap-{secrets.token_hex(8)}.partial")
     try:
@@ -69,7 +69,7 @@ def whole_file(
         raise InvalidArgumentError(f"file {path} cannot be written: {error.strerror}") from error
     try:
         with _errors_naming(path), stream:
-            if mode is None and target.exists():
+            if mode is None and target.is_file():
                 mode = stat.S_IMODE(target.stat().st_mode)
             if mode is not None:
                 os.fchmod(stream.fileno(), mode)

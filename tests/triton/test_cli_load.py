@@ -93,7 +93,6 @@ def test_load_agrees_with_itself_and_with_the_servers_metrics(server: TritonServ
         in_flight = level["images_per_s"] * latency["mean"] / 1e3
         edges = 2 * level["concurrency"] / level["requests"]
         assert 0.75 - edges < in_flight / level["concurrency"] < 1 + edges
-        assert 0 < level["client_cpu"] < 2
         whole, *steps = level["server_ms"]
         assert [step["model"] for step in steps] == ["preprocess", "detector", "postprocess"]
         assert whole["total"] < latency["mean"] * 1.2 + 5

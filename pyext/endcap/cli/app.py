@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from endcap.terminal.streams import standard_streams
+from endcap.cli.console import standard_streams
 
 # Modules of this package, in the order of --help. One has a function of its name with EXAMPLES, or
 # `app`, a group of commands.

@@ -27,20 +27,22 @@ from endcap.batch import (
     run_batch,
 )
 from endcap.batch.job import Job
+from endcap.cli.console import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    PlainConsole,
+    count,
+    printable,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 from endcap.cli.files import find_repository
 from endcap.cli.options import SERVER_PANEL, Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.repository.options import InitOptions
 from endcap.repository.plan import make_plan
 from endcap.repository.writing import write_repository
-from endcap.terminal.console import PlainConsole, count, printable
-from endcap.terminal.failure import (
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
 
 EXAMPLES = """
 **Examples**

@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
+from endcap.cli.console import count
 from endcap.cli.export import json_lines
 from endcap.cli.report import Form, failure_line, image_heading, one_line, write_table
 from endcap.client import ImageResult, Task
@@ -18,7 +19,6 @@ from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.served_config import read_settings
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
-from endcap.terminal.console import count
 from endcap.triton.ensemble import find_network, read_ensemble
 
 Comparisons = Mapping[str, Comparison]  # by image; those that the server failed have none

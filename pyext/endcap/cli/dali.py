@@ -8,12 +8,18 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from endcap.cli.console import (
+    INTERRUPTED,
+    PlainConsole,
+    print_check,
+    printable,
+    report_errors,
+    step_status,
+    stopped_by_signals,
+)
 from endcap.cli.options import Verbose
 from endcap.dali.building import build as build_operators
 from endcap.dali.report import look
-from endcap.terminal.console import PlainConsole, print_check, printable
-from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
-from endcap.terminal.progress import step_status
 
 BUILD_EXAMPLES = """
 **Examples**

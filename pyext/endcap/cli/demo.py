@@ -14,6 +14,18 @@ import typer
 from rich.console import Console
 
 from endcap._files import whole_text_file
+from endcap.cli.console import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    PlainConsole,
+    check_stop,
+    count,
+    installing,
+    progress_bar,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 from endcap.cli.files import (
     MADE_BY,
     SAMPLES,
@@ -30,16 +42,6 @@ from endcap.cli.report import as_table, describe_failures, summary
 from endcap.client import DetectionClient, ImageResult
 from endcap.errors import VideoError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.terminal.console import PlainConsole, count
-from endcap.terminal.failure import (
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    check_stop,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
-from endcap.terminal.progress import installing, progress_bar
 
 EXAMPLES = """
 **Examples**
@@ -162,7 +164,9 @@ def _serve_page(
     def announce(url: str) -> None:
         console.print(f"[bold green]Ready.[/] Open {url} in a browser; Ctrl-C stops the server.")
 
-    web.run(server_url, port=port, samples=samples, model=model, ready=announce, check_stop=check_stop)
+    web.run(
+        server_url, port=port, samples=samples, model=model, ready=announce, check_stop=check_stop
+    )
 
 
 def _detect(

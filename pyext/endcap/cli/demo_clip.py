@@ -7,10 +7,10 @@ from pathlib import Path
 
 from endcap.cli import moving_shapes
 from endcap.cli.annotated_video import AnnotatedVideo
+from endcap.cli.console import progress_bar
 from endcap.cli.files import MADE_BY
 from endcap.cli.video_report import VideoSummary
 from endcap.client import DetectionClient
-from endcap.terminal.progress import progress_bar
 from endcap.tracking import Tracker
 from endcap.video import VideoReader, VideoWriter
 from endcap.video.detection import detect_video

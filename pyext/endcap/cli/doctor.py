@@ -14,10 +14,16 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from endcap.cli.console import (
+    INTERRUPTED,
+    PlainConsole,
+    count,
+    printable,
+    report_errors,
+    stopped_by_signals,
+)
 from endcap.cli.files import SAMPLES, find_repository
 from endcap.cli.images import expand_images
-from endcap.terminal.console import PlainConsole, count, printable
-from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.tools.doctor import CHECKS, Check, Finding, Severity, Subject, run_checks, worst
 from endcap.tools.doctor.server import START, check_start
 

@@ -16,6 +16,14 @@ from rich.text import Text
 
 from endcap._files import whole_file
 from endcap._version import __version__
+from endcap.cli.console import (
+    INTERRUPTED,
+    PlainConsole,
+    printable,
+    report_errors,
+    step_status,
+    stopped_by_signals,
+)
 from endcap.cli.options import SERVER_PANEL, Verbose
 from endcap.environment.checking import (
     CheckedEnvironment,
@@ -38,9 +46,6 @@ from endcap.environment.placing import (
     place,
 )
 from endcap.errors import InvalidArgumentError
-from endcap.terminal.console import PlainConsole, printable
-from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
-from endcap.terminal.progress import step_status
 
 PACK_EXAMPLES = """
 **Examples**

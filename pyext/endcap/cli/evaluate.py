@@ -12,6 +12,18 @@ from typing import Annotated
 import typer
 
 from endcap._files import whole_text_file
+from endcap.cli.console import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    PlainConsole,
+    count,
+    installing,
+    message_of,
+    progress_bar,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 from endcap.cli.files import model_files, refuse_to_overwrite
 from endcap.cli.options import (
     DEFAULT_URL,
@@ -28,16 +40,6 @@ from endcap.evaluation.categories import CategoriesBy
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 from endcap.evaluation.report import as_table
 from endcap.evaluation.run import EvaluationPlan, run
-from endcap.terminal.console import PlainConsole, count
-from endcap.terminal.failure import (
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    message_of,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
-from endcap.terminal.progress import installing, progress_bar
 
 EXAMPLES = """
 **Examples**

@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from endcap._images import IMAGE_SUFFIXES, is_address
+from endcap.cli.console import count, progress_bar, say
 from endcap.cli.downloads import FRAMES_ADVICE, check_address, download, file_name
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
 from endcap.results import ImageResult, Task
-from endcap.terminal.console import count
-from endcap.terminal.failure import say
-from endcap.terminal.progress import progress_bar
 
 VIDEO_SUFFIXES = (".avi", ".flv", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".wmv")
 _FORMATS = (

@@ -19,6 +19,16 @@ from endcap.cli.compare import (
     describe_reference_failures,
     write_comparison,
 )
+from endcap.cli.console import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    StopRequested,
+    count,
+    progress_bar,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 from endcap.cli.files import model_files, refuse_to_overwrite
 from endcap.cli.images import (
     VIDEO_SUFFIXES,
@@ -65,16 +75,6 @@ from endcap.client import (
 )
 from endcap.client._sync.served_model import find_model
 from endcap.errors import InvalidArgumentError
-from endcap.terminal.console import count
-from endcap.terminal.failure import (
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    StopRequested,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
-from endcap.terminal.progress import progress_bar
 from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels
 from endcap.video.detection import detect_in_order, tracked

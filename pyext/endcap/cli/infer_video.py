@@ -12,6 +12,18 @@ from pathlib import Path
 from typing import TextIO
 
 from endcap.cli.annotated_video import AnnotatedVideo
+from endcap.cli.console import (
+    CANNOT_RUN,
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    StopRequested,
+    check_stop,
+    count,
+    message_of,
+    progress_bar,
+    say,
+    stop_deferred,
+)
 from endcap.cli.files import make_folder, refuse_foreign, refuse_to_overwrite
 from endcap.cli.pictures import unused_name
 from endcap.cli.report import Form, report_stream, write_table
@@ -22,18 +34,6 @@ from endcap.client import DetectionClient, ImageResult, Task
 from endcap.client.images import Image
 from endcap.client.synchronization import map_unordered
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.terminal.console import count
-from endcap.terminal.failure import (
-    CANNOT_RUN,
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    StopRequested,
-    check_stop,
-    message_of,
-    say,
-    stop_deferred,
-)
-from endcap.terminal.progress import progress_bar
 from endcap.tracking import Tracker
 from endcap.video import VideoFrame, VideoReader
 from endcap.video.detection import FrameResult, detect_videos, tracked

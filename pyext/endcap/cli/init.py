@@ -11,6 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from endcap.cli.console import (
+    INTERRUPTED,
+    PlainConsole,
+    printable,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 from endcap.cli.files import find_repository
 from endcap.cli.options import Verbose, read_settings, refused_option
 from endcap.errors import InvalidArgumentError
@@ -22,8 +30,6 @@ from endcap.repository.plan import Plan, SummaryRow, make_plan
 from endcap.repository.rendering import shell_word
 from endcap.repository.trial_run import TrialLimits
 from endcap.repository.writing import check_target, write_repository
-from endcap.terminal.console import PlainConsole, printable
-from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_signals
 
 EXAMPLES = """
 **Examples**

@@ -13,9 +13,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from endcap.cli.console import count, progress_bar
 from endcap.client import Connection, DetectionClient, ImageResult
-from endcap.terminal.console import count
-from endcap.terminal.progress import progress_bar
 from endcap.tools.load import ModelTime, mean_times, read_statistics, summarize_latency
 
 _COUNTED_WITHIN_S = 0.2  # a model counts a request after its response is sent

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -13,20 +12,20 @@ from rich.console import Group
 from rich.table import Table
 
 from endcap.cli import options
+from endcap.cli.console import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    StopRequested,
+    count,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 from endcap.cli.files import SAMPLES, find_repository, refuse_to_overwrite
 from endcap.cli.images import image_inputs
 from endcap.cli.report import report_stream, write_table, write_text
 from endcap.client import ClientArguments
 from endcap.errors import InvalidArgumentError
-from endcap.terminal.console import count
-from endcap.terminal.failure import (
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    StopRequested,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
 from endcap.tools.load import MAX_SENDERS, Level, measure_level
 
 EXAMPLES = """
@@ -44,8 +43,6 @@ interrupted; the levels measured until then are reported.
 
 _CLIENT = ClientArguments()
 _MAX_BYTES = 512 << 20
-_SHOWN_EVERY_S = 5.0
-_SATURATED_FROM = 0.85  # from here on the figures may be the client's: Python runs on one core
 
 
 def load(
@@ -100,8 +97,8 @@ def load(
 
     p50, p90 and p99 are latencies of requests, from the image's bytes to its detections. server,
     queue and compute are means of the server's own statistics over the window; queue and compute
-    are those of all models of an ensemble. client CPU is the number of cores that this program
-    used. --json has these figures, failures by status, and the server's times by model.
+    are those of all models of an ensemble. --json has these figures, failures by status, and the
+    server's times by model.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         levels: list[tuple[int, float | None]] = (
@@ -120,8 +117,7 @@ def load(
         )
         with image_inputs(images or [str(find_repository() / SAMPLES)]) as inputs:
             if output is not None:
-                read = [*inputs.paths, tls_ca] if tls_ca is not None else inputs.paths
-                refuse_to_overwrite(read, [output], advice="give --output another file")
+                refuse_to_overwrite(inputs.paths, [output], advice="give --output another file")
             inputs.download(timeout_s=timeout)
             for failed, error in inputs.failures.items():
                 raise InvalidArgumentError(f"image {failed} cannot be downloaded ({error})")
@@ -134,15 +130,19 @@ def load(
         with report_stream(output) as stream:
             try:
                 for senders, each_rate in levels:
+                    name = f"{senders} in flight" if rate is None else f"{each_rate:g} a second"
+                    say(f"endcap: {name}, {warmup + duration:g} s")
                     level = measure_level(
                         dataclasses.replace(arguments, concurrency=senders),
                         contents,
                         each_rate,
                         warmup_s=warmup,
                         duration_s=duration,
-                        progress=_progress(senders, each_rate, warmup + duration),
+                        progress=lambda text: say(f"endcap: {text}"),
                     )
                     measured.append(level)
+                    for status, number in level.failures.items():
+                        say(f"endcap: {name}: {count(number, 'image')} failed: {status}")
             except StopRequested:
                 say(f"endcap: interrupted in level {len(measured) + 1} of {len(levels)}")
             if json_output:
@@ -172,27 +172,10 @@ def _read_numbers(option: str, text: str) -> list[float]:
     return numbers
 
 
-def _progress(senders: int, rate: float | None, seconds: float) -> Callable[[float, int], None]:
-    """Print the level now, and return a function that prints its progress every few seconds."""
-    name = f"{senders} in flight" if rate is None else f"{rate:g} requests/s"
-    say(f"endcap: {name}, {seconds:g} s")
-    shown_s = time.monotonic()
-
-    def show(elapsed_s: float, requests: int) -> None:
-        nonlocal shown_s
-        if time.monotonic() - shown_s >= _SHOWN_EVERY_S:
-            shown_s = time.monotonic()
-            say(f"endcap: {name}, {elapsed_s:.0f} of {seconds:g} s, {count(requests, 'request')}")
-
-    return show
-
-
 def _table(levels: Sequence[Level]) -> Table:
-    """Return a row for each level, and print its failures and warnings."""
     table = Table(box=None, pad_edge=False)
     for title in ("in flight" if levels[0].rate is None else "rate/s", "images/s", "requests",
-                  "p50 ms", "p90 ms", "p99 ms", "server ms", "queue ms", "compute ms",
-                  "client CPU"):  # fmt: skip
+                  "p50 ms", "p90 ms", "p99 ms", "server ms", "queue ms", "compute ms"):  # fmt: skip
         table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
     for level in levels:
         times = [level.latency_ms.get(percentile) for percentile in ("p50", "p90", "p99")]
@@ -202,16 +185,10 @@ def _table(levels: Sequence[Level]) -> Table:
             times += [whole.total, queue_ms, sum(each.compute for each in steps or [whole])]
         else:
             times += [None] * 3
-        name = str(level.concurrency) if level.rate is None else f"{level.rate:g}"
         table.add_row(
-            name,
+            str(level.concurrency) if level.rate is None else f"{level.rate:g}",
             f"{level.images_per_s:.1f}",
             str(level.requests),
             *("-" if each is None else f"{each:.1f}" for each in times),
-            f"{level.client_cpu:.2f}",
         )
-        for status, number in level.failures.items():
-            say(f"endcap: {name}: {count(number, 'image')} failed: {status}")
-        if level.client_cpu >= _SATURATED_FROM:
-            say(f"endcap: {name}: this client may be the limit; run several at once")
     return table

@@ -10,15 +10,22 @@ from typing import Annotated, TextIO
 import typer
 
 from endcap._files import whole_text_file
+from endcap.cli.console import (
+    INTERRUPTED,
+    PlainConsole,
+    printable_lines,
+    progress_bar,
+    report_errors,
+    say,
+    stop_deferred,
+    stopped_by_signals,
+)
 from endcap.cli.files import model_files, refuse_to_overwrite
 from endcap.cli.images import expand_images
 from endcap.cli.options import OUTPUT_PANEL, Verbose, read_settings
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import Dataset, load_dataset
 from endcap.preprocess import presets
-from endcap.terminal.console import PlainConsole, printable_lines
-from endcap.terminal.failure import INTERRUPTED, report_errors, say, stop_deferred, stopped_by_signals
-from endcap.terminal.progress import progress_bar
 from endcap.tools.config_changes import diff, write
 from endcap.tools.parity.page import as_page
 from endcap.tools.parity.pipelines import files_of, names

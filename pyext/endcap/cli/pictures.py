@@ -12,6 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 from endcap._files import whole_file
+from endcap.cli.console import count, message_of, printable
 from endcap.cli.files import MADE_BY, make_folder, refuse_foreign, refuse_to_overwrite
 from endcap.cli.latency import Latency
 from endcap.cli.report import summary
@@ -20,8 +21,6 @@ from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheet
 from endcap.drawing.draw import draw_result, mask_fits
 from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented_size
 from endcap.results import Task
-from endcap.terminal.console import count, printable
-from endcap.terminal.failure import message_of
 
 _QUALITY = 90
 _SHEET_QUALITY = 76

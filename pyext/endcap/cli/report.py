@@ -16,10 +16,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from endcap._files import whole_text_file
+from endcap.cli.console import PlainConsole, count, printable, printable_lines
 from endcap.cli.export import as_coco, as_csv, as_json
 from endcap.client import ClassScore, Detection, ImageResult, Task
 from endcap.drawing.draw import SEEN
-from endcap.terminal.console import PlainConsole, count, printable, printable_lines
 
 
 class Form(str, Enum):

@@ -13,6 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from endcap._system.scratch import scratch_folder
+from endcap.cli.console import (
+    PlainConsole,
+    check_stop,
+    installing,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 from endcap.cli.init import DEFAULT_OUTPUT, print_decisions, write_models
 from endcap.client import ClientArguments, ClientError, Connection
 from endcap.client._sync.served_model import models_with_images
@@ -24,9 +32,6 @@ from endcap.repository.rendering import shell_word
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.advisories import find_advisories, summarise
 from endcap.server.release import ServerRelease
-from endcap.terminal.console import PlainConsole
-from endcap.terminal.failure import check_stop, report_errors, say, stopped_by_signals
-from endcap.terminal.progress import installing
 
 EXAMPLES = """
 **Examples**

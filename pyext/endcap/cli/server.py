@@ -8,6 +8,15 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from endcap.cli.console import (
+    INTERRUPTED,
+    PlainConsole,
+    installing,
+    printable,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 from endcap.cli.options import Verbose
 from endcap.server.cache import remove_all
 from endcap.server.locate import locate_server
@@ -19,9 +28,6 @@ from endcap.server.private_server import (
     install_private_server,
 )
 from endcap.server.release import read_release
-from endcap.terminal.console import PlainConsole, printable
-from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_signals
-from endcap.terminal.progress import installing
 from endcap.triton.errors import ServerError
 
 INSTALL_EXAMPLES = """

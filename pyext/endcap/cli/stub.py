@@ -8,11 +8,16 @@ from typing import Annotated
 
 import typer
 
+from endcap.cli.console import (
+    INTERRUPTED,
+    PlainConsole,
+    print_check,
+    report_errors,
+    stopped_by_signals,
+)
 from endcap.cli.options import Verbose
 from endcap.environment.stub import check as check_stub
 from endcap.environment.stub import install as install_stub
-from endcap.terminal.console import PlainConsole, print_check
-from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
 
 INSTALL_EXAMPLES = """
 **Examples**

@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from endcap.cli.console import PlainConsole, count, printable, report_errors
 from endcap.cli.options import Verbose
 from endcap.repository.validation import Finding, Report, Severity, validate_repository
-from endcap.terminal.console import PlainConsole, count, printable
-from endcap.terminal.failure import report_errors
 
 EXAMPLES = """
 **Examples**

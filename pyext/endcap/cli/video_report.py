@@ -12,11 +12,11 @@ from typing import Any, Protocol, TextIO
 
 from rich.console import Group
 
+from endcap.cli.console import count, printable
 from endcap.cli.export import csv_cell
 from endcap.cli.report import image_heading, most_common, one_line, write_text
 from endcap.detections import ROW_COLUMNS
 from endcap.results import ImageResult, Task
-from endcap.terminal.console import count, printable
 from endcap.video import VideoFrame
 
 FRAME_COLUMNS = ("source", "frame_index", "pts_seconds", "dropped")

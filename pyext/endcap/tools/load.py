@@ -23,8 +23,7 @@ MAX_SENDERS = 64  # requests in flight of an open loop; later ones are sent late
 NOT_SENT = "not_sent"
 _SEED = 1
 _TICK_S = 0.1
-# A server that is gone refuses at once: without a pause the loop would use a whole core.
-_PAUSE_WHEN_GONE_S = 0.05
+_SHOWN_EVERY_S = 5.0
 
 Statistics = Mapping[str, Mapping[str, int]]
 
@@ -99,7 +98,6 @@ class Level:
         images_per_s: Images without an error whose requests ended in the window.
         latency_ms: Mean, p50, p90, p99, min and max; empty without such requests.
         failures: Failed images by status.
-        client_cpu: Cores that this process used on average.
         server_ms: Of the model and then of its composing models.
         concurrency, rate: Senders; requests per second of an open loop.
     """
@@ -108,7 +106,6 @@ class Level:
     images_per_s: float
     latency_ms: Mapping[str, float]
     failures: Mapping[str, int]
-    client_cpu: float = 0.0
     server_ms: Sequence[ModelTime] = ()
     concurrency: int = 1
     rate: float | None = None
@@ -205,8 +202,6 @@ class Senders:
             failures = Counter(each.status for each in results if not each.ok)
             good = len(results) - failures.total()
             self.requests.append(Request(begin_s, time.perf_counter(), good, failures))
-            if failures["unavailable"] == len(results):
-                self._ended.wait(_PAUSE_WHEN_GONE_S)
 
     def _leave_out(self, begin_s: float, images: Sequence[bytes]) -> None:
         if self._rate is not None:
@@ -221,7 +216,7 @@ def measure_level(
     *,
     warmup_s: float,
     duration_s: float,
-    progress: Callable[[float, int], None],
+    progress: Callable[[str], None],
 ) -> Level:
     """Send requests for a warm-up and a window, and return the result of the window.
 
@@ -231,7 +226,7 @@ def measure_level(
         rate: Requests per second of an open loop; None for a closed loop.
         warmup_s: Seconds before the window.
         duration_s: Seconds of the window.
-        progress: Is called with the seconds and the requests until now.
+        progress: Is called with the state of the work every few seconds.
 
     Raises:
         ClientError: The server is not available, or cannot take these requests.
@@ -241,29 +236,26 @@ def measure_level(
         DetectionClient.from_arguments(arguments) as client,
         Connection(client.address, client.options) as connection,
     ):
-        start_s = time.perf_counter()
+        start_s = shown_s = time.perf_counter()
         senders = Senders(client, images, arguments.batch, count, rate)
 
         def wait_until(end_s: float) -> None:
-            while (left_s := end_s - time.perf_counter()) > 0:
-                time.sleep(min(left_s, _TICK_S))
+            nonlocal shown_s
+            while (now := time.perf_counter()) < end_s:
+                time.sleep(min(end_s - now, _TICK_S))
                 senders.check()
-                progress(time.perf_counter() - start_s, len(senders.requests))
+                if now - shown_s >= _SHOWN_EVERY_S:
+                    shown_s = now
+                    progress(f"{now - start_s:.0f} s, {len(senders.requests)} requests")
 
         try:
             wait_until(start_s + warmup_s)
             before = read_statistics(connection, model)
-            begin_s, cpu_s = time.perf_counter(), time.process_time()
+            begin_s = time.perf_counter()
             wait_until(begin_s + duration_s)
-            end_s, cpu_s = time.perf_counter(), time.process_time() - cpu_s
+            end_s = time.perf_counter()
             server_ms = mean_times(before, read_statistics(connection, model))
         finally:
             senders.stop()
     level = summarize(senders.requests, begin_s, end_s, is_open=rate is not None)
-    return replace(
-        level,
-        client_cpu=cpu_s / (end_s - begin_s),
-        server_ms=server_ms,
-        concurrency=count,
-        rate=rate,
-    )
+    return replace(level, server_ms=server_ms, concurrency=count, rate=rate)

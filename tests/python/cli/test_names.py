@@ -21,13 +21,13 @@ from responding_model import CONFIG, MODEL
 from rich.table import Table
 
 import endcap as package
-from endcap._system import written_file
+from endcap import _files
 from endcap.cli import demo
+from endcap.cli.console import PlainConsole
 from endcap.cli.pictures import save_jpeg
 from endcap.errors import InvalidArgumentError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.log import LogPump
-from endcap.terminal.console import PlainConsole
 
 # Sets a terminal's title, clears it, and the same in one character of Latin-1.
 ORDERS = "\x1b]0;owned\x07\x1b[2J\x9b2J"
@@ -82,7 +82,7 @@ def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path, victim: 
 
 def test_a_pipe_in_the_place_of_a_picture_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "new.jpg")
-    with pytest.raises(InvalidArgumentError, match="is no regular file"):
+    with pytest.raises(InvalidArgumentError, match="is not a regular file"):
         save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg", quality=90)
 
 
@@ -90,15 +90,15 @@ def test_a_pipe_that_comes_later_is_replaced_and_not_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "new.jpg"
-    checked, read = written_file.refuse_links, list[int]()
+    checked, read = _files.refuse_links, list[int]()
 
     def make_pipe_after_the_check(targets: Iterable[Path]) -> None:
         checked(targets)
         os.mkfifo(target)
         read.append(os.open(target, os.O_RDONLY | os.O_NONBLOCK))  # else the opening would block
 
-    monkeypatch.setattr(written_file, "refuse_links", make_pipe_after_the_check)
-    with written_file.whole_file(target, follow_links=False) as file:
+    monkeypatch.setattr(_files, "refuse_links", make_pipe_after_the_check)
+    with _files.whole_file(target, follow_links=False) as file:
         file.write(b"mine")
     assert os.read(read[0], 4) == b""
     os.close(read[0])

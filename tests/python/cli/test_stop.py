@@ -8,7 +8,7 @@ import signal
 import pytest
 import typer
 
-from endcap.terminal.failure import StopRequested, check_stop, stop_deferred, stopped_by_signals
+from endcap.cli.console import StopRequested, check_stop, stop_deferred, stopped_by_signals
 
 
 class StopsWhenRemoved:

@@ -295,7 +295,7 @@ import os
 from endcap._system.scratch import scratch_folder
 from endcap._system.stages import silent
 from endcap.server.cache import cache_folder, make_entry
-from endcap.terminal.failure import message_of
+from endcap.cli.console import message_of
 def fill(content, other):
     with scratch_folder("photos") as scratch:
         for each in (scratch, content):

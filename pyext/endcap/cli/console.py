@@ -1,0 +1,333 @@
+"""What the commands print: consoles, progress, error messages and exit codes, and signals."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import NoReturn
+
+import platformdirs
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.segment import Segment
+from rich.text import Text
+
+from endcap._system.stages import Stages
+from endcap.errors import EndcapError
+
+SOME_IMAGE_FAILED = 1
+CANNOT_RUN = 2
+INTERNAL_ERROR = 3
+INTERRUPTED = 130  # 128 and the number of SIGINT, as shells count
+READER_GONE = 141  # 128 and the number of SIGPIPE
+
+_CHECK_NAME_WIDTH = 15
+_SHOWN_FROM = 8  # steps of a progress bar
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+# `timeout` and terminals send one signal to a program and once more to its group.
+_ONE_REQUEST_S = 0.5
+
+
+class PlainConsole(Console):
+    """A console that escapes control characters in texts from files and servers.
+
+    Names of files, models, classes and tensors may hold any. Styles and the console's own control
+    codes are kept.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield the segments with their texts escaped."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            if control or text.isprintable():
+                yield segment
+            else:
+                yield Segment(printable_lines(text), style)
+
+    def on_broken_pipe(self) -> NoReturn:
+        """End the program as SIGPIPE would; rich's own exit code would be 1."""
+        raise typer.Exit(READER_GONE)
+
+
+def printable_lines(text: str) -> str:
+    """Return the text with control characters escaped, except for line ends."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters escaped."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
+def count(number: int, noun: str) -> str:
+    """Return "1 picture" or "2 pictures"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def print_check(name: str, value: str, problem: str | None) -> None:
+    """Print a line about a check that passed or, with `problem`, failed."""
+    console = PlainConsole(highlight=False, soft_wrap=True)
+    style, mark = ("bold red", "error") if problem else ("green", "ok")
+    line = Text.assemble((f"{mark:>5}  ", style), f"{name:<{_CHECK_NAME_WIDTH}}")
+    console.print(line + Text(printable(value)))
+    if problem:
+        console.print(Text(" " * 7 + printable(problem), style="bold"))
+
+
+def say(message: str) -> None:
+    """Print a message to standard error."""
+    print(printable(message), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def progress_bar(name: str, total: int | None) -> Iterator[Callable[[], None]]:
+    """Yield a function to call after each step.
+
+    The bar shows count and remaining time, and is removed after the block; where the number
+    of steps is not known (None), it pulses, and shows the time until now. There is none for few
+    steps, or where standard error is no terminal.
+    """
+    console = PlainConsole(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn() if total is None else TimeRemainingColumn(),
+    )
+    is_short = total is not None and total < _SHOWN_FROM
+    silent = is_short or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=silent) as progress:
+        task = progress.add_task(name, total=total)
+        yield lambda: progress.advance(task)
+
+
+@contextlib.contextmanager
+def step_status() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows the name of the current step, on a terminal only."""
+    with PlainConsole(stderr=True).status("") as status:
+        yield status.update
+
+
+@contextlib.contextmanager
+def installing() -> Iterator[Stages]:
+    """Yield a function that begins a stage: with a bar on a terminal, else with a line."""
+    if PlainConsole(stderr=True).is_terminal:
+        with stage_bar() as stages:
+            yield stages
+        return
+
+    def begin(name: str, total: int | None) -> Callable[[], None]:
+        say(f"endcap: {name} ...")
+        return lambda: None
+
+    yield begin
+
+
+@contextlib.contextmanager
+def stage_bar() -> Iterator[Stages]:
+    """Yield a function that begins a stage, which replaces the bar of the stage before.
+
+    A stage with an unknown number of steps has a pulsing bar. There is none where standard error is
+    no terminal.
+    """
+    console = PlainConsole(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+
+        def begin(name: str, total: int | None) -> Callable[[], None]:
+            for before in progress.task_ids:
+                progress.remove_task(before)
+            task = progress.add_task(name, total=total)
+            return lambda: progress.advance(task)
+
+        yield begin
+
+
+class StopRequested(BaseException):
+    """A signal requested the end of this program; not an Exception, so that no handler hides it."""
+
+
+class _Stop:
+    """Whether a signal requested the end, has to wait for the end of a block, and does wait."""
+
+    is_requested = False
+    deferring_blocks = 0
+    is_waiting = False
+
+
+_STOP = _Stop()
+
+
+@contextlib.contextmanager
+def stop_deferred() -> Iterator[None]:
+    """Let the first signal that `stopped_by_signals` catches wait for the end of the block.
+
+    For what must not be done in part, such as a line of a report. A second signal does not wait.
+    """
+    _STOP.deferring_blocks += 1
+    try:
+        yield
+    finally:
+        _STOP.deferring_blocks -= 1
+        if _STOP.is_waiting and not _STOP.deferring_blocks:
+            _STOP.is_waiting = False
+            raise StopRequested
+
+
+def check_stop() -> None:
+    """Raise StopRequested where a signal has requested the end; for each turn of an endless loop.
+
+    What the handler of a signal raises is lost where Python calls it from a finalizer or a callback
+    of an extension, such as gRPC's.
+    """
+    if _STOP.is_requested and not _STOP.deferring_blocks:
+        raise StopRequested
+
+
+@contextlib.contextmanager
+def report_errors(*, verbose: bool) -> Iterator[None]:
+    """Turn exceptions into an error message and an exit code; with `verbose` a traceback, too.
+
+    EndcapError and OSError end with exit code 2. Any other exception is a defect of endcap: exit
+    code 3.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise  # handled by typer
+    except BrokenPipeError as error:  # typer's own exit code would be 1
+        raise typer.Exit(READER_GONE) from error
+    except (EndcapError, OSError) as error:
+        if verbose:
+            traceback.print_exc()
+        say(f"endcap: {message_of(error)}")
+        raise typer.Exit(CANNOT_RUN) from error
+    except Exception as error:
+        advice = "report it"
+        if verbose:
+            traceback.print_exc()
+        else:
+            advice = "run it again with --verbose and report what that shows"
+        reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+        say(f"endcap: internal error ({reason}): this is a defect of endcap; {advice}")
+        raise typer.Exit(INTERNAL_ERROR) from error
+
+
+def message_of(error: Exception) -> str:
+    """Return the message of an error; for a system error with the name of the file.
+
+    On a full disk, the message names the variable that decides on the folder. An error of a write
+    that names no file is one of standard output: others are named by `_files`.
+    """
+    if not (isinstance(error, OSError) and error.strerror):
+        return str(error)
+    if not error.filename:
+        return f"standard output: {error.strerror}" if error.errno in _DISK_FULL else str(error)
+    message = f"{error.filename}: {error.strerror}"
+    if error.errno in _DISK_FULL:
+        path = os.path.realpath(os.fsdecode(error.filename))
+        if path.startswith(os.path.realpath(tempfile.gettempdir()) + os.sep):
+            message += "; free space there, or set TMPDIR to another folder"
+        elif path.startswith(os.path.realpath(platformdirs.user_cache_path("endcap"))):
+            message += "; free space there, or set XDG_CACHE_HOME to another folder"
+    return message
+
+
+@contextlib.contextmanager
+def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
+    """Leave the block at the first SIGINT, SIGTERM or SIGHUP, and the program with `exit_code`.
+
+    Resources of the block are closed as usual. A second signal interrupts that and ends the program
+    without waiting for threads. A third ends it at once.
+    """
+    signals = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+        signals.append(signal.SIGHUP)
+
+    requests: list[float] = []
+
+    def request_stop(number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if requests and now - requests[-1] < _ONE_REQUEST_S:
+            return
+        requests.append(now)
+        if len(requests) > 2:
+            os._exit(exit_code)
+        _STOP.is_requested = True
+        if _STOP.deferring_blocks and len(requests) == 1:
+            _STOP.is_waiting = True
+            return
+        raise StopRequested
+
+    previous = {number: signal.signal(number, request_stop) for number in signals}
+    try:
+        yield
+    except StopRequested:
+        if len(requests) > 1:
+            _end_now(exit_code)
+        raise typer.Exit(exit_code) from None
+    finally:
+        _STOP.is_requested = False
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _end_now(exit_code: int) -> NoReturn:
+    """Flush the standard streams, and end the program without waiting for its threads."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, typer.Exit):
+            stream.flush()
+    os._exit(exit_code)
+
+
+@contextlib.contextmanager
+def standard_streams() -> Iterator[None]:
+    """End the program with a message where standard output is closed or cannot be written.
+
+    A reader that closes it early, as `head` does, ends the program without a message.
+    """
+    if sys.stderr is None:  # closed: no other file may get its descriptor
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        say("endcap: standard output is closed: give it a file, or /dev/null")
+        sys.exit(CANNOT_RUN)
+    for stream in (sys.stdout, sys.stderr):  # names of files may not fit the terminal's encoding
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()  # here, where an error can still be reported
+    except BrokenPipeError:
+        code = READER_GONE
+    except OSError as error:
+        say(f"endcap: {message_of(error)}")
+        code = CANNOT_RUN
+    else:
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
+    sys.exit(code)

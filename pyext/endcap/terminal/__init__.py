@@ -1,1 +1,0 @@
-"""Terminal output of commands and tools: consoles, tables, progress, failures."""
