@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Group
 from rich.table import Table
 
 from endcap.cli import options
@@ -21,17 +21,15 @@ from endcap.cli.console import (
     say,
     stopped_by_signals,
 )
-from endcap.cli.files import SAMPLES, find_repository, refuse_to_overwrite
+from endcap.cli.files import SAMPLES, find_repository
 from endcap.cli.images import image_inputs
-from endcap.cli.report import report_stream, write_table, write_text
+from endcap.cli.report import write_table, write_text
 from endcap.client import ClientArguments
 from endcap.errors import InvalidArgumentError
 from endcap.tools.load import MAX_SENDERS, Level, measure_level
 
 EXAMPLES = """
 **Examples**
-
-- `endcap load`
 
 - `endcap load photos/ --concurrency 1,8,32 --duration 10`
 
@@ -84,7 +82,6 @@ def load(
             "--json", help="Print JSON, not a table.", rich_help_panel=options.OUTPUT_PANEL
         ),
     ] = False,
-    output: options.Output = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Measure the throughput and latency of a running server under load.
@@ -116,8 +113,6 @@ def load(
             ),
         )
         with image_inputs(images or [str(find_repository() / SAMPLES)]) as inputs:
-            if output is not None:
-                refuse_to_overwrite(inputs.paths, [output], advice="give --output another file")
             inputs.download(timeout_s=timeout)
             for failed, error in inputs.failures.items():
                 raise InvalidArgumentError(f"image {failed} cannot be downloaded ({error})")
@@ -127,33 +122,33 @@ def load(
                 )
             contents = [path.read_bytes() for path in inputs.paths]
         measured: list[Level] = []
-        with report_stream(output) as stream:
-            try:
-                for senders, each_rate in levels:
-                    name = f"{senders} in flight" if rate is None else f"{each_rate:g} a second"
-                    say(f"endcap: {name}, {warmup + duration:g} s")
-                    level = measure_level(
-                        dataclasses.replace(arguments, concurrency=senders),
-                        contents,
-                        each_rate,
-                        warmup_s=warmup,
-                        duration_s=duration,
-                        progress=lambda text: say(f"endcap: {text}"),
-                    )
-                    measured.append(level)
-                    for status, number in level.failures.items():
-                        say(f"endcap: {name}: {count(number, 'image')} failed: {status}")
-            except StopRequested:
-                say(f"endcap: interrupted in level {len(measured) + 1} of {len(levels)}")
-            if json_output:
-                settings = {"model": model, "batch": batch, "duration_s": duration}
-                rows = [
-                    {**vars(level), "server_ms": [each._asdict() for each in level.server_ms]}
-                    for level in measured
-                ]
-                write_text(json.dumps({**settings, "levels": rows}, indent=2), stream)
-            elif measured:
-                write_table(Group(_table(measured)), stream)
+        try:
+            for senders, each_rate in levels:
+                name = f"{senders} in flight" if rate is None else f"{each_rate:g} a second"
+                say(f"endcap: {name}, {warmup + duration:g} s")
+                level = measure_level(
+                    dataclasses.replace(arguments, concurrency=senders),
+                    contents,
+                    each_rate,
+                    warmup_s=warmup,
+                    duration_s=duration,
+                    progress=lambda text: say(f"endcap: {text}"),
+                )
+                measured.append(level)
+                for status, number in level.failures.items():
+                    say(f"endcap: {name}: {count(number, 'image')} failed: {status}")
+        except StopRequested:
+            say(f"endcap: interrupted in level {len(measured) + 1} of {len(levels)}")
+        if json_output:
+            rows = [
+                {**vars(level), "server_ms": [each._asdict() for each in level.server_ms]}
+                for level in measured
+            ]
+            write_text(
+                json.dumps({"model": model, "batch": batch, "levels": rows}, indent=2), sys.stdout
+            )
+        elif measured:
+            write_table(_table(measured), sys.stdout)
     if len(measured) < len(levels):
         raise typer.Exit(INTERRUPTED)
     if any(level.failures for level in measured):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -77,7 +77,7 @@ def write_text(text: str, stream: TextIO) -> None:
     stream.write((printable_lines(text) if stream.isatty() else text) + "\n")
 
 
-def write_table(table: Group, stream: TextIO) -> None:
+def write_table(table: RenderableType, stream: TextIO) -> None:
     """Write a table; lines wider than the terminal are not cut."""
     PlainConsole(file=stream, highlight=False).print(table, crop=False)
 

@@ -6,11 +6,12 @@ A closed loop sends less while the server is slow, so its percentiles leave out 
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -20,7 +21,6 @@ import numpy as np
 from endcap.client import ClientArguments, ClientError, Connection, DetectionClient, RequestError
 
 MAX_SENDERS = 64  # requests in flight of an open loop; later ones are sent late
-NOT_SENT = "not_sent"
 _SEED = 1
 _TICK_S = 0.1
 _SHOWN_EVERY_S = 5.0
@@ -29,10 +29,7 @@ Statistics = Mapping[str, Mapping[str, int]]
 
 
 class ModelTime(NamedTuple):
-    """Mean times in the server of a model's requests, in milliseconds.
-
-    `transfer` is preparing inputs and handing over outputs; `total` is all of it.
-    """
+    """Mean times in the server of a model's requests, in ms; transfer is of inputs and outputs."""
 
     model: str
     requests: int
@@ -43,10 +40,7 @@ class ModelTime(NamedTuple):
 
 
 def read_statistics(connection: Connection, model: str) -> Statistics:
-    """Return Triton's counts and durations of a model and then those of its composing models.
-
-    Returns nothing where the server does not permit it.
-    """
+    """Return Triton's numbers of a model and its composing models; nothing if it permits none."""
     try:
         steps = connection.config(model).get("ensemble_scheduling", {}).get("step", [])
         names = [model, *(str(step["model_name"]) for step in steps)]
@@ -74,13 +68,9 @@ def mean_times(before: Statistics, now: Statistics) -> list[ModelTime]:
 
 
 class Request(NamedTuple):
-    """A request that ended; times of `time.perf_counter`.
+    """A request that ended, with its good images and its failed ones by status.
 
-    Attributes:
-        begin_s: When it was sent, or its scheduled arrival in an open loop.
-        end_s: Its end.
-        images: Images without an error.
-        failures: Failed images by status.
+    It begins when it is sent, or at its scheduled arrival in an open loop.
     """
 
     begin_s: float
@@ -97,7 +87,6 @@ class Level:
         requests: Those with at least one image without an error, to which `latency_ms` applies.
         images_per_s: Images without an error whose requests ended in the window.
         latency_ms: Mean, p50, p90, p99, min and max; empty without such requests.
-        failures: Failed images by status.
         server_ms: Of the model and then of its composing models.
         concurrency, rate: Senders; requests per second of an open loop.
     """
@@ -126,87 +115,9 @@ def summarize(requests: Iterable[Request], begin_s: float, end_s: float, *, is_o
     ended = [each for each in requests if begin_s <= each.end_s < end_s]
     counted = [each for each in requests if begin_s <= each.begin_s < end_s] if is_open else ended
     times = [(each.end_s - each.begin_s) * 1e3 for each in counted if each.images]
-    failures: Counter[str] = Counter()
-    for each in counted:
-        failures.update(each.failures)
+    failures = sum((Counter(each.failures) for each in counted), Counter[str]())
     images_per_s = sum(each.images for each in ended) / (end_s - begin_s)
     return Level(len(times), images_per_s, summarize_latency(times), failures)
-
-
-class Senders:
-    """Threads that send requests with one client until `stop`.
-
-    In a closed loop each sends the images in turn, the next request after the last response. In an
-    open loop requests arrive by a Poisson process, with images drawn at random.
-
-    Args:
-        client: Whose concurrency is at least `count`.
-        images: Encoded files.
-        batch: Images of a request.
-        count: Threads.
-        rate: Requests per second of an open loop.
-    """
-
-    def __init__(
-        self,
-        client: DetectionClient,
-        images: Sequence[bytes],
-        batch: int,
-        count: int,
-        rate: float | None,
-    ) -> None:
-        self.requests: list[Request] = []
-        self._client, self._images, self._batch, self._rate = client, images, batch, rate
-        self._random, self._lock, self._ended = (
-            random.Random(_SEED),
-            threading.Lock(),
-            threading.Event(),
-        )
-        self._taken, self._next_s = 0, time.perf_counter()
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="endcap load")
-        self._senders = [self._threads.submit(self._send) for _ in range(count)]
-
-    def check(self) -> None:
-        """Raise the exception that ended a sender early."""
-        for sender in self._senders:
-            if sender.done():
-                sender.result()
-
-    def stop(self) -> None:
-        """Wait for the requests in flight; in an open loop, what was not sent until now failed."""
-        stopped_s = time.perf_counter()
-        self._ended.set()
-        self._threads.shutdown()
-        self.check()
-        while self._rate is not None and self._next_s < stopped_s:
-            self._leave_out(*self._take())
-
-    def _take(self) -> tuple[float, list[bytes]]:
-        """Return the time of the next request, and its images."""
-        with self._lock:
-            if self._rate is not None:
-                self._next_s += self._random.expovariate(1.0) / self._rate
-                return self._next_s, self._random.choices(self._images, k=self._batch)
-            first, self._taken = self._taken, self._taken + self._batch
-            numbers = range(first, self._taken)
-            images = [self._images[number % len(self._images)] for number in numbers]
-            return time.perf_counter(), images
-
-    def _send(self) -> None:
-        while not self._ended.is_set():
-            begin_s, images = self._take()
-            if self._ended.wait(max(0.0, begin_s - time.perf_counter())):
-                self._leave_out(begin_s, images)
-                return
-            results = self._client.detect(images)
-            failures = Counter(each.status for each in results if not each.ok)
-            good = len(results) - failures.total()
-            self.requests.append(Request(begin_s, time.perf_counter(), good, failures))
-
-    def _leave_out(self, begin_s: float, images: Sequence[bytes]) -> None:
-        if self._rate is not None:
-            failed = {NOT_SENT: len(images)}
-            self.requests.append(Request(begin_s, time.perf_counter(), 0, failed))
 
 
 def measure_level(
@@ -220,6 +131,9 @@ def measure_level(
 ) -> Level:
     """Send requests for a warm-up and a window, and return the result of the window.
 
+    In a closed loop each sender sends the images in turn, the next request after the last response.
+    In an open loop requests arrive by a Poisson process, with images drawn at random.
+
     Args:
         arguments: Of the client; its concurrency is the number of senders.
         images: Encoded files.
@@ -231,31 +145,66 @@ def measure_level(
     Raises:
         ClientError: The server is not available, or cannot take these requests.
     """
-    count, model = arguments.concurrency, arguments.model
+    requests: list[Request] = []
+    ended, lock = threading.Event(), threading.Lock()
     with (
         DetectionClient.from_arguments(arguments) as client,
         Connection(client.address, client.options) as connection,
+        ThreadPoolExecutor(arguments.concurrency) as threads,
     ):
         start_s = shown_s = time.perf_counter()
-        senders = Senders(client, images, arguments.batch, count, rate)
+        begin_s = start_s + warmup_s
+        end_s = begin_s + duration_s
+        schedule = _schedule(images, arguments.batch, rate, start_s, end_s)
 
-        def wait_until(end_s: float) -> None:
+        def send() -> None:
+            while True:
+                with lock:
+                    sent_s, batch = (0.0, []) if ended.is_set() else next(schedule, (0.0, []))
+                if not batch or ended.wait(max(0.0, sent_s - time.perf_counter())):
+                    return
+                results = client.detect(batch)
+                failures = Counter(each.status for each in results if not each.ok)
+                good = len(results) - failures.total()
+                requests.append(Request(sent_s, time.perf_counter(), good, failures))
+
+        def wait_until(when_s: float) -> None:
             nonlocal shown_s
-            while (now := time.perf_counter()) < end_s:
-                time.sleep(min(end_s - now, _TICK_S))
-                senders.check()
+            while (now := time.perf_counter()) < when_s:
+                time.sleep(min(when_s - now, _TICK_S))
+                for sender in senders:
+                    if sender.done():
+                        sender.result()  # raises what ended it
                 if now - shown_s >= _SHOWN_EVERY_S:
                     shown_s = now
-                    progress(f"{now - start_s:.0f} s, {len(senders.requests)} requests")
+                    progress(f"{now - start_s:.0f} s, {len(requests)} requests")
 
+        senders = [threads.submit(send) for _ in range(arguments.concurrency)]
         try:
-            wait_until(start_s + warmup_s)
-            before = read_statistics(connection, model)
-            begin_s = time.perf_counter()
-            wait_until(begin_s + duration_s)
-            end_s = time.perf_counter()
-            server_ms = mean_times(before, read_statistics(connection, model))
+            wait_until(begin_s)
+            before = read_statistics(connection, arguments.model)
+            wait_until(end_s)
+            server_ms = mean_times(before, read_statistics(connection, arguments.model))
         finally:
-            senders.stop()
-    level = summarize(senders.requests, begin_s, end_s, is_open=rate is not None)
-    return replace(level, server_ms=server_ms, concurrency=count, rate=rate)
+            ended.set()
+    if rate is not None:
+        requests += [
+            Request(sent_s, end_s, 0, {"not_sent": len(each)}) for sent_s, each in schedule
+        ]
+    level = summarize(requests, begin_s, end_s, is_open=rate is not None)
+    return replace(level, server_ms=server_ms, concurrency=arguments.concurrency, rate=rate)
+
+
+def _schedule(
+    images: Sequence[bytes], batch: int, rate: float | None, start_s: float, end_s: float
+) -> Iterator[tuple[float, list[bytes]]]:
+    """Yield the time and the images of each request, until `end_s` in an open loop."""
+    if rate is None:
+        endless = itertools.cycle(images)
+        while True:
+            yield time.perf_counter(), list(itertools.islice(endless, batch))
+    numbers = random.Random(_SEED)
+    next_s = start_s + numbers.expovariate(rate)
+    while next_s < end_s:
+        yield next_s, numbers.choices(images, k=batch)
+        next_s += numbers.expovariate(rate)
