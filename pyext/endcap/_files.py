@@ -23,7 +23,6 @@ from endcap.errors import InvalidArgumentError, UnsupportedError
 
 # Paths that stand for open files of this process.
 _OPEN_FILE = re.compile(r"/dev/(?P<name>stdin|stdout|stderr)|/(dev|proc/self)/fd/(?P<number>\d+)")
-_STANDARD = {"stdin": 0, "stdout": 1, "stderr": 2}
 _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -49,7 +48,6 @@ def whole_file(
 
     Raises:
         InvalidArgumentError: Before the block: the file cannot be created.
-        OSError: A write failed; the error names `path`.
     """
     direct = _open_directly(path) if follow_links else None
     if direct is not None:
@@ -128,17 +126,19 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def cache_folder(name: str) -> Path:
-    """Return a folder of this user's cache (below XDG_CACHE_HOME or ~/.cache), created if missing.
+    """Return a folder of this user's cache, created if possible.
 
-    Raises:
-        UnsupportedError: There is no home folder, or others may write to the cache.
+    Raises UnsupportedError where there is no home folder, or others may write to the cache.
     """
     folder = platformdirs.user_cache_path("endcap") / name
     if not folder.is_absolute():
         raise UnsupportedError("this user has no home folder for a cache; set XDG_CACHE_HOME")
     for each in (folder.parent, folder):
-        each.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = each.stat()
+        try:
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = each.stat()
+        except OSError:
+            break  # a read-only home: there is nothing to find, and writing will fail
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise UnsupportedError(
                 f"other users may write to the cache {each}; remove it, or set XDG_CACHE_HOME to a "
@@ -177,9 +177,9 @@ def _open_directly(path: Path) -> IO[bytes] | None:
     match = _OPEN_FILE.fullmatch(os.path.normpath(path))
     try:
         if match is not None:
-            number = _STANDARD[match["name"]] if match["name"] else int(match["number"])
+            number = {"stdin": 0, "stdout": 1, "stderr": 2}.get(match["name"], match["number"])
             # A duplicate has the position of the original, and appends where that does.
-            return open(os.dup(number), "wb")
+            return open(os.dup(int(number)), "wb")
         if path.exists() and not path.is_file() and not path.is_dir():
             refuse_foreign_link(path)
             return path.open("wb")

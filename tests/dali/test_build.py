@@ -15,9 +15,10 @@ from dali_builds import response_of, start_build, start_python, write_compiler, 
 from doctor_world import World
 
 import endcap
+from endcap._files import cache_folder
 from endcap.dali import DaliError, build, built_for, compiler, installation
 from endcap.dali.building import build_from, copy_with_neighbours
-from endcap.dali.cache import cache_folder, cached_library
+from endcap.dali.cache import cached_library
 from endcap.dali.compiler import find_compiler
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME, find_sources
 
@@ -126,9 +127,7 @@ def test_without_xdg_cache_home_it_is_kept_in_the_home(
 ) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache" / "endcap" / "dali"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert cache_folder() == tmp_path / ".cache" / "endcap" / "dali"
+    assert cache_folder("dali") == tmp_path / ".cache" / "endcap" / "dali"
 
 
 def test_code_that_does_not_compile_leaves_what_the_compiler_said(

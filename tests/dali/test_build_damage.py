@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
-from dali_builds import response_of, start_build, start_python, write_compiler, write_sources
+from dali_builds import response_of, start_python, write_compiler, write_sources
 
 from endcap.dali import DaliError, built_for
 from endcap.dali.building import build_from
@@ -51,30 +50,6 @@ except endcap.dali.DaliError as error:
     print(error)
 """
     assert "is cut short" in response_of(start_python(code, cut))
-
-
-def test_what_a_killed_build_leaves_goes_with_the_next(
-    tmp_path: Path, sources: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setenv("TMPDIR", str(scratch))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    waits = write_compiler(
-        tmp_path / "waits",
-        f'case "$*" in *-fsyntax-only*) exec {COMPILER} "$@";; esac\nexec sleep 5',
-    )
-    process = start_build(sources, waits)
-    while not list(scratch.glob("endcap-*/dali-build-*/*.log")) and process.poll() is None:
-        time.sleep(0.05)
-    (left,) = scratch.glob("endcap-*/dali-build-*")
-    other = write_sources(tmp_path / "other", "// other\n")
-    build_from(other)
-    assert left.exists()  # it is at work
-    process.kill()
-    process.communicate()
-    build_from(other, force=True)
-    assert list(scratch.glob("*/*")) == []
 
 
 @pytest.mark.parametrize(("end", "how"), [("exit 4", "exit code 4"), ("kill -9 $$", "signal 9")])

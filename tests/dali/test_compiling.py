@@ -46,7 +46,7 @@ def test_a_compiler_is_ended_though_the_signal_comes_while_it_starts(
     monkeypatch.setattr(compiler.subprocess, "Popen", SignalledPopen)
     command = (["sleep", "60"], tmp_path / "log")
     with pytest.raises(SignalError):
-        compiler.run_all([command], jobs=1, kept_log=tmp_path / "kept", done=lambda: None)
+        compiler.run_all([command], jobs=1, kept_log=tmp_path / "kept")
     assert [process.returncode for process in started] == [-signal.SIGKILL]
 
 

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
-from endcap._files import whole_file
 from endcap.dali.installation import DaliError
 
 _USUAL = ("g++", "clang++", "c++")
@@ -149,8 +148,7 @@ class _Command:
             output = self.log.read_bytes()
             if not output.strip():
                 raise DaliError(_silent(self.words[0], code, self.log.parent))
-            with whole_file(kept_log, follow_links=False) as kept:
-                kept.write(output)
+            kept_log.write_bytes(output)
             reason = first_error(output.decode(errors="replace"))
             raise DaliError(
                 f"the DALI operators do not compile: {reason}; {kept_log} has all of it, and "
