@@ -1,4 +1,4 @@
-"""An HTTP server on loopback whose paths are functions, and rules that allow its URLs."""
+"""An HTTP server on loopback whose paths are functions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-
-from endcap.triton.url_patterns import parse_patterns, parse_url
-from endcap.video.addresses import UrlRules
-from endcap.video.downloads import DownloadedFile
 
 CONTENT = bytes(range(256)) * 4096
 
@@ -27,15 +23,6 @@ class Site:
 
     def url(self, path: str = "/file", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"
-
-    def rules(self, patterns: str | None = None, **options: Any) -> UrlRules:
-        allowed = f"http://127.0.0.1:{self.port}/*" if patterns is None else patterns
-        return UrlRules(parse_patterns(allowed), **options)
-
-    def open(self, path: str = "/file", **options: Any) -> DownloadedFile:
-        rules = options.pop("rules", None) or self.rules()
-        limits = {"max_bytes": 1 << 24, "timeout_s": 5.0, **options}
-        return DownloadedFile(parse_url(self.url(path)), rules, **limits)
 
 
 @contextlib.contextmanager
@@ -67,12 +54,16 @@ def missing(handler: Any) -> None:
     handler.send_error(404)
 
 
-def content(handler: Any, *, length: bool = True, body: bytes = CONTENT) -> None:
-    handler.send_response(200)
-    if length:
-        handler.send_header("Content-Length", str(len(body)))
+def content(handler: Any, *, body: bytes = CONTENT) -> None:
+    """Sends a file, from the byte on that the request names."""
+    asked = handler.headers.get("Range")
+    start = int(asked.removeprefix("bytes=").partition("-")[0]) if asked else 0
+    handler.send_response(206 if asked else 200)
+    if asked:
+        handler.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+    handler.send_header("Content-Length", str(len(body) - start))
     handler.end_headers()
-    handler.wfile.write(body)
+    handler.wfile.write(body[start:])
 
 
 def redirect(location: str) -> Callable[[Any], None]:

@@ -9,6 +9,7 @@ from damage import copy_model
 PIPELINE = ("detect", "preprocess", "detector", "postprocess")
 MAX_FRAMES = 12
 MAX_SECONDS = 3
+TIMEOUT_S = 2
 MAX_FILE_BYTES = 400_000
 
 # Frames that are 320 pixels wide fail, in others nothing is seen.
@@ -37,27 +38,27 @@ class TritonPythonModel:
 """
 
 
-def write_all(repository: Path, allow_urls: str) -> None:
+def write_all(repository: Path, cameras: str, url_prefixes: str) -> None:
     """The shipped pipeline and `video`, and under other names:
 
-    `video_urls` opens the URLs of `allow_urls`, `video_anywhere` all of http and rtsp whose
-    addresses are public, `video_small` has low limits, `video_one` takes one request at a time,
-    `video_absent` calls a model that is not there, and `video_failing` one that fails.
+    `video_urls` opens `cameras` and `url_prefixes`, `video_small` has low limits,
+    `video_one` takes one request at a time, `video_absent` calls a model that is
+    not there, and `video_failing` one that fails.
     """
     for model in PIPELINE:
         copy_model(model, repository)
     copy_model("video", repository)
-    variant(repository, "video_urls", allow_urls=allow_urls)
-    variant(repository, "video_anywhere", allow_urls="http://*:*/* rtsp://*:*/*")
+    variant(repository, "video_urls", cameras=cameras, url_prefixes=url_prefixes)
     variant(
         repository,
         "video_small",
-        allow_urls=allow_urls,
+        url_prefixes=url_prefixes,
         max_frames=MAX_FRAMES,
         max_seconds=MAX_SECONDS,
+        timeout_s=TIMEOUT_S,
         max_file_bytes=MAX_FILE_BYTES,
     )
-    variant(repository, "video_one", allow_urls=allow_urls, max_videos=1)
+    variant(repository, "video_one", url_prefixes=url_prefixes, max_videos=1)
     variant(repository, "video_absent", model="absent")
     variant(repository, "video_failing", model="failing_detect")
     folder = copy_model("detect", repository, name="failing_detect")

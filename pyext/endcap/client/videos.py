@@ -14,12 +14,7 @@ from endcap.client.images import read_file
 from endcap.errors import InvalidArgumentError
 
 Video = bytes | bytearray | memoryview | str | os.PathLike[str]
-_URL = "://"
-
-
-def is_url(video: Video) -> bool:
-    """Whether a video is a URL, which the server opens."""
-    return isinstance(video, str) and _URL in video
+_CAMERA = "camera:"
 
 
 def video_name(video: Video) -> str:
@@ -34,8 +29,8 @@ def video_inputs(video: Video, options: Mapping[str, object] | None) -> list[Inp
         InvalidArgumentError: Options that are no JSON.
         RequestError: A file that cannot be read.
     """
-    if isinstance(video, str) and is_url(video):
-        inputs = [_element("source", video.encode())]
+    if isinstance(video, str) and ("://" in video or video.startswith(_CAMERA)):
+        inputs = [_element("source", video.removeprefix(_CAMERA).encode())]
     elif isinstance(video, (str, os.PathLike)):
         inputs = [_element("encoded", read_file(Path(video)))]
     else:

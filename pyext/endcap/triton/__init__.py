@@ -5,6 +5,6 @@
 endcap's backends.
 
 `tensor_contract` says which tensors the parameters of endcap's stages make,
-`stage_settings`, `cascade_settings` and `video_settings` (with `url_patterns`) read the parameters
+`stage_settings`, `cascade_settings` and `video_settings` (with `video_sources`) read the parameters
 of a model, `tensor_completion` fills in the tensors that a config.pbtxt leaves out.
 """

@@ -6,12 +6,12 @@ import difflib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from endcap.errors import InvalidArgumentError
 from endcap.triton.parameters import parse_count, read_parameters
-from endcap.triton.url_patterns import UrlPattern, parse_patterns
+from endcap.triton.video_sources import Address, parse_cameras, parse_prefixes
 
 # Of the detections, for clients: the model itself does not read it.
 _LABELS_PARAMETER = "labels"
@@ -29,12 +29,12 @@ class VideoSettings:
         frames_in_flight: the most frames of one video that are detected at a time.
         max_frames: the most frames of one video that are detected; the video then ends.
         max_seconds: the longest that a request may take; the video then ends.
-        max_file_bytes: the largest file, as input or at a URL.
-        timeout_s: the longest silence of the server of a URL, and time to open a video. As long is
+        max_file_bytes: the largest file, as input or at an address.
+        timeout_s: the longest silence of an address's server, and time to open a video. As long is
             a frame repeated that the model refuses because it has too much work.
         decode_threads: threads that decode one video; 0 leaves it to FFmpeg.
-        allow_urls: patterns of the URLs that may be opened; none by default.
-        allow_private: whether they may lead to private networks.
+        cameras: addresses by the names that clients send.
+        url_prefixes: beginnings of the addresses that clients may send.
     """
 
     model: str = "detect"
@@ -45,8 +45,8 @@ class VideoSettings:
     max_file_bytes: int = 1 << 30
     timeout_s: int = 10
     decode_threads: int = 1
-    allow_urls: tuple[UrlPattern, ...] = ()
-    allow_private: bool = False
+    cameras: Mapping[str, Address] = field(default_factory=dict)
+    url_prefixes: tuple[Address, ...] = ()
 
 
 _COUNTS = (
@@ -59,14 +59,20 @@ _COUNTS = (
 )
 
 
-def read_video_settings(model_config: Mapping[str, Any]) -> VideoSettings:
+def read_video_settings(
+    model_config: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> VideoSettings:
     """Read the parameters of a config.pbtxt.
+
+    Args:
+        model_config: config.pbtxt in JSON's terms.
+        environment: The server's, for the secrets of ``cameras``; None for a check elsewhere.
 
     Raises:
         InvalidArgumentError: a parameter that is not known, or that cannot be what it is, as the
             model's own name for the one that it calls.
     """
-    known = [field.name for field in fields(VideoSettings)]
+    known = [each.name for each in fields(VideoSettings)]
     given = read_parameters(model_config, [*known, _LABELS_PARAMETER])
     given.pop(_LABELS_PARAMETER, None)
     values: dict[str, Any] = {}
@@ -77,12 +83,10 @@ def read_video_settings(model_config: Mapping[str, Any]) -> VideoSettings:
                 raise InvalidArgumentError(f"{name} is 0: give 1 or more")
         elif name == "decode_threads":
             values[name] = parse_count(name, text)
-        elif name == "allow_urls":
-            values[name] = parse_patterns(text)
-        elif name == "allow_private":
-            if text not in ("true", "false"):
-                raise InvalidArgumentError(f"{name} is '{text}': give true or false")
-            values[name] = text == "true"
+        elif name == "cameras":
+            values[name] = parse_cameras(text, environment)
+        elif name == "url_prefixes":
+            values[name] = parse_prefixes(text)
         else:
             values[name] = text
     settings = VideoSettings(**values)

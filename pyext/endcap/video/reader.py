@@ -99,7 +99,7 @@ class VideoReader:
 
     def __init__(
         self,
-        source: VideoSource,
+        source: VideoSource | Source,
         *,
         rate: float | None = None,
         every: int = 1,
@@ -129,7 +129,7 @@ class VideoReader:
             threads=threads,
             max_pixels=max_pixels,
         )
-        found = find_source(source)
+        found = source if isinstance(source, Source) else find_source(source)
         if reconnect and not found.can_reconnect:
             raise InvalidArgumentError(
                 "reconnect is for addresses and cameras: a file is read once, leave it out"

@@ -35,13 +35,12 @@ from endcap.python_backend.model_calls import (
     read_detections,
 )
 from endcap.tracking import Tracker
-from endcap.triton.url_patterns import parse_url
 from endcap.triton.video_settings import VideoOptions, VideoSettings
-from endcap.video.addresses import UrlRules
-from endcap.video.downloads import DownloadedFile
+from endcap.triton.video_sources import find_address
 from endcap.video.frames import VideoFrame
 from endcap.video.reader import VideoReader
-from endcap.video.rtsp_relay import RtspRelay
+from endcap.video.relay import Relay
+from endcap.video.source import Source
 from endcap.yuv import YuvImage
 
 _RATE_WITHOUT_ONE = 30.0  # frames a second, for the tracker
@@ -53,7 +52,7 @@ Row = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class VideoInput:
-    """What a request names: the bytes of a file, or a URL."""
+    """What a request names: the bytes of a file, or a camera or address."""
 
     encoded: bytes | None = None
     source: str | None = None
@@ -63,7 +62,7 @@ class VideoInput:
             given = "both" if self.encoded is not None else "neither"
             raise InvalidArgumentError(
                 f"the request has {given} of the inputs 'encoded' and 'source': give the bytes of "
-                "a video, or a URL"
+                "a video, or the name of a camera or an address"
             )
 
 
@@ -92,7 +91,6 @@ class VideoJob:
         options: Of the request.
         call: Calls a model from any thread; raises ModelCallError where that fails.
         threads: Where calls are made.
-        rules: Which URLs may be opened; None makes them of the settings.
     """
 
     def __init__(
@@ -103,18 +101,16 @@ class VideoJob:
         *,
         call: CallModel,
         threads: Executor,
-        rules: UrlRules | None = None,
     ) -> None:
         self._given = given
         self._settings = settings
         self._options = options
         self._call = call
         self._threads = threads
-        self._rules = rules or UrlRules(settings.allow_urls, settings.allow_private)
         self._stopped_by: Exception | None = None
         self._has_stopped = threading.Event()
         self._lock = threading.Lock()
-        self._opened: list[DownloadedFile | RtspRelay | VideoReader] = []
+        self._opened: list[Relay | VideoReader] = []
         self._permits = threading.Semaphore(settings.frames_in_flight)
         self.failed_frames = 0
         self.first_failure: Exception | None = None
@@ -132,8 +128,8 @@ class VideoJob:
             opened = list(self._opened)
         self._has_stopped.set()
         self._permits.release()
-        for each in reversed(opened):
-            _interrupt(each)
+        for each in opened:  # the relay first, which ends a read that the reader waits for
+            each.close()
 
     def frames(self) -> Iterator[Row]:
         """Yield the outputs of each frame, in their order.
@@ -156,23 +152,21 @@ class VideoJob:
 
     def _open(self, stack: contextlib.ExitStack) -> VideoReader:
         options, settings = self._options, self._settings
-        source, more = self._source(stack)
         reader = VideoReader(
-            source,
+            self._source(stack),
             rate=options.rate,
             every=options.every,
             keyframes_only=options.keyframes_only,
             on_full=options.on_full,  # type: ignore[arg-type]
             timeout_s=settings.timeout_s,
             threads=settings.decode_threads,
-            **more,
         )
         stack.callback(reader.close)
         self._keep(reader)
         return reader
 
-    def _source(self, stack: contextlib.ExitStack) -> tuple[Any, dict[str, Any]]:
-        """Return what the reader opens, and options of its own for that."""
+    def _source(self, stack: contextlib.ExitStack) -> bytes | Source:
+        """Return what the reader opens."""
         settings = self._settings
         if self._given.encoded is not None:
             size = len(self._given.encoded)
@@ -181,36 +175,34 @@ class VideoJob:
                     f"the video has {size} bytes, and {settings.max_file_bytes} is the limit of "
                     "the parameter max_file_bytes"
                 )
-            return self._given.encoded, {}
-        url = parse_url(self._given.source or "")
-        if url.scheme.startswith("rtsp"):
-            relay = RtspRelay(url, self._rules, timeout_s=settings.timeout_s)
-            stack.callback(relay.close)
-            self._keep(relay)
-            return relay.url, {"options": {"rtsp_transport": "tcp"}}
-        file = DownloadedFile(
-            url, self._rules, max_bytes=settings.max_file_bytes, timeout_s=settings.timeout_s
+            return self._given.encoded
+        name, address = find_address(
+            self._given.source or "", settings.cameras, settings.url_prefixes
         )
-        stack.callback(file.close)
-        self._keep(file)
-        file.request()
-        return file, {}
+        is_file = address.scheme.startswith("http")
+        relay = Relay(
+            name,
+            address,
+            timeout_s=settings.timeout_s,
+            max_bytes=settings.max_file_bytes if is_file else None,
+        )
+        stack.callback(relay.close)
+        self._keep(relay)
+        return relay.source
 
-    def _keep(self, opened: DownloadedFile | RtspRelay | VideoReader) -> None:
+    def _keep(self, opened: Relay | VideoReader) -> None:
         with self._lock:
             self._opened.append(opened)
             is_stopped = self._stopped_by is not None
         if is_stopped:
-            _interrupt(opened)
+            opened.close()
 
     def _check_source(self) -> None:
         """Raise what ended the video before its end, which a decoder takes for damage."""
         self._check_stopped()
         for each in self._opened:
-            if isinstance(each, DownloadedFile) and each.error is not None:
+            if isinstance(each, Relay) and each.error is not None:
                 raise each.error
-            if isinstance(each, RtspRelay) and each.error is not None:
-                raise InvalidArgumentError(each.error)
 
     def _check_stopped(self) -> None:
         if self._stopped_by is not None:
@@ -389,10 +381,3 @@ def _padded(
 def _failure_class(error: Exception) -> Status:
     """Return a frame's status: that of a called model by its text, as endcap's own write it."""
     return error.status if isinstance(error, ModelCallError) else status_of(error)
-
-
-def _interrupt(opened: DownloadedFile | RtspRelay | VideoReader) -> None:
-    if isinstance(opened, DownloadedFile):
-        opened.abort()
-    else:
-        opened.close()

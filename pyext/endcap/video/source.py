@@ -7,6 +7,7 @@ import io
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,6 +156,21 @@ def _address(url: str, scheme: str) -> Source:
     return Source(name, url, None, protocols, f"{_STREAMS},{_CONTAINERS}", None, True)
 
 
+def make_relayed_source(name: str, url: str, *, host: str) -> Source:
+    """Return a source at a relay, which nothing but a container is read from.
+
+    Args:
+        name: For messages.
+        url: The relay's, of http or rtsp.
+        host: The name of the server behind it.
+    """
+    if url.startswith("rtsp:"):
+        options = {"rtsp_transport": "tcp"}
+        return Source(name, url, "rtsp", "rtsp,tcp", f"rtsp,{_CONTAINERS}", True, True, options)
+    options = {"headers": f"Host: {host}\r\n"}
+    return Source(name, url, None, "http,tcp", _CONTAINERS, False, False, options)
+
+
 def hide_password(url: str) -> str:
     """Return an address without the user's name and password."""
     return re.sub(r"^([^/]*//)[^/?#]*@", r"\1", url)
@@ -226,6 +242,7 @@ def open_source(source: Source, settings: OpenSettings, *, again: bool = False) 
     errors: list[str] = []
     for hardware in _hardware_choices(settings.hardware):
         target = source.target if isinstance(source.target, str) else source.target()
+        began = time.monotonic()
         try:
             container = av.open(
                 target,
@@ -243,7 +260,9 @@ def open_source(source: Source, settings: OpenSettings, *, again: bool = False) 
         except (av.error.FFmpegError, NotImplementedError, RuntimeError, ValueError) as error:
             if isinstance(error, InvalidArgumentError):
                 raise
-            errors.append(_reason(av, error, settings, hardware))
+            # FFmpeg reads the silence of an RTSP server as wrong data.
+            is_late = time.monotonic() - began >= settings.timeout_s
+            errors.append(_reason(av, error, settings, hardware, is_late=is_late))
     raise VideoError(f"{source.name} cannot be opened: {errors[0]}")
 
 
@@ -259,8 +278,10 @@ def coded_pixels(pixels: int, width: int = 0, height: int = 0) -> int:
     return max((side + _BLOCK) ** 2, (width + _BLOCK) * (height + _BLOCK))
 
 
-def _reason(av: Any, error: Exception, settings: OpenSettings, hardware: Any) -> str:
-    if isinstance(error, av.error.ExitError):
+def _reason(
+    av: Any, error: Exception, settings: OpenSettings, hardware: Any, *, is_late: bool
+) -> str:
+    if is_late or isinstance(error, av.error.ExitError):
         return f"nothing came within {settings.timeout_s:g} seconds"
     text = str(getattr(error, "strerror", None) or error)
     if hardware is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -64,7 +65,7 @@ class VideoModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         """Read the parameters; what cannot be carried out fails the load with a message."""
-        self._settings = read_video_settings(json.loads(args["model_config"]))
+        self._settings = read_video_settings(json.loads(args["model_config"]), os.environ)
         import_av()
         self._log = ModelLog(args)
         calls = min(MOST_CALLS, self._settings.max_videos * self._settings.frames_in_flight)

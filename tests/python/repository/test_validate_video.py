@@ -10,6 +10,7 @@ from damage import copy_model
 from endcap.repository.validation.model import Severity
 from endcap.repository.validation.validator import validate_repository
 
+PREFIXES = 'key: "url_prefixes"\n  value {{ string_value: "{}" }}'
 PIPELINE = ("detect", "preprocess", "detector", "postprocess")
 
 
@@ -41,8 +42,12 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
     [
         ('"max_videos"', '"max_video"', "'max_video' is not a parameter", "there are model, max_"),
         ('string_value: "8"', 'string_value: "0"', "max_videos is 0", "give 1 or more"),
-        ('string_value: ""', 'string_value: "http://a"', "http://a", "the path is missing"),
-        ('string_value: ""', 'string_value: "file:///*"', "file:///*", "with a scheme of http"),
+        (
+            PREFIXES.format(""),
+            PREFIXES.format("file:///a"),
+            "entry 1 of url_prefixes",
+            "with a sch",
+        ),
         (
             'string_value: "detect"',
             'string_value: "video"',

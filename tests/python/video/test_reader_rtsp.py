@@ -18,7 +18,9 @@ from tcp_proxy import proxy_to
 from videos import encode, scene
 
 from endcap.errors import VideoError
+from endcap.triton.video_sources import parse_address
 from endcap.video import VideoReader
+from endcap.video.relay import Relay
 
 INTERVAL_S = 0.2
 SLOWEST_RETURN_S = INTERVAL_S + 1
@@ -216,3 +218,12 @@ def test_no_server() -> None:
 def test_a_path_that_the_server_has_not(server: str) -> None:
     with pytest.raises(VideoError, match="404"):
         VideoReader(f"rtsp://{server}/nothing")
+
+
+def test_frames_come_through_the_relay(server: str) -> None:
+    address = parse_address(f"rtsp://me:secret@{server}/h264")
+    with contextlib.closing(Relay("gate", address, timeout_s=5, max_bytes=None)) as relay:
+        with VideoReader(relay.source) as reader:
+            assert len(list(itertools.islice(reader, 3))) == 3
+            assert (reader.name, reader.is_live) == ("gate", True)
+        assert relay.error is None
