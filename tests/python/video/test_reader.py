@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import gc
-import http.server
 import io
 import itertools
 import os
@@ -19,6 +19,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from http_site import Site, content, redirect, run_site
 from videos import encode, scene
 
 from endcap.errors import EndcapError, InvalidArgumentError, Status, VideoError
@@ -555,81 +556,40 @@ def test_names_mean_nothing_to_ffmpeg(clip: bytes, folder: Path) -> None:
             assert len(list(reader)) == 50
 
 
-class Site(http.server.ThreadingHTTPServer):
-    """A site on loopback; redirects are addresses in place of content."""
-
-    def __init__(self, pages: dict[str, bytes | str]) -> None:
-        self.pages = pages
-        self.asked: list[str] = []
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Site
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)
-        page = self.server.pages.get(self.path)
-        if page is None:
-            self.send_error(404)
-        elif isinstance(page, str):
-            self.send_response(302)
-            self.send_header("Location", page)
-            self.end_headers()
-        else:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(page)))
-            self.end_headers()
-            try:
-                self.wfile.write(page)
-            except OSError:
-                return
-
-    def log_message(self, format: str, *values: Any) -> None:
-        return
-
-
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with Site({}) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    with run_site() as running:
+        yield running
 
 
 def test_a_file_by_http(site: Site, clip: bytes) -> None:
-    site.pages = {"/clip.mp4": clip, "/moved": "/clip.mp4"}
-    for page in ("/clip.mp4", "/moved"):
-        with VideoReader(site.address + page) as reader:
+    site.paths["/clip.mp4"] = lambda handler: content(handler, body=clip)
+    site.paths["/moved"] = redirect("/clip.mp4")
+    for path in ("/clip.mp4", "/moved"):
+        with VideoReader(site.url(path)) as reader:
             assert not reader.is_live
             assert len(list(reader)) == 50
     with pytest.raises(VideoError, match="404"):
-        VideoReader(f"{site.address}/nothing.mp4")
+        VideoReader(site.url("/nothing.mp4"))
 
 
 def test_a_playlist_by_http(site: Site, secret: Path) -> None:
-    site.pages = {
-        "/list.m3u8": playlists("part.ts")["list.m3u8"].encode(),
-        "/part.ts": secret.read_bytes(),
-    }
-    with VideoReader(f"{site.address}/list.m3u8") as reader:
+    playlist = playlists("part.ts")["list.m3u8"].encode()
+    site.paths["/list.m3u8"] = lambda handler: content(handler, body=playlist)
+    site.paths["/part.ts"] = lambda handler: content(handler, body=secret.read_bytes())
+    with VideoReader(site.url("/list.m3u8")) as reader:
         assert not reader.is_live
         assert len(list(reader)) == 5
 
 
 def test_addresses_do_not_lead_to_files(site: Site, secret: Path) -> None:
-    site.pages = {"/file": f"file://{secret}"}
+    site.paths["/file"] = redirect(f"file://{secret}")
     for name, text in playlists(f"file://{secret}").items():
-        site.pages[f"/{name}"] = text.encode()
-    for page in site.pages:
-        with pytest.raises(VideoError), VideoReader(site.address + page, timeout_s=5) as reader:
+        site.paths[f"/{name}"] = functools.partial(content, body=text.encode())
+    for path in site.paths:
+        with pytest.raises(VideoError), VideoReader(site.url(path), timeout_s=5) as reader:
             next(reader)
+    assert {*site.requested} >= {*site.paths}
 
 
 def test_a_password_is_in_no_message() -> None:
