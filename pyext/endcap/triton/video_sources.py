@@ -188,7 +188,7 @@ def find_address(
             return str(address), address
         reason = "no entry of the parameter url_prefixes allows it"
         if address.user is not None:
-            reason = "it has a user, and passwords belong into the parameter cameras"
+            reason = "it has a user name, which only the parameter cameras may have"
     except InvalidArgumentError as error:
         reason = str(error) if "://" in source else "it is not a camera of this model"
     known = f" ({', '.join(cameras)})" if cameras else ""

@@ -91,6 +91,18 @@ class VideoReader:
         options: FFmpeg's, of the format and the decoder.
         max_pixels: Most pixels of a frame (89478485, as for image files).
 
+    Attributes:
+        name: The path or address, without a password.
+        codec: FFmpeg's name of the coding, for example "h264".
+        width: Of the decoded frames as the file declares it, before rotation.
+        height: In the same way.
+        frame_rate: Frames a second as the file declares them, or FFmpeg's guess, None where
+            unknown.
+        duration_s: Seconds, None where that is unknown.
+        frame_count: The number of frames that the file declares; None where it does not.
+        is_live: Whether the source has no end, as cameras, rtsp and http without a duration.
+        hardware: Whether the frames are decoded by hardware.
+
     Raises:
         VideoError: The source cannot be opened or holds no video, or PyAV is not installed.
         FileNotFoundError: There is no such file or camera.
@@ -119,16 +131,10 @@ class VideoReader:
     ) -> None:
         if max_pixels is None:
             max_pixels = int(preprocess_defaults()["max_pixels"])
-        _check(
-            rate=rate,
-            every=every,
-            queue_size=queue_size,
-            on_full=on_full,
-            reconnect_interval_s=reconnect_interval_s,
-            timeout_s=timeout_s,
-            threads=threads,
-            max_pixels=max_pixels,
-        )
+        _check(rate, every, on_full)
+        _check_least(1, every=every, queue_size=queue_size, max_pixels=max_pixels)
+        _check_least(0, threads=threads)
+        _check_seconds(timeout_s=timeout_s, reconnect_interval_s=reconnect_interval_s)
         found = source if isinstance(source, Source) else find_source(source)
         if reconnect and not found.can_reconnect:
             raise InvalidArgumentError(
@@ -136,11 +142,16 @@ class VideoReader:
             )
         opening = OpenSettings(timeout_s, max_pixels, hardware, format, dict(options or {}))
         opened = _Opened(found, opening, keyframes_only=keyframes_only, threads=threads)
-        self._info = opened.info
+        info = opened.info
+        self.name, self.codec = info.name, info.codec
+        self.width, self.height = info.width, info.height
+        self.frame_rate, self.duration_s = info.frame_rate, info.duration_s
+        self.frame_count = info.frame_count
+        self.is_live, self.hardware = info.is_live, info.is_hardware
         backoff = _Backoff(reconnect_interval_s, max_reconnect_interval_s, max_reconnects)
         self._work = _Decoding(
             opened,
-            sampling=_Sampling(rate, every, opened.info),
+            sampling=_Sampling(rate, every, info),
             queue=_FrameQueue(queue_size, on_full or ("drop_oldest" if self.is_live else "wait")),
             backoff=backoff if (self.is_live if reconnect is None else reconnect) else None,
         )
@@ -150,51 +161,6 @@ class VideoReader:
             target=self._work.run, name=f"endcap video {found.name}", daemon=True
         )
         self._thread.start()
-
-    @property
-    def name(self) -> str:
-        """The path or address, without a password."""
-        return self._info.name
-
-    @property
-    def codec(self) -> str:
-        """FFmpeg's name of the coding, for example "h264"."""
-        return self._info.codec
-
-    @property
-    def width(self) -> int:
-        """Of the decoded frames as the file declares it, before rotation."""
-        return self._info.width
-
-    @property
-    def height(self) -> int:
-        """Of the decoded frames as the file declares it, before rotation."""
-        return self._info.height
-
-    @property
-    def frame_rate(self) -> Fraction | None:
-        """Frames a second as the file declares them, or FFmpeg's guess, None where unknown."""
-        return self._info.frame_rate
-
-    @property
-    def duration_s(self) -> float | None:
-        """Seconds, None where that is unknown."""
-        return self._info.duration_s
-
-    @property
-    def frame_count(self) -> int | None:
-        """The number of frames that the file declares; None where it does not."""
-        return self._info.frame_count
-
-    @property
-    def is_live(self) -> bool:
-        """Whether the source has no end, as cameras, rtsp and http without a duration."""
-        return self._info.is_live
-
-    @property
-    def hardware(self) -> bool:
-        """Whether the frames are decoded by hardware."""
-        return self._info.is_hardware
 
     @property
     def status(self) -> SourceStatus:
@@ -255,35 +221,23 @@ class VideoReader:
         self.close()
 
 
-def _check(
-    *,
-    rate: float | None,
-    every: int,
-    queue_size: int,
-    on_full: str | None,
-    reconnect_interval_s: float,
-    timeout_s: float,
-    threads: int,
-    max_pixels: int,
-) -> None:
+def _check(rate: float | None, every: int, on_full: str | None) -> None:
     if rate is not None and not 0 < rate < math.inf:
         raise InvalidArgumentError(f"rate is {rate}: give frames a second, above 0")
     if rate is not None and every != 1:
         raise InvalidArgumentError(f"rate is {rate} and every is {every}: give one of them")
     if on_full is not None and on_full not in _POLICIES:
         raise InvalidArgumentError(f"on_full is {on_full!r}: give one of {', '.join(_POLICIES)}")
-    for name, value, least in (
-        ("every", every, 1),
-        ("queue_size", queue_size, 1),
-        ("threads", threads, 0),
-        ("max_pixels", max_pixels, 1),
-    ):
+
+
+def _check_least(least: int, **values: int) -> None:
+    for name, value in values.items():
         if value < least:
             raise InvalidArgumentError(f"{name} is {value}: give a number from {least} on")
-    for name, seconds in (
-        ("timeout_s", timeout_s),
-        ("reconnect_interval_s", reconnect_interval_s),
-    ):
+
+
+def _check_seconds(**values: float) -> None:
+    for name, seconds in values.items():
         if not 0 < seconds < math.inf:
             raise InvalidArgumentError(f"{name} is {seconds}: give seconds above 0")
 
