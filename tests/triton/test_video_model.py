@@ -490,15 +490,15 @@ def there_is_room(client: DetectionClient) -> bool:
 
 
 def test_the_most_videos_at_a_time(server: RunningServer, site: Site) -> None:
-    released = held(site, "/videos/endless.ts", b"")
+    released = held(site, "/videos/held.ts", b"")
     with DetectionClient(server.grpc, model="video_one") as client:
         first: list[ImageResult] = []
         thread = threading.Thread(
-            target=lambda: first.extend(client.video(site.url("/videos/endless.ts")))
+            target=lambda: first.extend(client.video(site.url("/videos/held.ts")))
         )
         thread.start()
         try:
-            wait_for(lambda: "/videos/endless.ts" in site.requested)
+            wait_for(lambda: "/videos/held.ts" in site.requested)
             (refused,) = client.video(CLIP)
             assert refused.status == "unavailable"
             assert "1 videos are being read already" in str(refused.error)

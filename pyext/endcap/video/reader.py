@@ -16,13 +16,13 @@ from typing import Any, Literal, TypeAlias
 from endcap.errors import InvalidArgumentError, VideoError
 from endcap.parameters import preprocess_defaults
 from endcap.video.frames import Orientation, Orientations, VideoFrame, to_image
-from endcap.video.packages import import_av
 from endcap.video.source import (
     OpenSettings,
     Source,
     VideoSource,
     coded_pixels,
     find_source,
+    import_av,
     open_source,
 )
 

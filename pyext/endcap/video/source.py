@@ -13,8 +13,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from endcap._pip_commands import install_command
 from endcap.errors import InvalidArgumentError, VideoError
-from endcap.video.packages import import_av
+
+
+def import_av() -> Any:
+    """Return PyAV's module, which the extra `video` brings.
+
+    Raises:
+        VideoError: It is not installed, or cannot be loaded.
+    """
+    try:
+        return importlib.import_module("av")
+    except ImportError as error:
+        raise VideoError(
+            f"videos need the package av, which cannot be imported ({error}); run "
+            f"`{install_command('video')}`"
+        ) from error
 
 
 class Readable(Protocol):

@@ -19,8 +19,8 @@ from endcap.python_backend.model_calls import Tensors, complete_config
 from endcap.python_backend.requests import find_input, on_host
 from endcap.python_backend.responses import ModelLog, failed, to_tensors
 from endcap.triton.video_settings import read_video_options, read_video_settings
-from endcap.video.packages import import_av
 from endcap.video.served import VideoInput, VideoJob
+from endcap.video.source import import_av
 
 VIDEO_INPUTS: Tensors = {
     "encoded": ("TYPE_STRING", [1]),

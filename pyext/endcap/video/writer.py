@@ -17,7 +17,7 @@ from PIL import Image
 
 from endcap._files import whole_file
 from endcap.errors import InvalidArgumentError, VideoError
-from endcap.video.packages import import_av
+from endcap.video.source import import_av
 
 if TYPE_CHECKING:
     import av.container
