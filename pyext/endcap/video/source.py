@@ -182,7 +182,8 @@ def make_relayed_source(name: str, url: str, *, host: str) -> Source:
     if url.startswith("rtsp:"):
         options = {"rtsp_transport": "tcp"}
         return Source(name, url, "rtsp", "rtsp,tcp", f"rtsp,{_CONTAINERS}", True, True, options)
-    options = {"headers": f"Host: {host}\r\n"}
+    # An empty proxy: FFmpeg would take the one of the environment.
+    options = {"headers": f"Host: {host}\r\n", "http_proxy": ""}
     return Source(name, url, None, "http,tcp", _CONTAINERS, False, False, options)
 
 

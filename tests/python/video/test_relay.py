@@ -8,10 +8,12 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from http_site import run_site
+from http_site import content, run_site
+from videos import encode, scene
 
 from endcap.errors import ImageLimitError, InvalidArgumentError
 from endcap.triton.video_sources import parse_address
+from endcap.video import VideoReader
 from endcap.video.relay import Relay
 
 BODY = bytes(range(256)) * 400
@@ -67,6 +69,18 @@ def test_responses_pass(scheme: str) -> None:
     content = f"{scheme.upper()}/1.0 200 OK\r\n\r\n".encode() + BODY
     with responding(content) as port, relay_to(scheme, port, len(content)) as relay:
         assert receive(relay) == content
+        assert relay.error is None
+
+
+def test_a_file_comes_through_the_relay_and_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    clip = encode(scene(5, 64, 48))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with run_site() as site, relay_to("http", site.port) as relay:
+        site.paths["/a"] = lambda handler: content(handler, body=clip)
+        with VideoReader(relay.source) as reader:
+            assert len(list(reader)) == 5
+        assert site.heads[0]["Host"] == f"127.0.0.1:{site.port}"
         assert relay.error is None
 
 
