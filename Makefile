@@ -5,7 +5,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build/dev
 WHEEL := build/wheel/$(subst /,_,$(PYTHON))
-SCENES := build/scenes
 # Benchmarks have their own environment: the peers need NumPy 2, the server must not have it.
 BENCH := build/bench-venv
 BENCH_BIN := $(BENCH)/bin
@@ -94,7 +93,6 @@ sanitize-server: build $(VENV)/.test ## the tests on a real server, with sanitiz
 	cmake --preset $@
 	cmake --build --preset $@
 	scripts/sanitized.sh build/$@ $(PYTEST) $(TRITON_TESTS)
-
 fuzz: $(VENV)/.test ## the fuzz targets, SECONDS=60 each
 	scripts/system_packages.sh fuzz
 	cmake --preset fuzz
@@ -103,20 +101,17 @@ fuzz: $(VENV)/.test ## the fuzz targets, SECONDS=60 each
 	ENDCAP_FUZZ_EXAMPLES=$$((20 * $(SECONDS))) $(BIN)/python -m pytest tests/fuzz
 
 # Scenes that no training has seen, drawn once; see training/README.md.
-evaluate: build $(SCENES)/annotations.json ## the sample detector's accuracy through the server
-	$(BIN)/endcap evaluate $(SCENES) $(SCENES)/annotations.json --repository model_repository \
+evaluate: build $(VENV)/.test ## the sample detector's accuracy through the server
+	test -f build/scenes/annotations.json || $(BIN)/python -m training.make_dataset --count 400 --output build/scenes
+	$(BIN)/endcap evaluate build/scenes build/scenes/annotations.json --repository model_repository \
 	  --reference model_repository/detector/1/model.onnx --max-difference 0.002 --min-map50 0.90
-$(SCENES)/annotations.json: $(wildcard training/*.py) | $(VENV)/.test
-	$(BIN)/python -m training.make_dataset --count 400 --output $(SCENES)
-
 # What ultralytics exports is served by the environment that has the server.
 test-peers: build $(BENCH)/.endcap $(BENCH)/.peers ## results equal those of OpenCV, torchvision, ultralytics
 	scripts/system_packages.sh bench
 	ENDCAP_SERVER_PYTHON=$(abspath $(BIN))/python YOLO_AUTOINSTALL=false \
 	  $(BENCH_BIN)/python -m pytest tests/peers
 
-# The results name a peer that cannot be installed. The server's environment runs its benchmark; the other
-# one has FastAPI, the photographs and matplotlib.
+# bench-server runs in the server's environment; the other one has FastAPI, the photographs and matplotlib.
 bench: $(BENCH)/.endcap ## comparison with the peers; BENCH_OPTIONS=--quick
 	-$(MAKE) --no-print-directory $(BENCH)/.libraries
 	$(BENCH_BIN)/python -m benchmarks.cpu $(BENCH_OPTIONS)
@@ -156,7 +151,6 @@ wheel: $(WHEEL)/.tools-$(CUDA) ## a checked wheel in dist/; PYTHON=python3.12, C
 	python scripts/repair_wheel.py $(WHEEL)/built/*.whl $(WHEEL)/tree $(WHEEL)/repaired
 	python scripts/check_wheel.py $(WHEEL)/repaired/*.whl $(if $(filter OFF,$(CUDA)),--without-cuda)
 	mkdir -p dist && mv $(WHEEL)/repaired/*.whl dist/
-
 wheels: $(VENV)/.deps ## one for each Python, by cibuildwheel, which needs a container engine
 	$(BIN)/pip install --quiet 'cibuildwheel>=4.3'
 	$(BIN)/cibuildwheel --platform linux --output-dir dist
@@ -170,20 +164,16 @@ $(VENV)/.deps: pyproject.toml scripts/system_packages.sh
 	@echo "endcap: preparing $(VENV), less than a minute"
 	$(call MAKE_VENV,$(VENV),build)
 	touch $@
-
-# The server that the tests run needs NumPy below 2.
 $(CONFIGURED): $(VENV)/.deps Makefile
 	@$(BIN)/python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' || { echo \
-	  "endcap: .venv has another Python than 3.10 to 3.12, the last with NumPy below 2, which the server of the" \
-	  "tests needs. Remove .venv, and choose one: make build PYTHON=python3.12" >&2; exit 2; }
+	  "endcap: .venv needs Python 3.10 to 3.12, the last with NumPy below 2, which the tests' server needs:" \
+	  "remove .venv, and run make build PYTHON=python3.12" >&2; exit 2; }
 	$(CONFIGURE)
 	rm -f $(BUILD)/.configured* && touch $@
-
 # One call of pip, so that no package is downloaded twice.
 $(VENV)/.server: $(CONFIGURED)
 	$(BIN)/pip install --quiet 'endcap[server,video,web,evaluate,init,env]' --group test-server --group test-opencv
 	touch $@
-
 # Two jobs: packages are downloaded while the compiler runs.
 $(VENV)/.demo: $(CONFIGURED) $(SOURCES)
 	@echo "endcap: compiling what the demo runs; the server is installed meanwhile"
@@ -196,7 +186,6 @@ $(VENV)/.built: $(CONFIGURED) $(VENV)/.server $(SOURCES)
 	@$(COMPILE)
 	for component in files demo python; do $(INSTALL) $$component || exit; done
 	touch $(VENV)/.demo $@
-
 $(VENV)/.test: $(VENV)/.deps
 	$(BIN)/pip install --quiet --group test --group test-dali-python
 	$(BIN)/pip install --quiet --no-deps --group test-dali --group test-kserve
