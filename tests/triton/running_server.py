@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,12 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from endcap._system.scratch import scratch_folder
 from endcap.server import ServerPorts, ServerSettings
-from endcap.server.leftovers import remove_shared_memory
 from endcap.server.log import LogPump
 from endcap.server.plan import plan_launch
-from endcap.server.process import ServerProcess
+from endcap.server.process import ServerProcess, remove_shared_memory
 
 FREE_PORTS = ServerPorts(http=0, grpc=0, metrics=0)
 # Some servers here load thirty models, each in two processes of Python, one after the other.
@@ -141,8 +140,8 @@ def run_server(
     repository: Path, *options: str, ports: ServerPorts = FREE_PORTS
 ) -> Iterator[RunningServer]:
     """Runs a server that also stays up when models failed to load."""
-    with scratch_folder("test-server") as scratch:
-        plan = plan_launch(repository, ServerSettings(ports=ports), scratch)
+    with tempfile.TemporaryDirectory(prefix="endcap-test-") as scratch:
+        plan = plan_launch(repository, ServerSettings(ports=ports), Path(scratch))
         open_to_all = [word for word in plan.command if not word.startswith(_RESTRICTIONS)]
         command = [*open_to_all, *_MORE_OPTIONS, *options]
         process = ServerProcess(command, plan.environment, plan.working_directory)

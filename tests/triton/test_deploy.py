@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +24,6 @@ from prometheus_server import Prometheus, run_prometheus
 from running_server import FREE_PORTS, get, wait_for
 from tritonclient.utils import InferenceServerException
 
-from endcap._system.scratch import scratch_folder
 from endcap.client import DetectionClient
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.backends import compose_backend_directory, find_onnxruntime
@@ -202,7 +202,8 @@ def test_the_gpu_image_runs_this_command(repository: Path) -> None:
     named = [index for index, each in enumerate(command) if "onnxruntime_library=" in each]
     assert len(named) == 1
     command[named[0]] = f"--backend-config=endcap_onnx,onnxruntime_library={library}"
-    with scratch_folder("test-server") as scratch:
+    with tempfile.TemporaryDirectory(prefix="endcap-test-") as folder:
+        scratch = Path(folder)
         backends = scratch / "backends"
         backends.mkdir()
         compose_backend_directory(backends, installation)

@@ -25,7 +25,6 @@ _COMMANDS = (
     "batch",
     "demo",
     "doctor",
-    "server",
     "env",
     "stub",
     "dali",

@@ -78,7 +78,7 @@ def doctor(
         typer.Option(
             "--verbose",
             "-v",
-            help="Show what is well, notes, tracebacks, and the server's known vulnerabilities.",
+            help="Show what is well, notes, and tracebacks.",
         ),
     ] = False,
 ) -> None:
@@ -86,8 +86,7 @@ def doctor(
 
     Changes nothing. With --verbose what is well and what is optional is printed, too. With --json
     each finding is an object of name, group, title, severity ("ok", "note", "warning", "error"),
-    found, problem, remedy and details, a list of texts; problem and remedy are null where all is
-    well.
+    found, problem and remedy; problem and remedy are null where all is well.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         subject = Subject(
@@ -157,8 +156,6 @@ def _lines(finding: Finding, width: int, verbose: bool) -> Iterator[Text]:
         yield from map(Text, more)
     if finding.problem is not None:
         yield from map(Text, _wrapped(finding.problem, width, _MARK + 2))
-    for detail in finding.details if verbose else ():
-        yield from map(Text, _wrapped(detail, width, _MARK + 4))
     if finding.remedy is not None:
         for line in _wrapped(f"-> {finding.remedy}", width, _MARK + 2):
             yield Text(line, style="bold")

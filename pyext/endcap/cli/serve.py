@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from endcap._system.scratch import scratch_folder
-from endcap.cli.console import (
-    PlainConsole,
-    check_stop,
-    installing,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
 from endcap.cli.init import DEFAULT_OUTPUT, print_decisions, write_models
 from endcap.client import ClientArguments, ClientError, Connection
 from endcap.client._sync.served_model import models_with_images
@@ -30,8 +21,8 @@ from endcap.repository.errors import RepositoryError
 from endcap.repository.options import InitOptions
 from endcap.repository.rendering import shell_word
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.server.advisories import find_advisories, summarise
-from endcap.server.release import ServerRelease
+from endcap.server.release import BULLETINS
+from endcap.cli.console import PlainConsole, check_stop, installing, report_errors, say, stopped_by_signals
 
 EXAMPLES = """
 **Examples**
@@ -96,25 +87,25 @@ def serve(
         typer.Option(
             help="Server to run: a program or an installation's folder. Default: that of "
             "ENDCAP_TRITONSERVER, of $PATH, of NVIDIA's container, of nvidia-pytriton, or endcap's "
-            "own, see `endcap server`.",
+            "own in its cache, ~/.cache/endcap/server (or below XDG_CACHE_HOME).",
             show_default=False,
         ),
     ] = None,
     host: Annotated[
         str,
         typer.Option(
-            help="Address to listen on; 0.0.0.0 opens it to the network. Only loopback addresses "
-            "are accepted where the server's release has known vulnerabilities: `endcap doctor` "
-            "lists them.",
+            help="Address to listen on; 0.0.0.0 opens it to the network. A server whose release is "
+            "more than a year old listens on loopback addresses only.",
             rich_help_panel=_NETWORK,
         ),
     ] = _DEFAULTS.host,
-    accept_known_vulnerabilities: Annotated[
+    accept_old_server: Annotated[
         bool,
         typer.Option(
-            "--accept-known-vulnerabilities",
+            "--accept-old-server",
             rich_help_panel=_NETWORK,
-            help="Open a server with known vulnerabilities to the network.",
+            help="Open a server to the network although its release is more than a year old, or "
+            f"unknown. NVIDIA's security bulletins: {BULLETINS}",
         ),
     ] = False,
     http_port: Annotated[int, _port("HTTP")] = _DEFAULTS.ports.http,
@@ -173,17 +164,18 @@ def serve(
     """Run a Triton server with endcap's backends, until Ctrl-C or SIGTERM.
 
     Where there is no server, endcap's own is downloaded once, with the packages for Python models
-    where there are any. Prints the addresses when every model is ready, and the server's release
-    with the number of its known vulnerabilities. Warnings and errors of the server are printed to
-    standard error. A model whose config.pbtxt has the parameter `optional` is left out, with a
-    message, where DALI or the Python that it needs is missing, unless --model names it.
+    where there are any; to install it again, delete its folder. Prints the addresses when every
+    model is ready, and the server's release with its date. Warnings and errors of the server are
+    printed to standard error, and its last log lines when it ends by itself. A model whose
+    config.pbtxt has the parameter `optional` is left out, with a message, where DALI or the Python
+    that it needs is missing, unless --model names it.
     """
     settings = ServerSettings(
         tritonserver=tritonserver,
         models=tuple(model or ()),
         config_name=config_name,
         host=host,
-        accept_known_vulnerabilities=accept_known_vulnerabilities,
+        accept_old_server=accept_old_server,
         ports=ServerPorts(http=http_port, grpc=grpc_port, metrics=metrics_port),
         cuda_pool_mb=cuda_pool_mb,
         log_file=log_file,
@@ -215,8 +207,8 @@ def _model_folders(path: Path) -> Iterator[Path]:
     if not path.is_file():
         yield path
         return
-    with scratch_folder("serve") as scratch:
-        folder = scratch / "models"
+    with tempfile.TemporaryDirectory(prefix="endcap-models-") as scratch:
+        folder = Path(scratch, "models")
         command = f"`endcap init {shell_word(str(path))}`"
         try:
             plan = write_models(path, InitOptions(), folder)
@@ -230,21 +222,24 @@ def _model_folders(path: Path) -> Iterator[Path]:
 
 
 def _announce(server: TritonServer) -> None:
-    lines = Table.grid(padding=(0, 2))
-    lines.add_row("HTTP", server.http_url)
-    lines.add_row("gRPC", server.grpc_url)
-    lines.add_row("metrics", server.metrics_url)
     models = [model.name for model in server.models()]
-    lines.add_row("models", Text(", ".join(models)))
-    if server.release is not None:
-        lines.add_row("server", str(server.release))
-        lines.add_row("", _known_vulnerabilities(server.release))
+    rows = [
+        ("HTTP", server.http_url),
+        ("gRPC", server.grpc_url),
+        ("metrics", server.metrics_url),
+        ("models", ", ".join(models)),
+    ]
+    if server.release is not None and server.installation is not None:
+        problem = server.release.find_age_problem()
+        age = f"; {problem}, see {BULLETINS}" if problem else ""
+        rows.append(("server", f"{server.release}{age}"))
+        rows.append(("", str(server.installation.executable)))
     commands = _next_commands(models, server)
     if commands:
-        lines.add_row("try", Text(commands))
-    console = PlainConsole(highlight=False)
+        rows.append(("try", commands))
+    console = PlainConsole(highlight=False, soft_wrap=True)
     console.print("[bold green]Ready.[/] Ctrl-C stops the server.")
-    console.print(lines)
+    console.print(Text("\n".join(f"{name:<9}{value}" for name, value in rows)))
 
 
 def _next_commands(models: list[str], server: TritonServer) -> str:
@@ -268,9 +263,3 @@ def _models_with_images(server: TritonServer) -> list[str]:
             return models_with_images(connection)
     except ClientError:  # without the package
         return []
-
-
-def _known_vulnerabilities(server: ServerRelease) -> str:
-    if server.release is None:
-        return "its known vulnerabilities are not known"
-    return summarise(find_advisories(server.release))

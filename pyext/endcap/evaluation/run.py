@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from endcap._system.stages import Progress, no_progress
 from endcap.client import DetectionClient, ImageResult, Task
 from endcap.client.address import Protocol
 from endcap.errors import InvalidArgumentError
@@ -133,7 +132,7 @@ def run(
     progress: ShowProgress,
     on_dataset: Callable[[Dataset], None],
     on_served: Callable[[Predictions], None],
-    installing: Progress = no_progress,
+    installing: Callable[[str], None] = lambda message: None,
 ) -> Evaluation:
     """Carry out a plan and return its figures.
 
@@ -142,7 +141,7 @@ def run(
         progress: Shows the progress of a step.
         on_dataset: Takes the images and annotations before anything else is done with them.
         on_served: Takes the server's detections as soon as all are there.
-        installing: Shows the installation of a server, where there is none.
+        installing: Is called with a message when a server is installed, where there is none.
 
     Raises:
         EndcapError, OSError: Before a request is sent to the server, where possible.
@@ -232,7 +231,7 @@ def _load_reference(plan: EvaluationPlan) -> Reference | None:
 
 
 @contextlib.contextmanager
-def _served_at(plan: EvaluationPlan, installing: Progress) -> Iterator[str]:
+def _served_at(plan: EvaluationPlan, installing: Callable[[str], None]) -> Iterator[str]:
     """Yield the URL of the server to measure, which runs inside the block."""
     if plan.repository is None:
         yield plan.url or _DEFAULT_URL

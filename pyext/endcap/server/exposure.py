@@ -1,8 +1,8 @@
 """Protection of a server from other machines and from its clients.
 
-A server with known vulnerabilities is not opened to other machines. APIs that clients do not need
-are closed by Triton's own restrictions, with a key that nobody can send: open are health, metadata,
-model configurations, inference and statistics.
+An old server is not opened to other machines. APIs that clients do not need are closed by Triton's
+own restrictions, with a key that nobody can send: open are health, metadata, model configurations,
+inference and statistics.
 """
 
 from __future__ import annotations
@@ -10,16 +10,9 @@ from __future__ import annotations
 import ipaddress
 import socket
 
-from endcap.server.advisories import find_advisories, first_fixed, summarise
-from endcap.server.release import Release, ServerRelease
+from endcap.server.release import BULLETINS, ServerRelease
 from endcap.server.settings import ServerSettings
 from endcap.triton.errors import ServerError
-
-_REMEDY = (
-    "run NVIDIA's current container, listen on 127.0.0.1 behind a proxy, or take the risk with "
-    "--accept-known-vulnerabilities"
-)
-
 
 # Header names of HTTP/2 have no capital letters: a request that has one is reset.
 CLOSED_GRPC_KEY = "Endcap-Closed"
@@ -29,31 +22,25 @@ _NEVER_SENT = "\r\nclosed"  # values of HTTP headers have no line breaks
 _CLOSED = ("model-repository", "trace", "logging")
 _CLIENT_MEMORY = "shared-memory"
 # docs/customization_guide/inference_protocols.md of triton-inference-server/server, release 23.12
-_RESTRICTED_HTTP_SINCE = Release.parse("23.12")
+_RESTRICTED_HTTP_SINCE = (2, 41, 0)
 # docs/protocol/extension_shared_memory.md
-_CLIENT_MEMORY_OPTION_SINCE = Release.parse("2.69.0")
+_CLIENT_MEMORY_OPTION_SINCE = (2, 69, 0)
 
 
 def check_exposure(server: ServerRelease, settings: ServerSettings) -> None:
-    """Raise ServerError where `settings.host` would open a vulnerable server to other machines.
+    """Raise ServerError where `settings.host` would open an old server to other machines.
 
-    A server of unknown release counts as vulnerable. `settings.accept_known_vulnerabilities` lets
-    all pass.
+    A server of unknown release counts as old. `settings.accept_old_server` lets all pass.
     """
-    if settings.accept_known_vulnerabilities or is_loopback(settings.host):
+    problem = server.find_age_problem()
+    if problem is None or settings.accept_old_server or is_loopback(settings.host):
         return
-    opened = f"host '{settings.host}' is no loopback address"
-    if server.release is None:
-        raise ServerError(
-            f"{opened}, and whether this server has known vulnerabilities cannot be told "
-            f"({server}); {_REMEDY}"
-        )
-    advisories = find_advisories(server.release)
-    if advisories:
-        raise ServerError(
-            f"{opened}, and {server} has {summarise(advisories)}, all fixed in "
-            f"{first_fixed(advisories)}; {_REMEDY}"
-        )
+    raise ServerError(
+        f"host '{settings.host}' is not a loopback address, and {server} is {problem}: "
+        f"{BULLETINS} has NVIDIA's security bulletins; run a current release, listen on 127.0.0.1 "
+        "behind a proxy, or accept the risk with --accept-old-server (`accept_old_server=True` in "
+        "Python)"
+    )
 
 
 def is_loopback(host: str) -> bool:
@@ -87,14 +74,14 @@ def restriction_options(server: ServerRelease, settings: ServerSettings) -> list
     There are none for a release that cannot restrict its APIs. One that is not known counts as
     recent enough.
     """
-    release = server.release
-    if release is not None and release < _RESTRICTED_HTTP_SINCE:
+    version = server.version
+    if version is not None and version < _RESTRICTED_HTTP_SINCE:
         return []
     apis = ",".join([*_CLOSED, *([] if settings.client_shared_memory else [_CLIENT_MEMORY])])
     options = [
         f"--http-restricted-api={apis}:{_HTTP_KEY}={_NEVER_SENT}",
         f"--grpc-restricted-protocol={apis}:{CLOSED_GRPC_KEY}={_NEVER_SENT}",
     ]
-    if settings.client_shared_memory and release is not None:
-        options += ["--allow-client-shm=true"] if release >= _CLIENT_MEMORY_OPTION_SINCE else []
+    if settings.client_shared_memory and version is not None:
+        options += ["--allow-client-shm=true"] if version >= _CLIENT_MEMORY_OPTION_SINCE else []
     return options

@@ -7,25 +7,24 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from endcap._system.scratch import scratch_folder
-from endcap._system.stages import Progress, no_progress
-from endcap.errors import UnsupportedError
-from endcap.server.cache import hold
-from endcap.server.exit_reasons import describe_exit, exit_reasons, refusals
-from endcap.server.leftovers import LAUNCH_PURPOSE, remove_shared_memory, sweep
-from endcap.server.log import LogPump, open_log_file
+from endcap.server.locate import ServerInstallation
+from endcap.server.log import REFUSAL, LogPump, describe_exit, open_log_file, summarise_log
 from endcap.server.models import LeftOut
 from endcap.server.plan import plan_launch
-from endcap.server.process import ServerProcess
+from endcap.server.private_server import show_nothing
+from endcap.server.process import ServerProcess, remove_shared_memory
 from endcap.server.release import ServerRelease
 from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.triton.errors import ServerError
@@ -54,12 +53,12 @@ class TritonServer:
     """A Triton server as a context manager: ready inside the block, gone after it.
 
     Whatever keeps the server from serving raises ServerError. Not thread-safe: one thread starts
-    and stops it. The package's docstring lists what it writes to disk.
+    and stops it.
 
     Args:
         repository: A folder of model folders.
-        progress: Shows the installation of a server where none is there (see locate_server), and of
-            what its Python models need; the first start takes that long.
+        progress: Is called with a message when a download or an installation begins: of a server
+            where there is none (see locate_server), and of what its Python models need.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class TritonServer:
         repository: str | os.PathLike[str],
         settings: ServerSettings | None = None,
         *,
-        progress: Progress = no_progress,
+        progress: Callable[[str], None] = show_nothing,
     ) -> None:
         self._progress = progress
         self.repository = Path(repository)
@@ -75,12 +74,12 @@ class TritonServer:
         self.ports: ServerPorts = self.settings.ports  # the ones in use, once it is started
         self.left_out: LeftOut | None = None  # optional models that cannot run here, likewise
         self.release: ServerRelease | None = None  # of the server that was started
+        self.installation: ServerInstallation | None = None  # likewise
         self._resources = contextlib.ExitStack()
         self._process: ServerProcess | None = None
         self._started_by = os.getpid()
         self._log: LogPump | None = None
         self._reservation: PortReservation | None = None
-        self._served = False  # whether it has been ready
 
     def __repr__(self) -> str:
         state = f"{self.http_url}, process {self.pid}" if self._process else "not running"
@@ -159,7 +158,10 @@ class TritonServer:
             )
         code = self._process.exit_code()
         if code is not None:
-            raise ServerError(f"tritonserver ended with {describe_exit(code)}: {self._reasons()}")
+            raise ServerError(
+                f"tritonserver ended with {describe_exit(code)}; its last log lines: "
+                f"{self._log_end()}"
+            )
 
     def models(self) -> list[LoadedModel]:
         """Return the models that the server has loaded, by name.
@@ -172,7 +174,8 @@ class TritonServer:
         except OSError as error:
             self.check_alive()
             raise ServerError(
-                f"the server does not say which models it has ({error}): {self._reasons()}"
+                f"the server does not say which models it has ({error}); its last log lines: "
+                f"{self._log_end()}"
             ) from error
 
     def log_lines(self) -> list[str]:
@@ -189,20 +192,22 @@ class TritonServer:
 
     def _launch(self) -> None:
         try:
-            sweep()
-            scratch = self._resources.enter_context(scratch_folder(LAUNCH_PURPOSE, sweep=False))
-        except UnsupportedError as error:
-            raise ServerError(str(error)) from error
+            scratch = Path(tempfile.mkdtemp(prefix="endcap-serve-"))
+        except OSError as error:
+            raise ServerError(
+                f"no temporary folder can be made ({error.strerror}); set TMPDIR to a folder that "
+                "you may write to"
+            ) from error
+        # Not a TemporaryDirectory: a fork of this process would remove it at its exit.
+        self._resources.callback(shutil.rmtree, scratch, ignore_errors=True)
         plan = plan_launch(self.repository, self.settings, scratch, self._progress)
         self._reservation = plan.reservation
         self._resources.callback(plan.reservation.close)
-        for folder in plan.held:
-            self._resources.enter_context(hold(folder))
-        self.ports, self.left_out, self.release = plan.ports, plan.left_out, plan.release
+        self.ports, self.left_out = plan.ports, plan.left_out
+        self.release, self.installation = plan.release, plan.installation
         copy = self._open_log_file()
         show_all = copy is None and self.settings.verbose
         self._resources.callback(remove_shared_memory, plan.shared_memory_prefix)
-        self._served = False
         self._process = ServerProcess(plan.command, plan.environment, plan.working_directory)
         self._log = LogPump(
             self._process.output,
@@ -227,19 +232,18 @@ class TritonServer:
         refused_at: float | None = None
         while not (self._listens() and is_ready(self.http_url)):
             self.check_alive()
-            if refused_at is None and refusals(self.log_lines()):
+            if refused_at is None and any(each.startswith(REFUSAL) for each in self.log_lines()):
                 refused_at = time.monotonic()
             if refused_at is not None and time.monotonic() > refused_at + _REFUSAL_ENDS_WITHIN_S:
                 self._kill()
-                raise ServerError(f"the server cannot get ready: {self._reasons()}")
+                raise ServerError(f"the server cannot get ready: {self._log_end()}")
             if time.monotonic() > deadline:
                 raise ServerError(
-                    f"the server was not ready after {self.settings.ready_timeout_s:g} s: "
-                    f"{self._reasons()}"
+                    f"the server was not ready after {self.settings.ready_timeout_s:g} s; its last "
+                    f"log lines: {self._log_end()}"
                 )
             time.sleep(_POLL_INTERVAL_S)
         self.check_alive()
-        self._served = True
         if self._reservation is not None:
             self._reservation.close()
         if self._log is not None:
@@ -254,17 +258,12 @@ class TritonServer:
         lines = self.log_lines()
         return all(any(service in line for line in lines) for service in _SERVICES)
 
-    def _reasons(self) -> str:
+    def _log_end(self) -> str:
         code = self._process.exit_code() if self._process else None
         if self._log is not None and code is not None:
             self._log.join(_LOG_CLOSES_WITHIN_S)
-        reasons = exit_reasons(
-            code,
-            self.log_lines(),
-            served=self._served,
-            client_shared_memory=self.settings.client_shared_memory,
-        )
-        return "; ".join(reasons) or "its log tells no reason"
+        is_killed = code is not None and code < 0  # then its errors may be hours old
+        return summarise_log(self.log_lines(), only_errors=not is_killed)
 
 
 def is_ready(http_url: str) -> bool:

@@ -1,4 +1,4 @@
-"""The Triton server on this machine, and what lies beside it.
+"""The Triton server on this machine, and what lies next to it.
 
 The places, in the order in which they are looked at: a path given by the user, the variable
 ENDCAP_TRITONSERVER, $PATH, NVIDIA's container, the wheel `nvidia-pytriton` in the environment of
@@ -11,15 +11,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._system.stages import Progress, no_progress
 from endcap.server.private_server import (
     EXECUTABLE,
     find_private_server,
     install_private_server,
     private_server_folder,
+    show_nothing,
 )
 from endcap.triton.errors import ServerError
 
@@ -43,7 +44,7 @@ class ServerInstallation:
 
     @property
     def is_private(self) -> bool:
-        """Whether it is endcap's own, whose Python models have an environment of their own."""
+        """Whether it is endcap's own, whose Python models have a separate environment."""
         try:
             return self.executable == _private_executable()
         except ServerError:  # there is no place for one
@@ -62,7 +63,7 @@ def locate_server(explicit: str | os.PathLike[str] | None = None) -> ServerInsta
 
     Raises:
         NoServerError: There is none anywhere.
-        ServerError: What is named is no server, or endcap's cache is not safe.
+        ServerError: What is named is not a server, or endcap's cache is not safe.
     """
     found = _locate_others(explicit)
     if found is None and find_private_server() is not None:
@@ -70,23 +71,24 @@ def locate_server(explicit: str | os.PathLike[str] | None = None) -> ServerInsta
     if found is None:
         raise NoServerError(
             f"no Triton server was found on $PATH, at {CONTAINER_EXECUTABLE}, in a wheel or in "
-            "endcap's cache; install one with `endcap server install`, or name one with "
-            "--tritonserver PATH (`tritonserver=` in Python)"
+            f"endcap's cache ({private_server_folder()}); `endcap serve` installs one there, or "
+            "name one with --tritonserver PATH (`tritonserver=` in Python)"
         )
     return found
 
 
 def locate_or_install_server(
-    explicit: str | os.PathLike[str] | None = None, progress: Progress = no_progress
+    explicit: str | os.PathLike[str] | None = None,
+    progress: Callable[[str], None] = show_nothing,
 ) -> ServerInstallation:
     """Return the server to run; where there is none, endcap's own is installed.
 
     Args:
         explicit: As for `locate_server`.
-        progress: Shows the installation.
+        progress: Is called with a message when the installation begins.
 
     Raises:
-        ServerError: What is named is no server, or none can be installed.
+        ServerError: What is named is not a server, or none can be installed.
         OSError: endcap's cache cannot be written.
     """
     found = _locate_others(explicit)

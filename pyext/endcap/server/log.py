@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import errno
 import fcntl
-import itertools
 import os
 import re
+import signal
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from endcap._system.written_file import refuse_foreign_link
 from endcap.triton.errors import ServerError
 
+# Begins the lines that a stub of `endcap env stub` prints when it refuses to start a model.
+REFUSAL = "endcap stub: "
+
 _KEPT_LINES = 2000
+_SHOWN_LINES = 10
 _PROBLEM = re.compile(r"[WEF]\d{4} ")  # severity and date, for example "E1120 13:46:42.870067"
+# Without a GPU every start logs an error of CudaDriverHelper.
+_ERROR = re.compile(rf"[EF]\d{{4}} (?!.*CudaDriverHelper)|error: |\[libprotobuf ERROR |{REFUSAL}")
+_RECORD = re.compile(r'[IWEF]\d{4} \S+ \d+ \S+\] "?(.*?)"?$')  # as Triton writes a line
+_PYTHON_PLACE = re.compile(r"\n+At:\n\s*([^\n]+).*", re.DOTALL)  # of a Python traceback
 # What terminals obey: control characters but tabs and ends of lines; in UTF-8 some have two bytes.
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
+_BUS_ERROR = "a client's shared-memory region was truncated, or /dev/shm is full"
 
 
 class LogPump:
-    """Copies a server's output from its pipe to where it is wanted, in a thread of its own."""
+    """Copies a server's output from its pipe to where it is wanted, in a separate thread."""
 
     def __init__(
         self,
@@ -56,7 +63,7 @@ class LogPump:
         self._thread.start()
 
     def echo_from_now_on(self) -> None:
-        """Write to `echo` from now on; `failure_reasons` has what a start prints."""
+        """Write to `echo` from now on; the error of a failed start has what a start prints."""
         self._echo_on = True
 
     def lines(self) -> list[str]:
@@ -91,7 +98,31 @@ def _write(target: IO[bytes], raw: bytes) -> None:
         target.flush()
 
 
-_CANNOT_LOCK = (errno.ENOLCK, errno.EOPNOTSUPP)  # some network file systems
+def describe_exit(code: int) -> str:
+    """Return "exit code 1" or "signal SIGSEGV" for a process's exit code."""
+    if code >= 0:
+        return f"exit code {code}"
+    name = signal.Signals(-code).name if -code in {*signal.Signals} else str(-code)
+    return f"signal {name} ({_BUS_ERROR})" if name == "SIGBUS" else f"signal {name}"
+
+
+def summarise_log(lines: Sequence[str], *, only_errors: bool) -> str:
+    """Return the last lines of a server's log in one line.
+
+    Args:
+        lines: What the server has printed.
+        only_errors: Leave out lines that are not errors, where there are errors.
+    """
+    errors = [line for line in lines if _ERROR.match(line)] if only_errors else []
+    shown = [_shorten(line) for line in (errors or lines) if line.strip()]
+    return "; ".join([*dict.fromkeys(shown)][-_SHOWN_LINES:]) or "its log is empty"
+
+
+def _shorten(line: str) -> str:
+    """Return a line's message without severity, time and all but the innermost place."""
+    record = _RECORD.match(line)
+    message = record[1].replace("\\n", "\n") if record else line
+    return " ".join(_PYTHON_PLACE.sub(r" (at \1)", message).split())
 
 
 @contextlib.contextmanager
@@ -106,65 +137,33 @@ def open_log_file(path: Path, repository: Path) -> Iterator[IO[bytes]]:
         The file, to write to.
 
     Raises:
-        ServerError: The file is one of the repository's, or another server writes its log to it.
+        ServerError: The file is one of a model's, or another server writes its log to it.
         OSError: It cannot be written.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
-    refuse_foreign_link(path)
-    is_new = not path.exists()
-    try:
-        descriptor = os.open(path, flags | os.O_CREAT, 0o666)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            raise ServerError(
-                f"log file {path} is a pipe that nobody reads; start its reader first"
-            ) from error
-        raise
+    models = [folder.resolve() for folder in repository.iterdir() if folder.is_dir()]
+    if any(path.resolve().is_relative_to(model) for model in models):
+        raise ServerError(f"log file {path} lies in a model of {repository}; give another file")
+    # A pipe that nobody reads is an error at once.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o666)
     os.set_blocking(descriptor, True)
     with open(descriptor, "wb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             yield file
             return
-        if not is_new:
-            _refuse_files_of(repository, path, found)
-        _lock(path, descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ServerError(
+                f"log file {path} is in use by another server; give each server its own"
+            ) from error
+        except OSError:
+            pass  # a file system without locks
         try:
             if found.st_size > 0:
                 file.write(b"\n")  # between the runs
             yield file
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked children hold the descriptor, too
-
-
-def _refuse_files_of(repository: Path, path: Path, found: os.stat_result) -> None:
-    models = [folder for folder in repository.iterdir() if folder.is_dir()]
-    visited: set[tuple[int, int]] = set()
-    for folder, below, names in itertools.chain.from_iterable(
-        os.walk(model, followlinks=True) for model in models
-    ):
-        status = os.stat(folder)
-        if (status.st_dev, status.st_ino) in visited:  # links may lead round in a circle
-            below.clear()
-            continue
-        visited.add((status.st_dev, status.st_ino))
-        for name in names:
-            file = Path(folder, name)
-            with contextlib.suppress(OSError):  # a link to nothing: not the file that is open
-                if os.path.samestat(file.stat(), found):
-                    raise ServerError(
-                        f"log file {path} is {file} of the model repository, and would replace "
-                        "it; give another file"
-                    )
-
-
-def _lock(path: Path, descriptor: int) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise ServerError(
-            f"log file {path} is in use by another server; give each server its own"
-        ) from error
-    except OSError as error:
-        if error.errno not in _CANNOT_LOCK:
-            raise
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked children hold the descriptor, too

@@ -11,15 +11,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from endcap._pip_commands import install_command
-from endcap._system.scratch import scratch_folder
 from endcap.errors import InvalidArgumentError
 from endcap.server.backends import find_operators, needs_stub
-from endcap.server.leftovers import REPOSITORY_PURPOSE
 from endcap.server.locate import ServerInstallation
 from endcap.server.private_server import PACKAGES_VARIABLE, check_python, more_packages
 from endcap.server.python_stub import find_stub
@@ -252,8 +251,7 @@ def repository_with(
     """Yield a repository like `repository`, `parameters` set in every model of `backend`.
 
     It lies in a temporary folder and consists of symbolic links, but for the edited config.pbtxt;
-    the original is not written to. It is gone after the block, and swept by the next server's start
-    where this process is killed.
+    the original is not written to. It is gone after the block.
 
     Raises:
         ServerError: `repository` is none, no model of it runs in `backend`, or a config.pbtxt that
@@ -268,9 +266,8 @@ def repository_with(
             f"no model of repository {repository} runs in backend {backend}, so that none takes "
             f"{', '.join(parameters)}; its models and their backends are {named}"
         )
-    with scratch_folder(REPOSITORY_PURPOSE) as scratch:
-        copy = scratch / "repository"
-        copy.mkdir()
+    with tempfile.TemporaryDirectory(prefix="endcap-repository-") as folder:
+        copy = Path(folder)
         for model in models:
             if model.backend == backend:
                 _copy_with(model.path, copy / model.path.name, parameters)

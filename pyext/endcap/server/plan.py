@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from endcap._system.stages import Progress, no_progress
 from endcap._system.telemetry import VARIABLE as NO_TELEMETRY
 from endcap.server import private_server, python_stub
 from endcap.server.backends import (
@@ -17,7 +17,6 @@ from endcap.server.backends import (
     onnxruntime_options,
 )
 from endcap.server.exposure import check_exposure, restriction_options
-from endcap.server.leftovers import shared_memory_prefix
 from endcap.server.locate import ServerInstallation, locate_or_install_server
 from endcap.server.models import (
     LeftOut,
@@ -29,7 +28,7 @@ from endcap.server.models import (
     link_repository,
     pool_megabytes,
 )
-from endcap.server.private_server import private_server_folder
+from endcap.server.private_server import show_nothing
 from endcap.server.release import ServerRelease, read_release
 from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.triton.errors import ServerError
@@ -51,11 +50,11 @@ class LaunchPlan:
     environment: dict[str, str]
     working_directory: Path  # an empty one: stubs search theirs for Python modules
     reservation: PortReservation  # to be closed when the server listens
+    installation: ServerInstallation
     release: ServerRelease
     repository: Path  # where the server sees the models: links to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
     left_out: LeftOut | None  # models that are not served for want of what they run on
-    held: tuple[Path, ...]  # what of endcap's cache the server uses
 
     @property
     def ports(self) -> ServerPorts:
@@ -67,7 +66,7 @@ def plan_launch(
     repository: Path,
     settings: ServerSettings,
     scratch: Path,
-    progress: Progress = no_progress,
+    progress: Callable[[str], None] = show_nothing,
 ) -> LaunchPlan:
     """Check repository, server, ports and Python; install what is missing of endcap's own.
 
@@ -75,8 +74,7 @@ def plan_launch(
         repository: A folder of model folders.
         settings: What the user has decided.
         scratch: An empty folder, which is filled.
-        progress: Shows the installation of a server, where there is none, and of what its Python
-            models need.
+        progress: Is called with a message when a download or an installation begins.
 
     Raises:
         ServerError: Something keeps the server from serving.
@@ -110,7 +108,7 @@ def plan_launch(
     link = link_models(models, scratch) if some else link_repository(repository, scratch)
     working_directory = scratch / "cwd"
     working_directory.mkdir()
-    region_prefix = shared_memory_prefix(scratch)
+    region_prefix = f"{scratch.name}-"
     command = [
         str(installation.executable),
         f"--model-repository={link}",
@@ -132,11 +130,11 @@ def plan_launch(
         environment=_with_absolute_paths(environment),
         working_directory=working_directory,
         reservation=reservation,
+        installation=installation,
         release=release,
         repository=link,
         shared_memory_prefix=region_prefix,
         left_out=left_out,
-        held=_held(installation, packages),
     )
 
 
@@ -200,17 +198,14 @@ def _has_python(models: list[ModelFolder], installation: ServerInstallation) -> 
 
 
 def _packages(
-    models: list[ModelFolder], installation: ServerInstallation, progress: Progress
+    models: list[ModelFolder],
+    installation: ServerInstallation,
+    progress: Callable[[str], None],
 ) -> Path | None:
     """Return what endcap's own server has for Python models; None where none needs it."""
     if not installation.is_private or not any(model.uses_server_python for model in models):
         return None
     return private_server.install_packages(progress, models=models)
-
-
-def _held(installation: ServerInstallation, packages: Path | None) -> tuple[Path, ...]:
-    server = (private_server_folder(),) if installation.is_private else ()
-    return (*server, *((packages,) if packages is not None else ()))
 
 
 def _check_python_models(

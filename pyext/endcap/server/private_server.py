@@ -1,9 +1,10 @@
 """endcap's own Triton server, and the packages of its Python models.
 
-pip takes both from an index or a folder of wheels, and they are installed into the cache. The
-server is the wheel of nvidia-pytriton, unpacked: it is not installed into any Python environment,
-so that its requirements (NumPy below 2, ranges of protobuf and gRPC) restrict nobody, and of its
-files only the server's are kept.
+pip installs both from an index or a folder of wheels into `$XDG_CACHE_HOME/endcap/server` or
+`~/.cache/endcap/server`, each into a folder that is there completely or not at all. To install one
+again, delete its folder. The server is the wheel of nvidia-pytriton: it is not installed into any
+Python environment, so that its requirements (NumPy below 2, ranges of protobuf and gRPC) restrict
+nobody.
 
 The packages (NumPy below 2, and what Python models import) are installed once for each Python and
 set of requirements. A launch makes a virtual environment of the running Python from links to them
@@ -12,31 +13,23 @@ and to this endcap, so that the models see neither the user's packages nor an ol
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import filecmp
 import hashlib
 import importlib.metadata
 import os
 import platform
-import re
 import shlex
-import shutil
 import subprocess
 import sys
+import tempfile
 import venv
-import zipfile
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import platformdirs
+from filelock import FileLock, Timeout
 
 import endcap
 from endcap._python_process import PipError, environment_for_pip, pip_command, pip_errors
-from endcap._system.scratch import scratch_folder
-from endcap._system.stages import Progress, Stages, no_progress
-from endcap._system.written_file import whole_file
-from endcap.errors import InvalidArgumentError, UnsupportedError
-from endcap.server.cache import cache_folder, find_entry, make_entry
-from endcap.server.leftovers import DOWNLOAD_PURPOSE
 from endcap.server.python_stub import PYTHON_VERSION
 from endcap.triton.errors import ServerError
 from endcap.triton.model_folder import ModelFolder
@@ -50,9 +43,7 @@ SHA256 = {
 EXECUTABLE = Path("pytriton") / "tritonserver" / "bin" / "tritonserver"
 
 _SERVER = f"the Triton server (nvidia-pytriton {VERSION})"
-_KEPT = ("pytriton/tritonserver/", "nvidia_pytriton.libs/", f"nvidia_pytriton-{VERSION}.dist-info/")
 _GLIBC = (2, 35)
-
 
 # More packages for Python models, such as "opencv-python-headless torch==2.4".
 PACKAGES_VARIABLE = "ENDCAP_SERVER_PACKAGES"
@@ -66,19 +57,42 @@ _NEWEST_WITH_NUMPY_1 = (3, 12)
 # A folder of wheels that is searched in place of every package index.
 WHEELHOUSE_VARIABLE = "ENDCAP_WHEELHOUSE"
 
-# Only the most verbose log says that an index was not reached.
-_OPTIONS = ("-vv", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
-_NO_NETWORK = re.compile(
-    r"NewConnectionError|NameResolutionError|ConnectTimeout|ConnectionError|ProxyError|"
-    r"connection (?:error|refused)|failed to (?:resolve|establish)|Max retries exceeded|timed out|"
-    r"network is unreachable",
-    re.IGNORECASE,
-)
-_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
+_OPTIONS = ("--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
+
+
+def show_nothing(message: str) -> None:
+    """Ignore a message about progress."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of what endcap installs; it may be missing.
+
+    Raises:
+        ServerError: This user has no place for a cache, or others can write to it.
+    """
+    try:
+        folder = platformdirs.user_cache_path("endcap") / "server"
+    except RuntimeError as error:  # a user without an entry, as in containers
+        raise ServerError(
+            f"user {os.geteuid()} has no home folder for a cache; set HOME or XDG_CACHE_HOME to a "
+            "folder that you may write to"
+        ) from error
+    if folder.exists():
+        status = folder.stat()
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise ServerError(
+                f"{folder} is not safe to run programs from: it belongs to another user, or others "
+                "may write to it; correct that, or set XDG_CACHE_HOME to another folder"
+            )
+    return folder
 
 
 def private_server_folder() -> Path:
-    """Return where the server is or would be."""
+    """Return where the server is or would be.
+
+    Raises:
+        ServerError: As for `cache_folder`.
+    """
     digest = SHA256.get(platform.machine(), "none")
     return cache_folder() / f"nvidia-pytriton-{VERSION}-{digest[:12]}"
 
@@ -87,9 +101,14 @@ def find_private_server() -> Path | None:
     """Return the folder of the server, laid out as site-packages; None where it is not installed.
 
     Raises:
-        ServerError: The cache is not safe, or holds something else in its place.
+        ServerError: The cache cannot be used, or the folder has no server.
     """
-    return find_entry(private_server_folder().name)
+    folder = private_server_folder()
+    if not folder.exists():
+        return None
+    if not (folder / EXECUTABLE).is_file():
+        raise ServerError(f"{folder} has no {EXECUTABLE}; move the folder away, and try again")
+    return folder
 
 
 def why_no_private_server() -> str | None:
@@ -105,21 +124,17 @@ def why_no_private_server() -> str | None:
     )
 
 
-def install_private_server(
-    progress: Progress = no_progress, *, wheelhouse: Path | None = None
-) -> Path:
-    """Download and unpack the server where that was not done before.
+def install_private_server(progress: Callable[[str], None] = show_nothing) -> Path:
+    """Install the server where that was not done before; pip checks its SHA-256.
 
     Args:
-        progress: Shows the work, where there is some.
-        wheelhouse: A folder of wheels to take it from; else the one that ENDCAP_WHEELHOUSE names,
-            else pip's package index.
+        progress: Is called with a message when the installation begins.
 
     Returns:
         The folder of the server.
 
     Raises:
-        ServerError: It cannot be had; the message says why, and what to do.
+        ServerError: It cannot be installed; the message says why, and what to do.
         OSError: The cache cannot be written.
     """
     found = find_private_server()
@@ -131,89 +146,40 @@ def install_private_server(
             f"{problem}; name a server of your own with --tritonserver PATH (`tritonserver=` in "
             "Python)"
         )
-    source = wheelhouse_of(wheelhouse)
-    with progress() as stages:
 
-        def make(content: Path, other: Path) -> None:
-            what = f"taking {_SERVER} from {source}" if source else f"downloading {_SERVER}, 53 MiB"
-            stages(what, None)
-            _unpack(download_server(other / "wheel", source), content, stages)
-
-        return make_entry(private_server_folder().name, make, stages)
-
-
-def download_server(folder: Path, wheelhouse: Path | None = None) -> Path:
-    """Put the server's wheel into a folder, its SHA-256 checked by pip; return the file.
-
-    Raises:
-        ServerError: It cannot be had, or the folder has another file of its name.
-    """
-    with _download_folder() as scratch:
-        requirements = scratch / "server.txt"
+    def fill(content: Path, other: Path) -> None:
+        progress(f"installing {_SERVER}, 53 MiB")
         hashes = " ".join(f"--hash=sha256:{digest}" for digest in SHA256.values())
-        requirements.write_text(f"nvidia-pytriton=={VERSION} {hashes}\n")
-        downloaded = scratch / "wheels"
-        command = ["download", "--no-deps", "--require-hashes", "--dest", str(downloaded)]
-        run_pip(
-            [*command, "-r", str(requirements)],
-            what=_SERVER,
-            wheelhouse=wheelhouse,
-            temporary=scratch,
-        )
-        (wheel,) = _collect(downloaded, folder)
-    return wheel
+        wanted = other / "server.txt"
+        wanted.write_text(f"nvidia-pytriton=={VERSION} {hashes}\n")
+        _run_pip(["--no-deps", "--require-hashes", "-r", str(wanted)], _SERVER, content, other)
+
+    return _install(private_server_folder(), fill, progress)
 
 
-@contextlib.contextmanager
-def _download_folder() -> Iterator[Path]:
-    try:
-        with scratch_folder(DOWNLOAD_PURPOSE) as scratch:
-            yield scratch
-    except UnsupportedError as error:
-        raise ServerError(str(error)) from error
+def _install(
+    folder: Path, fill: Callable[[Path, Path], None], progress: Callable[[str], None]
+) -> Path:
+    """Make a folder of the cache, unless another process has made it meanwhile.
 
-
-def _collect(downloaded: Path, folder: Path) -> list[Path]:
-    """Copy wheels into a folder and return the copies; other files there are left as they are.
-
-    Raises:
-        ServerError: A file, or link, of a wheel's name has another content.
+    `fill` fills its first folder, which becomes `folder`; the second is for temporary files.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    copies = []
-    for wheel in sorted(downloaded.glob("*.whl")):
-        copy = folder / wheel.name
-        if os.path.lexists(copy):
-            if copy.is_symlink() or not filecmp.cmp(wheel, copy, shallow=False):
-                raise ServerError(
-                    f"{copy} is there already, and is not the file of that name that pip has; move "
-                    "it away, or give another folder"
-                )
-        else:
-            try:
-                with whole_file(copy, follow_links=False) as target, wheel.open("rb") as source:
-                    shutil.copyfileobj(source, target)
-            except InvalidArgumentError as error:
-                raise ServerError(str(error)) from error
-        copies.append(copy)
-    return copies
-
-
-def _unpack(wheel: Path, folder: Path, stages: Stages) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        kept = [
-            member
-            for member in archive.infolist()
-            if member.filename.startswith(_KEPT) and not member.is_dir()
-        ]
-        done = stages("unpacking the Triton server", len(kept))
-        for member in kept:
-            if ".." in PurePosixPath(member.filename).parts:
-                raise ServerError(f"{wheel.name} has a file outside of it, {member.filename}")
-            unpacked = Path(archive.extract(member, folder))
-            # The archive has the modes of the files, which extracting leaves out.
-            unpacked.chmod(0o755 if member.external_attr >> 16 & 0o111 else 0o644)
-            done()
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = FileLock(folder.parent / ".lock")
+    try:
+        held = lock.acquire(timeout=0)
+    except Timeout:
+        progress("waiting for another endcap that installs")
+        held = lock.acquire()
+    with held:
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder.parent) as partial:
+                content, other = Path(partial, "content"), Path(partial, "other")
+                content.mkdir()
+                other.mkdir()
+                fill(content, other)
+                content.rename(folder)
+    return folder
 
 
 def requirements(models: Iterable[ModelFolder] = ()) -> list[str]:
@@ -224,7 +190,7 @@ def requirements(models: Iterable[ModelFolder] = ()) -> list[str]:
             gets the DALI of this Python, for which the operators are built.
 
     Raises:
-        ServerError: ENDCAP_SERVER_PACKAGES holds something that is no requirement.
+        ServerError: ENDCAP_SERVER_PACKAGES holds something other than requirements.
     """
     from packaging.requirements import Requirement
 
@@ -275,67 +241,38 @@ def find_packages(models: Iterable[ModelFolder] = ()) -> Path | None:
     """Return the folder of the packages for these models, None where they are not installed.
 
     Raises:
-        ServerError: The cache is not safe, or holds something else in its place.
+        ServerError: As for `requirements` and `cache_folder`.
     """
-    return find_entry(packages_folder(models).name)
+    folder = packages_folder(models)
+    return folder if folder.exists() else None
 
 
 def install_packages(
-    progress: Progress = no_progress,
-    *,
-    models: Sequence[ModelFolder] = (),
-    wheelhouse: Path | None = None,
+    progress: Callable[[str], None] = show_nothing, *, models: Sequence[ModelFolder] = ()
 ) -> Path:
     """Install what Python models need where that was not done before.
 
     Args:
-        progress: Shows the work, where there is some.
+        progress: As for `install_private_server`.
         models: As for `requirements`.
-        wheelhouse: As for `install_private_server`.
 
     Returns:
         A folder of packages, for `make_environment`.
 
     Raises:
-        ServerError: It cannot be had; the message says why, and what to do.
+        ServerError: It cannot be installed; the message says why, and what to do.
         OSError: The cache cannot be written.
     """
     found = find_packages(models)
     if found is not None:
         return found
     check_python()
-    source = wheelhouse_of(wheelhouse)
-    with progress() as stages:
 
-        def make(content: Path, other: Path) -> None:
-            stages(f"installing {_PACKAGES} (NumPy, ONNX Runtime and others)", None)
-            where = ["--target", str(content), "--no-warn-script-location"]
-            run_pip(
-                ["install", *where, *requirements(models)],
-                what=_PACKAGES,
-                wheelhouse=source,
-                temporary=other,
-            )
+    def fill(content: Path, other: Path) -> None:
+        progress(f"installing {_PACKAGES} (NumPy, ONNX Runtime and others)")
+        _run_pip(requirements(models), _PACKAGES, content, other)
 
-        return make_entry(packages_folder(models).name, make, stages)
-
-
-def download_packages(folder: Path, wheelhouse: Path | None = None) -> None:
-    """Put the wheels that `install_packages` needs into a folder.
-
-    Raises:
-        ServerError: They cannot be had.
-    """
-    check_python()
-    with _download_folder() as scratch:
-        downloaded = scratch / "wheels"
-        run_pip(
-            ["download", "--dest", str(downloaded), *requirements()],
-            what=_PACKAGES,
-            wheelhouse=wheelhouse,
-            temporary=scratch,
-        )
-        _collect(downloaded, folder)
+    return _install(packages_folder(models), fill, progress)
 
 
 def check_python() -> None:
@@ -349,7 +286,7 @@ def check_python() -> None:
         raise ServerError(
             "the packaged server's Python backend needs NumPy below 2, which Python "
             f"{PYTHON_VERSION} does not have; install endcap with Python 3.10 to {newest}, or give "
-            "each Python model an environment of its own with `endcap env pack`"
+            "each Python model a separate environment with `endcap env pack`"
         )
 
 
@@ -387,75 +324,27 @@ def _metadata_folder(distribution: importlib.metadata.Distribution) -> list[Path
     return list(folder.glob(f"endcap-{distribution.version}.dist-info"))
 
 
-def wheelhouse_of(given: Path | None) -> Path | None:
-    """Return the folder of wheels to search: the given one, or what the environment names.
-
-    Raises:
-        ServerError: It is no folder.
-    """
-    named = os.environ.get(WHEELHOUSE_VARIABLE)
-    folder = given or (Path(named) if named else None)
-    if folder is not None and not folder.is_dir():
-        raise ServerError(
-            f"the wheelhouse {folder} is not a folder; `endcap server download {folder}` fills one "
-            "on a machine with a network"
-        )
-    return folder
-
-
-def run_pip(
-    arguments: Sequence[str], *, what: str, wheelhouse: Path | None, temporary: Path
-) -> None:
-    """Run pip on wheels alone: no package is built.
-
-    Args:
-        arguments: The command and its own options.
-        what: What is to be had, for messages.
-        wheelhouse: A folder to search in place of package indexes.
-        temporary: A folder for pip's own files, on the disk of what it writes.
-
-    Raises:
-        ServerError: pip is missing or fails; the message says why, and what to do.
-        OSError: The disk of `temporary` is full.
-    """
-    sources = ["--no-index", "--find-links", str(wheelhouse.absolute())] if wheelhouse else []
+def _run_pip(wanted: Sequence[str], what: str, target: Path, temporary: Path) -> None:
+    """Install wheels into a folder; `what` is for messages, `temporary` for pip's own files."""
+    sources = []
+    wheelhouse = os.environ.get(WHEELHOUSE_VARIABLE)
+    if wheelhouse:
+        if not Path(wheelhouse).is_dir():
+            raise ServerError(f"{WHEELHOUSE_VARIABLE}={wheelhouse} is not a folder of wheels")
+        sources = ["--no-index", "--find-links", os.path.abspath(wheelhouse)]
+    where = ["install", "--target", str(target), "--no-warn-script-location"]
     try:
-        command = [*pip_command(), *arguments, *_OPTIONS, *sources]
-        environment = {**environment_for_pip(), "TMPDIR": str(temporary.absolute())}
+        command = [*pip_command(), *where, *_OPTIONS, *sources, *wanted]
+        environment = {**environment_for_pip(), "TMPDIR": str(temporary)}
     except PipError as error:
         raise ServerError(f"{what} cannot be installed: {error}") from error
     # An interrupt ends pip, too: subprocess.run kills it.
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if finished.returncode:
-        if _NO_SPACE.search(finished.stderr):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(temporary))
-        raise _failure(what, finished, wheelhouse)
-
-
-def _failure(
-    what: str, finished: subprocess.CompletedProcess[str], wheelhouse: Path | None
-) -> ServerError:
-    stderr = finished.stderr
-    reason = pip_errors(stderr)
-    if "DO NOT MATCH THE HASHES" in stderr:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
         advice = (
-            "the file is not the one that this version of endcap knows; look at the index or the "
-            "wheelhouse that pip takes it from"
+            f"put what is missing into {wheelhouse}"
+            if wheelhouse
+            else "check the network and `pip config list`, or name a folder of wheels with "
+            f"{WHEELHOUSE_VARIABLE}=DIR"
         )
-    elif wheelhouse is not None:
-        advice = (
-            f"put what is missing into {wheelhouse}: `endcap server download DIR` fetches all of "
-            "it on a machine with a network and the same Python"
-        )
-    elif "(from versions: none)" in stderr and _NO_NETWORK.search(finished.stdout + stderr):
-        reason = "pip reaches no package index"
-        advice = (
-            "connect this machine to one, or fill a folder by `endcap server download DIR` on "
-            f"another machine with the same Python, and name it with {WHEELHOUSE_VARIABLE}=DIR"
-        )
-    else:
-        advice = (
-            f"`pip config list` shows where pip looks; {WHEELHOUSE_VARIABLE}=DIR names a folder "
-            "of wheels instead"
-        )
-    return ServerError(f"{what} cannot be installed ({reason}); {advice}")
+        raise ServerError(f"{what} cannot be installed ({pip_errors(done.stderr)}); {advice}")

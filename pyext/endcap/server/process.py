@@ -1,4 +1,4 @@
-"""One server process in a process group of its own.
+"""One server process in a separate process group.
 
 It is stopped with this process. After SIGKILL of this process the kernel stops it only where
 `setpriv` is installed and the main thread started it.
@@ -6,6 +6,7 @@ It is stopped with this process. After SIGKILL of this process the kernel stops 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -15,6 +16,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
+
+SHARED_MEMORY = Path("/dev/shm")
 
 _LOOK_EVERY_S = 0.02
 
@@ -98,6 +101,14 @@ class ServerProcess:
         """Whether the process id still is that of the process, running or not yet waited for."""
         self.exit_code()
         return self._process.returncode is None
+
+
+def remove_shared_memory(prefix: str) -> None:
+    """Remove this user's regions in /dev/shm that the Python backend of a killed server left."""
+    for region in SHARED_MEMORY.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError):  # it has just gone
+            if region.lstat().st_uid == os.geteuid():
+                region.unlink()
 
 
 def _die_with_parent() -> list[str]:

@@ -55,7 +55,7 @@ def reads_variables(stub: Path) -> bool:
 
 
 def find_libpython() -> Path | None:
-    """Return the running Python's shared library where it lies beside the interpreter."""
+    """Return the running Python's shared library where it lies next to the interpreter."""
     folders = [sysconfig.get_config_var("LIBDIR"), sys.base_prefix + "/lib"]
     for folder in folders:
         if folder and (Path(folder) / LIBPYTHON).is_file():

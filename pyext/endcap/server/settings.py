@@ -42,8 +42,8 @@ class ServerSettings:
         config_name: Where a model has configs/NAME.pbtxt, that is taken in place of its
             config.pbtxt; at least one has to have it. Servers know it from release 2.46 on.
         host: The address to listen on; the default is reachable from this machine only.
-        accept_known_vulnerabilities: Lets `host` be another than a loopback address where the
-            server's release has known vulnerabilities, or is not known.
+        accept_old_server: Lets `host` be other than a loopback address where the server's release
+            is more than a year old, or its age is unknown.
         ports: 0 picks a free one.
         cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it
             from the models. Without a GPU it does nothing.
@@ -56,8 +56,8 @@ class ServerSettings:
         trace_url: Where the server sends traces by OTLP over HTTP, as http://HOST:4318/v1/traces;
             None sends none. Servers know it from release 24.01 on, and the spans of endcap's stages
             from 24.07 on.
-        trace_every: One request in so many is traced; 0 traces only those whose client sends a
-            trace context, which are always traced.
+        trace_every: Traces every Nth request; 0 traces only those whose client sends a trace
+            context, which are always traced.
         verbose: The server prints every request, and all its output goes to standard error (to
             `log_file` where one is given).
         ready_timeout_s: Seconds that a start may take.
@@ -68,7 +68,7 @@ class ServerSettings:
     models: tuple[str, ...] = ()
     config_name: str | None = None
     host: str = "127.0.0.1"
-    accept_known_vulnerabilities: bool = False
+    accept_old_server: bool = False
     ports: ServerPorts = field(default_factory=ServerPorts)
     cuda_pool_mb: int | None = None
     pinned_pool_mb: int | None = None

@@ -1,18 +1,15 @@
-"""Repositories in folders whose names a shell would not take as they are."""
+"""Repositories in folders whose names need quotes in a shell."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import tempfile
 from pathlib import Path
 
 import pytest
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
-from endcap.errors import InvalidArgumentError
 from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
-from endcap.server.log import open_log_file
 
 SETTINGS = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0), ready_timeout_s=20)
 IN_PYTHON = 'backend: "python"' + TENSORS
@@ -122,21 +119,7 @@ def test_a_temporary_folder_that_the_shell_would_take_apart(
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     with pytest.raises(ServerError) as caught:
         TritonServer(write_echo_model(tmp_path / "models"), SETTINGS).start()
-    assert f"temporary folder {folder}/endcap-" in str(caught.value)
+    assert f"temporary folder {folder} has a name" in str(caught.value)
     assert "set TMPDIR" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert list(folder.glob("*/*")) == []
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_log_is_not_written_through_a_link_of_another_user(tmp_path: Path) -> None:
-    shared, victim = tmp_path / "shared", tmp_path / "victim"
-    shared.mkdir()
-    shared.chmod(0o1777)
-    victim.write_text("precious")
-    (shared / "serve.log").symlink_to(victim)
-    os.chown(shared / "serve.log", 65534, 65534, follow_symlinks=False)
-    opened = open_log_file(shared / "serve.log", tmp_path)
-    with pytest.raises(InvalidArgumentError, match="a symbolic link of user 65534"), opened:
-        pass
-    assert victim.read_text() == "precious"
+    assert list(folder.iterdir()) == []

@@ -82,16 +82,6 @@ def test_an_explicit_server_may_be_a_file_or_a_folder() -> None:
         locate_server(Path(__file__))
 
 
-@pytest.mark.usefixtures("only_the_wheel")
-def test_no_server_anywhere_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(locate, "WHEEL_PACKAGE", "a_package_that_nobody_has")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(ServerError, match=r"`endcap server install`, or name .*--tritonserver"):
-        locate_server()
-
-
 # --- backend folder -------------------------------------------------------------------------------
 
 

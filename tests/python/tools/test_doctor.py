@@ -27,7 +27,7 @@ def test_every_check_is_reported_and_nothing_here_is_an_error() -> None:
     assert report.errors == set()
     assert report.stderr == ""
     for finding in report.findings.values():
-        keys = ["name", "group", "title", "severity", "found", "problem", "remedy", "details"]
+        keys = ["name", "group", "title", "severity", "found", "problem", "remedy"]
         assert list(finding) == keys
         assert finding["found"]
         assert (finding["problem"] is None) == (finding["remedy"] is None)

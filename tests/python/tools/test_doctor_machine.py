@@ -8,21 +8,15 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from doctor_world import doctor, in_own_mounts, pasted, subject
+from doctor_world import doctor, in_own_mounts, subject
 from echo_model import write_model
 
-from endcap._system.locked_file import lock_abandoned
-from endcap._system.scratch import MARKER_NAME
 from endcap.server import ServerPorts
-from endcap.server.leftovers import SHARED_MEMORY, shared_memory_prefix
 from endcap.tools.doctor import Severity, machine
 from endcap.tools.doctor.machine import (
-    check_leftovers,
     check_shared_memory,
     cpu_quota,
     memory_limit,
@@ -100,80 +94,6 @@ def test_enough_shared_memory_is_ok(tmp_path: Path) -> None:
     repository = write_model(tmp_path / "models", "python", 'backend: "python"')
     finding = check_shared_memory(subject(repository, shared_memory=tmp_path))
     assert finding.severity is Severity.OK, finding
-
-
-KILLED_LAUNCHER = """
-import os, signal
-from endcap._system.scratch import scratch_folder
-with scratch_folder("server") as folder:
-    print(folder, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def killed_launcher(temporary: Path) -> Path:
-    """The scratch folder that a killed launcher leaves."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED_LAUNCHER],
-        env={**os.environ, "TMPDIR": str(temporary)},
-        stdout=subprocess.PIPE,
-        check=False,
-    )
-    return Path(done.stdout.decode().strip())
-
-
-@pytest.fixture
-def abandoned(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """What a killed launcher leaves: its scratch folder, and a region of its server."""
-    scratch = killed_launcher(tmp_path)
-    region = SHARED_MEMORY / f"{shared_memory_prefix(scratch)}1"
-    region.write_bytes(bytes(3 * MIB))
-    yield scratch, region
-    region.unlink()
-
-
-def test_leftovers_of_a_killed_launcher(
-    tmp_path: Path, abandoned: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report = doctor(environment={"TMPDIR": str(tmp_path)})
-    report.expect(
-        "leftovers",
-        "warning",
-        f"a killed launcher left {abandoned[0]}, {abandoned[1]}",
-        "the next `endcap serve` removes them",
-        f"`rm -r {abandoned[0]} {abandoned[1]}`",
-    )
-    assert report.findings["leftovers"]["found"] == "2 files and folders, 3 MiB"
-    assert abandoned[1].exists(), "the doctor changes nothing"
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    marker = lock_abandoned(abandoned[0] / MARKER_NAME)
-    assert marker is not None
-    try:  # as if the launcher lived
-        assert check_leftovers(subject(tmp_path)).severity is Severity.OK
-    finally:
-        os.close(marker)
-
-
-def test_a_temporary_folder_that_is_not_this_users_alone(tmp_path: Path) -> None:
-    root = tmp_path / f"endcap-{os.geteuid()}"
-    root.mkdir()
-    root.chmod(0o755)
-    report = doctor(environment={"TMPDIR": str(tmp_path)})
-    report.expect("leftovers", "error", f"{root} is open to other users", f"`ls -la {root}`")
-
-
-def test_what_removes_leftovers_can_be_pasted(tmp_path: Path) -> None:
-    temporary = (
-        tmp_path / "my files, with a very long name that fills a line of the report by itself"
-    )
-    kept = tmp_path / "my"
-    temporary.mkdir()
-    kept.mkdir()
-    scratch = killed_launcher(temporary)
-    command = pasted("rm -r", environment={"TMPDIR": str(temporary), "COLUMNS": "60"})
-    subprocess.run(["sh", "-ec", command], cwd=tmp_path, check=True)
-    assert list(scratch.parent.iterdir()) == []
-    assert kept.is_dir()
 
 
 # --- processor, memory, ports, files --------------------------------------------------------------

@@ -59,11 +59,7 @@ class Group(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The result of one check; `problem` and `remedy` are messages, None without a problem.
-
-    Attributes:
-        details: Lines that the report shows with `--verbose` only.
-    """
+    """The result of one check; `problem` and `remedy` are messages, None without a problem."""
 
     name: str
     group: Group
@@ -72,7 +68,6 @@ class Finding:
     found: str
     problem: str | None = None
     remedy: str | None = None
-    details: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return the object that `endcap doctor --json` prints."""
@@ -126,7 +121,6 @@ class Topic:
         message: str,
         *,
         at_most: Severity = Severity.ERROR,
-        details: Iterable[str] = (),
         **fields: str | Path | Sequence[Path],
     ) -> Finding:
         """Return a finding with one of `problems`.
@@ -136,7 +130,6 @@ class Topic:
             found: The state of what was checked.
             message: The error message, without its end mark.
             at_most: A limit of the severity, where nothing depends on what was checked.
-            details: Lines for `--verbose`.
             fields: The names in braces of the remedy; paths are quoted for a shell.
         """
         problem = self.problems[key]
@@ -148,7 +141,7 @@ class Topic:
         }
         values |= {name: _format_field(each) for name, each in fields.items()}
         remedy = problem.remedy.format_map(values)
-        return self._finding(severity, found, message, remedy, tuple(details))
+        return self._finding(severity, found, message, remedy)
 
     def _finding(
         self,
@@ -156,7 +149,6 @@ class Topic:
         found: str,
         problem: str | None = None,
         remedy: str | None = None,
-        details: tuple[str, ...] = (),
     ) -> Finding:
         return Finding(
             name=self.name,
@@ -166,7 +158,6 @@ class Topic:
             found=found,
             problem=problem,
             remedy=remedy,
-            details=details,
         )
 
 

@@ -10,9 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._system.scratch import root_path
-from endcap.errors import UnsupportedError
-from endcap.server.leftovers import abandoned, shared_memory_prefix, shared_memory_regions
 from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.subject import Subject
@@ -95,26 +92,6 @@ SHARED_MEMORY = Topic(
             severity=Severity.WARNING,
             remedy=_SHM_SIZE + "; elsewhere `mount -o remount,size=1g {path}`; or lower "
             "max_batch_size",
-        ),
-    },
-)
-LEFTOVERS = Topic(
-    name="leftovers",
-    group=Group.SYSTEM,
-    title="leftovers",
-    meaning="A launcher that was killed leaves its scratch folder behind, and its server's regions "
-    "in /dev/shm, which hold memory until someone removes them.",
-    problems={
-        "found": Problem(
-            when="There are such leftovers.",
-            severity=Severity.WARNING,
-            remedy="the next `endcap serve` removes them; or now: `rm -r {files}`",
-        ),
-        "unusable": Problem(
-            when="The folder of temporary folders is a link, another user's, or open to others.",
-            severity=Severity.ERROR,
-            remedy="look at what `ls -la {root}` shows, and move it away; or set TMPDIR to a "
-            "folder of your own",
         ),
     },
 )
@@ -220,27 +197,6 @@ def check_shared_memory(subject: Subject) -> Finding:
             path=folder,
         )
     return SHARED_MEMORY.ok(f"{found}; the models fill {_mib(needed)} at their largest batch")
-
-
-def check_leftovers(subject: Subject) -> Finding:
-    """Check for files of servers that have ended."""
-    files: list[Path] = []
-    held = 0
-    try:
-        for scratch, _ in abandoned():
-            regions = shared_memory_regions(shared_memory_prefix(scratch))
-            held += sum(region.stat().st_size for region in regions)
-            files += [scratch, *regions]
-    except UnsupportedError as error:
-        return LEFTOVERS.problem("unusable", "unusable", reason_of(error), root=root_path())
-    if files:
-        return LEFTOVERS.problem(
-            "found",
-            f"{len(files)} files and folders, {_mib(held)}",
-            f"a killed launcher left {', '.join(map(str, files))}",
-            files=files,
-        )
-    return LEFTOVERS.ok("none")
 
 
 def check_memory(subject: Subject) -> Finding:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import sys
+import tempfile
 from pathlib import Path
 
-from endcap._system.scratch import root_path
 from endcap.server import private_server, python_stub
 from endcap.server.backends import needs_stub
 from endcap.server.locate import ServerInstallation
@@ -35,8 +35,7 @@ ENVIRONMENT = Topic(
         "not_made": Problem(
             when="The packages of that environment are not installed yet.",
             severity=Severity.NOTE,
-            remedy="`endcap server install` does it now; `endcap serve` does it when a Python "
-            "model is served",
+            remedy="`endcap serve` installs them when a Python model is served",
         ),
         "unusable": Problem(
             when="They cannot be installed for this Python, or endcap's cache cannot be used.",
@@ -265,9 +264,9 @@ def _newest_usable(stubs_dir: Path) -> str:
 def check_paths(subject: Subject) -> Finding:
     """Check the temporary folder and the names of models."""
     try:
-        check_scratch(root_path() / "server")
+        check_scratch(Path(tempfile.gettempdir(), "endcap"))
     except ServerError as error:
-        return PATHS.problem("temporary", str(root_path().parent), reason_of(error))
+        return PATHS.problem("temporary", tempfile.gettempdir(), reason_of(error))
     try:
         check_model_names(subject.models)
     except ServerError as error:

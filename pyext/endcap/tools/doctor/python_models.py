@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from endcap.environment.stub import LOG_NAME, STUB_NAME, check
 from endcap.server.backends import find_operators
-from endcap.server.exit_reasons import PACKAGE_OF_MODULE
 from endcap.server.locate import ServerInstallation
 from endcap.server.python_stub import PYTHON_VERSION, reads_variables
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
@@ -19,6 +18,14 @@ from endcap.tools.doctor.subject import Subject
 from endcap.triton.errors import ServerError
 
 _GIVEN_BY_THE_STUB = {"triton_python_backend_utils", "c_python_backend_utils"}
+# Packages that have another name than their module.
+_PACKAGE_OF_MODULE = {
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "nvidia": "nvidia-dali-cuda130",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
 IMPORTS = Topic(
     name="model_imports",
     group=Group.PYTHON_MODELS,
@@ -121,7 +128,7 @@ def _check_imports_in(subject: Subject, folders: list[str], problem: str) -> Fin
             "incomplete",
             "modules are not installed: "
             + ", ".join(f"{module} (for {', '.join(by)})" for module, by in missing.items()),
-            packages=" ".join(PACKAGE_OF_MODULE.get(module, module) for module in missing),
+            packages=" ".join(_PACKAGE_OF_MODULE.get(module, module) for module in missing),
         )
     count = len(subject.shared_python_models)
     return IMPORTS.ok("all found" if count else "no Python model to look at")

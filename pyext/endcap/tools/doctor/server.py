@@ -15,10 +15,9 @@ from endcap.client import DetectionClient
 from endcap.errors import EndcapError
 from endcap.results import Task
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.server.advisories import find_advisories, first_fixed, summarise
 from endcap.server.locate import NoServerError, ServerInstallation
 from endcap.server.private_server import why_no_private_server
-from endcap.server.release import read_release
+from endcap.server.release import BULLETINS, read_release
 from endcap.tools.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.tools.doctor.libraries import NO_LDD, find_ldd, missing_libraries
 from endcap.tools.doctor.subject import Subject
@@ -32,17 +31,18 @@ SERVER = Topic(
     title="Triton server",
     meaning="The `tritonserver` that `endcap serve` would start: the one given with "
     "`--tritonserver` or ENDCAP_TRITONSERVER, on `PATH`, in NVIDIA's container, in an installed "
-    "nvidia-pytriton, or endcap's own in its cache, in this order. The "
-    "program prints its version only when it runs; shown is that of the wheel or the container.",
+    "nvidia-pytriton, or endcap's own in its cache, in this order, with its release. `endcap "
+    "serve` opens a release that is more than a year old, or unknown, to other machines only with "
+    f"`--accept-old-server`; NVIDIA's security bulletins are at {BULLETINS}",
     problems={
         "not_installed": Problem(
             when="No server is found, and endcap's own is not installed yet.",
             severity=Severity.NOTE,
-            remedy="`endcap server install` does it now; `endcap serve` does it at its first start",
+            remedy="`endcap serve` installs it at its first start",
         ),
         "absent": Problem(
             when="No server is found and the packaged one does not run here, the one given is "
-            "none, or endcap's cache cannot be used.",
+            "not a server, or endcap's cache cannot be used.",
             severity=Severity.ERROR,
             remedy="name the server that you have with `--tritonserver PATH`, or follow the "
             "error message",
@@ -52,28 +52,6 @@ SERVER = Topic(
             severity=Severity.ERROR,
             remedy="name the tritonserver file, or the folder that holds bin/tritonserver: "
             "`--tritonserver PATH`",
-        ),
-    },
-)
-ADVISORIES = Topic(
-    name="server_advisories",
-    group=Group.SERVER,
-    title="vulnerabilities",
-    meaning="The vulnerabilities of the server's release in NVIDIA's security bulletins, from a "
-    "table in endcap: [](advisories.md). Some concern parts that an installation may lack.",
-    problems={
-        "affected": Problem(
-            when="Bulletins name vulnerabilities of this release. `endcap serve` then refuses "
-            "`--host` with another than a loopback address, unless "
-            "`--accept-known-vulnerabilities` is given.",
-            severity=Severity.NOTE,
-            remedy="keep it on 127.0.0.1, or run release {fixed} or later of NVIDIA's container; "
-            "`endcap doctor --verbose` lists the CVEs",
-        ),
-        "unknown": Problem(
-            when="The release of the server is not known. `endcap serve` refuses the same.",
-            severity=Severity.NOTE,
-            remedy="keep it on 127.0.0.1, or write its version, such as 2.71.0, to {file}",
         ),
     },
 )
@@ -88,7 +66,7 @@ LIBRARIES = Topic(
             when="A library is not found.",
             severity=Severity.ERROR,
             remedy="of the wheel: `pip install --force-reinstall --no-deps nvidia-pytriton`; of "
-            "endcap's own: `endcap server remove`, then `endcap server install`; of another "
+            "endcap's own: remove its folder, and `endcap serve` installs it again; of another "
             "server: install the library, or put its folder on LD_LIBRARY_PATH",
         ),
     },
@@ -131,28 +109,10 @@ def check_server(subject: Subject) -> Finding:
     if reason is not None:
         message = f"{server.executable} is not tritonserver: {reason}"
         return SERVER.problem("another", str(server.executable), message)
-    return SERVER.ok(f"{read_release(server)} ({server.origin}: {server.executable})")
-
-
-def check_advisories(subject: Subject) -> Finding:
-    """Check the server's release for known vulnerabilities."""
-    if subject.installation is None:
-        return ADVISORIES.skipped("there is no server")
-    server = read_release(subject.installation)
-    if server.release is None:
-        file = subject.installation.executable.parent.parent / "TRITON_VERSION"
-        message = f"it is not known whether {server} has vulnerabilities"
-        return ADVISORIES.problem("unknown", "unknown", message, file=file)
-    advisories = find_advisories(server.release)
-    if not advisories:
-        return ADVISORIES.ok(summarise(advisories))
-    return ADVISORIES.problem(
-        "affected",
-        f"{sum(len(each.cves) for each in advisories)}, all fixed in {first_fixed(advisories)}",
-        f"{server} has {summarise(advisories)}",
-        details=map(str, advisories),
-        fixed=first_fixed(advisories),
-    )
+    release = read_release(server)
+    problem = release.find_age_problem()
+    age = f"; {problem}, see {BULLETINS}" if problem else ""
+    return SERVER.ok(f"{release} ({server.origin}: {server.executable}){age}")
 
 
 def check_libraries(subject: Subject) -> Finding:

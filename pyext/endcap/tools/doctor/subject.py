@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from endcap._system.scratch import scratch_folder
 from endcap.errors import EndcapError
 from endcap.server.backends import needs_stub
-from endcap.server.leftovers import SHARED_MEMORY
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.models import why_no_python
 from endcap.server.plan import server_environment
 from endcap.server.private_server import find_packages, make_environment
+from endcap.server.process import SHARED_MEMORY
 from endcap.server.settings import ServerPorts
 from endcap.triton.errors import ServerError
 from endcap.triton.model_folder import ModelFolder, read_repository
@@ -98,9 +98,9 @@ class Subject:
         if not isinstance(self.packages, Path):
             yield None
             return
-        with scratch_folder("doctor") as scratch:
-            make_environment(scratch / "python", self.packages)
-            (folder,) = scratch.glob("python/lib/python3.*/site-packages")
+        with tempfile.TemporaryDirectory(prefix="endcap-doctor-") as scratch:
+            make_environment(Path(scratch, "python"), self.packages)
+            (folder,) = Path(scratch).glob("python/lib/python3.*/site-packages")
             yield folder
 
     @contextmanager
@@ -111,8 +111,8 @@ class Subject:
             ServerError: The environment cannot be made.
         """
         assert self.installation is not None  # the caller has checked
-        with scratch_folder("doctor") as scratch:
+        with tempfile.TemporaryDirectory(prefix="endcap-doctor-") as scratch:
             packages = self.packages if self.has_private_python else None
             if isinstance(packages, ServerError):
                 raise packages
-            yield server_environment(self.installation, scratch, packages)
+            yield server_environment(self.installation, Path(scratch), packages)

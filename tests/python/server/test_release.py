@@ -1,0 +1,159 @@
+"""Releases of Triton, their age, and when a server may be opened to other machines."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from echo_model import write_model
+
+from endcap.server import ServerError, ServerPorts, ServerSettings, locate_server
+from endcap.server.exposure import is_loopback
+from endcap.server.plan import plan_launch
+from endcap.server.release import ServerRelease, read_release
+
+FREE = ServerPorts(http=0, grpc=0, metrics=0)
+NEW = "2.9999.0"  # of a month to come
+
+
+def installation(folder: Path, version: str | None) -> Path:
+    """An imitation of NVIDIA's installation, with its version written down; returns its folder."""
+    root = folder / "opt"
+    program = root / "bin" / "tritonserver"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    if version is not None:
+        (root / "TRITON_VERSION").write_text(f"{version}\n")
+    return root
+
+
+def plan(folder: Path, version: str | None, host: str, *, accept: bool = False) -> list[str]:
+    """The command that would start such an installation."""
+    root = installation(folder, version)
+    write_model(folder / "models", "none", "")
+    (folder / "scratch").mkdir()
+    settings = ServerSettings(tritonserver=root, host=host, ports=FREE, accept_old_server=accept)
+    return plan_launch(folder / "models", settings, folder / "scratch").command
+
+
+@pytest.mark.parametrize(
+    ("version", "month"),
+    [  # of the server's tags and its container releases
+        ((2, 0, 0), date(2020, 6, 1)),
+        ((2, 6, 0), date(2020, 12, 1)),
+        ((2, 7, 0), date(2021, 2, 1)),
+        ((2, 18, 0), date(2022, 1, 1)),
+        ((2, 41, 0), date(2023, 12, 1)),
+        ((2, 51, 0), date(2024, 10, 1)),
+        ((2, 59, 0), date(2025, 6, 1)),
+        ((2, 59, 1), date(2025, 7, 1)),
+        ((2, 60, 0), date(2025, 8, 1)),
+        ((2, 73, 0), date(2026, 9, 1)),
+        ((3, 0, 0), None),
+        (None, None),
+    ],
+)
+def test_a_version_has_a_month(version: tuple[int, int, int] | None, month: date | None) -> None:
+    assert ServerRelease(name="", version=version).month == month
+
+
+@pytest.mark.parametrize(
+    ("today", "problem"),
+    [
+        (date(2024, 10, 31), None),
+        (date(2025, 10, 31), None),
+        (date(2025, 11, 1), "more than a year old"),
+    ],
+)
+def test_a_release_is_old_after_a_year(today: date, problem: str | None) -> None:
+    assert ServerRelease(name="", version=(2, 51, 0)).find_age_problem(today) == problem
+    assert ServerRelease(name="", version=None).find_age_problem(today) == "of unknown age"
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "known"),
+    [
+        ("2.51.0", "tritonserver 2.51.0, release 24.10 (October 2024)", True),
+        ("2.71.0dev", "tritonserver 2.71.0dev, release 26.07 (July 2026)", True),
+        ("main", "tritonserver main, an unknown release", False),
+        (None, "tritonserver of unknown release", False),
+    ],
+)
+def test_an_installation_states_its_release(
+    version: str | None, name: str, known: bool, tmp_path: Path
+) -> None:
+    found = read_release(locate_server(installation(tmp_path, version)))
+    assert str(found) == name
+    assert (found.version is not None) == known
+
+
+@pytest.mark.parametrize(
+    ("wheel", "name"),
+    [
+        ("0.7.0", "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10 (October 2024)"),
+        ("9.0.0", "nvidia-pytriton 9.0.0 with a tritonserver of unknown release"),
+    ],
+)
+def test_a_wheel_states_its_release(wheel: str, name: str, tmp_path: Path) -> None:
+    program = tmp_path / "pytriton" / "tritonserver" / "bin" / "tritonserver"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    metadata = tmp_path / f"nvidia_pytriton-{wheel}.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(f"Metadata-Version: 2.1\nName: nvidia-pytriton\nVersion: {wheel}\n")
+    assert str(read_release(locate_server(program))) == name
+
+
+# --- who may listen where -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.0.0.2", True),
+        ("127.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("localhost", True),
+        ("a-host-that-is-not.invalid", True),  # nothing can listen there
+        ("0.0.0.0", False),
+        ("0", False),
+        ("::", False),
+        ("", False),
+        ("::ffff:0.0.0.0", False),
+        ("192.0.2.7", False),
+        ("2001:db8::7", False),
+    ],
+)
+def test_loopback_addresses(host: str, expected: bool) -> None:
+    assert is_loopback(host) == expected
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "192.0.2.7"])
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("2.51.0", "is more than a year old"), ("main", "is of unknown age")],
+)
+def test_an_old_server_is_not_opened(host: str, version: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ServerError) as refused:
+        plan(tmp_path, version, host)
+    text = str(refused.value)
+    assert text.startswith(f"host '{host}' is not a loopback address, and tritonserver {version}")
+    assert f"{said}: https://www.nvidia.com/en-us/security/ has" in text
+    assert text.endswith("--accept-old-server (`accept_old_server=True` in Python)")
+
+
+@pytest.mark.parametrize(
+    ("version", "accept"), [("2.51.0", True), (None, True), (NEW, False), (NEW, True)]
+)
+def test_a_server_that_is_opened(version: str | None, accept: bool, tmp_path: Path) -> None:
+    command = plan(tmp_path, version, "0.0.0.0", accept=accept)
+    services = ("http", "grpc", "metrics")
+    assert {f"--{service}-address=0.0.0.0" for service in services} <= set(command)
+
+
+@pytest.mark.parametrize("version", ["2.51.0", None])
+def test_every_server_may_listen_on_loopback(version: str | None, tmp_path: Path) -> None:
+    assert "--grpc-address=127.0.0.2" in plan(tmp_path, version, "127.0.0.2")
