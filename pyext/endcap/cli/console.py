@@ -29,7 +29,6 @@ from rich.progress import (
 from rich.segment import Segment
 from rich.text import Text
 
-from endcap._system.stages import Stages
 from endcap.errors import EndcapError
 
 SOME_IMAGE_FAILED = 1
@@ -129,41 +128,9 @@ def step_status() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-@contextlib.contextmanager
-def installing() -> Iterator[Stages]:
-    """Yield a function that begins a stage: with a bar on a terminal, else with a line."""
-    if PlainConsole(stderr=True).is_terminal:
-        with stage_bar() as stages:
-            yield stages
-        return
-
-    def begin(name: str, total: int | None) -> Callable[[], None]:
-        say(f"endcap: {name} ...")
-        return lambda: None
-
-    yield begin
-
-
-@contextlib.contextmanager
-def stage_bar() -> Iterator[Stages]:
-    """Yield a function that begins a stage, which replaces the bar of the stage before.
-
-    A stage with an unknown number of steps has a pulsing bar. There is none where standard error is
-    no terminal.
-    """
-    console = PlainConsole(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-
-        def begin(name: str, total: int | None) -> Callable[[], None]:
-            for before in progress.task_ids:
-                progress.remove_task(before)
-            task = progress.add_task(name, total=total)
-            return lambda: progress.advance(task)
-
-        yield begin
+def installing(message: str) -> None:
+    """Print that a download or an installation begins."""
+    say(f"endcap: {message} ...")
 
 
 class StopRequested(BaseException):

@@ -12,6 +12,14 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from endcap.cli.console import (
+    PlainConsole,
+    check_stop,
+    installing,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 from endcap.cli.init import DEFAULT_OUTPUT, print_decisions, write_models
 from endcap.client import ClientArguments, ClientError, Connection
 from endcap.client._sync.served_model import models_with_images
@@ -22,7 +30,6 @@ from endcap.repository.options import InitOptions
 from endcap.repository.rendering import shell_word
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.release import BULLETINS
-from endcap.cli.console import PlainConsole, check_stop, installing, report_errors, say, stopped_by_signals
 
 EXAMPLES = """
 **Examples**

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from endcap._system.telemetry import VARIABLE as NO_TELEMETRY
 from endcap.server import private_server, python_stub
 from endcap.server.backends import (
     compose_backend_directory,
@@ -156,7 +155,7 @@ def server_environment(
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(_VERTEX_AI)
     }
-    environment.setdefault(NO_TELEMETRY, "1")
+    environment.setdefault("ORT_DISABLE_TELEMETRY", "1")
     libraries = [str(installation.library_dir)] if installation.library_dir else []
     if needs_stub(installation):
         libpython = python_stub.find_libpython()

@@ -1,1 +1,0 @@
-"""Files, folders and processes on this machine."""
