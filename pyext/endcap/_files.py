@@ -126,13 +126,12 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def cache_folder(name: str) -> Path:
-    """Return a folder of this user's cache, created if possible.
-
-    Raises UnsupportedError where there is no home folder, or others may write to the cache.
-    """
-    folder = platformdirs.user_cache_path("endcap") / name
-    if not folder.is_absolute():
-        raise UnsupportedError("this user has no home folder for a cache; set XDG_CACHE_HOME")
+    """Return a folder of this user's cache, which is created. Raises UnsupportedError."""
+    try:
+        folder = platformdirs.user_cache_path("endcap") / name
+    except RuntimeError as error:
+        text = "this user has no home folder for a cache; set XDG_CACHE_HOME"
+        raise UnsupportedError(text) from error
     for each in (folder.parent, folder):
         try:
             each.mkdir(mode=0o700, parents=True, exist_ok=True)

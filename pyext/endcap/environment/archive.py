@@ -16,7 +16,14 @@ _GZIP = b"\x1f\x8b"  # RFC 1952
 _CHUNK_BYTES = 1 << 20
 _AGAIN = "copy it again, or make it again by `endcap env pack`"
 # What `gzip` and `tarfile` raise for damaged archives, in addition to EOFError and OSError.
-_DAMAGE = (tarfile.TarError, zlib.error, ValueError, OverflowError, RecursionError)
+_DAMAGE = (
+    tarfile.TarError,
+    zlib.error,
+    gzip.BadGzipFile,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
 # Programs and libraries that a stub loads, and the files with the versions of packages.
 _READ_BY_STUB = re.compile(
     r"(\./)?(bin/(activate|python[0-9.]*)"

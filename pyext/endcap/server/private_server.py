@@ -25,11 +25,12 @@ import venv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-import platformdirs
 from filelock import FileLock, Timeout
 
 import endcap
+from endcap._files import cache_folder as user_cache_folder
 from endcap._python_process import PipError, environment_for_pip, pip_command, pip_errors
+from endcap.errors import UnsupportedError
 from endcap.server.python_stub import PYTHON_VERSION
 from endcap.triton.errors import ServerError
 from endcap.triton.model_folder import ModelFolder
@@ -65,26 +66,15 @@ def show_nothing(message: str) -> None:
 
 
 def cache_folder() -> Path:
-    """Return the folder of what endcap installs; it may be missing.
+    """Return the folder of what endcap installs.
 
     Raises:
         ServerError: This user has no place for a cache, or others can write to it.
     """
     try:
-        folder = platformdirs.user_cache_path("endcap") / "server"
-    except RuntimeError as error:  # a user without an entry, as in containers
-        raise ServerError(
-            f"user {os.geteuid()} has no home folder for a cache; set HOME or XDG_CACHE_HOME to a "
-            "folder that you may write to"
-        ) from error
-    if folder.exists():
-        status = folder.stat()
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise ServerError(
-                f"{folder} is not safe to run programs from: it belongs to another user, or others "
-                "may write to it; correct that, or set XDG_CACHE_HOME to another folder"
-            )
-    return folder
+        return user_cache_folder("server")
+    except UnsupportedError as error:
+        raise ServerError(str(error)) from error
 
 
 def private_server_folder() -> Path:

@@ -47,7 +47,6 @@ PYTHON_PAGES = [
 # Classes that stay inside the package, or reach users as another class.
 INTERNAL_ERRORS = {
     "AmbiguousHeadError",
-    "LostFileError",
     "MissingOptionError",
     "ModelCallError",
     "RequestCancelledError",

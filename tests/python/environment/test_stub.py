@@ -213,13 +213,16 @@ def test_an_archive_whose_content_is_damaged(model, tmp_path):
     assert "CRC check failed" in str(check(model).problem)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bytes])
-def test_what_is_no_archive(model, tmp_path, compress):
+@pytest.mark.parametrize(
+    ("compress", "message"),
+    [(gzip.compress, "is no gzip-compressed tar"), (bytes, "is not a tar.gz")],
+)
+def test_what_is_no_archive(model, tmp_path, compress, message):
     install(model, python_version=PYTHON_VERSION)
     archive = tmp_path / "environment.tar.gz"
     archive.write_bytes(compress(b"no archive at all" * 100))
     use_environment(model, archive)
-    assert "is no gzip-compressed tar" in str(check(model).problem)
+    assert message in str(check(model).problem)
 
 
 def test_environments_that_are_not_there(model):
@@ -282,4 +285,4 @@ def test_a_signal_ends_check_and_nothing_is_left(model, real, tmp_path):
         process.terminate()
         _, message = process.communicate(timeout=30)
     assert process.returncode == 130, message
-    assert [path.name for path in temporary.rglob("*")] == [f"endcap-{os.geteuid()}"]
+    assert list(temporary.iterdir()) == []

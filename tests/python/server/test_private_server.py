@@ -124,7 +124,7 @@ def test_a_cache_that_others_control_is_refused(cache: Path) -> None:
     write_server(private_server_folder())
     cache.chmod(0o777)
     for call in (install_private_server, install_packages, cache_folder):
-        with pytest.raises(ServerError, match=r"not safe to run programs from: .* others may"):
+        with pytest.raises(ServerError, match="other users may write to the cache"):
             call()
 
 
@@ -136,7 +136,7 @@ def test_a_user_without_a_home_folder_runs_other_servers(
     named = tmp_path / "tritonserver"
     named.touch(mode=0o755)
     assert not locate_server(named).is_private
-    with pytest.raises(ServerError, match="has no home folder for a cache; set HOME or"):
+    with pytest.raises(ServerError, match="has no home folder for a cache; set XDG"):
         install_private_server()
 
 
