@@ -112,6 +112,7 @@ std::string ToHexadecimal(std::string_view bytes) {
 }
 
 constexpr std::size_t kMaxNameBytes = 255;  // of a file
+constexpr std::uintmax_t kMaxFileBytes = 256 << 20;
 
 constexpr std::size_t RoundUpTo4(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
 
@@ -120,7 +121,7 @@ constexpr std::size_t RoundUpTo4(std::size_t size) { return (size + 3) & ~std::s
 std::optional<BinaryFile> BinaryFile::Read(const std::filesystem::path& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);  // fails for a folder
-  if (error) {
+  if (error || size > kMaxFileBytes) {
     return std::nullopt;
   }
   std::string bytes(size, '\0');

@@ -9,6 +9,7 @@ namespace endcap::python_stub {
 namespace {
 
 constexpr std::size_t kFewestArguments = 9;
+constexpr std::uintmax_t kMaxSettingsBytes = 64 << 10;
 
 std::optional<std::int64_t> ReadNumber(const std::string& text) {
   std::int64_t number = 0;
@@ -55,6 +56,20 @@ std::optional<Arguments> ReadArguments(const std::vector<std::string>& argv) {
 Settings ReadSettings(const std::filesystem::path& model_folder) {
   Settings settings;
   const std::filesystem::path path = model_folder / kSettingsFile;
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    return settings;
+  }
+  if (!std::filesystem::is_regular_file(status)) {  // opening a pipe would wait for a writer
+    throw std::runtime_error(path.string() + " is not a regular file; remove it, and run `endcap " +
+                             "stub install " + model_folder.string() + "`");
+  }
+  if (std::filesystem::file_size(path, error) > kMaxSettingsBytes) {
+    throw std::runtime_error(path.string() + " has more than " + std::to_string(kMaxSettingsBytes) +
+                             " bytes; write it again with `endcap stub install " +
+                             model_folder.string() + "`");
+  }
   std::ifstream file(path);
   if (!file) {
     return settings;

@@ -1,5 +1,6 @@
 // The checks of a model's environment, and the report of an error message.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -189,6 +190,11 @@ TEST_F(ChecksTest, SharedMemoryMustHaveSpace) {
 TEST_F(ChecksTest, SettingsThatCannotBeRead) {
   folder_.Write("model/endcap-stub.json", "nonsense");
   ExpectProblem("settings", "no JSON object");
+  folder_.Write("model/endcap-stub.json", "{" + std::string(1 << 20, ' ') + "}");
+  ExpectProblem("settings", "has more than 65536 bytes");
+  Remove("model/endcap-stub.json");
+  ASSERT_EQ(mkfifo((context_.model_folder / "endcap-stub.json").c_str(), 0600), 0);
+  ExpectProblem("settings", "not a regular file");
 }
 
 TEST_F(ChecksTest, ALogHoldsTheLastMessage) {

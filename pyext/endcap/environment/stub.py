@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import subprocess
 import tempfile
@@ -34,6 +35,7 @@ REAL_STUB_NAME = f"{STUB_NAME}.real"
 SETTINGS_NAME = "endcap-stub.json"
 LOG_NAME = "endcap-stub.log"
 _MARK = b"ENDCAP_STUB_REFUSAL"  # in the text of the front, and of no other stub
+_MAX_FRONT_BYTES = 64 << 20
 _TIMEOUT_S = 60.0
 _BACKEND_LIBRARY = "libtriton_python.so"
 
@@ -66,7 +68,13 @@ def find_front() -> Path:
 
 def is_front(program: Path) -> bool:
     """Return whether a stub in a model's folder is this package's front, of any version."""
-    return program.is_file() and _MARK in program.read_bytes()
+    if not program.is_file() or not 0 < program.stat().st_size <= _MAX_FRONT_BYTES:
+        return False
+    with (
+        program.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        return content.find(_MARK) >= 0
 
 
 def describe(file: Path) -> StubDescription:

@@ -8,6 +8,7 @@ https://protobuf.dev/reference/protobuf/textformat-spec
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import re
 from collections.abc import Iterable, Iterator
@@ -34,6 +35,7 @@ _PLACE = re.compile(r"^\d+:\d+ : ")  # how protobuf begins a message
 _SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is not UTF-8, see read_config
 _MOST_NESTED = 100  # as in protobuf
 _LONGEST_MESSAGE = 300
+_MAX_BYTES = 1 << 20  # tokens take a microsecond or more for each byte
 
 
 class ModelConfigError(ServerError):
@@ -81,9 +83,10 @@ def parse_config(text: str, path: Path) -> Any:
             comments.
     """
     text_format, model_config = protobuf_modules()
-    for token in _leading_tokens(text):
-        if _SURROGATE.search(token.text):
-            raise ModelConfigError(path, f"line {token.line} is not UTF-8", token.line)
+    if _SURROGATE.search(text):
+        for token in _leading_tokens(text):
+            if _SURROGATE.search(token.text):
+                raise ModelConfigError(path, f"line {token.line} is not UTF-8", token.line)
     try:
         return text_format.Parse(text, model_config.ModelConfig())
     except text_format.ParseError as error:
@@ -203,8 +206,19 @@ def read_leading_lines(text: str) -> Block:
 
 
 def read_config(file: Path) -> str:
-    """Return the text of a config.pbtxt; bytes that are not UTF-8 are surrogates in it."""
-    return file.read_bytes().decode("utf-8", "surrogateescape")
+    """Return the text of a config.pbtxt; bytes that are not UTF-8 are surrogates in it.
+
+    Raises:
+        ModelConfigError: It has more than 1 MiB.
+        OSError: It cannot be read, or is a pipe, a device or a folder.
+    """
+    if file.exists() and not file.is_file():  # opening a pipe would wait for a writer
+        raise OSError(errno.EINVAL, "not a regular file", str(file))
+    with file.open("rb") as stream:
+        content = stream.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ModelConfigError(file, f"the file has more than {_MAX_BYTES} bytes", None)
+    return content.decode("utf-8", "surrogateescape")
 
 
 def as_unicode(text: str) -> str:

@@ -21,6 +21,8 @@ from endcap.server import locate_server
 from endcap.server.python_stub import PYTHON_VERSION, find_stub
 from endcap.tools.doctor.python_models import check_stubs
 from endcap.tools.doctor.subject import Subject
+from endcap.triton.errors import ServerError
+from endcap.triton.model_config import read_model_config
 
 CONFIG = 'backend: "python"' + TENSORS
 ENVIRONMENT = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{path}" }} }}'
@@ -69,6 +71,22 @@ def test_install_places_front_stub_and_what_they_belong_to(model, real):
     assert names == {"1", "config.pbtxt", *(p.name for p in (placed.front, placed.real))} | {
         "endcap-stub.json"
     }
+
+
+def test_huge_and_special_files_are_not_read(model):
+    """Reading a pipe would wait for a writer; a gigabyte would fill the memory."""
+    front = model / "triton_python_backend_stub"
+    front.write_bytes(find_front().read_bytes())
+    os.truncate(front, 1 << 40)
+    assert not is_front(front)
+    config = model / "config.pbtxt"
+    config.write_text("{" * 1_100_000)
+    with pytest.raises(ServerError, match="has more than 1048576 bytes"):
+        check(model)
+    config.unlink()
+    os.mkfifo(config)
+    with pytest.raises(ServerError, match="not a regular file"):
+        read_model_config(model)
 
 
 def test_install_replaces_what_runs(model, real):
