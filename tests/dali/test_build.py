@@ -16,7 +16,7 @@ from doctor_world import World
 
 import endcap
 from endcap._files import cache_folder
-from endcap.dali import DaliError, build, built_for, compiler, installation
+from endcap.dali import DaliError, build, building, built_for, compiler, installation
 from endcap.dali.building import build_from, copy_with_neighbours
 from endcap.dali.cache import cached_library
 from endcap.dali.compiler import find_compiler
@@ -92,6 +92,23 @@ def test_what_is_kept_belongs_to_the_sources_and_to_dali(sources: Path) -> None:
     another_dali = cached_library(built_for.BuiltFor(**fields), sources)
     another_endcap = cached_library(built_for.BuiltFor(**{**fields, "endcap": "9"}), sources)
     assert len({library, more, other, another_dali, another_endcap}) == 5
+
+
+def test_the_core_may_lie_in_a_folder_with_a_comma_but_not_with_a_colon(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a,b", "a:b"):
+        (tmp_path / name).mkdir()
+        shutil.copy(installation.find_core(), tmp_path / name)
+    monkeypatch.setattr(building, "find_core", lambda: tmp_path / "a,b" / CORE_NAME)
+    built = build_from(sources).path
+    read = subprocess.run(
+        ["readelf", "--dynamic", "--wide", str(built)], capture_output=True, text=True, check=True
+    )
+    assert f"[$ORIGIN:{tmp_path}/a,b]" in read.stdout
+    monkeypatch.setattr(building, "find_core", lambda: tmp_path / "a:b" / CORE_NAME)
+    with pytest.raises(DaliError, match="has a colon in its name"):
+        build_from(sources, force=True)
 
 
 def test_a_package_behind_a_link_has_the_same_library(tmp_path: Path) -> None:

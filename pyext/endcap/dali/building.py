@@ -170,6 +170,11 @@ def _defined(dali: DaliInstallation, goal: BuiltFor) -> list[str]:
 
 def _linked(dali: DaliInstallation) -> list[str]:
     core = find_core()
+    if ":" in str(core.parent):
+        raise DaliError(
+            f"{core.parent} has a colon in its name, which separates folders for the loader; "
+            "install endcap in another folder"
+        )
     return [
         # All of ours must be found; what DALI's libraries need of others is theirs.
         "-Wl,-z,defs",
@@ -182,7 +187,8 @@ def _linked(dali: DaliInstallation) -> list[str]:
         "-ldali",
         "-ldali_core",
         # Beside itself first: a copy with its neighbours does not depend on this installation.
-        f"-Wl,-rpath,$ORIGIN:{core.parent}",
+        # As a word for the linker: -Wl would split a folder's name at a comma.
+        *("-Xlinker", "-rpath", "-Xlinker", f"$ORIGIN:{core.parent}"),
     ]
 
 
