@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import socket
@@ -114,6 +115,15 @@ def test_a_client_that_leaves_frees_its_place(url: str) -> None:
                 b"Content-Length: 1000000\r\n\r\nbegun"
             )
     assert post(url, WIDE.read_bytes())[0] == 200
+
+
+def test_connections_that_send_nothing_keep_nobody_out(url: str) -> None:
+    address = urllib.parse.urlsplit(url)
+    with contextlib.ExitStack() as silent:
+        for _ in range(100):
+            silent.enter_context(socket.create_connection((address.hostname, address.port)))
+        with _OPENER.open(f"{url}samples", timeout=20) as response:
+            assert response.status == 200
 
 
 @pytest.mark.parametrize("name", ["99", "0" * 5000, "x"])

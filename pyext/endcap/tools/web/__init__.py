@@ -210,7 +210,6 @@ def serve(application: Starlette, port: int = 0) -> Iterator[str]:
             application,
             log_level="error",
             access_log=False,
-            limit_concurrency=64,
             timeout_graceful_shutdown=_ENDS_WITHIN_S,
         )
     )
