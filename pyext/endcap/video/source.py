@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import math
@@ -278,7 +279,7 @@ def open_source(source: Source, settings: OpenSettings, *, again: bool = False) 
                 raise
             # FFmpeg reads the silence of an RTSP server as wrong data.
             is_late = time.monotonic() - began >= settings.timeout_s
-            errors.append(_reason(av, error, settings, hardware, is_late=is_late))
+            errors.append(_reason(av, error, source, settings, hardware, is_late=is_late))
     raise VideoError(f"{source.name} cannot be opened: {errors[0]}")
 
 
@@ -295,11 +296,23 @@ def coded_pixels(pixels: int, width: int = 0, height: int = 0) -> int:
 
 
 def _reason(
-    av: Any, error: Exception, settings: OpenSettings, hardware: Any, *, is_late: bool
+    av: Any,
+    error: Exception,
+    source: Source,
+    settings: OpenSettings,
+    hardware: Any,
+    *,
+    is_late: bool,
 ) -> str:
     if is_late or isinstance(error, av.error.ExitError):
         return f"nothing came within {settings.timeout_s:g} seconds"
     text = str(getattr(error, "strerror", None) or error)
+    # FFmpeg adds six bytes to EINVAL, which it returns for the size of a Y4M file's frames.
+    if getattr(error, "errno", None) == errno.EBUSY and source.format != _CAMERA_FORMAT:
+        return (
+            "its header gives a width or height that is not positive, or too large; write the "
+            "file again"
+        )
     if hardware is not None:
         return f"hardware {settings.hardware!r} does not decode it here ({text}); leave it out"
     if isinstance(error, (av.error.InvalidDataError, av.error.EOFError, ValueError)):
