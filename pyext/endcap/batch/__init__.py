@@ -55,8 +55,8 @@ def read_encoded(
         locations: Paths or URLs (``s3://``, ``gs://``) of folders (with all below), glob patterns,
             image files, Parquet files with a column of bytes or paths, and tar archives.
         column: That column, where its name is not a usual one.
-        allow_any_path: Whether cells of Parquet files may name any file that can be read; else
-            those below the Parquet file's folder only, links followed.
+        allow_any_path: Whether cells of Parquet files may name any file and bucket that can be
+            read; else files below the Parquet file's folder only, links followed.
 
     Raises:
         BatchError: Ray is not installed, or a location cannot be reached.

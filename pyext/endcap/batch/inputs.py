@@ -35,6 +35,7 @@ _MOST_SHARDS = 200
 _FEWEST_IMAGES, _MOST_IMAGES = 16, 2000  # of a shard
 _ROWS_AT_A_TIME = 64  # of a Parquet file
 _MAX_SKIPPED_BYTES = 1 << 36
+_MAX_HEADER_BYTES = 64 << 10  # names have up to 4096 bytes
 _MOST_MEMBER_BYTES = 1 << 30  # of an archive, which may be compressed a thousandfold
 # Schemes that a cell may name beside its file's own. Others reach this machine or programs on it.
 _OBJECT_STORES = ("s3", "gs", "gcs")
@@ -275,6 +276,20 @@ def _read_file(storage: Storage, path: str, max_bytes: int | None) -> EncodedIma
         return EncodedImage(name, None, f"the file cannot be read: {error}")
 
 
+class _BoundedHeader(tarfile.TarInfo):
+    """A member that ends reading where `tarfile` would fill the memory with its headers."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> Any:
+        if self.type in b"LKxgX" and self.size > _MAX_HEADER_BYTES:  # long names and PAX headers
+            raise tarfile.ReadError(f"a header claims {self.size} bytes")
+        return super()._proc_member(archive)  # type: ignore[misc]
+
+    def _refuse_map(self, *_: object) -> None:
+        raise tarfile.ReadError("it has sparse files, whose maps have no limit")
+
+    _proc_sparse = _proc_gnusparse_10 = _refuse_map
+
+
 def _read_tar(storage: Storage, path: str, max_bytes: int | None) -> Iterator[EncodedImage]:
     """Yield the images of a tar archive, which is read from its start to its end."""
     archive = storage.url(path)
@@ -282,7 +297,7 @@ def _read_tar(storage: Storage, path: str, max_bytes: int | None) -> Iterator[En
     try:
         with (
             storage.filesystem.open_input_stream(path, compression=None) as stream,
-            tarfile.open(fileobj=stream, mode="r|*") as tar,
+            tarfile.open(fileobj=stream, mode="r|*", tarinfo=_BoundedHeader) as tar,
         ):
             for member in tar:
                 if not 0 <= member.size <= _MAX_SKIPPED_BYTES:  # `tarfile` would read to its end
@@ -355,22 +370,24 @@ def _of_cell(
         return EncodedImage(name, cell)
     if not isinstance(cell, str):
         return EncodedImage(name, None, "there are no bytes")
-    place = _location_of_cell(storage, path, cell)
-    if isinstance(place, EncodedImage) or allow_any_path:
-        return place
-    other, file = place
-    # Locations of object stores may name any bucket; paths are bound to the file's folder.
-    if (other.is_local or "://" not in cell) and not _is_below(other, file, path):
-        return EncodedImage(
-            other.url(file),
-            None,
-            f"{cell} leads out of the folder of {storage.url(path)}; move the file there, or give "
-            "--allow-any-path (allow_any_path=True) and a new output",
-        )
+    place = _location_of_cell(storage, path, cell, allow_any_path)
+    if isinstance(place, tuple) and not allow_any_path and not _is_below(*place, path):
+        return _outside(place[0].url(place[1]), cell, storage.url(path))
     return place
 
 
-def _location_of_cell(storage: Storage, path: str, cell: str) -> EncodedImage | tuple[Storage, str]:
+def _outside(name: str, cell: str, file: str) -> EncodedImage:
+    return EncodedImage(
+        name,
+        None,
+        f"{cell} leads out of the folder of {file}; move the file there, or give --allow-any-path "
+        "(allow_any_path=True) and a new output",
+    )
+
+
+def _location_of_cell(
+    storage: Storage, path: str, cell: str, allow_any_path: bool
+) -> EncodedImage | tuple[Storage, str]:
     """Return where the file of a cell with a path or a location is, or why it is not allowed."""
     scheme, separator, rest = cell.partition("://")
     if not separator:
@@ -386,6 +403,8 @@ def _location_of_cell(storage: Storage, path: str, cell: str) -> EncodedImage | 
             f"{cell} cannot be used: a cell may name a path of its file's own storage, or a "
             "location of s3:// or gs:// without options",
         )
+    if scheme != "file" and not allow_any_path:  # Storage would ask for the bucket's region
+        return _outside(cell, cell, storage.url(path))
     try:
         other = Storage(cell)
     except InvalidArgumentError as error:

@@ -124,8 +124,8 @@ def batch(
         bool,
         typer.Option(
             "--allow-any-path",
-            help="Let cells of Parquet files name any file that you can read; else only those "
-            "below the Parquet file's folder, links followed.",
+            help="Let cells of Parquet files name any file and bucket that you can read; else "
+            "only files below the Parquet file's folder, links followed.",
         ),
     ] = False,
     coco: Annotated[

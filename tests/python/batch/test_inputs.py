@@ -230,6 +230,12 @@ def test_paths_that_leave_the_folder_are_refused_unless_allowed(tmp_path: Path) 
         assert allowed[len(inside) :] == [b"id.jpg"] * 7 + [b"c.jpg"]
 
 
+def test_a_bucket_is_refused_unless_allowed(tmp_path: Path) -> None:
+    (image,) = read_all(write_parquet(tmp_path / "a.parquet", [{"file": "s3://bucket/a.jpg"}]))
+    assert (image.path, image.data) == ("s3://bucket/a.jpg", None)
+    assert "s3://bucket/a.jpg leads out of the folder of" in str(image.error)
+
+
 @pytest.mark.parametrize(
     "cell",
     [
@@ -408,6 +414,34 @@ def test_a_size_that_an_archive_cannot_have_ends_reading(tmp_path: Path) -> None
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     for line, message in zip(done.stdout.splitlines(), expected.values(), strict=True):
         assert line.startswith(f"None the archive cannot be read further: {message}")
+
+
+SPARSE_1_0 = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (header(tarfile.GNUTYPE_LONGNAME, 200 << 20), "a header claims 209715200 bytes"),
+        (header(tarfile.XHDTYPE, 200 << 20), "a header claims 209715200 bytes"),
+        (header(tarfile.XGLTYPE, 200 << 20), "a header claims 209715200 bytes"),
+        (header(tarfile.GNUTYPE_SPARSE, 3), "it has sparse files"),
+        (
+            header(tarfile.XHDTYPE, len(SPARSE_1_0)) + SPARSE_1_0.ljust(512, b"\0")
+            + header(b"0", 3) + b"9999999\n".ljust(512, b"1"),
+            "it has sparse files",
+        ),
+    ],
+    ids=["name", "PAX", "global PAX", "old sparse map", "sparse map"],
+)  # fmt: skip
+def test_a_header_that_could_fill_the_memory_is_not_read(
+    tmp_path: Path, damage: bytes, message: str
+) -> None:
+    path = tmp_path / "a.tar"
+    path.write_bytes(header(b"0", 3) + b"one".ljust(512, b"\0") + damage + bytes(20_000))
+    first, last = read_all(path)
+    assert (first.data, last.data) == (b"one", None)
+    assert message in str(last.error)
 
 
 def test_a_member_that_overlaps_the_next_ends_reading(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_paths_of_a_parquet_file_in_a_bucket(tmp_path: Path, s3: str) -> None:
     write_data_set(tmp_path / "photos", 2)
     upload(tmp_path / "photos", s3)
     storage = Storage(f"s3://data/list.parquet{s3}")
-    outside = ["../other/a.jpg", "/other/a.jpg"]
+    outside = ["../other/a.jpg", "/other/a.jpg", "s3://other/a.jpg", "s3://data/../other/a.jpg"]
     paths = ["photos/00000.jpg", "s3://data/photos/00001.jpg", "photos/none.jpg", *outside]
     with storage.whole_file(storage.path) as file:
         pq.write_table(pa.table({"path": paths}), file)
