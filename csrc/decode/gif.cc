@@ -20,6 +20,9 @@ constexpr uint8_t kImage = 0x2C;
 constexpr uint8_t kHasColorTable = 0x80;
 constexpr uint8_t kInterlaced = 0x40;
 constexpr size_t kRgbaChannels = 4;
+constexpr int kMaxCodeSize = 8;  // bits of an index
+constexpr int kMaxCodes = 4096;
+constexpr int kNoCode = -1;
 constexpr uint8_t kOpaque = 255;
 // A pixel takes a code of 12 bits at most, and another where each code is followed by one that
 // clears the table; each byte may have its own block. More would be codes that only clear the
@@ -94,6 +97,57 @@ GifLayout ReadLayout(std::span<const uint8_t> file) {
   FailCorrupt("the GIF is cut short or damaged: ", text != nullptr ? text : "unknown error");
 }
 
+// The table of LZW strings. giflib's own takes 16 KiB of writes for each code that clears it, and a
+// file may have little else.
+class StringTable {
+ public:
+  void Start(int code_size) {
+    clear_code_ = 1 << code_size;
+    for (int i = 0; i < clear_code_; ++i) {
+      strings_[static_cast<size_t>(i)] = {kNoCode, static_cast<uint8_t>(i)};
+    }
+    Clear();
+  }
+
+  bool IsClear(int code) const { return code == clear_code_; }
+
+  void Clear() {
+    next_ = clear_code_ + 2;  // behind those that clear the table and end the image
+    previous_ = kNoCode;
+  }
+
+  // Writes the string of a code from its end, and adds the string of the code before, which the
+  // first index of this one extends. Returns false for a code that has no string.
+  bool Expand(int code, std::vector<uint8_t>& reversed) {
+    const bool is_new = code == next_ && previous_ != kNoCode;  // extended by its own first index
+    if (code < 0 || (code >= next_ && !is_new) || code == clear_code_ + 1) return false;
+    if (is_new) reversed.push_back(0);
+    for (int at = is_new ? previous_ : code; at != kNoCode;) {
+      const String& string = strings_[static_cast<size_t>(at)];
+      reversed.push_back(string.last);
+      at = string.before;
+    }
+    if (is_new) reversed.front() = reversed.back();
+    if (previous_ != kNoCode && next_ < kMaxCodes) {
+      strings_[static_cast<size_t>(next_)] = {static_cast<int16_t>(previous_), reversed.back()};
+      ++next_;
+    }
+    previous_ = code;
+    return true;
+  }
+
+ private:
+  struct String {
+    int16_t before;  // code of the string without its last index
+    uint8_t last;
+  };
+
+  std::array<String, kMaxCodes> strings_{};
+  int clear_code_ = 0;
+  int next_ = 0;
+  int previous_ = kNoCode;
+};
+
 // giflib on a file in memory, up to its first frame.
 class GifSession {
  public:
@@ -113,6 +167,9 @@ class GifSession {
       ReadExtension();
     }
     Check(DGifGetImageDesc(gif_.get()));
+    const int code_size = rest_.data()[-1];  // the last byte that giflib has read
+    if (code_size > kMaxCodeSize) FailGif(D_GIF_ERR_IMAGE_DEFECT);
+    strings_.Start(code_size);
     const GifImageDesc& image = gif_->Image;
     if (gif_->SWidth != expected.screen_w || gif_->SHeight != expected.screen_h ||
         image.Width != expected.frame.width || image.Height != expected.frame.height ||
@@ -126,7 +183,16 @@ class GifSession {
     unread_bytes_ = rest_.size() - std::min(rest_.size(), kMaxPixelBytes * pixels + kMinDataBytes);
   }
 
-  void ReadRow(uint8_t* indices, int width) { Check(DGifGetLine(gif_.get(), indices, width)); }
+  void ReadRow(uint8_t* indices, int width) {
+    for (int x = 0; x < width;) {
+      if (reversed_.empty()) {
+        ReadString();
+      } else {
+        indices[x++] = reversed_.back();
+        reversed_.pop_back();
+      }
+    }
+  }
 
   // Writes R, G, B and alpha of a pixel.
   void Store(uint8_t index, uint8_t* to) const {
@@ -155,6 +221,15 @@ class GifSession {
     std::copy_n(rest.begin(), present, to);
     rest = rest.subspan(present);
     return static_cast<int>(present);
+  }
+
+  // Leaves `reversed_` empty after a code that clears the table.
+  void ReadString() {
+    int code = 0;
+    Check(DGifGetLZCodes(gif_.get(), &code));
+    if (strings_.IsClear(code)) return strings_.Clear();
+    if (code < 0) FailGif(D_GIF_ERR_EOF_TOO_SOON);
+    if (!strings_.Expand(code, reversed_)) FailGif(D_GIF_ERR_IMAGE_DEFECT);
   }
 
   void Check(int status) const {
@@ -189,6 +264,8 @@ class GifSession {
   std::span<const uint8_t> rest_;
   size_t unread_bytes_ = 0;  // at the end of the file, behind what the first frame can take
   std::unique_ptr<GifFileType, Closer> gif_;
+  StringTable strings_;
+  std::vector<uint8_t> reversed_;  // indices of the last code that are not yet in a row
   int transparent_ = NO_TRANSPARENT_COLOR;
   std::array<std::array<uint8_t, kRgbaChannels>, 256> colors_{};
 };

@@ -483,6 +483,19 @@ def gif_codes(data: bytes, codes: bytes) -> bytes:
     return data[:begin] + b"".join(bytes([len(b)]) + b for b in blocks) + data[begin:]
 
 
+def gif_of_bytes(codes: bytes) -> bytes:
+    """A GIF of 504x480 pixels with codes of 8 bits, before those of its pixels."""
+    colors = np.arange(3 * 128, dtype=np.uint8).tobytes()
+    screen, frame = (
+        struct.pack("<HHBBB", 504, 480, 0xF6, 0, 0),
+        struct.pack("<HHHHB", 0, 0, 504, 480, 0),
+    )
+    codes += (b"\x80" + bytes(range(126))) * (504 * 480 // 126) + b"\x81"  # a byte for each pixel
+    blocks = [codes[i : i + 255] for i in range(0, len(codes), 255)]
+    data = b"".join(bytes([len(block)]) + block for block in blocks)
+    return b"GIF89a" + screen + colors + b"," + frame + b"\7" + data + b"\0;"
+
+
 def files_with_idle_bytes() -> dict[str, tuple[bytes, bytes]]:
     """Pairs of such a file, and the same without these bytes."""
     zeros = bytes(1_900_000)
@@ -515,6 +528,7 @@ def files_with_idle_bytes() -> dict[str, tuple[bytes, bytes]]:
         "gif_blocks": (gif[:colors] + b"!\xfe" + b"\1x" * 900_000 + b"\0" + gif[colors:], gif),
         "gif_extensions": (gif[:colors] + b"!\xfe\0" * 600_000 + gif[colors:], gif),
         "gif_frames": (gif[:-1] + gif[colors:-1] * (1_900_000 // len(gif[colors:])) + b";", gif),
+        "gif_clears": (gif_of_bytes(b"\x80" * 1_650_000), gif_of_bytes(b"")),
         "gif_codes": (gif[:-2] + b"\1x" * 900_000 + b"\0;", gif),
         "bmp_end": (encode(image, "BMP") + zeros, encode(image, "BMP")),
     }
