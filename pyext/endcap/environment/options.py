@@ -44,6 +44,12 @@ class PackOptions:
             raise InvalidArgumentError(
                 f"--python is '{self.python}'; give major and minor version, such as 3.11"
             )
+        for text in self.pip_packages:
+            if text.lstrip().startswith("-"):  # pip would take it as an option, --index-url as well
+                raise InvalidArgumentError(
+                    f"--pip is '{text}'; give a requirement or a wheel, and pip's options by its "
+                    "environment variables, such as PIP_INDEX_URL"
+                )
         if self.wheel is not None:
             _check_wheel(self.wheel, self.python)
 

@@ -40,6 +40,12 @@ def test_a_python_that_is_no_minor_version(python: str) -> None:
         PackOptions(python=python, endcap="0.1.0")
 
 
+@pytest.mark.parametrize("text", ["--index-url=https://example.org", "-rlist.txt", " --pre"])
+def test_an_option_of_pip_is_not_a_requirement(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"--pip is .* such as PIP_INDEX_URL"):
+        PackOptions(python="3.11", endcap="0.1.0", pip_packages=(text,))
+
+
 def test_channels_by_name_address_and_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
