@@ -26,6 +26,7 @@ _MOST_CLASSES = 1_000_000
 _TASKS = {"ForImageClassification": "classify", "ForObjectDetection": "detect"}
 _FILTERS = {0: "nearest", 2: "bilinear", 3: "bicubic", 4: "area"}  # by Pillow's numbers
 _TIMM_FILTERS = ("nearest", "bilinear", "bicubic")
+_MAX_MESSAGE = 300  # characters, since values may be as long as the file
 _LARGE = 384  # from this size on ConvNeXt's processor does not crop
 
 
@@ -200,8 +201,8 @@ def _read_processor(
             **_processor_fit(content, size, is_detector=is_detector),
             **_processor_values(content),
         }
-    except _UnreadableError as error:
-        return ImageRecipe(Decision("", reason), missing=f"{reason}: {error}")
+    except (_UnreadableError, OverflowError) as error:
+        return ImageRecipe(Decision("", reason), missing=f"{reason}: {str(error)[:_MAX_MESSAGE]}")
     preset = "rtdetr" if values["fit"] == "stretch" else "torchvision"
     parameters = {name: Decision(value, reason) for name, value in values.items()}
     return ImageRecipe(Decision(preset, f"{reason}, on Pillow images"), parameters)
@@ -304,8 +305,8 @@ def _read_timm(content: Mapping[str, Any], size: tuple[int, int], *, reason: str
             fit = {"fit": "stretch"}
         else:
             raise _UnreadableError(f"crop_mode is {mode!r} at crop_pct {share:g}")
-    except _UnreadableError as error:
-        return ImageRecipe(Decision("", reason), missing=f"{reason}: {error}")
+    except (_UnreadableError, OverflowError) as error:
+        return ImageRecipe(Decision("", reason), missing=f"{reason}: {str(error)[:_MAX_MESSAGE]}")
     values = {
         **fit,
         "interpolation": str(interpolation),

@@ -145,6 +145,9 @@ def test_statistics_of_a_processor(
         ({"do_resize": False}, "do_resize is false"),
         ({"image_std": [0, 0, 0]}, "mean and std"),
         ({"rescale_factor": "small"}, "rescale_factor"),
+        ({"rescale_factor": 10**400}, "int too large"),
+        ({"size": 64, "crop_pct": 5e-324}, "cannot convert float infinity"),
+        ({"resample": "x" * 10_000}, "resample is 'x{200,300}, so nothing"),
     ],
 )
 def test_a_processor_that_cannot_be_followed_is_quoted(
