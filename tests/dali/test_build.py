@@ -147,6 +147,14 @@ def test_without_xdg_cache_home_it_is_kept_in_the_home(
     assert cache_folder("dali") == tmp_path / ".cache" / "endcap" / "dali"
 
 
+def test_a_cache_that_cannot_be_made_is_told(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/endcap")  # not even root can make a folder there
+    with pytest.raises(DaliError, match=r"cannot be made \(.*\); set XDG_CACHE_HOME"):
+        build_from(sources)
+
+
 def test_code_that_does_not_compile_leaves_what_the_compiler_said(
     tmp_path: Path, cache: Path
 ) -> None:

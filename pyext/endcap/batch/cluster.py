@@ -70,6 +70,11 @@ def _start(ray: Any, address: str | None) -> None:
         else:
             _start_local(ray, quiet)
     except Exception as error:  # of nodes that do not start Ray raises no narrower type
+        if address is None and isinstance(error, OSError):
+            raise BatchError(
+                f"Ray cannot start on this machine: {error}; set TMPDIR to a folder that it can "
+                "write to, or give a cluster with --address"
+            ) from error
         where = "on this machine" if address is None else f"at {address}"
         raise BatchError(
             f"no Ray cluster {where}: {' '.join(str(error).split())}; its address is given as "

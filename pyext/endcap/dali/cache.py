@@ -14,6 +14,7 @@ from endcap._files import cache_folder
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.installation import (
     LIBRARY_NAME,
+    DaliError,
     find_core,
     find_include_folder,
     find_sources,
@@ -42,6 +43,12 @@ def cached_library(built_for: BuiltFor, sources: Path | None = None) -> Path:
 @contextlib.contextmanager
 def only_builder(library: Path) -> Iterator[None]:
     """Wait until no other process builds this library; the system ends the wait with that one."""
-    library.parent.mkdir(mode=0o700, exist_ok=True)
+    try:
+        library.parent.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise DaliError(
+            f"the cache {library.parent} cannot be made ({error.strerror}); set XDG_CACHE_HOME to "
+            "a folder that you may write to"
+        ) from error
     with FileLock(library.parent / ".lock"):
         yield

@@ -45,3 +45,9 @@ def test_a_cluster_that_does_not_start_is_an_error(
     with pytest.raises(BatchError, match=f"no Ray cluster on this machine: {str(errors[-1])[:12]}"):
         cluster._start(ray, None)
     assert calls.count("local") == calls.count("shutdown") == starts
+
+
+def test_a_folder_that_ray_cannot_write_to_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", "/proc/endcap")
+    with pytest.raises(BatchError, match=r"'/proc/endcap'; set TMPDIR to a folder"):
+        cluster._start(pytest.importorskip("ray"), None)
