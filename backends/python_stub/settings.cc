@@ -56,8 +56,8 @@ std::optional<Arguments> ReadArguments(const std::vector<std::string>& argv) {
 Settings ReadSettings(const std::filesystem::path& model_folder) {
   Settings settings;
   const std::filesystem::path path = model_folder / kSettingsFile;
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  std::error_code code;
+  const std::filesystem::file_status status = std::filesystem::status(path, code);
   if (!std::filesystem::exists(status)) {
     return settings;
   }
@@ -65,7 +65,7 @@ Settings ReadSettings(const std::filesystem::path& model_folder) {
     throw std::runtime_error(path.string() + " is not a regular file; remove it, and run `endcap " +
                              "stub install " + model_folder.string() + "`");
   }
-  if (std::filesystem::file_size(path, error) > kMaxSettingsBytes) {
+  if (std::filesystem::file_size(path, code) > kMaxSettingsBytes) {
     throw std::runtime_error(path.string() + " has more than " + std::to_string(kMaxSettingsBytes) +
                              " bytes; write it again with `endcap stub install " +
                              model_folder.string() + "`");
