@@ -126,7 +126,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def cache_folder(name: str) -> Path:
-    """Return a folder of this user's cache, which is created. Raises UnsupportedError."""
+    """Return a folder of this user's cache, whether it exists or not. Raises UnsupportedError."""
     try:
         folder = platformdirs.user_cache_path("endcap") / name
     except RuntimeError as error:
@@ -134,10 +134,9 @@ def cache_folder(name: str) -> Path:
         raise UnsupportedError(text) from error
     for each in (folder.parent, folder):
         try:
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = each.stat()
         except OSError:
-            break  # a read-only home: there is nothing to find, and writing will fail
+            break  # nothing to find; whoever writes makes it
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise UnsupportedError(
                 f"other users may write to the cache {each}; remove it, or set XDG_CACHE_HOME to a "

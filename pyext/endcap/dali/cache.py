@@ -44,7 +44,7 @@ def cached_library(built_for: BuiltFor, sources: Path | None = None) -> Path:
 def only_builder(library: Path) -> Iterator[None]:
     """Wait until no other process builds this library; the system ends the wait with that one."""
     try:
-        library.parent.mkdir(mode=0o700, exist_ok=True)
+        library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise DaliError(
             f"the cache {library.parent} cannot be made ({error.strerror}); set XDG_CACHE_HOME to "

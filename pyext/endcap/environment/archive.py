@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import re
 import tarfile
@@ -20,10 +21,13 @@ _DAMAGE = (
     tarfile.TarError,
     zlib.error,
     gzip.BadGzipFile,
+    KeyError,
     ValueError,
     OverflowError,
     RecursionError,
 )
+# Members that are in each other's way, or links to each other.
+_COLLISIONS = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 # Programs and libraries that a stub loads, and the files with the versions of packages.
 _READ_BY_STUB = re.compile(
     r"(\./)?(bin/(activate|python[0-9.]*)"
@@ -44,7 +48,12 @@ def unpack(archive: Path, folder: Path) -> None:
     """
     try:
         with _open_tar(archive) as content:
-            content.extractall(folder, filter="data")
+            try:
+                content.extractall(folder, filter="data")
+            except OSError as error:
+                if error.errno in _COLLISIONS:
+                    raise tarfile.ExtractError(str(error)) from error
+                raise
     except EOFError as error:
         raise ExecutionEnvironmentError(
             f"{archive} is broken off after {archive.stat().st_size} bytes; {_AGAIN}"

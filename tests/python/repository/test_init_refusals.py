@@ -63,7 +63,10 @@ def test_a_folder_that_is_a_link_to_itself_is_an_error_message(tmp_path: Path) -
 
 def test_a_folder_that_cannot_be_made_is_an_error_message(tmp_path: Path) -> None:
     model = families.yolov8().write(tmp_path / "model.onnx")
-    for output, part in ((tmp_path / "no" / "such", "is no folder"), (Path("/proc/m"), "/proc/")):
+    for output, part in (
+        (tmp_path / "no" / "such", "is not a folder"),
+        (Path("/proc/m"), "/proc/"),
+    ):
         done = init(model, output=output)
         assert done.exit_code == 2
         assert part in done.stderr

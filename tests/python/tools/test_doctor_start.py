@@ -35,7 +35,11 @@ def test_start_reports_why_a_server_does_not_start(tmp_path: Path) -> None:
     repository = write_model(tmp_path / "my models", "echo", 'backend: "python"' + TENSORS, code)
     report = doctor("--start", "--repository", repository)
     report.expect(
-        "start", "error", "model 'echo'", "no such camera", f"endcap serve '{repository}' --verbose"
+        "start",
+        "error",
+        "failed to load 'echo'",
+        "no such camera",
+        f"endcap serve '{repository}' --verbose",
     )
     assert report.errors == {"start"}
 
