@@ -25,8 +25,8 @@ from model_folders import VARIANTS  # noqa: E402
 from running_server import RunningServer, run_server  # noqa: E402
 
 from endcap.client import SharedMemoryPool  # noqa: E402
-from endcap.client._sync.connection import Connection  # noqa: E402
 from endcap.client.address import parse_address  # noqa: E402
+from endcap.client.connection import Connection  # noqa: E402
 from endcap.client.options import ConnectionOptions  # noqa: E402
 from endcap.client.regions import region  # noqa: E402
 from endcap.client.regions.region import new_name  # noqa: E402

@@ -11,10 +11,10 @@ import pytest
 from running_server import RunningServer
 from tcp_proxy import TcpProxy
 
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor, Response
+from endcap.client.connection import Connection
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.options import ConnectionOptions
 
 LOGITS = np.arange(10, dtype=np.float32).reshape(2, 5)

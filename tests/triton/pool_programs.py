@@ -21,7 +21,7 @@ import os, sys, threading, time
 import numpy as np
 from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected
 from endcap.client.address import parse_address
-from endcap.client._sync.connection import Connection
+from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 from endcap.client import SharedMemoryPool
 
@@ -47,7 +47,7 @@ import asyncio, os, sys
 import numpy as np
 from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected
 from endcap.client.address import parse_address
-from endcap.client._async.connection import AsyncConnection
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.options import ConnectionOptions
 from endcap.client import AsyncSharedMemoryPool
 

@@ -22,8 +22,6 @@ from connection_calls import (
 from running_server import RunningServer, rested, until_taken, wait_for
 from tcp_proxy import proxy_to
 
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import (
     Call,
@@ -34,6 +32,8 @@ from endcap.client.calls import (
     SharedSlice,
     TensorSpec,
 )
+from endcap.client.connection import Connection
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError, UnsupportedError
 

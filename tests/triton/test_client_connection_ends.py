@@ -16,10 +16,10 @@ from connection_calls import CLASSES, KINDS, PROTOCOLS, echo, open_connection, r
 from running_server import RunningServer, wait_for
 from tcp_proxy import proxy_to
 
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor
+from endcap.client.connection import Connection
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 

@@ -13,10 +13,10 @@ import pytest
 from running_server import RunningServer, run_server
 from tcp_proxy import TcpProxy, proxy_to
 
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, Response
+from endcap.client.connection import Connection
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions, Tls
 from endcap.errors import InvalidArgumentError

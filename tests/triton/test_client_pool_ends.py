@@ -13,8 +13,8 @@ from running_server import RunningServer
 from shared_memory_models import REGION_BYTES, SLOW_S, files
 
 from endcap.client import SharedMemoryPool
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
+from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 
 

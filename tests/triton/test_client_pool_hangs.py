@@ -17,9 +17,9 @@ from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected, fil
 from tcp_proxy import TcpProxy, proxy_to
 
 from endcap.client import AsyncSharedMemoryPool, SharedMemoryPool
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
+from endcap.client.connection import Connection
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 

@@ -26,7 +26,7 @@ from shared_memory_models import (
 )
 
 from endcap.client import SharedMemoryPool
-from endcap.client._sync.connection import Connection
+from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.regions.region import FOLDER
 from endcap.errors import InvalidArgumentError, OutOfMemoryError

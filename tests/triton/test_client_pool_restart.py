@@ -24,9 +24,9 @@ from shared_memory_models import (
 )
 
 from endcap.client import AsyncSharedMemoryPool, SharedMemoryPool
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
+from endcap.client.connection import Connection
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 

@@ -22,8 +22,8 @@ from shared_memory_models import (
 )
 
 from endcap.client import AsyncSharedMemoryPool
-from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import parse_address
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.options import ConnectionOptions
 
 TASKS = 32

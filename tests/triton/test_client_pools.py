@@ -20,9 +20,9 @@ from shared_memory_models import (
 
 import endcap
 from endcap.client import SharedMemoryPool, exit_on_sigterm
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call
+from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 from endcap.errors import CudaError, InvalidArgumentError, OutOfMemoryError, UnsupportedError

@@ -13,8 +13,8 @@ from running_server import RunningServer
 from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected, files
 
 from endcap.client import AsyncSharedMemoryPool
-from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import parse_address
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 from endcap.errors import InvalidArgumentError

@@ -12,9 +12,9 @@ from shared_memory_models import IMAGE, REGION_BYTES, SHAPE, call, expected
 
 import endcap
 from endcap.client import SharedMemoryPool
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call
+from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 from endcap.triton.installation import gpu_count
 

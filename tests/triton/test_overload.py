@@ -20,9 +20,9 @@ from running_server import RunningServer, run_server, wait_for
 from tritonclient.utils import InferenceServerException
 
 import endcap
-from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor
+from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 
 SIZE = (96, 128)

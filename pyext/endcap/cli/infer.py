@@ -73,7 +73,8 @@ from endcap.client import (
     ImageResult,
     Task,
 )
-from endcap.client._sync.served_model import find_model
+from endcap.client.concurrency import run
+from endcap.client.model_search import find_model
 from endcap.errors import InvalidArgumentError
 from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels
@@ -408,7 +409,7 @@ def infer(
 def _with_model_of_server(arguments: ClientArguments) -> ClientArguments:
     """Return the arguments with the server's only model where it has none of the default name."""
     with Connection(arguments.address, arguments.connection) as connection:
-        model = find_model(connection, arguments.model)
+        model = run(find_model(connection.coroutines, arguments.model))
     if model != arguments.model:
         say(f"endcap: the server has no model '{arguments.model}'; taking {model}, the only one")
     return replace(arguments, model=model)

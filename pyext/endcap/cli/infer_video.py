@@ -31,8 +31,8 @@ from endcap.cli.results import above, whole_results
 from endcap.cli.video_report import CsvRows, FrameReport, JsonLines, Silence, VideoSummary
 from endcap.cli.videos import VideoInput
 from endcap.client import DetectionClient, ImageResult, Task
+from endcap.client.concurrency import map_in_threads
 from endcap.client.images import Image
-from endcap.client.synchronization import map_unordered
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.tracking import Tracker
 from endcap.video import VideoFrame, VideoReader
@@ -270,7 +270,7 @@ class _Run:
         closing.callback(self._close_readers)  # last: a silent camera may need some seconds
         for video in self._videos:
             closing.callback(video.end)
-        with contextlib.closing(map_unordered(opened, videos, _OPENED_AT_ONCE)) as results:
+        with contextlib.closing(map_in_threads(opened, videos, _OPENED_AT_ONCE)) as results:
             for video, error in results:
                 if error is not None:
                     video.end(error)
@@ -288,7 +288,7 @@ class _Run:
     def _close_readers(self) -> None:
         """Close all readers at the same time."""
         readers = (video.reader for video in self._videos if video.reader is not None)
-        for _ in map_unordered(VideoReader.close, readers, max(1, len(self._videos))):
+        for _ in map_in_threads(VideoReader.close, readers, max(1, len(self._videos))):
             pass
 
     def detect(self) -> None:

@@ -22,8 +22,9 @@ from endcap.cli.console import (
 )
 from endcap.cli.init import DEFAULT_OUTPUT, print_decisions, write_models
 from endcap.client import ClientArguments, ClientError, Connection
-from endcap.client._sync.served_model import models_with_images
 from endcap.client.address import parse_address
+from endcap.client.concurrency import run
+from endcap.client.model_search import models_with_images
 from endcap.errors import EndcapError
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import InitOptions
@@ -267,6 +268,6 @@ def _next_commands(models: list[str], server: TritonServer) -> str:
 def _models_with_images(server: TritonServer) -> list[str]:
     try:
         with Connection(parse_address(server.grpc_url)) as connection:
-            return models_with_images(connection)
+            return run(models_with_images(connection.coroutines))
     except ClientError:  # without the package
         return []

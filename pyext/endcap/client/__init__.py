@@ -30,14 +30,14 @@ whether the model is ready, its metadata and its configuration. A stream of imag
 `regions/`.
 """
 
-from endcap.client._async.connection import AsyncConnection, AsyncStream
-from endcap.client._async.detection_client import AsyncDetectionClient
 from endcap.client._async.shared_memory_pool import AsyncSharedMemoryPool
-from endcap.client._sync.connection import Connection, Stream
-from endcap.client._sync.detection_client import DetectionClient
 from endcap.client._sync.shared_memory_pool import SharedMemoryPool
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor, Response, SequenceStep, SharedSlice
+from endcap.client.connection import Connection, Stream
+from endcap.client.connection_aio import AsyncConnection, AsyncStream
+from endcap.client.detection_client import DetectionClient
+from endcap.client.detection_client_aio import AsyncDetectionClient
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import ClientArguments, ConnectionOptions, Keepalive, Tls
 from endcap.client.regions.lease import Lease

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import importlib
 import struct
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from types import ModuleType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from endcap._pip_commands import install_command
-from endcap.client.address import Protocol
-from endcap.client.errors import ClientError
+from endcap.client.errors import ClientError, RequestError
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.triton.tensor_spec import TRITON_TYPES
 
@@ -26,6 +25,7 @@ DATATYPES = frozenset(_NUMPY_TYPES) | {"BF16"}  # all of Triton's; NumPy has no 
 
 RegionKind = Literal["system", "cuda"]
 
+_LONGEST_TEXT = 200
 _LARGEST_SEQUENCE_ID = 2**63 - 1  # gRPC's parameters have no greater numbers
 _LONGEST_SEQUENCE_ID = 128
 
@@ -215,53 +215,120 @@ def numpy_type(datatype: str) -> np.dtype[Any]:
     return dtype
 
 
-_LENGTH = struct.Struct("<I")
-_LONGEST_ELEMENT = 2**32 - 1
+def infer_arguments(tritonclient: Any, call: Call) -> dict[str, Any]:
+    """Return the arguments of `infer` of a client of tritonclient.
 
-
-def elements(tensor: InputTensor) -> NDArray[Any]:
-    """Return the elements of an input that goes in its request, of BYTES each as bytes.
+    Args:
+        tritonclient: `tritonclient.grpc` or `tritonclient.http`.
+        call: The call.
 
     Raises:
-        InvalidArgumentError: They do not match the shape and data type of the input.
+        InvalidArgumentError: The elements of an input do not match its shape and data type.
     """
-    data = tensor.data
-    if isinstance(data, SharedSlice):
-        raise InvalidArgumentError(f"input {tensor.name} lies in shared memory")
+    arguments = {
+        "model_name": call.model,
+        "inputs": [_input(tritonclient, tensor) for tensor in call.inputs],
+        "outputs": [_output(tritonclient, output) for output in call.outputs],
+        "request_id": call.request_id,
+        "timeout": call.timeout_us,
+    }
+    if call.sequence is not None:
+        arguments["sequence_id"] = call.sequence.id
+        arguments["sequence_start"] = call.sequence.start
+        arguments["sequence_end"] = call.sequence.end
+    return arguments
+
+
+def _input(tritonclient: Any, tensor: InputTensor) -> Any:
+    given = tritonclient.InferInput(
+        tensor.name, [int(side) for side in tensor.shape], tensor.datatype
+    )
+    if isinstance(tensor.data, SharedSlice):
+        part = tensor.data
+        return given.set_shared_memory(part.region, part.byte_size, part.offset)
+    return given.set_data_from_numpy(_elements(tensor, tensor.data))
+
+
+def _output(tritonclient: Any, output: OutputTensor) -> Any:
+    requested = tritonclient.InferRequestedOutput(output.name, class_count=output.class_count)
+    if output.shared is not None:
+        part = output.shared
+        requested.set_shared_memory(part.region, part.byte_size, part.offset)
+    return requested
+
+
+def _elements(tensor: InputTensor, data: NDArray[Any]) -> NDArray[Any]:
     if data.shape != tuple(tensor.shape) or triton_type(data.dtype) != tensor.datatype:
         raise InvalidArgumentError(
             f"input {tensor.name} is declared as {tensor.datatype} {list(tensor.shape)}, but its "
             f"data are {triton_type(data.dtype)} {list(data.shape)}; make them agree"
         )
-    if tensor.datatype != "BYTES":
+    if tensor.datatype != "BYTES" or all(type(element) is bytes for element in data.flat):
         return data
     content = np.empty(data.shape, np.object_)
     for position, element in enumerate(data.flat):
-        content.flat[position] = _as_bytes(tensor.name, element)
+        element = element.encode() if isinstance(element, str) else element
+        if not isinstance(element, (bytes, bytearray, memoryview)):
+            raise InvalidArgumentError(
+                f"input {tensor.name} is of type BYTES, but has an element of type "
+                f"{type(element).__name__}; give bytes"
+            )
+        content.flat[position] = bytes(element)
     return content
 
 
-def raw_parts(tensor: InputTensor) -> list[bytes | memoryview]:
-    """Return the elements in row-major order as parts of one content, not copied if contiguous.
+def read_response(
+    call: Call,
+    outputs: Iterable[tuple[Any, Any, Any]],
+    as_numpy: Callable[[str], Any],
+    request_id: str,
+    *,
+    final: bool = True,
+) -> Response:
+    """Return a response, checked: a server is not trusted.
 
-    Elements of BYTES each follow their length, uint32, little-endian.
+    Args:
+        call: The request.
+        outputs: The name, shape and data type of each tensor.
+        as_numpy: A function that returns the tensor of a name.
+        request_id: Of the response.
+        final: See `Response`.
+
+    Raises:
+        RequestError: The tensors do not match their shapes and data types.
     """
-    data = elements(tensor)
-    if tensor.datatype != "BYTES":
-        return [np.ascontiguousarray(data).data]
-    return [part for each in data.flat for part in (_LENGTH.pack(len(each)), each)]
+    shared = {output.name for output in call.outputs if output.shared is not None}
+    tensors: dict[str, Any] = {o.name: None for o in call.outputs if o.name not in shared}
+    in_region: dict[str, SharedOutput] = {}
+    try:
+        for name, sides, datatype in outputs:
+            shape, datatype = checked_shape(sides), checked_datatype(datatype)
+            if name in shared:
+                in_region[name] = SharedOutput(shape, datatype)
+            else:
+                tensors[name] = as_numpy(name)
+    except (*UNREADABLE, import_client("utils").InferenceServerException) as error:
+        raise unreadable(error, call) from error
+    return Response(tensors, in_region, request_id, final)
 
 
-def parts_size(parts: Iterable[bytes | memoryview]) -> int:
-    """Return the length of `parts` together."""
-    return sum(memoryview(part).nbytes for part in parts)
+# What reading a response raises that is not as it should be.
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    OverflowError,  # of numbers that their type does not hold
+    LookupError,
+    AttributeError,
+    RecursionError,  # of JSON
+    struct.error,
+    zlib.error,
+)
 
 
-def raw_size(tensor: InputTensor) -> int:
-    """Return the length of `raw_parts` together, without copying tensors of fixed-size types."""
-    if tensor.datatype != "BYTES":
-        return elements(tensor).nbytes
-    return sum(_LENGTH.size + len(each) for each in elements(tensor).flat)
+def unreadable(error: Exception, call: Call) -> RequestError:
+    """Return the error of a response that does not hold what it should."""
+    text = f"the server's response cannot be read: {str(error)[:_LONGEST_TEXT]}"
+    return RequestError("internal", text, request_id=call.request_id)
 
 
 def checked_shape(sides: Iterable[Any]) -> tuple[int, ...]:
@@ -279,43 +346,11 @@ def checked_datatype(datatype: object) -> str:
     return datatype
 
 
-def _as_bytes(name: str, element: object) -> bytes:
-    content = element.encode() if isinstance(element, str) else element
-    if not isinstance(content, (bytes, bytearray, memoryview)):
-        raise InvalidArgumentError(
-            f"input {name} is of type BYTES, but has an element of type "
-            f"{type(element).__name__}; give bytes"
-        )
-    content = bytes(content)
-    if len(content) > _LONGEST_ELEMENT:
-        raise InvalidArgumentError(
-            f"input {name} has an element of {len(content)} bytes; 4 GiB is the limit"
-        )
-    return content
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Operation(Generic[T]):
-    """What is to be sent for any call of the server, by one protocol, and how its response is read.
-
-    Attributes:
-        request: A GrpcRequest or HttpRequest.
-        read: A function that returns the content of the response, or raises RequestError.
-    """
-
-    request: Any
-    read: Callable[[Any], T]
-
-
-def import_client(protocol: Protocol) -> ModuleType:
-    """Return `tritonclient.grpc` or `tritonclient.http`; ClientError where it is missing."""
+def import_client(module: str) -> Any:
+    """Return a module of tritonclient, as "grpc" or "http.aio"; ClientError where it is missing."""
     try:
-        return importlib.import_module(f"tritonclient.{protocol}")
+        return importlib.import_module(f"tritonclient.{module}")
     except (ImportError, RuntimeError) as error:  # tritonclient wraps a missing part of it
         raise ClientError(
-            f"the {protocol} client of Triton is not installed ({error}); "
-            f"run `{install_command('client')}`"
+            f"Triton's client is not installed ({error}); run `{install_command('client')}`"
         ) from error

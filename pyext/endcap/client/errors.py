@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
+from typing import Any
 
 from endcap.client.address import Protocol
 from endcap.errors import EndcapError, Status
@@ -114,6 +114,8 @@ _RESTRICTED = re.compile(r"This (protocol|API) is restricted")
 _NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed")  # gRPC's channel
 _PASSING = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
 _LONGEST_TEXT = 200
+# The beginnings of tritonclient's messages for a body that is empty or not Triton's JSON.
+_UNREADABLE_ERROR = ("an exception occurred in the client", "client received an empty response")
 
 
 def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestError:
@@ -129,20 +131,26 @@ def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestErro
     return _error(name, message, request_id, transient=transient, refused=transient and refused)
 
 
-def from_http(status: int, body: bytes, *, request_id: str = "") -> RequestError:
-    """Return the error for an HTTP response with a status other than 200."""
+def from_http(error: Any) -> RequestError:
+    """Return the error for an HTTP response with a status other than 200.
+
+    Args:
+        error: tritonclient's InferenceServerException.
+    """
+    status, message = int(error.status() or 0), str(error.message())
+    # Of a proxy, say, which sends no JSON of Triton.
+    is_foreign = message.startswith(_UNREADABLE_ERROR)
+    if is_foreign:
+        text = " ".join(str(error.debug_details() or "").split())
+        message = f"HTTP status {status}: {text[:_LONGEST_TEXT]}".rstrip(": ")
     name = _HTTP_STATUS.get(status, "internal")
-    error = _http_error(body)
-    message = _plain_text(status, body) if error is None else error
     if name == "cancelled" and "imeout" in message:
         name = "timeout"
     if status == 403 and _RESTRICTED.match(message):
         name = "unsupported"
     transient = status == 503
     # A proxy sends 503 when the connection behind it broke, but without Triton's JSON.
-    return _error(
-        name, message, request_id, transient=transient, refused=transient and error is not None
-    )
+    return _error(name, message, "", transient=transient, refused=transient and not is_foreign)
 
 
 def from_stream(message: str, *, request_id: str) -> RequestError:
@@ -217,16 +225,3 @@ def _error(
         refused=refused or hint is not None,
         retry_after_s=None if hint is None else int(hint.group(1)) / 1e3,
     )
-
-
-def _http_error(body: bytes) -> str | None:
-    """Return the error message of a Triton server; None where the response is not from one."""
-    try:
-        return str(json.loads(body.decode(errors="replace"))["error"])
-    except (ValueError, KeyError, TypeError, RecursionError):  # of a proxy, say
-        return None
-
-
-def _plain_text(status: int, body: bytes) -> str:
-    text = " ".join(body.decode(errors="replace").split())
-    return f"HTTP status {status}: {text[:_LONGEST_TEXT]}".rstrip(": ")

@@ -8,7 +8,7 @@ import secrets
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 from endcap.client.address import Address, Protocol, parse_address
 from endcap.client.images import Color, ImageReader
@@ -177,10 +177,13 @@ def _check_header(name: str, value: str) -> None:
         )
 
 
-def ssl_context(tls: Tls) -> ssl.SSLContext:
-    """Return the context of HTTPS connections; InvalidArgumentError for files that are no PEM."""
+def ssl_context(tls: Tls, module: Any = ssl) -> Any:
+    """Return the context of HTTPS connections, of `ssl` or `gevent.ssl`.
+
+    Raises InvalidArgumentError for files that are not PEM.
+    """
     try:
-        context = ssl.create_default_context(cafile=tls.ca)
+        context = module.create_default_context(cafile=tls.ca)
         if tls.certificate is not None:
             context.load_cert_chain(tls.certificate, tls.key)
     except OSError as error:  # ssl.SSLError is one

@@ -21,32 +21,24 @@ class ModelMetadata:
     outputs: Mapping[str, TensorSpec]
 
 
-def read_metadata(
-    model: str,
-    inputs: Iterable[tuple[Any, Any, Iterable[Any]]],
-    outputs: Iterable[tuple[Any, Any, Iterable[Any]]],
-) -> ModelMetadata:
-    """Return the metadata of a model whose tensors are given as name, datatype, shape.
+def read_metadata(model: str, document: Mapping[str, Any]) -> ModelMetadata:
+    """Return the metadata of a model from Triton's, as JSON objects.
 
     Raises:
         RequestError: A name, data type or shape is impossible.
     """
-    return ModelMetadata(_read_specs(model, inputs), _read_specs(model, outputs))
+    return ModelMetadata(
+        _read_specs(model, document.get("inputs", [])),
+        _read_specs(model, document.get("outputs", [])),
+    )
 
 
-def _read_specs(
-    model: str, tensors: Iterable[tuple[Any, Any, Iterable[Any]]]
-) -> dict[str, TensorSpec]:
+def _read_specs(model: str, tensors: Iterable[Mapping[str, Any]]) -> dict[str, TensorSpec]:
     specs: dict[str, TensorSpec] = {}
-    for name, datatype, sides in tensors:
-        shape = tuple(sides)
-        plausible = (
-            isinstance(name, str)
-            and name not in specs
-            and datatype in DATATYPES
-            and all(type(side) is int and side >= -1 for side in shape)
-        )
-        if not plausible:
+    for tensor in tensors:
+        name, datatype = str(tensor.get("name", "")), tensor.get("datatype", "")
+        shape = tuple(tensor.get("shape", ()))
+        if name in specs or datatype not in DATATYPES or any(side < -1 for side in shape):
             raise RequestError(
                 "internal",
                 f"the server declares a tensor {name!r} of model '{model}' of type {datatype!r} "

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endcap.client._async.detection_client import async_make_batches
-from endcap.client._sync.detection_client import make_batches
 from endcap.client.batches import MAX_IMAGE_BYTES, Batch, BatchRun, RequestFormat, split
 from endcap.client.calls import Response, TensorSpec
+from endcap.client.concurrency import iterate
+from endcap.client.detection import make_batches
 from endcap.client.errors import RequestError
 from endcap.client.images import ImageReader
 from endcap.client.response_reader import ImageResponse
@@ -49,15 +49,15 @@ def never() -> bool:
 def test_batches_are_cut_on_request() -> None:
     numbers = itertools.count()
     endless = (bytes([number]) for number in numbers)
-    first, second = itertools.islice(make_batches(endless, 3, never), 2)
+    first, second = itertools.islice(iterate(make_batches(endless, 3, never)), 2)
     assert (first.start, list(first.images)) == (0, [b"\0", b"\1", b"\2"])
     assert (second.start, second.names) == (3, ["image 3", "image 4", "image 5"])
     assert next(numbers) == 6
 
 
 def test_the_last_batch_may_be_smaller() -> None:
-    assert [len(each.images) for each in make_batches([b"x"] * 5, 2, never)] == [2, 2, 1]
-    assert list(make_batches([], 2, never)) == []
+    assert [len(each.images) for each in iterate(make_batches([b"x"] * 5, 2, never))] == [2, 2, 1]
+    assert list(iterate(make_batches([], 2, never))) == []
 
 
 def test_asynchronous_images_are_cut_alike() -> None:
@@ -67,7 +67,7 @@ def test_asynchronous_images_are_cut_alike() -> None:
             yield bytes([number])
 
     async def cut(source: Any) -> list[Batch]:
-        return [batch async for batch in async_make_batches(source, 2, never)]
+        return [batch async for batch in make_batches(source, 2, never)]
 
     expected = [
         Batch(0, [b"\0", b"\1"]), Batch(2, [b"\2", b"\3"]), Batch(4, [b"\4"])
@@ -84,7 +84,7 @@ def test_no_image_is_taken_after_the_end() -> None:
             taken.append(number)
             yield b"x"
 
-    assert len(list(make_batches(images(), 2, lambda: len(taken) >= 4))) == 2
+    assert len(list(iterate(make_batches(images(), 2, lambda: len(taken) >= 4)))) == 2
     assert len(taken) == 4
 
 

@@ -12,8 +12,8 @@ from raw_responses import raw_server, whole
 PROGRAM = """
 import asyncio, os, sys
 from endcap.client.address import parse_address
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._sync.connection import Connection
+from endcap.client.connection_aio import AsyncConnection
+from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 
 address = parse_address(sys.argv[2])

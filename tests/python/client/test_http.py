@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
 import socket
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-import httpcore
 import numpy as np
 import pytest
 from raw_responses import RawServer, always, raw_server, reset, whole
 
-from endcap.client import http
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._async.served_model import fetch_served_model as async_fetch
-from endcap.client._sync.connection import Connection
-from endcap.client._sync.served_model import fetch_served_model
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
+from endcap.client.concurrency import run as run_blocking
+from endcap.client.connection import Connection
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import ClientError, RequestError
+from endcap.client.model_search import fetch_served_model
 from endcap.client.options import ConnectionOptions, Tls
 
 INPUT = InputTensor.of("x", np.zeros(3, np.float32))
@@ -146,49 +142,6 @@ def test_json_that_is_nested_without_end_is_an_error(
 
 
 @KINDS
-@pytest.mark.parametrize("announced", [True, False])
-def test_responses_have_a_size_limit(
-    kind: str, announced: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http, "MOST_BYTES", 1000)
-    chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"100\r\n" + b" " * 256
-    endless = chunks + (b"\r\n100\r\n" + b" " * 256) * 8
-    large = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"
-    with raw_server(always(large if announced else endless)) as server:
-        with pytest.raises(RequestError, match="response is larger than 1000 bytes, the limit"):
-            infer(server, kind)
-        assert server.requests == 1
-
-
-@KINDS
-def test_requested_compression_is_inflated_up_to_the_limit(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http, "MOST_BYTES", 100_000)
-    said = json.dumps({"id": "id", "outputs": []})
-    for spaces, fits in ((10_000, True), (200_000, False)):
-        body = gzip.compress(said.encode() + b" " * spaces)
-        with raw_server(always(whole(body, Content_Encoding="gzip"))) as server:
-            if fits:
-                assert infer(server, kind, compression="gzip").request_id == "id"
-                continue
-            with pytest.raises(RequestError, match="response is larger than 100000 bytes"):
-                infer(server, kind, compression="gzip")
-
-
-@KINDS
-@pytest.mark.parametrize("asked", [None, "deflate"])
-def test_unrequested_compression_is_refused(kind: str, asked: str | None) -> None:
-    body = gzip.compress(b'{"id":"id","outputs":[]}')
-    words = "compressed as 'gzip', which was not requested"
-    with (
-        raw_server(always(whole(body, Content_Encoding="gzip"))) as server,
-        pytest.raises(RequestError, match=words),
-    ):
-        infer(server, kind, compression=asked)
-
-
-@KINDS
 def test_only_the_first_requests_wait_for_a_lost_server(kind: str) -> None:
     counts: list[int] = []
     with raw_server(always(whole(b'{"error":"busy"}', status="503 Busy"))) as server:
@@ -274,27 +227,6 @@ def closed_meanwhile(server: RawServer, scheme: str, kind: str) -> RequestError:
 
 
 @KINDS
-def test_a_connection_that_opens_after_close_sends_nothing(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect, async_connect = httpcore.SyncBackend.connect_tcp, httpcore.AnyIOBackend.connect_tcp
-
-    def late(*arguments: Any) -> Any:
-        time.sleep(0.3)
-        return connect(*arguments)
-
-    async def async_late(*arguments: Any) -> Any:
-        await asyncio.sleep(0.3)
-        return await async_connect(*arguments)
-
-    monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", late)
-    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", async_late)
-    with raw_server(always(EMPTY)) as server:
-        assert closed_meanwhile(server, "http", kind).status_name == "cancelled"
-        assert server.requests == 0
-
-
-@KINDS
 def test_closing_ends_a_handshake(kind: str) -> None:
     begin = time.monotonic()
     with raw_server(always(EMPTY)) as server:  # waits for more: no TLS client says "\r\n\r\n"
@@ -322,9 +254,9 @@ def test_grpc_to_the_http_port_names_the_address_over_http(content: bytes, is_tr
 
         async def run() -> None:
             async with AsyncConnection(address) as connection:
-                await async_fetch(connection, "detect")
+                await fetch_served_model(connection, "detect")
 
         with pytest.raises(ClientError, match=expected):
             asyncio.run(run())
         with Connection(address) as connection, pytest.raises(ClientError, match=expected):
-            fetch_served_model(connection, "detect")
+            run_blocking(fetch_served_model(connection.coroutines, "detect"))

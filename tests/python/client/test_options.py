@@ -16,9 +16,9 @@ from endcap.client import (
     ConnectionOptions,
     DetectionClient,
 )
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._sync.connection import Connection
 from endcap.client.address import Address, parse_address
+from endcap.client.connection import Connection
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.options import Keepalive, Tls
 from endcap.errors import EndcapError, InvalidArgumentError
 

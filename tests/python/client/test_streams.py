@@ -11,7 +11,7 @@ from endcap.client.calls import Response, SequenceStep, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.response_reader import ResponseReader
 from endcap.client.served_model import ServedModel
-from endcap.client.stream_order import SequenceSteps, StreamImage, StreamOrder
+from endcap.client.stream import SequenceSteps, StreamImage, StreamOrder
 from endcap.results import ImageResult, Task
 
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "detection_indices")

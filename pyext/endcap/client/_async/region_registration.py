@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections.abc import Sequence
 
-from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import Address
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 from endcap.client.regions.pool_regions import OwnedRegions, RegionStates

@@ -8,10 +8,10 @@ import time
 import weakref
 from collections.abc import AsyncIterator
 
-from endcap.client._async.connection import AsyncConnection
 from endcap.client._async.region_registration import WAIT_S, AsyncRegionRegistration, left_s
 from endcap.client._sync.region_registration import unregister_all
 from endcap.client.calls import Call, Response
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import RequestError
 from endcap.client.regions.lease import Lease
 from endcap.client.regions.pool_regions import CLOSING_S, OwnedRegions, RegionStates

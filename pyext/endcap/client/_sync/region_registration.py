@@ -8,8 +8,8 @@ import contextlib
 import time
 from collections.abc import Sequence
 
-from endcap.client._sync.connection import Connection
 from endcap.client.address import Address
+from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 from endcap.client.regions.pool_regions import OwnedRegions, RegionStates

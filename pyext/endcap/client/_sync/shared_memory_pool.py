@@ -10,7 +10,6 @@ import time
 import weakref
 from collections.abc import Iterator
 
-from endcap.client._sync.connection import Connection
 from endcap.client._sync.region_registration import (
     WAIT_S,
     RegionRegistration,
@@ -18,6 +17,7 @@ from endcap.client._sync.region_registration import (
     unregister_all,
 )
 from endcap.client.calls import Call, Response
+from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.regions.lease import Lease
 from endcap.client.regions.pool_regions import CLOSING_S, OwnedRegions, RegionStates

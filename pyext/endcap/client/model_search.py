@@ -1,4 +1,4 @@
-"""The metadata and configuration of a served model, requested from its server."""
+"""The model to which a client sends images, requested from its server and checked."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import Address, Protocol
+from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import ConnectionOptions
 from endcap.client.served_model import ServedModel, image_input, why_no_images
@@ -103,7 +103,7 @@ async def find_model(connection: AsyncConnection, default: str) -> str:
 async def _no_server(connection: AsyncConnection, error: RequestError) -> ClientError:
     address, timeout_s = connection.address, connection.options.timeout_s
     other: Protocol = "http" if address.protocol == "grpc" else "grpc"
-    if await _responds(replace(address, protocol=other), timeout_s):
+    if await _responds(connection, replace(address, protocol=other)):
         port = {"http": "HTTP", "grpc": "gRPC"}[other]
         return ClientError(
             f"no Triton server responds at {address} ({error}); this looks like the {port} port: "
@@ -120,14 +120,16 @@ async def _no_server(connection: AsyncConnection, error: RequestError) -> Client
     )
 
 
-async def _responds(address: Address, timeout_s: float) -> bool:
+async def _responds(connection: AsyncConnection, address: Address) -> bool:
     """Return whether a Triton server responds at an address, without TLS."""
     if address.secure:
         return False
-    options = ConnectionOptions(timeout_s=min(timeout_s, _PROBE_TIMEOUT_S), retries=0)
+    options = ConnectionOptions(
+        timeout_s=min(connection.options.timeout_s, _PROBE_TIMEOUT_S), retries=0
+    )
     try:
-        async with AsyncConnection(address, options) as connection:
-            await connection.ready_models()  # the port for metrics calls itself live, too
+        async with connection.to(address, options) as other:
+            await other.ready_models()  # the port for metrics calls itself live, too
     except (ClientError, RequestError):  # without HTTP's package, or no server
         return False
     return True

@@ -1,18 +1,23 @@
-"""Images of a stream: their steps in a sequence, requests in flight, and results in order."""
+"""Streams of images: their steps in a sequence, requests in flight, and results in order."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from endcap.client.batches import RequestFormat
 from endcap.client.calls import Call, Response, SequenceStep
-from endcap.client.errors import RequestError
-from endcap.client.images import Image, ImageReader, name_of
+from endcap.client.concurrency import ItemReader, Job, Runtime, as_async
+from endcap.client.connection_aio import AsyncConnection, AsyncStream
+from endcap.client.errors import RequestError, timed_out
+from endcap.client.images import Image, ImageReader, is_read, name_of
 from endcap.client.response_reader import ImageResponse, ResponseReader
 from endcap.results import FramePosition, ImageResult
+
+_A_DAY_S = 86400.0  # _Sender checks the deadline
 
 
 @dataclass(frozen=True)
@@ -251,3 +256,169 @@ class StreamOrder:
                 parsed.tensors,
             )
         )
+
+
+@dataclass(frozen=True)
+class _Received:
+    """A response or error of one stream, and its time of arrival by time.perf_counter()."""
+
+    stream: AsyncStream
+    response: Response | RequestError
+    at: float
+
+
+async def stream_results(
+    runtime: Runtime,
+    connection: AsyncConnection,
+    order: StreamOrder,
+    images: Iterable[Image] | AsyncIterable[Image],
+    *,
+    reader: ImageReader,
+    steps: SequenceSteps,
+    limit: int,
+) -> AsyncGenerator[ImageResult, None]:
+    """Yield the results of images, at most `limit` of which are in flight or wait for a result."""
+    events = runtime.queue()
+    source = ItemReader(runtime, _in_steps(runtime, images, reader, steps), events.put)
+    requested, more = 0, True
+    sender = _Sender(runtime, connection, order, events.put)
+    try:
+        while True:
+            while more and requested + len(order) < limit:
+                source.request_next()
+                requested += 1
+            if not (more or order.in_flight):
+                return
+            try:
+                event = await events.get(sender.left_s())
+            except TimeoutError:
+                await sender.time_out()
+            else:
+                if isinstance(event, tuple):
+                    requested -= 1
+                    await sender.send(event[0])
+                elif isinstance(event, _Received):
+                    await sender.take(event)
+                else:
+                    if event is not None:
+                        raise event
+                    more = False
+            for result in order.take():
+                yield result
+    finally:
+        await sender.close()
+        await source.stop()
+
+
+async def _in_steps(
+    runtime: Runtime,
+    images: Iterable[Image] | AsyncIterable[Image],
+    reader: ImageReader,
+    steps: SequenceSteps,
+) -> AsyncGenerator[StreamImage, None]:
+    position = 0
+    async with contextlib.aclosing(as_async(images)) as source:
+        async for image in source:
+            if is_read(image):
+                read = read_stream_image(image, position, reader)
+            else:
+                read = await runtime.call(read_stream_image, image, position, reader)
+            position += 1
+            for ready in steps.push(read):
+                yield ready
+    for ready in steps.end():
+        yield ready
+
+
+class _Sender:
+    """The sender, which opens a stream when needed, and another when it was lost.
+
+    Args:
+        put: A function that is called with each response on arrival; the caller passes them to
+            `take`, in that order.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        connection: AsyncConnection,
+        order: StreamOrder,
+        put: Callable[[_Received], None],
+    ) -> None:
+        self._runtime = runtime
+        self._connection = connection
+        self._order = order
+        self._put = put
+        self._stream: AsyncStream | None = None
+        self._job: Job
+        self._since = 0.0  # the last time without requests in flight, or of a response
+
+    async def send(self, image: StreamImage) -> None:
+        """Send an image, if there is anything to send."""
+        if not self._order.in_flight:
+            self._since = time.perf_counter()
+        call = self._order.add(image)
+        if call is None:
+            return
+        try:
+            if self._stream is None:
+                self._stream = self._connection.stream()
+                self._job = self._runtime.start(
+                    "endcap responses", _receive, self._stream, self._put
+                )
+            await self._stream.send(call)
+        except RequestError as error:
+            await self._lose(error)
+
+    def left_s(self) -> float | None:
+        """Return the seconds to wait for the next response, None without requests in flight."""
+        if not self._order.in_flight:
+            return None
+        return max(self._since + self._timeout_s - time.perf_counter(), 0.0)
+
+    async def take(self, received: _Received) -> None:
+        """Process a response; ignore those of a lost stream."""
+        if received.stream is not self._stream:
+            return
+        self._since = max(self._since, received.at)
+        response = received.response
+        if isinstance(response, Response):
+            self._order.received(response, received.at)
+        elif response.request_id or received.stream.alive:
+            self._order.failed(response, received.at)
+        else:
+            await self._lose(response)
+
+    async def time_out(self) -> None:
+        """End the stream after a timeout."""
+        await self._lose(timed_out(self._timeout_s))
+
+    async def close(self) -> None:
+        """Close the stream."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            await stream.close()
+            await self._job.join()
+
+    @property
+    def _timeout_s(self) -> float:
+        return self._connection.options.timeout_s
+
+    async def _lose(self, error: RequestError) -> None:
+        await self.close()
+        self._order.lost(error)
+
+
+async def _receive(stream: AsyncStream, put: Callable[[_Received], None]) -> None:
+    """Receive until the stream has ended or was closed."""
+    while True:
+        try:
+            response: Response | RequestError = await stream.receive(_A_DAY_S)
+        except RequestError as error:
+            if error.status_name == "timeout" and stream.alive:
+                continue
+            put(_Received(stream, error, time.perf_counter()))
+            if not (error.request_id or stream.alive):
+                return
+        else:
+            put(_Received(stream, response, time.perf_counter()))

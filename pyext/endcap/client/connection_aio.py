@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-from endcap._pip_commands import install_command
 from endcap.client.address import Address
-from endcap.client.calls import Call, Operation, RegionKind, Response, T, TensorSpec
-from endcap.client.errors import ClientError, RequestError, ended_by_server, timed_out
-from endcap.client.grpc import AsyncGrpcTransport, GrpcOperations, StreamMessages
-from endcap.client.http import HttpOperations
+from endcap.client.calls import Call, OutputTensor, RegionKind, Response, TensorSpec
+from endcap.client.concurrency import Queue, Runtime, Tasks, as_async
+from endcap.client.errors import RequestError, ended_by_server, timed_out
+from endcap.client.grpc_transport import GrpcTransport, read_stream_message
+from endcap.client.http_transport import HttpTransport
 from endcap.client.options import ConnectionOptions, check_timeout
 from endcap.client.retry import Attempts, RetryPolicy
-from endcap.client.served_model import ModelMetadata
-from endcap.client.synchronization import ASYNC_ENDS, AsyncQueue, AsyncTask, async_sleep
+from endcap.client.served_model import ModelMetadata, read_metadata
 from endcap.errors import InvalidArgumentError, UnsupportedError
+
+T = TypeVar("T")
 
 
 class AsyncConnection:
@@ -40,17 +42,23 @@ class AsyncConnection:
     that cannot be used.
     """
 
-    def __init__(self, address: Address, options: ConnectionOptions | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        options: ConnectionOptions | None = None,
+        *,
+        runtime: Runtime | None = None,
+    ) -> None:
         self.options = options or ConnectionOptions()
         self.address = replace(address, secure=address.secure or self.options.tls is not None)
         self.retry_policy = RetryPolicy(self.options.retries)
-        self._operations: GrpcOperations | HttpOperations
-        if address.protocol == "grpc":
-            self._operations = GrpcOperations()
-            self._transport: Any = AsyncGrpcTransport(self.address, self.options)
-        else:
-            self._operations = HttpOperations(self.options.compression)
-            self._transport = _http_transport(self.address, self.options)
+        self._runtime: Runtime = runtime or Tasks()
+        transport = GrpcTransport if address.protocol == "grpc" else HttpTransport
+        self._transport: Any = transport(self.address, self.options, self._runtime)
+
+    def to(self, address: Address, options: ConnectionOptions) -> AsyncConnection:
+        """Return a connection to another server, of the same kind."""
+        return AsyncConnection(address, options, runtime=self._runtime)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self.address}>"
@@ -73,14 +81,14 @@ class AsyncConnection:
     async def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
         """Send a request and return its response. timeout_s: None is `options.timeout_s`."""
 
-        def prepare(left_s: float) -> Operation[Response]:
-            return self._operations.infer(self._with_timeout(call, left_s))
+        async def send(left_s: float) -> Response:
+            return await self._transport.infer(self._with_timeout(call, left_s), left_s)  # type: ignore[no-any-return]
 
         try:
-            return await self._send_prepared(
-                prepare,
-                timeout_s=timeout_s,
-                repeatable=call.sequence is None,
+            return await self._repeat(
+                send,
+                timeout_s,
+                is_repeatable=call.sequence is None,
                 shares_memory=call.shares_memory,
             )
         except RequestError as error:
@@ -92,28 +100,30 @@ class AsyncConnection:
 
         Raises UnsupportedError over HTTP.
         """
-        if not isinstance(self._transport, AsyncGrpcTransport):
+        if not isinstance(self._transport, GrpcTransport):
             raise UnsupportedError(
                 f"{self.address} is an HTTP address, and HTTP has no streams; give the "
                 "server's gRPC address"
             )
-        return AsyncStream(self._transport, self.options.timeout_s)
+        return AsyncStream(self._transport, self.options.timeout_s, self._runtime)
 
     async def is_live(self) -> bool:
         """Whether a Triton server responds."""
-        return await self._send(self._operations.live(), repeatable=False)
+        return bool(await self._send("is_server_live", is_repeatable=False))
 
     async def is_ready(self, model: str) -> bool:
         """Whether the server serves a model now."""
-        return await self._send(self._operations.ready(model), repeatable=False)
+        return bool(await self._send("is_model_ready", is_repeatable=False, model_name=model))
 
     async def ready_models(self) -> list[str]:
         """Return the names of all models that are ready."""
-        return await self._send(self._operations.ready_models(), repeatable=False)
+        # Of the statistics: `endcap serve` closes the repository's index.
+        statistics = await self._send("get_inference_statistics", is_repeatable=False)
+        return sorted({str(each["name"]) for each in statistics.get("model_stats", [])})
 
     async def metadata(self, model: str) -> ModelMetadata:
         """Return the tensors of a model."""
-        return await self._send(self._operations.metadata(model))
+        return read_metadata(model, await self._send("get_model_metadata", model_name=model))
 
     async def inputs(self, model: str) -> dict[str, TensorSpec]:
         """Return the inputs of a model by name."""
@@ -125,14 +135,15 @@ class AsyncConnection:
 
     async def config(self, model: str) -> dict[str, Any]:
         """Return a model's configuration as JSON objects, without the fields that are not set."""
-        return await self._send(self._operations.config(model))
+        config = await self._send("get_model_config", model_name=model)
+        return dict(config.get("config", {}) if self.address.protocol == "grpc" else config)
 
     async def statistics(self) -> list[dict[str, Any]]:
         """Return the statistics of each model, as Triton's statistics extension defines them.
 
         Numbers that are 0 are omitted.
         """
-        return await self._send(self._operations.statistics())
+        return list((await self._send("get_inference_statistics")).get("model_stats", []))
 
     async def register_shared(
         self,
@@ -157,25 +168,27 @@ class AsyncConnection:
             device_id: The GPU's, of kind "cuda".
             timeout_s: Here and below, None is `options.timeout_s`.
         """
+        arguments: dict[str, Any] = {"name": name, "byte_size": byte_size}
         if kind == "system":
-            operation = self._operations.register_system(name, key or name, byte_size)
+            arguments["key"] = key or name
         elif raw_handle is None:
             raise InvalidArgumentError(f"region {name} is of CUDA, but has no raw_handle; give it")
         else:
-            operation = self._operations.register_cuda(name, raw_handle, device_id, byte_size)
-        await self._send(operation, timeout_s=timeout_s)
+            arguments |= {"raw_handle": raw_handle, "device_id": device_id}
+        await self._send(f"register_{kind}_shared_memory", timeout_s, **arguments)
 
     async def unregister_shared(
         self, kind: RegionKind, name: str, *, timeout_s: float | None = None
     ) -> None:
         """Unregister a region; a name that is not registered is no error."""
-        await self._send(self._operations.unregister(kind, name), timeout_s=timeout_s)
+        await self._send(f"unregister_{kind}_shared_memory", timeout_s, name=name)
 
     async def registered(
         self, kind: RegionKind, *, timeout_s: float | None = None
     ) -> dict[str, str]:
         """Return the registered regions: name -> key, which is "" for those of CUDA."""
-        return await self._send(self._operations.registered(kind), timeout_s=timeout_s)
+        status = await self._send(f"get_{kind}_shared_memory_status", timeout_s)
+        return {name: region.get("key", "") for name, region in status.get("regions", {}).items()}
 
     def _with_timeout(self, call: Call, left_s: float) -> Call:
         # Where sequences wait for one another, Triton refuses all frames of one by the first
@@ -185,37 +198,43 @@ class AsyncConnection:
         return replace(call, timeout_us=call.timeout_us or max(1, int(left_s * 1e6)))
 
     async def _send(
-        self, operation: Operation[T], *, timeout_s: float | None = None, repeatable: bool = True
-    ) -> T:
-        return await self._send_prepared(
-            lambda _: operation, timeout_s=timeout_s, repeatable=repeatable
-        )
-
-    async def _send_prepared(
         self,
-        prepare: Callable[[float], Operation[T]],
-        *,
+        method: str,
         timeout_s: float | None = None,
-        repeatable: bool = True,
+        *,
+        is_repeatable: bool = True,
+        **arguments: Any,
+    ) -> Any:
+        """Return the response to a method of tritonclient."""
+
+        async def send(left_s: float) -> Any:
+            return await self._transport.send(method, left_s, **arguments)
+
+        return await self._repeat(send, timeout_s, is_repeatable=is_repeatable)
+
+    async def _repeat(
+        self,
+        send: Callable[[float], Awaitable[T]],
+        timeout_s: float | None,
+        *,
+        is_repeatable: bool,
         shares_memory: bool = False,
     ) -> T:
-        """Send what `prepare` returns for the seconds that are left, before each attempt."""
+        """Return the result of `send`, which is called for each attempt with the seconds left."""
         limit_s = self.options.timeout_s if timeout_s is None else timeout_s
         check_timeout(limit_s)
-        retries = self.retry_policy.retries() if repeatable else 0
+        retries = self.retry_policy.retries() if is_repeatable else 0
         attempts = Attempts(retries, limit_s, shares_memory=shares_memory)
         while True:
-            operation = prepare(attempts.remaining_s())
             try:
-                response = await self._transport.send(operation.request, attempts.remaining_s())
-                read = operation.read(response)
+                response = await send(attempts.remaining_s())
                 self.retry_policy.end(None)
-                return read
+                return response
             except TimeoutError as error:
                 raise timed_out(limit_s) from error
             except RequestError as error:
-                wait_s = self.retry_policy.wait_after(error, attempts, repeatable=repeatable)
-            await async_sleep(wait_s)
+                wait_s = self.retry_policy.wait_after(error, attempts, repeatable=is_repeatable)
+            await self._runtime.sleep(wait_s)
 
 
 class AsyncStream:
@@ -239,14 +258,15 @@ class AsyncStream:
     tasks of one event loop; one that is cancelled in `receive` leaves the stream usable.
     """
 
-    def __init__(self, transport: AsyncGrpcTransport, timeout_s: float) -> None:
+    def __init__(self, transport: GrpcTransport, timeout_s: float, runtime: Runtime) -> None:
         self._timeout_s = timeout_s
-        self._messages = StreamMessages()
-        self._sent: AsyncQueue[Any] = AsyncQueue()
-        call = transport.stream(self._sent.until(None))
+        self._transport = transport
+        self._model: str | None = None
+        self._requests = runtime.queue()
+        call = transport.stream(self._requests.until(None))
         self._cancel = weakref.finalize(self, call.cancel)
-        self._receiver = _Receiver(transport, call, self._messages, self._sent)
-        self._task = AsyncTask("endcap stream", self._receiver.run)
+        self._receiver = _Receiver(transport, call, runtime.queue(), self._requests)
+        self._job = runtime.start("endcap stream", self._receiver.run)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, {'alive' if self.alive else 'ended'}>"
@@ -276,7 +296,15 @@ class AsyncStream:
         """
         if self._receiver.end is not None:
             raise copy.copy(self._receiver.end)
-        self._sent.put(self._messages.request(call))
+        if self._model not in (None, call.model):
+            raise InvalidArgumentError(
+                f"this stream is for the model '{self._model}': open another one for "
+                f"'{call.model}'; a server may abort where models share a stream"
+            )
+        request = self._transport.stream_request(call)
+        self._model = call.model
+        self._receiver.shared += [each for each in call.outputs if each.shared is not None]
+        self._requests.put(request)
 
     async def receive(self, timeout_s: float | None = None) -> Response:
         """Return the next response.
@@ -303,46 +331,32 @@ class AsyncStream:
     async def close(self) -> None:
         """End the stream; what has no response is cancelled."""
         self._cancel()
-        await self._task.join()
+        await self._job.join()
 
 
 class _Receiver:
     """The task that receives. It does not refer to the stream, which can be garbage-collected."""
 
     def __init__(
-        self,
-        transport: AsyncGrpcTransport,
-        call: Any,
-        messages: StreamMessages,
-        sent: AsyncQueue[Any],
+        self, transport: GrpcTransport, call: Any, received: Queue[Any], requests: Queue[Any]
     ) -> None:
-        self.received: AsyncQueue[Response | RequestError] = AsyncQueue()
+        self.received: Queue[Response | RequestError] = received
         self.end: RequestError | None = None
+        self.shared: list[OutputTensor] = []
         self._transport = transport
         self._call = call
-        self._messages = messages
-        self._sent = sent
+        self._requests = requests
 
     async def run(self) -> None:
         try:
-            async for message in self._call:
+            async for message in as_async(self._call):
                 try:
-                    self.received.put(self._messages.read(message))
+                    self.received.put(read_stream_message(message, Call("", [], self.shared)))
                 except RequestError as error:
                     self.received.put(error)
             end = ended_by_server()
-        except ASYNC_ENDS as error:
+        except (Exception, asyncio.CancelledError) as error:  # gRPC's aio cancels calls so
             end = self._transport.stream_error(error)
         self.end = end
         self.received.put(end)
-        self._sent.put(None)  # gRPC's thread or task that waits for requests ends
-
-
-def _http_transport(address: Address, options: ConnectionOptions) -> Any:
-    try:
-        from endcap.client._async.http_transport import AsyncHttpTransport
-    except ImportError as error:
-        raise ClientError(
-            f"HTTP needs the package httpcore ({error}); run `{install_command('client')}`"
-        ) from error
-    return AsyncHttpTransport(address, options)
+        self._requests.put(None)  # gRPC's thread or task that waits for requests ends

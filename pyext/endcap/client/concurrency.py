@@ -1,0 +1,448 @@
+"""The driver of threads and asyncio: the client is written once, as coroutines.
+
+`Tasks` runs them in an event loop. With `Threads` whatever they await has finished when it returns:
+it blocks its thread instead of suspending, so that `run` completes a coroutine in one step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import inspect
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from typing import Any, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Seconds to wait for a thread whose work is not wanted any more. One that waits for a camera's next
+# frame is left alone, and ends with the program.
+_STOP_TIMEOUT_S = 0.1
+_END: Any = object()
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that uses `Threads`."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("the coroutine belongs to an event loop")
+
+
+def iterate(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """Yield the items of an asynchronous generator that uses `Threads`."""
+    step: Any = items.__anext__
+    try:
+        while (item := run(_next(step))) is not _END:
+            yield item
+    finally:
+        run(items.aclose())
+
+
+async def _next(step: Callable[[], Awaitable[T]]) -> T:
+    try:
+        return await step()
+    except StopAsyncIteration:
+        return _END  # type: ignore[no-any-return]
+
+
+async def as_async(items: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator[T, None]:
+    """Yield the items of either kind of iterable."""
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item
+
+
+async def resolved(value: Any) -> Any:
+    """Return the result of an awaitable; what is not one, of a blocking call, unchanged."""
+    return await value if inspect.isawaitable(value) else value
+
+
+@contextlib.asynccontextmanager
+async def entered(manager: Any) -> AsyncIterator[Any]:
+    """Enter a context manager of either kind."""
+    if hasattr(manager, "__aenter__"):
+        async with manager as value:
+            yield value
+    else:
+        with manager as value:
+            yield value
+
+
+class Job(Protocol):
+    """A coroutine that runs concurrently."""
+
+    async def join(self) -> None:
+        """Wait until it has ended, and raise its error."""
+
+    async def stop(self) -> None:
+        """Cancel it; a thread, which cannot be cancelled, is waited for briefly."""
+
+
+class Queue(Protocol[T]):
+    """An unbounded queue."""
+
+    def put(self, item: T) -> None:
+        """Append an item."""
+
+    async def get(self, timeout_s: float | None = None) -> T:
+        """Remove and return the first item; raise TimeoutError after `timeout_s` seconds."""
+
+    def until(self, last: T) -> Any:
+        """Return an iterator, asynchronous in an event loop, over the items before `last`."""
+
+
+class Semaphore(Protocol):
+    """A number of permits."""
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, *exception: object) -> None: ...
+
+    async def acquire(self, timeout_s: float | None = None) -> bool:
+        """Wait for a permit; return whether there was one. Tasks ignore `timeout_s`."""
+
+    def release(self) -> None:
+        """Release a permit."""
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+
+class _ThreadQueue(Generic[T]):
+    def __init__(self) -> None:
+        self._items: queue.SimpleQueue[T] = queue.SimpleQueue()
+        self.put = self._items.put
+
+    async def get(self, timeout_s: float | None = None) -> T:
+        try:
+            return self._items.get(timeout=timeout_s)
+        except queue.Empty:
+            raise TimeoutError from None
+
+    def until(self, last: T) -> Iterator[T]:
+        return iter(self._items.get, last)
+
+
+class _ThreadSemaphore:
+    def __init__(self, permits: int) -> None:
+        self._permits = threading.Semaphore(permits)
+        self.release = self._permits.release
+
+    async def __aenter__(self) -> None:
+        self._permits.acquire()
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._permits.release()
+
+    async def acquire(self, timeout_s: float | None = None) -> bool:
+        return self._permits.acquire(timeout=timeout_s)
+
+
+class _Thread:
+    def __init__(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
+        context = contextvars.copy_context()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(
+            target=lambda: context.run(self._run, function, *arguments), name=name, daemon=True
+        )
+        self._thread.start()
+
+    async def join(self) -> None:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    async def stop(self) -> None:
+        self._thread.join(_STOP_TIMEOUT_S)
+
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            run(function(*arguments))
+        except BaseException as error:
+            self._error = error
+
+
+class Threads:
+    """The runtime of the clients for threads."""
+
+    queue: Callable[[], Queue[Any]] = staticmethod(_ThreadQueue)
+    semaphore: Callable[[int], Semaphore] = staticmethod(_ThreadSemaphore)
+    start: Callable[..., Job] = staticmethod(_Thread)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        """Block the thread."""
+        time.sleep(seconds)
+
+    @staticmethod
+    async def call(function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in this thread."""
+        return function(*arguments)
+
+
+# --- tasks of an event loop -----------------------------------------------------------------------
+
+
+class _TaskQueue(Generic[T]):
+    """A queue from which a cancelled task, or one whose time is over, takes no item.
+
+    `asyncio.wait_for` around `asyncio.Queue` may lose one before Python 3.12.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[T] = deque()
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def put(self, item: T) -> None:
+        self._items.append(item)
+        self._wake()
+
+    async def get(self, timeout_s: float | None = None) -> T:
+        loop = asyncio.get_running_loop()
+        timer = None if timeout_s is None else loop.call_later(timeout_s, self._wake)
+        try:
+            while not self._items:
+                if timer is not None and loop.time() >= timer.when():
+                    raise TimeoutError
+                waiting: asyncio.Future[None] = loop.create_future()
+                self._waiting.add(waiting)
+                try:
+                    await waiting
+                finally:
+                    self._waiting.discard(waiting)
+            return self._items.popleft()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def until(self, last: T) -> AsyncIterator[T]:
+        while (item := await self.get()) is not last:
+            yield item
+
+    def _wake(self) -> None:
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+
+class _TaskSemaphore(asyncio.Semaphore):
+    async def acquire(self, timeout_s: float | None = None) -> Any:
+        return await super().acquire()
+
+
+class _Task:
+    def __init__(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
+        self._task: asyncio.Task[Any] = asyncio.create_task(function(*arguments), name=name)
+
+    async def join(self) -> None:
+        await asyncio.wait([self._task])
+        self._task.result()
+
+    async def stop(self) -> None:
+        await settle(self._task, cancel=True)
+
+
+async def settle(work: asyncio.Future[Any], *, cancel: bool = False) -> None:
+    """Wait until `work` is done; a cancellation meanwhile, once or more often, is raised then."""
+    if cancel:
+        work.cancel()
+    cancelled = False
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            cancelled = True
+    if not work.cancelled():
+        work.exception()  # retrieved here, or asyncio would report it
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def finish(work: Any, timeout_s: float | None = None) -> Any:
+    """Return the result of an awaitable; what is not one, of a blocking call, unchanged.
+
+    A cancellation of the caller cancels the awaitable.
+
+    Raises:
+        TimeoutError: There is no result within `timeout_s` seconds.
+        InterruptedError: The awaitable was cancelled, but not the caller.
+    """
+    if not inspect.isawaitable(work):
+        return work
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=timeout_s)
+    except asyncio.CancelledError:
+        await settle(task, cancel=True)
+        raise
+    if not task.done():
+        await settle(task, cancel=True)
+        raise TimeoutError
+    if task.cancelled():
+        raise InterruptedError
+    return task.result()
+
+
+class Tasks:
+    """The runtime of the clients for asyncio."""
+
+    queue: Callable[[], Queue[Any]] = staticmethod(_TaskQueue)
+    semaphore: Callable[[int], Semaphore] = staticmethod(_TaskSemaphore)  # type: ignore[assignment]
+    start: Callable[..., Job] = staticmethod(_Task)
+    sleep: Callable[[float], Awaitable[None]] = staticmethod(asyncio.sleep)
+
+    @staticmethod
+    async def call(function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in a thread, and wait for it even when cancelled."""
+        call = functools.partial(contextvars.copy_context().run, function, *arguments)
+        # Not a task: the end of asyncio.run would cancel it while the thread continues.
+        work: asyncio.Future[T] = asyncio.get_running_loop().run_in_executor(None, call)
+        await settle(work)
+        return work.result()
+
+
+Runtime = Threads | Tasks
+
+
+# --- work with either -----------------------------------------------------------------------------
+
+
+async def map_unordered(
+    runtime: Runtime,
+    function: Callable[[T], Awaitable[R]],
+    items: AsyncGenerator[T, None],
+    limit: int,
+) -> AsyncGenerator[R, None]:
+    """Yield a function's result for each item, in order of completion, with `limit` calls at once.
+
+    An item is read when a call can begin with it. Exceptions of the function and of the items are
+    raised; tasks are cancelled then, and when the generator is closed, but not threads.
+    """
+    results = runtime.queue()
+    turn = runtime.semaphore(1)
+    jobs: list[Job] = []
+    started = 0
+    stopped = False
+
+    def start() -> None:
+        nonlocal started
+        started += 1
+        jobs.append(runtime.start("endcap client", work))
+
+    async def work() -> None:
+        try:
+            while True:
+                async with turn:
+                    item = _END if stopped else await _next(items.__anext__)
+                    if item is not _END and started < limit:
+                        start()
+                if item is _END:
+                    break
+                results.put((await function(item),))
+                del item  # not to be kept alive until the next one
+            results.put(None)
+        except BaseException as error:
+            results.put(error)
+            if not isinstance(error, Exception):
+                raise
+
+    start()
+    ended = 0
+    try:
+        while ended < started:
+            result = await results.get()
+            if isinstance(result, BaseException):
+                raise result
+            if result is None:
+                ended += 1
+            else:
+                yield result[0]
+    finally:
+        stopped = True
+        if isinstance(runtime, Tasks):
+            for job in jobs:
+                await job.stop()
+        if await turn.acquire(_STOP_TIMEOUT_S):
+            with contextlib.suppress(RuntimeError):
+                await items.aclose()
+
+
+def map_in_threads(
+    function: Callable[[T], R], items: Iterable[T], limit: int
+) -> Generator[R, None, None]:
+    """Yield a function's result for each item as `map_unordered` does."""
+
+    async def call(item: T) -> R:
+        return function(item)
+
+    return iterate(map_unordered(Threads(), call, as_async(items), limit))
+
+
+class ItemReader(Generic[T]):
+    """Reads items from a generator on request, concurrently with its user.
+
+    Args:
+        runtime: Threads or tasks.
+        items: The generator.
+        put: A function that is called with a tuple of each item, and at the end with the error, or
+            with None.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        items: AsyncGenerator[T, None],
+        put: Callable[[tuple[T] | Exception | None], None],
+    ) -> None:
+        self._items = items
+        self._put = put
+        self._wanted = runtime.queue()
+        self._is_stopped = False
+        self._job = runtime.start("endcap images", self._run)
+
+    def request_next(self) -> None:
+        """Request one more item."""
+        self._wanted.put(None)
+
+    async def stop(self) -> None:
+        """Read no more items; close the generator, unless a thread is blocked in it."""
+        self._is_stopped = True
+        self.request_next()
+        await self._job.stop()
+
+    async def _run(self) -> None:
+        async with contextlib.aclosing(self._items):
+            try:
+                while True:
+                    await self._wanted.get()
+                    item = _END if self._is_stopped else await _next(self._items.__anext__)
+                    if item is _END:
+                        break
+                    self._put((item,))
+                    del item
+                self._put(None)
+            except Exception as error:
+                self._put(error)

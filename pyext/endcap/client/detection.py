@@ -1,0 +1,447 @@
+"""Detection: images to batches, requests, and results in order, written once as coroutines.
+
+`DetectionClient` drives them in threads, `AsyncDetectionClient` in an event loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
+
+from endcap.client.address import Address, Protocol
+from endcap.client.batches import Batch, BatchRun, RequestFormat
+from endcap.client.calls import Call, Response, SequenceStep
+from endcap.client.concurrency import Runtime, as_async, entered, map_unordered, resolved
+from endcap.client.connection_aio import AsyncConnection
+from endcap.client.errors import ClientError, RequestError, as_request_error
+from endcap.client.images import Color, Image, is_read, refuse_single
+from endcap.client.model_search import fetch_served_model
+from endcap.client.options import ClientArguments, ConnectionOptions, SharedMemory
+from endcap.client.response_reader import ImageResponse, ResponseReader
+from endcap.client.retry import Attempts, Deadline
+from endcap.client.served_model import ServedModel
+from endcap.client.stream import SequenceSteps, StreamOrder, stream_results
+from endcap.client.videos import Video, check_options, video_inputs, video_name
+from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
+from endcap.results import ImageResult, Results, Task
+
+Images = Iterable[Image] | AsyncIterable[Image]
+Outcome = list[ImageResponse | RequestError] | RequestError
+C = TypeVar("C", bound="Detector")
+
+_TRACK_IDS = "track_ids"
+
+
+class Detector:
+    """What both clients have in common; `DetectionClient` has the documentation."""
+
+    _runtime: ClassVar[Runtime]
+
+    def __init__(
+        self,
+        url: str = "127.0.0.1:8001",
+        *,
+        protocol: Protocol | None = None,
+        model: str = "detect",
+        timeout_s: float = 30.0,
+        concurrency: int = 4,
+        batch: int = 1,
+        labels: Sequence[str] | None = None,
+        extras: bool = True,
+        shared_memory: SharedMemory = "none",
+        regions: int | None = None,
+        region_bytes: int | None = None,
+        classify: int | None = None,
+        color: Color = "rgb",
+        jpeg_quality: int = 95,
+        request_id: str | None = None,
+        options: ConnectionOptions | None = None,
+    ) -> None:
+        self._initialize(
+            ClientArguments(
+                url=url,
+                protocol=protocol,
+                model=model,
+                timeout_s=timeout_s,
+                concurrency=concurrency,
+                batch=batch,
+                labels=labels,
+                extras=extras,
+                shared_memory=shared_memory,
+                regions=regions,
+                region_bytes=region_bytes,
+                classify=classify,
+                color=color,
+                jpeg_quality=jpeg_quality,
+                request_id=request_id,
+                options=options,
+            )
+        )
+
+    @classmethod
+    def from_arguments(cls: type[C], arguments: ClientArguments) -> C:
+        """Return a client with these arguments; raise what the constructor does."""
+        client = cls.__new__(cls)
+        client._initialize(arguments)
+        return client
+
+    def _initialize(self, arguments: ClientArguments) -> None:
+        self._arguments = arguments
+        self._is_connected = False
+        self._is_closed = False
+        self._pool: Any = None
+        self._permits = self._runtime.semaphore(arguments.concurrency)
+        self._request_id_prefix = arguments.request_id_prefix()
+        self._request_numbers = itertools.count(1)
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._is_closed else "" if self._is_connected else ", not connected"
+        return f"<{type(self).__name__} of {self.model} at {self.address}{state}>"
+
+    @property
+    def address(self) -> Address:
+        """The server's address."""
+        return self._arguments.address
+
+    @property
+    def options(self) -> ConnectionOptions:
+        """The options of the connection."""
+        return self._arguments.connection
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self._arguments.model
+
+    @property
+    def concurrency(self) -> int:
+        """The number of requests in flight at once, at the most."""
+        return self._arguments.concurrency
+
+    @property
+    def task(self) -> Task:
+        """The task of the model, by the outputs that it has."""
+        self._check_connected()
+        return self._served_model.task
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """The names of the model's outputs."""
+        self._check_connected()
+        return frozenset(self._served_model.outputs)
+
+    @property
+    def labels(self) -> list[str] | None:
+        """Class names by id, None where neither caller nor server has any."""
+        self._check_connected()
+        return self._labels
+
+    async def _connect(self) -> None:
+        if self._is_connected:
+            raise ClientError("the client is connected already; make one for each `async with`")
+        self._process = os.getpid()
+        self._resources = contextlib.AsyncExitStack()
+        self._connection = AsyncConnection(self.address, self.options, runtime=self._runtime)
+        self._resources.push_async_callback(self._connection.close)
+        arguments = self._arguments
+        try:
+            model = await fetch_served_model(
+                self._connection, arguments.model, best_classes=arguments.classify is not None
+            )
+            self._prepare_requests(model)
+            if arguments.shared_memory != "none":
+                needed = self._request_format.region_bytes(arguments.batch)
+                self._pool = self._new_pool(
+                    regions=arguments.regions or arguments.concurrency,
+                    region_bytes=arguments.region_bytes or needed,
+                    kind=arguments.shared_memory,
+                )
+                await self._resources.enter_async_context(entered(self._pool))
+        except BaseException:
+            await self._resources.aclose()
+            raise
+        self._is_connected = True
+
+    def _new_pool(self, **arguments: Any) -> Any:
+        """Return a pool of shared memory, as a context manager of either kind."""
+        raise NotImplementedError
+
+    def _prepare_requests(self, model: ServedModel) -> None:
+        arguments = self._arguments
+        self._served_model = model
+        self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
+        self._response_reader = ResponseReader(model, self._labels, arguments.classify)
+        outputs = self._response_reader.wanted(extras=arguments.extras)
+        self._request_format = RequestFormat(model, outputs, self._response_reader.class_counts)
+        if arguments.batch > model.batch_limit:
+            raise InvalidArgumentError(
+                f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "
+                f"request to model '{model.name}'"
+            )
+
+    async def _end(self, *, at_once: bool = False) -> None:
+        """Close the client; at_once: cancel the requests in flight."""
+        if at_once and self._process == os.getpid():
+            await self._connection.close()
+        self._check_connected()
+        if self._is_closed or self._process != os.getpid():
+            return
+        self._is_closed = True
+        permits = 0
+        try:
+            while permits < self.concurrency:
+                await self._permits.acquire()
+                permits += 1
+        finally:
+            await self._resources.aclose()
+            for _ in range(permits):
+                self._permits.release()  # waiting calls then see that it is closed
+
+    async def _detect(
+        self, images: Images, on_result: Callable[[ImageResult], None] | None
+    ) -> Results:
+        self._check_usable()
+        self._check_one_response()
+        refuse_single(images)
+        results: dict[int, list[ImageResult]] = {}
+        async with contextlib.aclosing(self._run_all(images)) as finished:
+            async for start, batch_results in finished:
+                results[start] = batch_results
+                if on_result is not None:
+                    for result in batch_results:
+                        on_result(result)
+        return Results(result for start in sorted(results) for result in results[start])
+
+    async def _detect_one(self, image: Image, step: SequenceStep | None) -> ImageResult:
+        self._check_usable()
+        self._check_one_response()
+        _, (result,) = await self._run(Batch(0, [image]), step)
+        return result
+
+    def _detect_stream(
+        self, images: Images, sequence: int | str | None
+    ) -> AsyncGenerator[ImageResult, None]:
+        refuse_single(images)
+        self._check_streams()
+        return self._stream_results(images, SequenceSteps(sequence), limit=self.concurrency)
+
+    def _track(self, frames: Images, sequence: int | str) -> AsyncGenerator[ImageResult, None]:
+        refuse_single(frames)
+        self._check_streams()
+        if _TRACK_IDS not in self._served_model.outputs:
+            raise UnsupportedError(
+                f"model '{self.model}' has no output {_TRACK_IDS}; name a model of sequences, such "
+                "as detect_track of the shipped repository"
+            )
+        return self._stream_results(frames, SequenceSteps(sequence), limit=1, restarts=True)
+
+    def _video(
+        self, video: Video, options: Mapping[str, object] | None
+    ) -> AsyncGenerator[ImageResult, None]:
+        self._check_streams()
+        if not self._served_model.reads_videos:
+            raise UnsupportedError(
+                f"model '{self.model}' reads no videos; name one that does, such as video of the "
+                "shipped repository"
+            )
+        check_options(options)
+        return self._video_results(video, options)
+
+    async def _video_results(
+        self, video: Video, options: Mapping[str, object] | None
+    ) -> AsyncGenerator[ImageResult, None]:
+        name = video_name(video)
+        try:
+            inputs = await self._runtime.call(video_inputs, video, options)
+        except RequestError as error:
+            yield ImageResult(name, error.status_name, error=str(error), task=self.task)
+            return
+        results = self._stream_results(
+            [b""],  # one request, whose inputs are known
+            SequenceSteps(None),
+            limit=1,
+            request_format=self._request_format.for_video(inputs),
+        )
+        async with contextlib.aclosing(results):
+            async for result in results:
+                if result.frame is not None or not result.ok:
+                    yield replace(result, image=name)
+
+    def _stream_results(
+        self,
+        images: Images,
+        steps: SequenceSteps,
+        *,
+        limit: int,
+        restarts: bool = False,
+        request_format: RequestFormat | None = None,
+    ) -> AsyncGenerator[ImageResult, None]:
+        return stream_results(
+            self._runtime,
+            self._connection,
+            StreamOrder(
+                request_format or self._request_format,
+                self._response_reader,
+                self._next_request_id,
+                restarts=restarts,
+            ),
+            images,
+            reader=self._arguments.image_reader,
+            steps=steps,
+            limit=limit,
+        )
+
+    async def _run_all(self, images: Images) -> AsyncGenerator[tuple[int, list[ImageResult]], None]:
+        """Yield what `_run` returns for each batch, in order of completion."""
+        size, is_endless = self._arguments.batch, True
+        if isinstance(images, Collection):
+            if 0 < len(images) <= size:
+                yield await self._run(Batch(0, list(images)))  # one request needs no threads
+                return
+            is_endless = False
+        batches = make_batches(images, size, lambda: is_endless and self._is_closed)
+        finished = map_unordered(self._runtime, self._run, batches, self.concurrency)
+        async with contextlib.aclosing(finished):
+            async for each in finished:
+                yield each
+
+    async def _run(
+        self, batch: Batch, step: SequenceStep | None = None
+    ) -> tuple[int, list[ImageResult]]:
+        """Return the position of a batch's first image, and the batch's results."""
+        async with self._permits:
+            if self._is_closed:
+                return batch.start, batch.cancelled(self.task)
+            arguments = (batch, self._arguments.image_reader, self.task)
+            if all(map(is_read, batch.images)):
+                run = BatchRun(*arguments)
+            else:
+                run = await self._runtime.call(BatchRun, *arguments)
+            while (attempt := run.next()) is not None:
+                deadline = Deadline(self.options.timeout_s, attempt.spent_s)
+                request_id = self._next_request_id()
+                begin = time.perf_counter()
+                outcome = await self._infer(attempt.contents, request_id, deadline, step)
+                run.take(attempt, outcome, (time.perf_counter() - begin) * 1e3, request_id)
+        return batch.start, run.results()
+
+    async def _infer(
+        self,
+        contents: Sequence[bytes],
+        request_id: str,
+        deadline: Deadline,
+        step: SequenceStep | None,
+    ) -> Outcome:
+        """Return each image's part of the response, or the error of the request."""
+        if self._pool is None:
+            return await self._call_model(contents, request_id, deadline, step, None)
+        retries = self._connection.retry_policy.retries() if step is None else 0
+        try:
+            attempts = Attempts(retries, deadline.left_s())
+        except RequestError as error:
+            return error
+        while True:
+            try:
+                async with entered(self._pool.acquire(deadline.left_s())) as lease:
+                    outcome = await self._call_model(contents, request_id, deadline, step, lease)
+            except EndcapError as error:
+                outcome = as_request_error(error)
+            wait_s = attempts.wait_after_lost(outcome)
+            if wait_s is None:
+                return outcome
+            await self._runtime.sleep(wait_s)
+
+    async def _call_model(
+        self,
+        contents: Sequence[bytes],
+        request_id: str,
+        deadline: Deadline,
+        step: SequenceStep | None,
+        lease: Any,
+    ) -> Outcome:
+        # The result holds no view of shared memory, which ends with the lease.
+        try:
+            call = replace(self._request_format.call(contents, request_id, lease), sequence=step)
+            response = await self._send(call, lease, deadline.left_s())
+            tensors = self._request_format.read(call, response, len(contents), lease)
+            return [self._response_reader.try_read(each) for each in tensors]
+        except EndcapError as error:
+            return as_request_error(error)
+
+    async def _send(self, call: Call, lease: Any, left_s: float) -> Response:
+        if lease is None:
+            return await self._connection.infer(call, timeout_s=left_s)
+        response: Response = await resolved(self._pool.infer(lease, call, timeout_s=left_s))
+        return response
+
+    def _next_request_id(self) -> str:
+        return f"{self._request_id_prefix}-{next(self._request_numbers)}"
+
+    def _check_connected(self) -> None:
+        if not self._is_connected:
+            raise ClientError("the client is not connected; use it inside `async with`")
+
+    def _check_usable(self) -> None:
+        """Raise ClientError where the client is not connected, closed, or another process's."""
+        self._check_connected()
+        if self._is_closed:
+            raise ClientError("this client is closed; make another one")
+        if self._process != os.getpid():
+            raise ClientError(
+                f"this client was made by process {self._process}, before a fork, which its "
+                "connection does not survive; make a client in each process"
+            )
+
+    def _check_one_response(self) -> None:
+        """Raise UnsupportedError for a model that may send several responses to a request."""
+        if self._served_model.decoupled:
+            raise UnsupportedError(
+                f"model '{self.model}' is decoupled, it may send several responses to an image; "
+                "call detect_stream() (`endcap infer --stream`)"
+            )
+
+    def _check_streams(self) -> None:
+        """Raise UnsupportedError where the client's arguments rule a stream out."""
+        self._check_usable()
+        if self.address.protocol != "grpc":
+            raise UnsupportedError("Triton has streams over gRPC only; give its gRPC address")
+        if self._arguments.shared_memory != "none":
+            raise UnsupportedError(
+                "a stream cannot use shared memory; leave shared_memory out, or call detect() "
+                "(`endcap infer` without --stream)"
+            )
+        if self._arguments.batch > 1:
+            raise UnsupportedError(
+                f"a stream sends each image by itself, and batch is {self._arguments.batch}; leave "
+                "batch out, or call detect() (`endcap infer` without --stream)"
+            )
+
+
+async def make_batches(
+    images: Images, size: int, stop: Callable[[], bool]
+) -> AsyncGenerator[Batch, None]:
+    """Yield batches of `size` images; end after a batch where `stop` returns True."""
+    start, taken = 0, list[Image]()
+    async with contextlib.aclosing(as_async(images)) as source:
+        async for image in source:
+            taken.append(image)
+            if len(taken) == size:
+                yield Batch(start, taken)
+                start, taken = start + size, []
+                if stop():
+                    return
+    if taken:
+        yield Batch(start, taken)

@@ -1,0 +1,186 @@
+"""The client for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from endcap.client._sync.shared_memory_pool import SharedMemoryPool
+from endcap.client.calls import SequenceStep
+from endcap.client.concurrency import Threads, iterate, run
+from endcap.client.connection import Connection
+from endcap.client.detection import Detector
+from endcap.client.images import Image
+from endcap.client.options import ClientArguments
+from endcap.client.videos import Video
+from endcap.results import ImageResult, Results
+
+
+class DetectionClient(Detector):
+    """A client of an ensemble that takes the input `encoded` and returns detections or classes.
+
+    Of one that `endcap init --head none` wrote, results have the network's outputs as `tensors`.
+
+    `DetectionClient` is for threads: it connects when it is made, and is thread-safe; a forked
+    child needs a client of its own. `AsyncDetectionClient` is for asyncio: it connects when its
+    `async with` block begins, and any number of tasks of that event loop may use it at once.
+
+    An image is bytes or a path of an encoded file, which is sent as it is, a Pillow image, or an
+    array uint8 of NumPy or with __dlpack__: [N] of an encoded file, [H,W,3] or [H,W] of pixels.
+
+    Args:
+        url: HOST:PORT, with grpc://, grpcs://, http:// or https:// before it where `protocol` is
+            not given.
+        protocol: "grpc" or "http"; None takes the URL's, else gRPC.
+        model: The ensemble's name.
+        timeout_s: For each image: its requests, their retries, and the wait for shared memory.
+        concurrency: The number of requests in flight at once.
+        batch: The maximum number of images in a request.
+        labels: Class names by id; None reads them from the parameter `labels` of the model's
+            configuration (comma-separated, or a JSON list). A classifier's own output
+            `class_labels` names what these do not.
+        extras: Whether to request keypoints, angles and masks, too, where the model has them.
+        shared_memory: "system" or "cuda" passes tensors through memory that this machine's server
+            shares; see `SharedMemoryPool`.
+        regions: The number of shared-memory regions; None is `concurrency`.
+        region_bytes: The size of each; None has room for a batch, 8 MiB for each encoded image.
+        classify: The number of best classes to request from Triton's classification extension, of a
+            classifier with the output class_probabilities; None takes the model's own classes.
+        color: "rgb" or "bgr", of images that are pixels.
+        jpeg_quality: Pixels are sent as JPEG of this quality, 1 to 100, without chroma subsampling.
+        request_id: The prefix of the ids of requests, which the server logs. None draws one.
+        options: Of the connection: retries, headers, TLS, compression, keepalive. Its timeout_s
+            takes precedence over `timeout_s`.
+
+    Raises:
+        ClientError: No server responds at the address, it does not serve the model, or the model's
+            labels cannot be read.
+        InvalidArgumentError: An option cannot be used.
+        UnsupportedError: The model does not support an option.
+    """
+
+    _runtime = Threads()
+
+    def _initialize(self, arguments: ClientArguments) -> None:
+        super()._initialize(arguments)
+        run(self._connect())
+
+    def __enter__(self) -> DetectionClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        run(self._end(at_once=kind is not None))
+
+    def close(self) -> None:
+        """Wait for requests in flight and close the connections.
+
+        Images that were not sent have results with the status "cancelled".
+        """
+        run(self._end())
+
+    def detect(
+        self,
+        images: Iterable[Image],
+        *,
+        on_result: Callable[[ImageResult], None] | None = None,
+    ) -> Results:
+        """Return the result of each image, in the order of `images`.
+
+        When the client is closed meanwhile, images that were not sent have the status "cancelled",
+        and no more are taken from an iterable without a length. In asyncio, cancelling the task
+        that awaits the results cancels its requests.
+
+        Args:
+            images: An iterable, consumed one by one; at most concurrency * batch of them are in
+                memory. An image that fails has its own status and message, and does not affect the
+                others. Results do not wait for the next image: threads of the client consume the
+                iterable, or with asyncio the event loop, which also takes asynchronous iterables.
+            on_result: A function that is called, in this thread or event loop, with the result of
+                each image as soon as there is one.
+        """
+        return run(self._detect(images, on_result))
+
+    def detect_one(self, image: Image, *, step: SequenceStep | None = None) -> ImageResult:
+        """Return the result of one image.
+
+        Args:
+            image: As for `detect`.
+            step: Its position in a sequence of a stateful model, for frames that come one by one
+                and need their results at once. Such a request is not repeated; `track` sends the
+                frames of an iterable.
+        """
+        return run(self._detect_one(image, step))
+
+    def detect_stream(
+        self, images: Iterable[Image], *, sequence: int | str | None = None
+    ) -> Generator[ImageResult, None, None]:
+        """Yield the results of images, in the order of `images`, over one gRPC stream.
+
+        A decoupled model gives several results for an image, the last one with `final`; it may be
+        empty. At most `concurrency` images are in flight. Results do not wait for the next image.
+
+        Args:
+            images: As for `detect`.
+            sequence: The id, a number above 0 or a text, of the images as one sequence of a
+                stateful model. The first image that is sent starts it, the last one ends it; each
+                is therefore sent when the next one is read. A caller that stops early leaves the
+                sequence open.
+
+        Raises:
+            UnsupportedError: Over HTTP, with shared memory, or with batches.
+        """
+        return iterate(self._detect_stream(images, sequence))
+
+    def track(
+        self, frames: Iterable[Image], *, sequence: int | str
+    ) -> Generator[ImageResult, None, None]:
+        """Yield the results of the frames of a camera or a file, with `track_ids`, in their order.
+
+        A frame is sent when the one before has its result, so that the server's tracker gets them
+        in their order; frames of several sequences are tracked at the same time by as many calls.
+        A damaged frame has a status of its own, and the sequence goes on. After a request that has
+        failed, as by a restart of the server or a longer pause, it begins anew.
+
+        Args:
+            frames: Images, as for `detect`. Each is sent when the next one is read, since the last
+                one ends the sequence; a caller that stops early leaves it to the server to drop.
+            sequence: The id of the sequence, a number above 0 or a text, such as `camera 7`; no two
+                at the same time may have the same one.
+
+        Raises:
+            UnsupportedError: The model gives no tracks; over HTTP, with shared memory, or with
+                batches.
+        """
+        return iterate(self._track(frames, sequence))
+
+    def video(
+        self, video: Video, *, options: Mapping[str, object] | None = None
+    ) -> Generator[ImageResult, None, None]:
+        """Yield the results of a video's frames, which the server reads, in their order.
+
+        The client is of a model that reads videos, such as `video` of the shipped repository. Each
+        result has the position of its frame in `frame`, and track ids unless `options` say
+        otherwise. A frame that fails has a status of its own. A video that cannot be read, or not
+        to its end, has a last result without `frame`, whose `error` says why. A caller that stops
+        early ends the server's work.
+
+        Args:
+            video: The bytes of a video file, its path, or a URL for the server to open, which its
+                parameter `allow_urls` has to allow.
+            options: Of the model, as `{"every": 2}`: see "On a server" in the documentation of
+                videos.
+
+        Raises:
+            InvalidArgumentError: Options that cannot be written as JSON.
+            UnsupportedError: The model reads no videos; over HTTP, or with shared memory.
+        """
+        return iterate(self._video(video, options))
+
+    def _new_pool(self, **arguments: Any) -> SharedMemoryPool:
+        return SharedMemoryPool(Connection.around(self._connection), **arguments)
