@@ -37,6 +37,7 @@ from endcap.client.grpc_transport import plain_fields
 from endcap.client.options import ConnectionOptions, Tls, ssl_context
 from endcap.client.trace_context import trace_headers
 
+_STOP_TIMEOUT_S = 1.0
 _NO_TIMEOUT_S = 1e6  # of a socket: the deadline of each request is watched here
 # The messages of protobuf that Triton's JSON stands for.
 _MESSAGES = {
@@ -184,9 +185,12 @@ class _ThreadsClient:
         """End the threads and their requests."""
         with self._lock:
             self._is_closed = True
-            for worker in (*self._idle, *self._busy):
-                worker.stop()
+            workers = [*self._idle, *self._busy]
             self._idle.clear()
+        for worker in workers:
+            worker.stop()
+        for worker in workers:  # gevent must not run while the interpreter ends
+            worker.thread.join(_STOP_TIMEOUT_S)
 
     def request_error(self, error: Exception) -> RequestError:
         """Return the RequestError for an error of a connection."""
@@ -221,7 +225,8 @@ class _Worker:
         self._jobs: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
         self._is_stopped = False
         self._hub: Any = None
-        threading.Thread(target=self._run, name="endcap http", daemon=True).start()
+        self.thread = threading.Thread(target=self._run, name="endcap http", daemon=True)
+        self.thread.start()
 
     def send(self, method: str, arguments: dict[str, Any], deadline: float) -> Any:
         """Return the response; raise TimeoutError at the deadline."""
