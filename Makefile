@@ -130,7 +130,6 @@ lint-fast: build docs $(VENV)/.test $(VENV)/.lint ## formatters, ruff, mypy, lay
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python scripts/generate_sync_client.py --check
 	$(BIN)/mypy
 	cd pyext && $(abspath $(BIN))/lint-imports ../pyproject.toml --no-cache
 format: $(VENV)/.lint ## let the formatters rewrite the files

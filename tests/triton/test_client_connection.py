@@ -35,6 +35,7 @@ from endcap.client.calls import (
 from endcap.client.connection import Connection
 from endcap.client.connection_aio import AsyncConnection
 from endcap.client.errors import RequestError
+from endcap.client.served_model import ModelMetadata
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
 
@@ -50,13 +51,10 @@ def test_a_server_reports_what_it_has(server: RunningServer, protocol: str, kind
     assert request(server, protocol, kind, "is_ready", "classes") is True
     assert request(server, protocol, kind, "is_ready", "no such model") is False
     assert request(server, protocol, kind, "ready_models") == ["classes", "echo", "talk"]
-    assert request(server, protocol, kind, "inputs", "echo") == {
-        "texts": TensorSpec("BYTES", (-1,)),
-        "behavior": TensorSpec("BYTES", (1,)),
-    }
-    assert request(server, protocol, kind, "outputs", "echo") == {
-        "response": TensorSpec("BYTES", (-1,))
-    }
+    assert request(server, protocol, kind, "metadata", "echo") == ModelMetadata(
+        {"texts": TensorSpec("BYTES", (-1,)), "behavior": TensorSpec("BYTES", (1,))},
+        {"response": TensorSpec("BYTES", (-1,))},
+    )
 
 
 @KINDS

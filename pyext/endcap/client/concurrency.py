@@ -26,7 +26,7 @@ from collections.abc import (
     Iterable,
     Iterator,
 )
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -91,62 +91,31 @@ async def entered(manager: Any) -> AsyncIterator[Any]:
             yield value
 
 
-class Job(Protocol):
-    """A coroutine that runs concurrently."""
-
-    async def join(self) -> None:
-        """Wait until it has ended, and raise its error."""
-
-    async def stop(self) -> None:
-        """Cancel it; a thread, which cannot be cancelled, is waited for briefly."""
-
-
-class Queue(Protocol[T]):
-    """An unbounded queue."""
-
-    def put(self, item: T) -> None:
-        """Append an item."""
-
-    async def get(self, timeout_s: float | None = None) -> T:
-        """Remove and return the first item; raise TimeoutError after `timeout_s` seconds."""
-
-    def until(self, last: T) -> Any:
-        """Return an iterator, asynchronous in an event loop, over the items before `last`."""
-
-
-class Semaphore(Protocol):
-    """A number of permits."""
-
-    async def __aenter__(self) -> None: ...
-
-    async def __aexit__(self, *exception: object) -> None: ...
-
-    async def acquire(self, timeout_s: float | None = None) -> bool:
-        """Wait for a permit; return whether there was one. Tasks ignore `timeout_s`."""
-
-    def release(self) -> None:
-        """Release a permit."""
-
-
 # --- threads --------------------------------------------------------------------------------------
 
 
 class _ThreadQueue(Generic[T]):
+    """An unbounded queue."""
+
     def __init__(self) -> None:
         self._items: queue.SimpleQueue[T] = queue.SimpleQueue()
         self.put = self._items.put
 
     async def get(self, timeout_s: float | None = None) -> T:
+        """Remove and return the first item; raise TimeoutError after `timeout_s` seconds."""
         try:
             return self._items.get(timeout=timeout_s)
         except queue.Empty:
             raise TimeoutError from None
 
     def until(self, last: T) -> Iterator[T]:
+        """Yield the items before `last`; for tasks an asynchronous iterator."""
         return iter(self._items.get, last)
 
 
 class _ThreadSemaphore:
+    """A number of permits."""
+
     def __init__(self, permits: int) -> None:
         self._permits = threading.Semaphore(permits)
         self.release = self._permits.release
@@ -158,10 +127,13 @@ class _ThreadSemaphore:
         self._permits.release()
 
     async def acquire(self, timeout_s: float | None = None) -> bool:
+        """Wait for a permit; return whether there was one. Tasks ignore `timeout_s`."""
         return self._permits.acquire(timeout=timeout_s)
 
 
-class _Thread:
+class _ThreadJob:
+    """A coroutine that runs concurrently, with the context variables of its caller."""
+
     def __init__(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
         context = contextvars.copy_context()
         self._error: BaseException | None = None
@@ -171,11 +143,13 @@ class _Thread:
         self._thread.start()
 
     async def join(self) -> None:
+        """Wait until it has ended, and raise its error."""
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     async def stop(self) -> None:
+        """Cancel it; a thread, which cannot be cancelled, is waited for briefly."""
         self._thread.join(_STOP_TIMEOUT_S)
 
     def _run(self, function: Callable[..., Any], *arguments: Any) -> None:
@@ -188,9 +162,9 @@ class _Thread:
 class Threads:
     """The runtime of the clients for threads."""
 
-    queue: Callable[[], Queue[Any]] = staticmethod(_ThreadQueue)
-    semaphore: Callable[[int], Semaphore] = staticmethod(_ThreadSemaphore)
-    start: Callable[..., Job] = staticmethod(_Thread)
+    queue = _ThreadQueue[Any]
+    semaphore = _ThreadSemaphore
+    start = _ThreadJob
 
     @staticmethod
     async def sleep(seconds: float) -> None:
@@ -207,7 +181,7 @@ class Threads:
 
 
 class _TaskQueue(Generic[T]):
-    """A queue from which a cancelled task, or one whose time is over, takes no item.
+    """`_ThreadQueue` for tasks; a cancelled one takes no item.
 
     `asyncio.wait_for` around `asyncio.Queue` may lose one before Python 3.12.
     """
@@ -249,11 +223,15 @@ class _TaskQueue(Generic[T]):
 
 
 class _TaskSemaphore(asyncio.Semaphore):
+    """`_ThreadSemaphore` for tasks."""
+
     async def acquire(self, timeout_s: float | None = None) -> Any:
         return await super().acquire()
 
 
-class _Task:
+class _TaskJob:
+    """`_ThreadJob` as a task."""
+
     def __init__(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
         self._task: asyncio.Task[Any] = asyncio.create_task(function(*arguments), name=name)
 
@@ -309,10 +287,10 @@ async def finish(work: Any, timeout_s: float | None = None) -> Any:
 class Tasks:
     """The runtime of the clients for asyncio."""
 
-    queue: Callable[[], Queue[Any]] = staticmethod(_TaskQueue)
-    semaphore: Callable[[int], Semaphore] = staticmethod(_TaskSemaphore)  # type: ignore[assignment]
-    start: Callable[..., Job] = staticmethod(_Task)
-    sleep: Callable[[float], Awaitable[None]] = staticmethod(asyncio.sleep)
+    queue = _TaskQueue[Any]
+    semaphore = _TaskSemaphore
+    start = _TaskJob
+    sleep = staticmethod(asyncio.sleep)
 
     @staticmethod
     async def call(function: Callable[..., T], *arguments: Any) -> T:
@@ -325,6 +303,8 @@ class Tasks:
 
 
 Runtime = Threads | Tasks
+Queue = _ThreadQueue[T] | _TaskQueue[T]
+Job = _ThreadJob | _TaskJob
 
 
 # --- work with either -----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from endcap.client.address import Address
-from endcap.client.calls import Call, RegionKind, Response, TensorSpec
+from endcap.client.calls import Call, RegionKind, Response
 from endcap.client.concurrency import Threads, run
 from endcap.client.connection_aio import AsyncConnection, AsyncStream
 from endcap.client.options import ConnectionOptions
@@ -86,14 +86,6 @@ class Connection:
     def metadata(self, model: str) -> ModelMetadata:
         """Return the tensors of a model."""
         return run(self.coroutines.metadata(model))
-
-    def inputs(self, model: str) -> dict[str, TensorSpec]:
-        """Return the inputs of a model by name."""
-        return run(self.coroutines.inputs(model))
-
-    def outputs(self, model: str) -> dict[str, TensorSpec]:
-        """Return the outputs of a model by name."""
-        return run(self.coroutines.outputs(model))
 
     def config(self, model: str) -> dict[str, Any]:
         """Return a model's configuration as JSON objects, without the fields that are not set."""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from endcap.client.address import Address
-from endcap.client.calls import Call, OutputTensor, RegionKind, Response, TensorSpec
+from endcap.client.calls import Call, OutputTensor, RegionKind, Response
 from endcap.client.concurrency import Queue, Runtime, Tasks, as_async
 from endcap.client.errors import RequestError, ended_by_server, timed_out
 from endcap.client.grpc_transport import GrpcTransport, read_stream_message
@@ -124,14 +124,6 @@ class AsyncConnection:
     async def metadata(self, model: str) -> ModelMetadata:
         """Return the tensors of a model."""
         return read_metadata(model, await self._send("get_model_metadata", model_name=model))
-
-    async def inputs(self, model: str) -> dict[str, TensorSpec]:
-        """Return the inputs of a model by name."""
-        return dict((await self.metadata(model)).inputs)
-
-    async def outputs(self, model: str) -> dict[str, TensorSpec]:
-        """Return the outputs of a model by name."""
-        return dict((await self.metadata(model)).outputs)
 
     async def config(self, model: str) -> dict[str, Any]:
         """Return a model's configuration as JSON objects, without the fields that are not set."""

@@ -171,8 +171,8 @@ class DetectionClient(Detector):
         early ends the server's work.
 
         Args:
-            video: The bytes of a video file, its path, or a URL for the server to open, which its
-                parameter `allow_urls` has to allow.
+            video: The bytes of a video file, its path, an address that the server's
+                parameter `url_prefixes` allows, or "camera:NAME" for one of its `cameras`.
             options: Of the model, as `{"every": 2}`: see "On a server" in the documentation of
                 videos.
 

@@ -51,10 +51,6 @@ class RequestError(EndcapError, RuntimeError):
         return type(self), (self.status_name, str(self)), vars(self)
 
 
-class ResponseTooLargeError(RequestError):
-    """A response beyond the size limit."""
-
-
 def check_process(process: int) -> None:
     """Raise ClientError where the connection was opened by another process than this one."""
     if process != os.getpid():

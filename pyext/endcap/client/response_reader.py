@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,26 +19,29 @@ from endcap.results import PROBABILITIES, FramePosition, Task, status_name
 
 Tensors = Mapping[str, NDArray[Any] | None]
 
-# By output, as docs/triton.md has them.
-_DATATYPES = {
-    "num_detections": "INT32",
-    "detection_boxes": "FP32",
-    "detection_scores": "FP32",
-    "detection_classes": "INT32",
-    "detection_indices": "INT32",
-    "status": "INT32",
-    "detection_keypoints": "FP32",
-    "track_ids": "INT64",
-    "detection_angles": "FP32",
-    "detection_rle": "BYTES",
-    "mask_size": "INT32",
-    "class_scores": "FP32",
-    "class_ids": "INT32",
-    "class_labels": "BYTES",
-    PROBABILITIES: "BYTES",
-    "frame_index": "INT64",
-    "pts_seconds": "FP64",
-    "dropped": "INT64",
+Shape = tuple[int | str, ...]
+
+# The data types and shapes of outputs, as docs/triton.md has them; K are the rows of a response, P
+# is any number, and () is one element.
+_OUTPUTS: dict[str, tuple[str, Shape]] = {
+    "detection_boxes": ("FP32", (1, "K", 4)),
+    "detection_scores": ("FP32", (1, "K")),
+    "detection_classes": ("INT32", (1, "K")),
+    "detection_indices": ("INT32", (1, "K")),
+    "num_detections": ("INT32", ()),
+    "status": ("INT32", ()),
+    "detection_keypoints": ("FP32", (1, "K", "P", 3)),
+    "track_ids": ("INT64", (1, "K")),
+    "detection_angles": ("FP32", (1, "K")),
+    "detection_rle": ("BYTES", (1, "K")),
+    "mask_size": ("INT32", (1, 2)),
+    "class_scores": ("FP32", (1, "K")),
+    "class_ids": ("INT32", (1, "K")),
+    "class_labels": ("BYTES", (1, "K")),
+    PROBABILITIES: ("BYTES", (1, "K")),
+    "frame_index": ("INT64", ()),
+    "pts_seconds": ("FP64", ()),
+    "dropped": ("INT64", ()),
 }
 _FRAME_OUTPUTS = ("frame_index", "pts_seconds", "dropped")
 
@@ -130,19 +133,11 @@ class ResponseReader:
         Raises:
             RequestError: The tensors have other types or shapes.
         """
-        found = [tensors.get(name) for name in _FRAME_OUTPUTS]
-        if not self.model.reads_videos or any(each is None for each in found):
+        if not self.model.reads_videos or any(tensors.get(name) is None for name in _FRAME_OUTPUTS):
             return None
-        _check_datatypes(tensors, _FRAME_OUTPUTS)
-        values = []
-        for name, tensor in zip(_FRAME_OUTPUTS, found, strict=True):
-            assert tensor is not None
-            _check(name, tensor, tensor.size == 1, "[1]")
-            values.append(tensor.reshape(-1)[0].item())
-        index, seconds, dropped = values
-        if not math.isfinite(seconds):
-            raise RequestError("internal", "the server returned pts_seconds that is no number")
-        return FramePosition(index, seconds, dropped)
+        found = _checked(tensors, _FRAME_OUTPUTS)
+        _check_finite("pts_seconds", found["pts_seconds"])
+        return FramePosition(*(found[name].reshape(-1)[0].item() for name in _FRAME_OUTPUTS))
 
     def try_read(self, tensors: Tensors) -> ImageResponse | RequestError:
         """Return the result of `read` or its error, without references to the tensors."""
@@ -169,39 +164,39 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections
             other data types.
     """
     _check_status(outputs)
-    _check_datatypes(outputs, Task.detection.outputs)
-    count, boxes, scores, class_ids, indices = (
-        _require(outputs, name, Task.detection, may_be_empty=name != "num_detections")
-        for name in Task.detection.required
-        if name != "status"
-    )
-    rows = boxes.shape[1] if boxes.shape[::2] == (1, 4) and boxes.ndim == 3 else -1
+    required = [name for name in Task.detection.required if name != "status"]
+    found = _checked(outputs, Task.detection.outputs, required, may_be_empty=True)
+    count, rows = found["num_detections"], found["detection_boxes"].shape[1]
     kept = int(count.flat[0])
-    shapes = {tensor.shape for tensor in (scores, class_ids, indices)}
-    if shapes != {(1, rows)} or not 0 <= kept <= rows:
-        raise RequestError(
-            "internal",
-            f"the server's outputs do not fit together: num_detections {kept}, detection_boxes "
-            f"{boxes.shape}, the others {sorted(shapes)}; [1,K,4] and [1,K] are expected",
-        )
-    if not (np.isfinite(boxes[0, :kept]).all() and np.isfinite(scores[0, :kept]).all()):
-        raise RequestError(
-            "internal", "the server returned a box or a score that is no finite number"
-        )
-    rle, mask_size = _read_masks(outputs, rows, kept)
-    names = [_label_of(class_id, labels) for class_id in class_ids[0, :kept].tolist()]
+    if not 0 <= kept <= rows:
+        raise _misfit("num_detections", count, f"0 to {rows}")
+    first = {
+        name: tensor[0, :kept].copy() for name, tensor in found.items() if "K" in _OUTPUTS[name][1]
+    }
+    for name, tensor in first.items():
+        _check_finite(name, tensor)
+    rle, mask_size = _read_masks(first.get("detection_rle"), found.get("mask_size"))
+    names = [_label_of(class_id, labels) for class_id in first["detection_classes"].tolist()]
+    class_ids, scores = first.get("class_ids"), first.get("class_scores")
+    classes: list[ClassScore | None] | None = None
+    if class_ids is not None and scores is not None:
+        served = first.get("class_labels", [""] * kept)
+        classes = [
+            ClassScore(int(class_id), float(score), _text(name) or None) if class_id >= 0 else None
+            for class_id, score, name in zip(class_ids, scores, served, strict=True)
+        ]
     return ImageDetections(
-        boxes=boxes[0, :kept].copy(),
-        scores=scores[0, :kept].copy(),
-        class_ids=class_ids[0, :kept].copy(),
-        indices=indices[0, :kept].copy(),
-        keypoints=_read_keypoints(outputs, rows, kept),
-        angles=_read_angles(outputs, rows, kept),
+        boxes=first["detection_boxes"],
+        scores=first["detection_scores"],
+        class_ids=first["detection_classes"],
+        indices=first["detection_indices"],
+        keypoints=first.get("detection_keypoints"),
+        angles=first.get("detection_angles"),
         rle=rle,
         mask_size=mask_size,
         labels=names if any(name is not None for name in names) else None,
-        classifications=_read_classifications(outputs, rows, kept),
-        track_ids=_read_track_ids(outputs, rows, kept),
+        classifications=classes,
+        track_ids=first.get("track_ids"),
     )
 
 
@@ -219,25 +214,14 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
             other data types.
     """
     _check_status(outputs)
-    _check_datatypes(outputs, Task.classification.outputs)
-    scores, class_ids = (
-        _require(outputs, name, Task.classification) for name in Task.classification.required
-    )
-    names = outputs.get("class_labels")
-    shapes = {tensor.shape for tensor in (scores, class_ids, names) if tensor is not None}
-    if len(shapes) > 1 or scores.ndim != 2 or len(scores) != 1:
-        raise RequestError(
-            "internal",
-            "the server's class_scores, class_ids and class_labels do not fit together: their "
-            f"shapes are {sorted(shapes)}; [1,K] is expected",
-        )
-    if not np.isfinite(scores).all():
-        raise RequestError("internal", "the server returned a score that is no finite number")
-    served = [""] * scores.size if names is None else [_text(name) for name in names[0]]
+    found = _checked(outputs, Task.classification.outputs, Task.classification.required)
+    class_ids, scores = found["class_ids"][0], found["class_scores"][0]
+    _check_finite("class_scores", scores)
+    served = found["class_labels"][0] if "class_labels" in found else [""] * scores.size
     return [
-        ClassScore(int(class_id), float(score), _label_of(int(class_id), labels) or name or None)
-        for class_id, score, name in zip(class_ids[0], scores[0], served, strict=True)
-        if class_id >= 0
+        ClassScore(int(each), float(score), _label_of(int(each), labels) or _text(name) or None)
+        for each, score, name in zip(class_ids, scores, served, strict=True)
+        if each >= 0
     ]
 
 
@@ -256,32 +240,12 @@ def _read_tensors(outputs: Tensors) -> dict[str, NDArray[Any]]:
 
 
 def _check_status(outputs: Tensors) -> None:
-    """Raise RequestError where there is a status and it is not 0, or no number."""
-    _check_datatypes(outputs, ["status"])
-    status = outputs.get("status")
-    if status is None:
-        return
-    if status.size != 1:
-        raise RequestError(
-            "internal", f"the server returned status {status.shape}; [1,1] is expected"
-        )
-    code = int(status.flat[0])
+    """Raise RequestError where there is a status and it is not 0."""
+    status = _checked(outputs, ["status"]).get("status")
+    code = Status.OK if status is None else int(status.flat[0])
     if code != Status.OK:
         name = status_name(code)
         raise RequestError(name, f"the server returned status {code} ({name})")
-
-
-def _require(
-    outputs: Tensors, name: str, task: Task, *, may_be_empty: bool = False
-) -> NDArray[Any]:
-    tensor = outputs.get(name)
-    if tensor is None or (tensor.size == 0 and not may_be_empty):
-        raise RequestError(
-            "internal",
-            f"the server's response has no {name}; the model must have the outputs "
-            f"{', '.join(task.required)}",
-        )
-    return tensor
 
 
 def _label_of(class_id: int, labels: Sequence[str] | None) -> str | None:
@@ -301,15 +265,8 @@ def _read_best_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[C
         RequestError: The image's status is not 0, or an element is not `score:id:label`.
     """
     _check_status(outputs)
-    _check_datatypes(outputs, [PROBABILITIES])
-    tensor = outputs.get(PROBABILITIES)
-    if tensor is None or tensor.ndim != 2 or len(tensor) != 1:
-        raise RequestError(
-            "internal",
-            f"the server returned {PROBABILITIES} {None if tensor is None else tensor.shape}; "
-            "texts [1,K] are expected",
-        )
-    return [_class_score(_text(element), labels) for element in tensor[0]]
+    found = _checked(outputs, [PROBABILITIES], [PROBABILITIES], may_be_empty=True)
+    return [_class_score(_text(element), labels) for element in found[PROBABILITIES][0]]
 
 
 def _class_score(element: str, labels: Sequence[str] | None) -> ClassScore:
@@ -325,45 +282,10 @@ def _class_score(element: str, labels: Sequence[str] | None) -> ClassScore:
     return ClassScore(best.class_id, best.score, _label_of(best.class_id, labels) or label or None)
 
 
-# Each reader returns the first `kept` of a response's K rows, None where the model has no such
-# output, and raises RequestError where the tensor does not fit.
-
-
-def _read_keypoints(outputs: Tensors, rows: int, kept: int) -> NDArray[np.float32] | None:
-    """Read detection_keypoints float32 [1,K,P,3]."""
-    keypoints = outputs.get("detection_keypoints")
-    if keypoints is None:
-        return None
-    fits = keypoints.ndim == 4 and keypoints.shape[:2] == (1, rows) and keypoints.shape[3] == 3
-    _check("detection_keypoints", keypoints, fits, f"[1,{rows},P,3]")
-    _check_finite("a keypoint", keypoints[0, :kept])
-    return keypoints[0, :kept].copy()
-
-
-def _read_angles(outputs: Tensors, rows: int, kept: int) -> NDArray[np.float32] | None:
-    """Read detection_angles float32 [1,K]."""
-    angles = outputs.get("detection_angles")
-    if angles is None:
-        return None
-    _check("detection_angles", angles, angles.shape == (1, rows), f"[1,{rows}]")
-    _check_finite("an angle", angles[0, :kept])
-    return angles[0, :kept].copy()
-
-
-def _read_track_ids(outputs: Tensors, rows: int, kept: int) -> NDArray[np.int64] | None:
-    """Read track_ids int64 [1,K]."""
-    ids = outputs.get("track_ids")
-    if ids is None:
-        return None
-    _check("track_ids", ids, ids.shape == (1, rows), f"[1,{rows}]")
-    return ids[0, :kept].copy()
-
-
 def _read_masks(
-    outputs: Tensors, rows: int, kept: int
+    encoded: NDArray[Any] | None, size: NDArray[Any] | None
 ) -> tuple[list[bytes] | None, tuple[int, int] | None]:
-    """Read detection_rle bytes [1,K] and mask_size int32 [1,2]; masks are not decoded."""
-    encoded, size = outputs.get("detection_rle"), outputs.get("mask_size")
+    """Return the masks, not decoded, and their size, None where the model has none."""
     if encoded is None:
         return None, None
     if size is None:
@@ -372,83 +294,92 @@ def _read_masks(
             "the server returned detection_rle without mask_size, which says how large the masks "
             "are; give the ensemble both outputs",
         )
-    _check("detection_rle", encoded, encoded.shape == (1, rows), f"[1,{rows}]")
-    _check("mask_size", size, size.shape == (1, 2) and bool((size >= 0).all()), "[1,2]")
     height, width = size[0].tolist()
-    return [_counts(each) for each in encoded[0, :kept]], (height, width)
+    if height < 0 or width < 0:
+        raise _misfit("mask_size", size, "a height and a width")
+    rle = [each.encode("utf-8", "replace") if isinstance(each, str) else each for each in encoded]
+    if not all(each and each.isascii() for each in rle):
+        raise RequestError("internal", "the server returned a detection_rle that is not COCO's RLE")
+    return rle, (height, width)
 
 
-def _read_classifications(outputs: Tensors, rows: int, kept: int) -> list[ClassScore | None] | None:
-    """Read class_ids int32, class_scores float32 and class_labels bytes [1,K].
+def _checked(
+    outputs: Tensors,
+    names: Iterable[str],
+    required: Collection[str] = (),
+    *,
+    may_be_empty: bool = False,
+) -> dict[str, NDArray[Any]]:
+    """Return those of these outputs that a response has.
 
-    The last may be absent. A row of id -1 was not classified.
+    Args:
+        outputs: By name.
+        names: Their names.
+        required: Those of them that a response must have.
+        may_be_empty: Whether required ones may have no rows.
+
+    Raises:
+        RequestError: One is missing, or has another data type or shape.
     """
-    class_ids, scores = outputs.get("class_ids"), outputs.get("class_scores")
-    if class_ids is None or scores is None:
-        return None
-    labels = outputs.get("class_labels")
-    if labels is None:
-        labels = np.full((1, rows), b"", np.object_)
-    for name, values in (("class_ids", class_ids), ("class_scores", scores)):
-        _check(name, values, values.shape == (1, rows), f"[1,{rows}]")
-    _check("class_labels", labels, labels.shape == (1, rows), f"[1,{rows}]")
-    _check_finite("a class's score", scores[0, :kept])
-    return [
-        ClassScore(int(class_id), float(score), _text(label) or None) if class_id >= 0 else None
-        for class_id, score, label in zip(
-            class_ids[0, :kept], scores[0, :kept], labels[0, :kept], strict=True
-        )
-    ]
-
-
-def _check_datatypes(outputs: Tensors, names: Iterable[str]) -> None:
-    """Raise RequestError where one of these outputs, if it is there, is of another data type.
-
-    Data types as in a model's configuration; the elements of BYTES are bytes or texts.
-    """
-    for name in names:
+    found: dict[str, NDArray[Any]] = {}
+    sizes: dict[int | str, int] = {}
+    for name in sorted(names, key=list(_OUTPUTS).index):
+        datatype, shape = _OUTPUTS[name]
         tensor = outputs.get(name)
-        if tensor is None:
-            continue
-        datatype, expected = triton_type(tensor.dtype), _DATATYPES[name]
-        if datatype != expected:
+        is_empty = tensor is None or (tensor.size == 0 and not (may_be_empty and shape))
+        if is_empty and name in required:
             raise RequestError(
                 "internal",
-                f"the server returned {name} of type {datatype}; {expected} is expected",
+                f"the server's response has no {name}; the model must have the outputs "
+                f"{', '.join(required)}",
             )
-        if datatype != "BYTES":
+        if tensor is None:
             continue
-        for element in tensor.flat:
-            if not isinstance(element, (bytes, str)):
-                raise RequestError(
-                    "internal",
-                    f"the server returned {name} of type BYTES with an element of type "
-                    f"{type(element).__name__}; texts are expected",
-                )
+        _check_datatype(name, tensor, datatype)
+        expected = tuple(sizes.get(side, side) for side in shape)
+        fits = tensor.size == 1 if not shape else tensor.ndim == len(shape)
+        for side, size in zip(expected, tensor.shape, strict=False):
+            fits = fits and (isinstance(side, str) or side == size)
+        if not fits:
+            raise _misfit(name, tensor, f"[{','.join(map(str, expected or (1, 1)))}]")
+        sizes |= {
+            side: size for side, size in zip(shape, tensor.shape, strict=False) if side == "K"
+        }
+        found[name] = tensor
+    return found
+
+
+def _check_datatype(name: str, tensor: NDArray[Any], expected: str) -> None:
+    datatype = triton_type(tensor.dtype)
+    if datatype != expected:
+        raise RequestError(
+            "internal", f"the server returned {name} of type {datatype}; {expected} is expected"
+        )
+    for element in tensor.flat if datatype == "BYTES" else ():
+        if not isinstance(element, (bytes, str)):
+            raise RequestError(
+                "internal",
+                f"the server returned {name} of type BYTES with an element of type "
+                f"{type(element).__name__}; texts are expected",
+            )
+
+
+def _check_finite(name: str, tensor: NDArray[Any]) -> None:
+    if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
+        raise RequestError(
+            "internal", f"the server returned {name} with a number that is not finite"
+        )
+
+
+def _misfit(name: str, tensor: NDArray[Any], expected: str) -> RequestError:
+    values = f" {tensor.tolist()}" if tensor.size <= 2 else ""
+    return RequestError(
+        "internal",
+        f"the server's outputs do not fit together: {name} {tensor.shape}{values}; {expected} is "
+        "expected",
+    )
 
 
 def _text(name: bytes | str) -> str:
     """Return an element of a BYTES tensor as text."""
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
-
-
-def _counts(encoded: bytes | str) -> bytes:
-    counts = encoded.encode("utf-8", "replace") if isinstance(encoded, str) else encoded
-    if not counts or not counts.isascii():
-        raise RequestError("internal", "the server returned a detection_rle that is not COCO's RLE")
-    return counts
-
-
-def _check(name: str, tensor: NDArray[Any], fits: bool, expected: str) -> None:
-    if not fits:
-        values = f" {tensor.tolist()}" if tensor.size <= 2 else ""
-        raise RequestError(
-            "internal",
-            f"the server's outputs do not fit together: {name} {tensor.shape}{values}; "
-            f"{expected} is expected",
-        )
-
-
-def _check_finite(what: str, values: NDArray[Any]) -> None:
-    if not np.isfinite(values).all():
-        raise RequestError("internal", f"the server returned {what} that is no finite number")

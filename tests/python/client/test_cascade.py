@@ -92,7 +92,11 @@ def test_a_picture_names_the_class_beside_the_detection() -> None:
             np.full((1, 3), b"", np.object_),
             r"class_labels \(1, 3\); \[1,4\] is expected",
         ),
-        ("class_scores", np.full((1, 4), np.nan, np.float32), "a class's score that is no finite"),
+        (
+            "class_scores",
+            np.full((1, 4), np.nan, np.float32),
+            "class_scores with a number that is not",
+        ),
         ("class_ids", np.full((1, 4), np.nan), "class_ids of type FP64; INT32 is expected"),
         ("class_scores", np.full((1, 4), b"1", np.object_), "type BYTES; FP32 is expected"),
         ("class_labels", np.zeros((1, 4), np.int32), "type INT32; BYTES is expected"),

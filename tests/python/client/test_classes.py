@@ -77,7 +77,7 @@ def test_a_status_that_is_not_ok_is_the_images_error() -> None:
     [
         ("class_ids", np.zeros((1, 3), np.int32), "do not fit together"),
         ("class_labels", np.array([[b"cat"]], np.object_), "do not fit together"),
-        ("class_scores", np.array([[np.nan, 0]], np.float32), "no finite number"),
+        ("class_scores", np.array([[np.nan, 0]], np.float32), "not finite"),
         ("class_scores", None, "has no class_scores; .* outputs class_scores, class_ids"),
         ("class_ids", np.zeros((1, 0), np.int32), "has no class_ids"),
         ("class_ids", np.full((1, 2), np.nan, np.float32), "type FP32; INT32 is expected"),
