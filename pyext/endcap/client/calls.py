@@ -302,7 +302,11 @@ def read_response(
     in_region: dict[str, SharedOutput] = {}
     try:
         for name, sides, datatype in outputs:
-            shape, datatype = checked_shape(sides), checked_datatype(datatype)
+            shape = tuple(sides)
+            if not all(type(side) is int and side >= 0 for side in shape):
+                raise ValueError(f"an output has the shape {list(shape)}")
+            if not isinstance(datatype, str) or datatype not in DATATYPES:
+                raise ValueError(f"an output has the type {datatype!r}")
             if name in shared:
                 in_region[name] = SharedOutput(shape, datatype)
             else:
@@ -329,21 +333,6 @@ def unreadable(error: Exception, call: Call) -> RequestError:
     """Return the error of a response that does not hold what it should."""
     text = f"the server's response cannot be read: {str(error)[:_LONGEST_TEXT]}"
     return RequestError("internal", text, request_id=call.request_id)
-
-
-def checked_shape(sides: Iterable[Any]) -> tuple[int, ...]:
-    """Return an output's shape; raise ValueError for an impossible one."""
-    shape = tuple(sides)
-    if not all(type(side) is int and side >= 0 for side in shape):
-        raise ValueError(f"an output has the shape {list(shape)}")
-    return shape
-
-
-def checked_datatype(datatype: object) -> str:
-    """Return an output's data type; raise ValueError for one that Triton does not have."""
-    if not isinstance(datatype, str) or datatype not in DATATYPES:
-        raise ValueError(f"an output has the type {datatype!r}")
-    return datatype
 
 
 def import_client(module: str) -> Any:

@@ -95,17 +95,21 @@ class AsyncConnection:
             error.request_id = error.request_id or call.request_id
             raise
 
-    def stream(self) -> AsyncStream:
+    def stream(self, put: Callable[[Response | RequestError], None] | None = None) -> AsyncStream:
         """Return a stream, to be closed after use, as by `with`.
 
-        Raises UnsupportedError over HTTP.
+        Args:
+            put: A function that is called with each response on arrival, in place of `receive`.
+
+        Raises:
+            UnsupportedError: Over HTTP.
         """
         if not isinstance(self._transport, GrpcTransport):
             raise UnsupportedError(
                 f"{self.address} is an HTTP address, and HTTP has no streams; give the "
                 "server's gRPC address"
             )
-        return AsyncStream(self._transport, self.options.timeout_s, self._runtime)
+        return AsyncStream(self._transport, self.options.timeout_s, self._runtime, put)
 
     async def is_live(self) -> bool:
         """Whether a Triton server responds."""
@@ -250,14 +254,21 @@ class AsyncStream:
     tasks of one event loop; one that is cancelled in `receive` leaves the stream usable.
     """
 
-    def __init__(self, transport: GrpcTransport, timeout_s: float, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        transport: GrpcTransport,
+        timeout_s: float,
+        runtime: Runtime,
+        put: Callable[[Response | RequestError], None] | None = None,
+    ) -> None:
         self._timeout_s = timeout_s
         self._transport = transport
         self._model: str | None = None
         self._requests = runtime.queue()
         call = transport.stream(self._requests.until(None))
         self._cancel = weakref.finalize(self, call.cancel)
-        self._receiver = _Receiver(transport, call, runtime.queue(), self._requests)
+        self._received: Queue[Response | RequestError] = runtime.queue()
+        self._receiver = _Receiver(transport, call, put or self._received.put, self._requests)
         self._job = runtime.start("endcap stream", self._receiver.run)
 
     def __repr__(self) -> str:
@@ -310,11 +321,11 @@ class AsyncStream:
         """
         wait_s = self._timeout_s if timeout_s is None else timeout_s
         try:
-            received = await self._receiver.received.get(wait_s)
+            received = await self._received.get(wait_s)
         except TimeoutError:
             raise timed_out(wait_s) from None
         if received is self._receiver.end:
-            self._receiver.received.put(received)  # for the next call of receive
+            self._received.put(received)  # for the next call of receive
             raise copy.copy(received)
         if isinstance(received, RequestError):
             raise received
@@ -330,9 +341,13 @@ class _Receiver:
     """The task that receives. It does not refer to the stream, which can be garbage-collected."""
 
     def __init__(
-        self, transport: GrpcTransport, call: Any, received: Queue[Any], requests: Queue[Any]
+        self,
+        transport: GrpcTransport,
+        call: Any,
+        put: Callable[[Response | RequestError], None],
+        requests: Queue[Any],
     ) -> None:
-        self.received: Queue[Response | RequestError] = received
+        self._put = put
         self.end: RequestError | None = None
         self.shared: list[OutputTensor] = []
         self._transport = transport
@@ -343,12 +358,12 @@ class _Receiver:
         try:
             async for message in as_async(self._call):
                 try:
-                    self.received.put(read_stream_message(message, Call("", [], self.shared)))
+                    self._put(read_stream_message(message, Call("", [], self.shared)))
                 except RequestError as error:
-                    self.received.put(error)
+                    self._put(error)
             end = ended_by_server()
         except (Exception, asyncio.CancelledError) as error:  # gRPC's aio cancels calls so
             end = self._transport.stream_error(error)
         self.end = end
-        self.received.put(end)
+        self._put(end)
         self._requests.put(None)  # gRPC's thread or task that waits for requests ends

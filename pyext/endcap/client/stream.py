@@ -7,17 +7,16 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from endcap.client.batches import RequestFormat
 from endcap.client.calls import Call, Response, SequenceStep
-from endcap.client.concurrency import ItemReader, Job, Runtime, as_async
+from endcap.client.concurrency import ItemReader, Runtime, as_async
 from endcap.client.connection_aio import AsyncConnection, AsyncStream
 from endcap.client.errors import RequestError, timed_out
 from endcap.client.images import Image, ImageReader, is_read, name_of
 from endcap.client.response_reader import ImageResponse, ResponseReader
 from endcap.results import FramePosition, ImageResult
-
-_A_DAY_S = 86400.0  # _Sender checks the deadline
 
 
 @dataclass(frozen=True)
@@ -260,9 +259,9 @@ class StreamOrder:
 
 @dataclass(frozen=True)
 class _Received:
-    """A response or error of one stream, and its time of arrival by time.perf_counter()."""
+    """A response or error of a stream, and its time of arrival by time.perf_counter()."""
 
-    stream: AsyncStream
+    number: int
     response: Response | RequestError
     at: float
 
@@ -281,7 +280,7 @@ async def stream_results(
     events = runtime.queue()
     source = ItemReader(runtime, _in_steps(runtime, images, reader, steps), events.put)
     requested, more = 0, True
-    sender = _Sender(runtime, connection, order, events.put)
+    sender = _Sender(connection, order, events.put)
     try:
         while True:
             while more and requested + len(order) < limit:
@@ -340,17 +339,15 @@ class _Sender:
 
     def __init__(
         self,
-        runtime: Runtime,
         connection: AsyncConnection,
         order: StreamOrder,
         put: Callable[[_Received], None],
     ) -> None:
-        self._runtime = runtime
         self._connection = connection
         self._order = order
         self._put = put
         self._stream: AsyncStream | None = None
-        self._job: Job
+        self._number = 0  # of streams so far
         self._since = 0.0  # the last time without requests in flight, or of a response
 
     async def send(self, image: StreamImage) -> None:
@@ -362,10 +359,8 @@ class _Sender:
             return
         try:
             if self._stream is None:
-                self._stream = self._connection.stream()
-                self._job = self._runtime.start(
-                    "endcap responses", _receive, self._stream, self._put
-                )
+                self._number += 1
+                self._stream = self._connection.stream(partial(self._arrived, self._number))
             await self._stream.send(call)
         except RequestError as error:
             await self._lose(error)
@@ -378,13 +373,13 @@ class _Sender:
 
     async def take(self, received: _Received) -> None:
         """Process a response; ignore those of a lost stream."""
-        if received.stream is not self._stream:
+        if self._stream is None or received.number != self._number:
             return
         self._since = max(self._since, received.at)
         response = received.response
         if isinstance(response, Response):
             self._order.received(response, received.at)
-        elif response.request_id or received.stream.alive:
+        elif response.request_id or self._stream.alive:
             self._order.failed(response, received.at)
         else:
             await self._lose(response)
@@ -398,27 +393,14 @@ class _Sender:
         stream, self._stream = self._stream, None
         if stream is not None:
             await stream.close()
-            await self._job.join()
 
     @property
     def _timeout_s(self) -> float:
         return self._connection.options.timeout_s
 
+    def _arrived(self, number: int, response: Response | RequestError) -> None:
+        self._put(_Received(number, response, time.perf_counter()))
+
     async def _lose(self, error: RequestError) -> None:
         await self.close()
         self._order.lost(error)
-
-
-async def _receive(stream: AsyncStream, put: Callable[[_Received], None]) -> None:
-    """Receive until the stream has ended or was closed."""
-    while True:
-        try:
-            response: Response | RequestError = await stream.receive(_A_DAY_S)
-        except RequestError as error:
-            if error.status_name == "timeout" and stream.alive:
-                continue
-            put(_Received(stream, error, time.perf_counter()))
-            if not (error.request_id or stream.alive):
-                return
-        else:
-            put(_Received(stream, response, time.perf_counter()))
