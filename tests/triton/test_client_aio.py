@@ -6,12 +6,11 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from detecting_models import BATCH_LIMIT, PROTOCOLS, SLOW_S, file_of, sizes, url_of
-from running_server import RunningServer, wait_for
+from running_server import RunningServer
 
 from endcap.client import AsyncDetectionClient, ClientError, ImageResult
 from endcap.errors import InvalidArgumentError
@@ -44,24 +43,6 @@ def test_results_are_in_the_order_of_the_images(
             assert sizes([await client.detect_one(file_of(77))]) == [77]
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize("memory", MEMORY)
-def test_one_bad_image_does_not_touch_its_neighbours(
-    detecting_server: RunningServer, memory: Any, tmp_path: Path
-) -> None:
-    images: list[Any] = [file_of(5), b"C", file_of(6), b"B", tmp_path / "none.jpg"]
-
-    async def run() -> list[ImageResult]:
-        options: Any = {"shared_memory": memory, "region_bytes": 2000}
-        async with AsyncDetectionClient(detecting_server.grpc, batch=8, **options) as client:
-            return await client.detect(images)
-
-    results = asyncio.run(run())
-    assert [each.status for each in results] == [
-        "ok", "corrupt_image", "ok", "image_limit", "unreadable"
-    ]  # fmt: skip
-    assert sizes([results[0], results[2]]) == [5, 6]
 
 
 @pytest.mark.parametrize("memory", MEMORY)
@@ -131,23 +112,6 @@ def test_a_client_is_used_inside_its_block(detecting_server: RunningServer) -> N
         with pytest.raises(ClientError, match="no Triton server responds"):
             async with AsyncDetectionClient("127.0.0.1:1", timeout_s=5):
                 pass
-
-    asyncio.run(run())
-
-
-def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:
-    async def run() -> None:
-        async with AsyncDetectionClient(detecting_server.grpc) as client:
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    client.detect([file_of(1)]).send(None)
-                except ClientError as error:
-                    status = 0 if "make a client in each process" in str(error) else 2
-                os._exit(status)
-            wait_for(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
-            assert (await client.detect_one(file_of(2))).ok
 
     asyncio.run(run())
 
