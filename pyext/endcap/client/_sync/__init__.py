@@ -1,1 +1,1 @@
-"""The client for threads. Made of `_async` by scripts/generate_sync_client.py."""
+"""The pool of shared memory for threads."""

@@ -1,5 +1,3 @@
-# Made by scripts/generate_sync_client.py: change ../_async/region_registration.py instead.
-
 """Registration of a pool's regions with a server, and their removal."""
 
 from __future__ import annotations

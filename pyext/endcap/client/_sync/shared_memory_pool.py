@@ -1,5 +1,3 @@
-# Made by scripts/generate_sync_client.py: change ../_async/shared_memory_pool.py instead.
-
 """A pool of shared-memory regions that are registered with a server."""
 
 from __future__ import annotations
