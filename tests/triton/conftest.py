@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,6 @@ import tritonclient.http as http_client  # noqa: E402
 from model_folders import VARIANTS  # noqa: E402
 from running_server import RunningServer, run_server  # noqa: E402
 
-from endcap.client import SharedMemoryPool  # noqa: E402
-from endcap.client.address import parse_address  # noqa: E402
-from endcap.client.connection import Connection  # noqa: E402
-from endcap.client.options import ConnectionOptions  # noqa: E402
-from endcap.client.regions import region  # noqa: E402
-from endcap.client.regions.region import new_name  # noqa: E402
 from endcap.server.locate import locate_or_install_server  # noqa: E402
 from endcap.server.models import why_no_python  # noqa: E402
 
@@ -121,41 +114,14 @@ def pool_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSer
         yield running
 
 
-@pytest.fixture
-def region_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of all regions that this process makes during the test."""
-    names: list[str] = []
-
-    def named(inode: int) -> str:
-        names.append(new_name(inode))
-        return names[-1]
-
-    monkeypatch.setattr(region, "new_name", named)
-    return names
-
-
-@pytest.fixture(params=["grpc", "http"])
-def pool_connection(
-    request: pytest.FixtureRequest, pool_server: RunningServer, region_names: list[str]
-) -> Iterator[Connection]:
-    """No region of the test may be left at its end."""
-    authority = getattr(pool_server, request.param)
-    with Connection(parse_address(authority, request.param), ConnectionOptions()) as made:
+@pytest.fixture(params=["sync-http", "async-grpc"])
+def pools(request: pytest.FixtureRequest, pool_server: RunningServer) -> Iterator[Any]:
+    """Makes pools of either kind; they are closed after the test, and nothing may be left."""
+    kind, protocol = request.param.split("-")
+    with shared_memory_models.Pools(kind, getattr(pool_server, protocol), protocol) as made:
         yield made
-        assert made.registered("system") == {}
-    assert not shared_memory_models.files() & set(region_names)
-
-
-@pytest.fixture
-def pools(pool_connection: Connection) -> Iterator[Callable[..., SharedMemoryPool]]:
-    """Makes pools, which are closed after the test."""
-    with contextlib.ExitStack() as closing:
-
-        def make(**settings: Any) -> SharedMemoryPool:
-            settings = {"region_bytes": shared_memory_models.REGION_BYTES, **settings}
-            return closing.enter_context(SharedMemoryPool(pool_connection, **settings))
-
-        yield make
+    assert made.registered() == {}
+    assert not shared_memory_models.own_files()
 
 
 @pytest.fixture(scope="session")

@@ -1,157 +1,253 @@
-"""Pools of shared memory against a server: requests through them, and what is refused."""
+"""Pools of shared memory, for threads and for asyncio: reuse, views, deadlines, lost requests."""
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable
+import asyncio
+import gc
+import mmap
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from running_server import RunningServer, wait_for
 from shared_memory_models import (
     IMAGE,
     OTHER,
     REGION_BYTES,
+    SLOW_S,
+    Pools,
+    call,
     expected,
-    files,
     infer,
+    own_files,
 )
+from tcp_proxy import proxy_to
 
 import endcap
-from endcap.client import SharedMemoryPool, exit_on_sigterm
-from endcap.client.address import parse_address
-from endcap.client.calls import Call
-from endcap.client.connection import Connection
-from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions
+from endcap.client import RequestError, SharedMemoryPool
+from endcap.client import lease as lease_module
 from endcap.errors import CudaError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
-Pools = Callable[..., SharedMemoryPool]
+every_kind = pytest.mark.parametrize(
+    "pools", ["sync-grpc", "sync-http", "async-grpc", "async-http"], indirect=True
+)
 
 
-def test_regions_are_registered_once(pools: Pools, pool_connection: Connection) -> None:
+@every_kind
+def test_regions_are_registered_once_and_shared(pools: Pools) -> None:
+    pool = pools(regions=2)
+    names = pool.names
+    assert pools.registered() == {name: f"/{name}" for name in names}
+    images = [IMAGE, OTHER] * 20
+    with ThreadPoolExecutor(8) as threads:
+        for image, response in zip(
+            images, threads.map(lambda i: infer(pool, i), images), strict=True
+        ):
+            np.testing.assert_array_equal(response, expected(image))
+    assert pool.names == names == sorted(pools.registered())
+
+
+@every_kind
+def test_a_pool_registers_again_what_the_server_does_not_know(pools: Pools) -> None:
     pool = pools(regions=3)
     names = pool.names
-    assert len(names) == 3
-    assert pool_connection.registered("system") == {name: f"/{name}" for name in names}
-    for _ in range(20):
-        np.testing.assert_array_equal(infer(pool, IMAGE), expected(IMAGE))
-    assert pool.names == sorted(pool_connection.registered("system")) == names
+    pools.unregister(names)
+    with ThreadPoolExecutor(6) as threads:
+        for response in threads.map(lambda i: infer(pool, i), [IMAGE] * 6):
+            np.testing.assert_array_equal(response, expected(IMAGE))
+    assert pool.names == names == sorted(pools.registered())
 
 
-def test_a_tensor_goes_from_model_to_model_without_a_copy(pools: Pools) -> None:
-    pool = pools()
-    with pool.acquire() as lease:
-        encoded = lease.put_encoded("encoded", [IMAGE, OTHER], (2, 1))
-        output = lease.output("images", (2, 3, 32, 32), np.float32)
-        response = pool.infer(lease, Call("pre", [encoded], [output]))
-        tensor = lease.as_input(output, "images", response)
-        assert tensor.shape == (2, 3, 32, 32)
-        np.testing.assert_array_equal(
-            lease.read(output, response), np.concatenate([expected(IMAGE), expected(OTHER)])
-        )
-
-
-def test_an_error_of_the_server_leaves_the_region_in_use(pools: Pools) -> None:
+def test_views_never_change_and_their_regions_are_lent_again_without_them(pools: Pools) -> None:
     pool = pools(regions=1)
-    (name,) = pool.names
-    for _ in range(3):
-        with pytest.raises(RequestError) as caught:
-            infer(pool, b"no image")
-        assert caught.value.status_name == "corrupt_image"
-    np.testing.assert_array_equal(infer(pool, IMAGE), expected(IMAGE))
-    assert pool.names == [name]
-
-
-def test_threads_share_a_pool(pools: Pools) -> None:
-    pool = pools(regions=2)
-    wrong = []
-
-    def work(image: bytes) -> None:
-        wanted = expected(image)
-        wrong.extend(1 for _ in range(20) if not np.array_equal(infer(pool, image), wanted))
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in [IMAGE, OTHER] * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert len(pool.names) == 2
-
-
-def test_somebody_who_unregisters_all_regions_disturbs_nobody(
-    pools: Pools, pool_connection: Connection
-) -> None:
-    pool = pools()
+    kept = []
+    for image in [IMAGE, OTHER] * 3:
+        with pool.acquire() as lease:
+            request, output = call(lease, image)
+            kept.append((lease.read(output, pool.infer(lease, request)), expected(image)))
     names = pool.names
-    for name in names:  # examples of other clients begin by unregistering what there is
-        pool_connection.unregister_shared("system", name)
-    assert pool_connection.registered("system") == {}
+    assert len(names) == 6
+    for view, wanted in kept:
+        np.testing.assert_array_equal(view, wanted)
+    first = kept.pop(0)
+    kept.clear()
+    for _ in range(3):
+        np.testing.assert_array_equal(infer(pool, OTHER), expected(OTHER))
+    assert pool.names == names
+    pool.close()
+    np.testing.assert_array_equal(*first)
+
+
+def test_a_region_without_a_response_is_not_lent_again(pools: Pools) -> None:
+    pool = pools(regions=1)
+    with pool.acquire() as lease:
+        name = lease.region.name
+        request, output = call(lease, IMAGE, "slow")
+        with (lease_module.FOLDER / name).open("rb") as file:
+            seen = mmap.mmap(file.fileno(), REGION_BYTES, prot=mmap.PROT_READ)
+        with pytest.raises(RequestError) as caught:
+            pool.infer(lease, request, timeout_s=0.2)
+        assert caught.value.status_name == "timeout"
+    for _ in range(3):
+        with pool.acquire() as lease:
+            assert lease.region.name != name
+        np.testing.assert_array_equal(infer(pool, OTHER), expected(OTHER))
+    place = output.shared
+    assert place is not None
+    written = slice(place.offset, place.offset + place.byte_size)
+    assert not any(seen[written])
+    if pools.kind == "sync":  # over HTTP; gRPC's server hears that nobody waits any more
+        wait_for(lambda: seen[written] == expected(IMAGE).tobytes(), timeout_s=SLOW_S + 5)
+    pool.close()
+    assert name not in pools.registered()
+    assert name not in own_files()
+
+
+@pytest.mark.parametrize("pools", ["sync-http", "async-http"], indirect=True)
+def test_requests_that_nobody_waits_for_cost_a_bounded_number_of_regions(pools: Pools) -> None:
+    pool = pools(regions=1)
+    for _ in range(4):
+        with pytest.raises(RequestError, match=r"no response|still works") as caught:
+            with_deadline(pool, 0.1)
+        assert caught.value.status_name == "timeout"
+        assert len(pool.names) <= 3
     np.testing.assert_array_equal(infer(pool, IMAGE), expected(IMAGE))
-    assert sorted(pool_connection.registered("system")) == pool.names == names
 
 
-def test_a_pool_that_does_not_fit_leaves_nothing(
-    pool_connection: Connection, region_names: list[str]
-) -> None:
-    with pytest.raises(OutOfMemoryError, match="do not fit into /dev/shm"):
-        SharedMemoryPool(pool_connection, region_bytes=1 << 50)
-    assert not region_names, "a region was made all the same"
+def test_a_waiting_call_gets_the_next_free_region_or_a_timeout(pools: Pools) -> None:
+    pool = pools(regions=1)
+    with ThreadPoolExecutor(1) as threads:
+        with pool.acquire():
+            with pytest.raises(RequestError, match="all 1 shared-memory regions") as caught:
+                pool.acquire(timeout_s=0.1).__enter__()
+            assert caught.value.status_name == "timeout"
+            response = threads.submit(infer, pool, IMAGE)
+            time.sleep(0.1)
+            assert not response.done()
+        np.testing.assert_array_equal(response.result(), expected(IMAGE))
+
+
+def test_close_waits_for_leases_and_refuses_new_ones(pools: Pools) -> None:
+    pool = pools(regions=1)
+    with ThreadPoolExecutor(3) as threads:
+        with pool.acquire() as lease:
+            waiting = threads.submit(infer, pool, IMAGE)
+            closing = threads.submit(pool.close)
+            time.sleep(0.2)
+            assert not closing.done()
+            with pytest.raises(InvalidArgumentError, match="closed"):
+                pool.acquire().__enter__()
+            request, output = call(lease, IMAGE)
+            view = lease.read(output, pool.infer(lease, request))
+        closing.result()
+        with pytest.raises(InvalidArgumentError, match="closed"):
+            waiting.result()
+    np.testing.assert_array_equal(view, expected(IMAGE))
+    with pytest.raises(InvalidArgumentError, match="closed"):
+        pool.infer(lease, request)
+
+
+@pytest.mark.parametrize("pools", ["async-grpc", "async-http"], indirect=True)
+def test_cancelled_tasks_take_no_region_with_them(pools: Pools) -> None:
+    made = pools(regions=1)
+    pool = made.pool
+
+    async def request(model: str = "pre") -> str:
+        async with pool.acquire() as lease:
+            await pool.infer(lease, call(lease, IMAGE, model)[0])
+            return str(lease.region.name)
+
+    async def run() -> None:
+        running = asyncio.create_task(request("slow"))
+        await asyncio.sleep(0.2)
+        waiting = [asyncio.create_task(request()) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        running.cancel()
+        (name,) = pool.names
+        done = await asyncio.gather(running, *waiting, return_exceptions=True)
+        assert [type(each) for each in done[::2]] == [asyncio.CancelledError] * 2
+        assert done[1] == done[3] != name  # the server may still write to the first region
+
+    made.run(run())
+
+
+def test_a_pool_that_is_garbage_leaves_nothing(pools: Pools) -> None:
+    with pools.connect() as connection:
+        pool = SharedMemoryPool(connection, region_bytes=REGION_BYTES)
+        assert set(pool.names) == own_files()
+        del pool
+        gc.collect()
+    assert not own_files()
+    assert pools.registered() == {}
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "error", "message"),
     [
-        ({"regions": 0}, "regions is 0"),
-        ({"region_bytes": 0}, "region_bytes is 0"),
-        ({"kind": "gpu"}, "'gpu' is unknown"),
+        ({"regions": 0}, InvalidArgumentError, "regions is 0"),
+        ({"region_bytes": 0}, InvalidArgumentError, "region_bytes is 0"),
+        ({"kind": "gpu"}, InvalidArgumentError, "'gpu' is unknown"),
+        ({"region_bytes": 1 << 50}, OutOfMemoryError, "do not fit into /dev/shm"),
     ],
 )
 def test_impossible_settings_are_refused(
-    pool_connection: Connection, settings: dict[str, Any], message: str
+    pools: Pools, settings: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match=message):
-        SharedMemoryPool(pool_connection, **{"region_bytes": 1, **settings})
+    with pytest.raises(error, match=message):
+        pools(**settings)
 
 
-def test_a_server_that_cannot_see_the_memory_says_what_to_do(
-    pool_connection: Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+def test_a_server_that_cannot_see_the_memory(
+    pools: Pools, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    """As in a container with a /dev/shm of its own: the server does not find the file."""
-    from endcap.client.regions import region
-
-    for module in (region, region):
-        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    """As in a container with a separate /dev/shm: the server does not find the file."""
+    monkeypatch.setattr(lease_module, "FOLDER", tmp_path)
     with pytest.raises(UnsupportedError, match="--ipc=host"):
-        SharedMemoryPool(pool_connection, region_bytes=REGION_BYTES)
+        pools()
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(endcap.cuda_state().available, reason="there is a GPU: see tests/gpu")
-def test_without_a_gpu_a_pool_on_it_says_what_is_missing(pool_connection: Connection) -> None:
+def test_a_pool_on_a_gpu_without_one_names_what_is_missing(pools: Pools) -> None:
     with pytest.raises((UnsupportedError, CudaError), match=r"'cuda-bindings>=|on the GPU failed"):
-        SharedMemoryPool(pool_connection, kind="cuda", region_bytes=REGION_BYTES)
+        pools(kind="cuda")
 
 
-def test_without_a_server_there_is_no_pool_and_no_file(region_names: list[str]) -> None:
-    options = ConnectionOptions(timeout_s=2, retries=0)
-    nobody = Connection(parse_address("127.0.0.1:1", "http"), options)
-    with nobody, pytest.raises(RequestError):
-        SharedMemoryPool(nobody, region_bytes=REGION_BYTES)
-    assert region_names
-    assert not files() & set(region_names)
+@pytest.fixture(params=["sync-http", "async-grpc"])
+def cut(request: pytest.FixtureRequest, pool_server: RunningServer) -> Iterator[Any]:
+    """Pools whose server hangs after `proxy.stall()`."""
+    kind, protocol = request.param.split("-")
+    with (
+        proxy_to(getattr(pool_server, protocol)) as proxy,
+        Pools(kind, proxy.address, protocol) as made,
+    ):
+        yield made, proxy
+    assert not own_files()
+    with Pools(kind, getattr(pool_server, protocol), protocol) as made:
+        made().close()  # it unregisters what the server that hung could not
+        assert made.registered() == {}
 
 
-def test_a_pool_handles_sigterm_only_when_asked(
-    pool_connection: Connection,
-) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        with SharedMemoryPool(pool_connection, regions=1, region_bytes=REGION_BYTES):
-            assert signal.getsignal(signal.SIGTERM) is before
-        exit_on_sigterm()
-        assert signal.getsignal(signal.SIGTERM) is not before
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def test_a_pool_keeps_to_its_deadlines_while_the_server_hangs(cut: Any) -> None:
+    pools, proxy = cut
+    pool = pools(regions=1)
+    proxy.stall()
+    for _ in range(2):  # the second needs another region, which the server does not take
+        begin = time.monotonic()
+        with pytest.raises(RequestError) as caught:
+            with_deadline(pool, 0.3)
+        assert caught.value.status_name in ("timeout", "unavailable")
+        assert time.monotonic() - begin < 3
+    begin = time.monotonic()
+    with pytest.raises(RequestError):
+        pools(timeout_s=0.5, retries=0)
+    assert time.monotonic() - begin < 5
+
+
+def with_deadline(pool: Any, timeout_s: float) -> None:
+    with pool.acquire(timeout_s=timeout_s) as lease:
+        pool.infer(lease, call(lease, IMAGE, "slow")[0], timeout_s=timeout_s)

@@ -217,7 +217,7 @@ def test_else_the_message_names_the_option(server: TritonServer) -> None:
         with (
             pytest.raises(
                 UnsupportedError,
-                match=r"lets no client register .*; start it with `endcap serve --client-shared",
+                match=r"restricted.*; start it with `endcap serve --client-shared-memory`",
             ),
             opened_pool(url),
         ):

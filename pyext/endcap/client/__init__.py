@@ -8,11 +8,10 @@
 3. `connection_aio.py`, `AsyncConnection.infer`: sends the call within the deadline, and again,
 4. `grpc_transport.py` or `http_transport.py`: tritonclient's `infer`.
 
-With asyncio `detection_client_aio.py` is in the place of 1. A stream of images is `stream.py`.
+With asyncio `detection_client_aio.py` is in the place of 1. A stream of images is `stream.py`,
+shared memory is `shared_memory.py` with `lease.py`.
 """
 
-from endcap.client._async.shared_memory_pool import AsyncSharedMemoryPool
-from endcap.client._sync.shared_memory_pool import SharedMemoryPool
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor, Response, SequenceStep, SharedSlice
 from endcap.client.connection import Connection, Stream
@@ -20,9 +19,9 @@ from endcap.client.connection_aio import AsyncConnection, AsyncStream
 from endcap.client.detection_client import DetectionClient
 from endcap.client.detection_client_aio import AsyncDetectionClient
 from endcap.client.errors import ClientError, RequestError
+from endcap.client.lease import Lease
 from endcap.client.options import ClientArguments, ConnectionOptions, Keepalive, Tls
-from endcap.client.regions.lease import Lease
-from endcap.client.regions.sigterm import exit_on_sigterm
+from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool
 from endcap.detections import ClassScore, Detection, ImageDetections, Mask
 from endcap.results import FramePosition, ImageResult, Results, Task
 
@@ -56,6 +55,5 @@ __all__ = [
     "Stream",
     "Task",
     "Tls",
-    "exit_on_sigterm",
     "parse_address",
 ]

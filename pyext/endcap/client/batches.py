@@ -19,7 +19,7 @@ from endcap.cuda_array import on_host
 from endcap.results import ImageResult, Task
 
 if TYPE_CHECKING:
-    from endcap.client.regions.lease import Lease
+    from endcap.client.lease import Lease
 
 MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region of default size
 _LENGTH_BYTES = 4  # before each element of a BYTES tensor

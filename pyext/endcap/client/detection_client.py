@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
-from endcap.client._sync.shared_memory_pool import SharedMemoryPool
 from endcap.client.calls import SequenceStep
 from endcap.client.concurrency import Threads, iterate, run
 from endcap.client.connection import Connection
 from endcap.client.detection import Detector
 from endcap.client.images import Image
 from endcap.client.options import ClientArguments
+from endcap.client.shared_memory import SharedMemoryPool
 from endcap.client.videos import Video
 from endcap.results import ImageResult, Results
 

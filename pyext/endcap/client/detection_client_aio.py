@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, M
 from types import TracebackType
 from typing import Any
 
-from endcap.client._async.shared_memory_pool import AsyncSharedMemoryPool
 from endcap.client.calls import SequenceStep
 from endcap.client.concurrency import Tasks
 from endcap.client.detection import Detector
 from endcap.client.images import Image
+from endcap.client.shared_memory import AsyncSharedMemoryPool
 from endcap.client.videos import Video
 from endcap.results import ImageResult, Results
 

@@ -1,38 +1,53 @@
-"""Regions of system shared memory and leases on them, without a server."""
+"""Regions of system shared memory, leases on them, and abandoned regions, without a server."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from endcap.client.calls import InputTensor, Response, SharedOutput, SharedSlice
 from endcap.client.errors import RequestError
-from endcap.client.regions.lease import Lease
-from endcap.client.regions.region import FOLDER, SystemRegion, is_ours, new_name
-from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.client.lease import (
+    FOLDER,
+    KINDS,
+    Lease,
+    check_capacity,
+    is_abandoned,
+    new_name,
+    remove_abandoned,
+)
+from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 BYTES = 1 << 16
 
 
+def new_region(byte_size: int = BYTES) -> Any:
+    return KINDS["system"](byte_size, 0)
+
+
 @pytest.fixture
-def region() -> Iterator[SystemRegion]:
-    made = SystemRegion(BYTES)
+def region() -> Iterator[Any]:
+    made = new_region()
     yield made
     made.remove()
     assert not (FOLDER / made.name).exists()
 
 
 @pytest.fixture
-def lease(region: SystemRegion) -> Lease:
+def lease(region: Any) -> Lease:
     return Lease(region)
 
 
-def contents(region: SystemRegion, part: SharedSlice) -> bytes:
+def contents(region: Any, part: SharedSlice) -> bytes:
     """What another process finds in the file."""
     with (FOLDER / region.name).open("rb") as file:
         file.seek(part.offset)
@@ -48,22 +63,14 @@ def response(name: str, shape: tuple[int, ...], datatype: str = "FP32") -> Respo
     return Response({}, {name: SharedOutput(shape, datatype)})
 
 
-def test_a_region_is_a_file_that_only_its_owner_can_read(region: SystemRegion) -> None:
+def test_a_region_is_a_file_that_only_its_owner_can_read(region: Any) -> None:
     status = (FOLDER / region.name).stat()
     assert (status.st_size, status.st_mode & 0o777) == (BYTES, 0o600)
     assert status.st_blocks * 512 >= BYTES  # reserved, not only promised
-    assert is_ours(region.name)
-    assert region.registration()["key"] == f"/{region.name}"
+    assert region.registration["key"] == f"/{region.name}"
 
 
-def test_names_differ_and_are_told_from_those_of_others() -> None:
-    assert len({new_name(1) for _ in range(1000)}) == 1000
-    for other in ("endcap-4f2a_x9b-triton_python_backend_shm_region_1", "psm_1a2b3c", "endcap-"):
-        assert not is_ours(other)
-    assert not is_ours(new_name(1) + "x")
-
-
-def test_tensors_are_put_at_aligned_places(region: SystemRegion, lease: Lease) -> None:
+def test_tensors_are_put_at_aligned_places(region: Any, lease: Lease) -> None:
     first = np.arange(5, dtype=np.uint8)
     second = np.arange(24, dtype=np.float32).reshape(4, 6)[:, ::2]  # not contiguous
     inputs = [lease.put("a", first), lease.put("b", second)]
@@ -78,7 +85,7 @@ def test_tensors_are_put_at_aligned_places(region: SystemRegion, lease: Lease) -
     assert lease.free_bytes == BYTES - 128
 
 
-def test_encoded_elements_have_their_length_before_them(region: SystemRegion, lease: Lease) -> None:
+def test_encoded_elements_have_their_length_before_them(region: Any, lease: Lease) -> None:
     tensor = lease.put_encoded("encoded", [b"abc", b"", memoryview(b"de")], (3, 1))
     assert (tensor.shape, tensor.datatype) == ((3, 1), "BYTES")
     assert contents(region, part_of(tensor)) == b"\3\0\0\0abc\0\0\0\0\2\0\0\0de"
@@ -86,16 +93,13 @@ def test_encoded_elements_have_their_length_before_them(region: SystemRegion, le
         lease.put_encoded("encoded", [b"abc"], (2, 1))
 
 
-def test_an_empty_tensor_is_filled_in_place(region: SystemRegion, lease: Lease) -> None:
+def test_an_empty_tensor_is_filled_in_place(region: Any, lease: Lease) -> None:
     view, tensor = lease.empty("images", (2, 3), np.float32)
     view[:] = 7
     assert contents(region, part_of(tensor)) == view.tobytes()
-
-
-def test_a_tensor_without_elements_travels_in_the_request(lease: Lease) -> None:
-    tensor = lease.put("rois", np.empty((0, 4), np.float32))
-    assert isinstance(tensor.data, np.ndarray)
-    assert tensor.shape == (0, 4)
+    none = lease.put("rois", np.empty((0, 4), np.float32))  # goes in the request
+    assert isinstance(none.data, np.ndarray)
+    assert none.shape == (0, 4)
 
 
 def test_what_does_not_fit_is_refused_with_the_sizes(lease: Lease) -> None:
@@ -123,12 +127,13 @@ def test_a_type_that_triton_lacks_is_refused_and_takes_no_room(lease: Lease, dty
     assert lease.free_bytes == BYTES
 
 
-def test_an_output_is_read_without_a_copy(region: SystemRegion, lease: Lease) -> None:
+def test_an_output_is_read_without_a_copy(region: Any, lease: Lease) -> None:
     output = lease.output("head", (2, 100), np.float32)
     assert output.shared == SharedSlice(region.name, 0, 800)
     view = lease.read(output, response("head", (2, 50)))
     assert (view.shape, view.dtype) == ((2, 50), np.float32)
-    lease.view(0, 4)[:] = np.float32(3.5).tobytes()  # as the server writes
+    with (FOLDER / region.name).open("r+b") as file:  # as the server writes
+        file.write(np.float32(3.5).tobytes())
     assert view[0, 0] == 3.5
     passed_on = lease.as_input(output, "logits", response("head", (2, 50)))
     assert passed_on == InputTensor("logits", (2, 50), "FP32", SharedSlice(region.name, 0, 400))
@@ -140,11 +145,10 @@ def test_an_output_is_read_without_a_copy(region: SystemRegion, lease: Lease) ->
     ("told", "message"),
     [
         (Response({}), "does not say"),
-        (response("head", (2, 101)), "808 bytes, for 800 reserved"),
-        (response("head", (-1, 2)), "no array"),
-        (response("head", (2, 2), "O"), "no array"),
-        (response("head", (2, 2), "BYTES"), "no array"),
-        (response("head", (2, 2), "f4,f4"), "no array"),
+        (response("head", (2, 101)), "does not fit"),
+        (response("head", (-1, 2)), "does not fit"),
+        (response("head", (2, 2), "BYTES"), "does not fit"),
+        (response("head", (2, 2), "f4,f4"), "does not fit"),
     ],
 )
 def test_an_output_larger_than_reserved_is_refused(
@@ -157,82 +161,157 @@ def test_an_output_larger_than_reserved_is_refused(
 
 def test_a_lease_that_has_ended_gives_nothing(lease: Lease) -> None:
     output = lease.output("head", (1,), np.float32)
-    assert lease.end() is None
+    lease.end()
     for use in (
         lambda: lease.put("a", np.zeros(1)),
         lambda: lease.as_input(output, "logits", response("head", (1,))),
         lambda: lease.sending().__enter__(),
         lambda: lease.read(output, response("head", (1,))),
-        lambda: lease.view(0, 1),
     ):
         with pytest.raises(InvalidArgumentError, match="ended"):
             use()
 
 
-@pytest.mark.parametrize("kind", ["array", "slice", "memoryview", "dlpack"])
-def test_views_are_seen_and_outlive_the_region(kind: str) -> None:
-    region = SystemRegion(BYTES)
+@pytest.mark.parametrize("keep", [lambda view: view[1:].reshape(-1, 1), np.from_dlpack])
+def test_views_are_seen_and_outlive_the_region(keep: Any) -> None:
+    region = new_region()
     lease = Lease(region)
     view, _ = lease.empty("a", (4,), np.int32)
     view[:] = 5
-    kept = {
-        "array": lambda lease, view: view,
-        "slice": lambda lease, view: view[1:].reshape(-1, 1),
-        "memoryview": lambda lease, view: lease.view(0, 16),
-        "dlpack": lambda lease, view: np.from_dlpack(view),
-    }[kind](lease, view)
+    kept = keep(view)
     del view
-    living = lease.end()
-    assert living is not None
+    lease.end()
     region.remove()
+    views = region.views
     del region, lease
     gc.collect()
-    assert bytes(kept)[:4] == b"\5\0\0\0"
-    assert living() is not None
+    assert (kept == 5).all()
+    assert views() is not None
     del kept
-    gc.collect()
-    assert living() is None
-
-
-def test_views_outlive_everything_up_to_the_end_of_the_program() -> None:
-    program = """
-import os
-import numpy as np
-from endcap.client.regions.region import SystemRegion
-from endcap.client.regions.lease import Lease
-region = SystemRegion(1 << 20)
-view, _ = Lease(region).empty("a", (1 << 18,), np.float32)
-region.remove()
-class Last:
-    def __del__(self, view=view, write=os.write):
-        view.fill(1)
-        write(1, b"%g" % view.item(-1))
-last = Last()
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "1", "")
+    assert views() is None
 
 
 @pytest.mark.parametrize(
-    ("error", "has_response"),
+    ("error", "retired"),
     [
-        (None, True),
-        (RequestError("invalid_argument", "no"), True),
-        (RequestError("unavailable", "no region", region_lost=True), True),
-        (InvalidArgumentError("never sent"), True),
-        (RequestError("unavailable", "gone"), False),
-        (RequestError("timeout", "late"), False),
-        (RequestError("internal", "?"), False),
-        (SystemExit(143), False),
+        (RequestError("invalid_argument", "no"), False),
+        (RequestError("unavailable", "no region", region_lost=True), False),
+        (InvalidArgumentError("never sent"), False),
+        (RequestError("unavailable", "gone"), True),
+        (RequestError("timeout", "late"), True),
+        (RequestError("internal", "?"), True),
+        (KeyboardInterrupt(), True),
     ],
 )
-def test_only_a_response_ends_the_use_by_the_server(
-    lease: Lease, error: BaseException | None, has_response: bool
+def test_a_region_whose_request_may_not_have_ended_is_retired(
+    region: Any, lease: Lease, error: BaseException, retired: bool
 ) -> None:
-    if error is None:
-        with lease.sending():
-            assert not lease.has_all_responses
-    else:
-        with pytest.raises(type(error)), lease.sending():
-            raise error
-    assert lease.has_all_responses == has_response
+    with lease.sending():
+        pass
+    with pytest.raises(type(error)), lease.sending():
+        raise error
+    lease.end()
+    assert region.retired == retired
+
+
+# --- abandoned regions ------------------------------------------------------------------------
+
+KILLED = """
+import os
+from endcap.client.lease import KINDS
+print(KINDS["system"](4096, 0).name, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_the_region_of_a_dead_process_is_removed(region: Any) -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        name = process.stdout.read().decode().strip()
+        assert (FOLDER / name).exists()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert is_abandoned(name)  # a zombie's
+        remove_abandoned()
+    assert not (FOLDER / name).exists()
+    assert (FOLDER / region.name).exists()
+
+
+def abandoned_name(**changes: str) -> str:
+    """The name of a region of an earlier process with this one's id."""
+    parts = zip(("user", "space", "pid", "start", "n"), new_name().split("-")[1:], strict=True)
+    return "-".join(["endcap", *{**dict(parts), "start": "1", **changes}.values()])
+
+
+OTHERS = [
+    abandoned_name(user=str(os.geteuid() + 1)),
+    abandoned_name(space="1"),  # another container's process
+    abandoned_name(n="1x"),
+    abandoned_name(n="1-1"),
+    "endcap-abcd1234-triton_python_backend_shm_region_1",  # of a server's Python models
+    "psm_1a2b3c",
+]
+
+
+def test_what_no_pool_of_this_user_made_is_left(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        files = [FOLDER / name for name in OTHERS]
+        if os.geteuid() == 0:
+            files.append(FOLDER / abandoned_name())
+        for file in files:
+            file.write_bytes(b"theirs")
+            stack.callback(file.unlink)
+        if os.geteuid() == 0:
+            os.chown(files[-1], 65534, 65534)
+        target, link, folder = tmp_path / "a", FOLDER / abandoned_name(), FOLDER / abandoned_name()
+        target.write_bytes(b"theirs")
+        link.symlink_to(target)
+        stack.callback(link.unlink)
+        folder.mkdir()
+        stack.callback(folder.rmdir)
+        remove_abandoned()
+        assert all(file.read_bytes() == b"theirs" for file in [*files, link])
+        assert link.is_symlink()
+        assert folder.is_dir()
+
+
+# --- room -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1 << 50, 1 << 70])
+def test_a_full_dev_shm_is_an_error_and_leaves_no_file(size: int) -> None:
+    def own() -> set[str]:
+        return {name for name in os.listdir(FOLDER) if f"-{os.getpid()}-" in name}
+
+    before = own()
+    with pytest.raises(OutOfMemoryError, match=r"/dev/shm has no room for \d+ bytes"):
+        new_region(size)
+    assert own() == before
+
+
+def test_descriptors_and_mappings_go_with_the_region() -> None:
+    def counts() -> tuple[int, int]:
+        maps = Path("/proc/self/maps").read_text()
+        return len(os.listdir("/proc/self/fd")), maps.count(f"{FOLDER}/endcap-")
+
+    before = counts()
+    for _ in range(50):
+        region = new_region(4096)
+        Lease(region).put("a", np.zeros(10))
+        region.remove()
+    del region
+    gc.collect()
+    assert counts() == before
+
+
+def test_half_of_the_available_memory_may_be_used(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 9 kB\nMemAvailable:   8192 kB\nBuffers: 1 kB\n")
+    check_capacity(4, 1 << 20, meminfo=meminfo)
+    with pytest.raises(OutOfMemoryError, match="5 shared-memory regions of 1048576 bytes") as found:
+        check_capacity(5, 1 << 20, meminfo=meminfo)
+    for part in ("may take 4 MiB", "--shm-size", "--region-bytes", "batch="):
+        assert part in str(found.value)
+    meminfo.write_text("MemTotal: 9 kB\n")  # of kernels before 3.14
+    check_capacity(5, 1 << 20, meminfo=meminfo)
+    with pytest.raises(OutOfMemoryError):
+        check_capacity(1 << 20, 1 << 40, meminfo=meminfo)

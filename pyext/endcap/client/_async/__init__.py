@@ -1,1 +1,0 @@
-"""The pool of shared memory for asyncio."""

@@ -1,1 +1,0 @@
-"""Regions of shared memory, their leases, and the regions of a pool."""
