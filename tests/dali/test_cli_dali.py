@@ -52,11 +52,6 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, own_cache: Path) -> No
     assert_error_message(endcap("dali", "build", "-o", tmp_path / "file"), str(tmp_path / "file"))
 
 
-def test_a_compiler_that_is_not_there(empty_cache: Path) -> None:
-    result = endcap("dali", "build", "--compiler", "absent")
-    assert_error_message(result, "--compiler is absent, which is no program that can be run")
-
-
 def test_an_interrupt_ends_the_compilers(tmp_path: Path, empty_cache: Path) -> None:
     """The first compiler sends it, so that it comes as early as it can: while that one starts."""
     started = tmp_path / "started"

@@ -93,7 +93,6 @@ def test_a_head_of_too_many_dims() -> None:
     ("fields", "message"),
     [
         ({"head": "yolov9"}, "head is 'yolov9': give one of"),
-        ({"num_classes": 0}, "num_classes.*0"),
         ({"iou_threshold": 1.5}, "iou_threshold.*1.5.*from 0 to 1"),
         ({"top_k": 9, "head": "classification"}, "top_k"),
         ({"head": "yolov8_seg"}, "give mask_resolution="),

@@ -90,15 +90,10 @@ def test_every_family(family: str, given: str) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("threads", [1, 4])
-def test_parameters(fields: dict[str, Any], threads: int) -> None:
+def test_parameters(fields: dict[str, Any]) -> None:
     batch, classes = heads("yolov8")
     fields = {**classes, **fields}
-    outputs = run(
-        lambda head: fn.endcap.postprocess(head, head="yolov8", **fields),
-        {"head": [tensors["head"] for tensors in batch]},
-        threads=threads,
-    )
+    outputs = postprocess(batch, "yolov8", **fields)
     expect_equal(outputs, wanted_rows(batch, "yolov8", None, None, fields))
 
 

@@ -61,16 +61,6 @@ def test_regions_are_another_dim(layout: str, name: str) -> None:
     assert feed(pipeline, {"encoded": ENCODED[:1]})[0].layout() == name
 
 
-def test_regions_and_sizes_together() -> None:
-    sizes = [np.array([32, 16 + i], np.int32) for i in range(4)]
-    images, _, _ = run(
-        lambda encoded, rois, size: fn.endcap.preprocess(encoded, rois=rois, size=size),
-        {"encoded": ENCODED, "rois": ROIS, "size": sizes},
-    )
-    wanted = endcap.preprocess(FILES[3], rois=ROIS[3], size=(32, 19))
-    np.testing.assert_array_equal(images[3], wanted.images)
-
-
 def test_bad_regions_and_files_have_a_status() -> None:
     rois = [*ROIS[:1], np.array([[900, 900, 950, 950], [0, 0, 9, 9]], np.float32), *ROIS[2:]]
     files = [FILES[0], FILES[1], b"", b"no"]
@@ -119,12 +109,6 @@ def test_more_bytes_of_regions_than_allowed() -> None:
         ValueError, match=rf"image index 0 of 1: .*max_roi_bytes allows {limit - 1}"
     ):
         run_rois(FILES[1:2], [few], max_roi_bytes=limit - 1, size=8)
-
-
-def test_more_regions_than_there_is_memory_for() -> None:
-    rois = [ROIS[1], np.zeros((100_000, 4), np.float32)]  # 458 GiB of images
-    with pytest.raises(ValueError, match=r"image index 1 of 2: .*100000 rois; max_rois allows"):
-        run_rois(FILES[:2], rois)
 
 
 @pytest.mark.parametrize("rois", [[1.0, 2, 3], [1.0] * 5])

@@ -124,7 +124,6 @@ def steps(function: str, files: list[bytes], **parameters: Any) -> npt.NDArray[n
     [
         {},
         {"size": (384, 640)},
-        {"size": 97},
         {"size": (640, 480), "upscale": False, "pad_value": 0},
     ],
     ids=lambda parameters: " ".join(parameters) or "defaults",
