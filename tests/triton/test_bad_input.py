@@ -31,15 +31,6 @@ def test_bad_file(client, bad):
     assert len(message) > len(bad.status.label) + 20
 
 
-@pytest.mark.parametrize("name", sorted(bad_jpegs.harmless_exif()))
-def test_odd_exif_is_no_reason_to_fail(client, name):
-    good = jpegs.photo_jpeg(50, 70)
-    odd = jpegs.with_exif(good, bad_jpegs.harmless_exif()[name])
-    expected = infer(client, "pre_queue", {"encoded": strings([good])})
-    response = infer(client, "pre_queue", {"encoded": strings([odd])})
-    np.testing.assert_array_equal(response["images"], expected["images"])
-
-
 def test_what_a_header_claims_is_not_allocated(client, server: RunningServer):
     good = strings([jpegs.photo_jpeg(50, 70)])
     infer(client, "pre_queue", {"encoded": good})
@@ -81,15 +72,3 @@ def test_head_that_is_not_finite(client, value):
     head[0, 2, 7] = value
     head[0, 4, 7] = 0.9
     assert refused(client, "post", {"head": head}).startswith("invalid_argument: ")
-
-
-def test_geometry_that_is_not_finite(client):
-    geometry = np.full((1, 8), np.nan, np.float32)
-    message = refused(client, "post", {"head": HEAD, "geometry": geometry})
-    assert "geometry" in message
-
-
-def test_one_bad_head_names_its_place(client):
-    heads = np.repeat(HEAD, 3, axis=0)
-    heads[2, 0, 0] = np.nan
-    assert "image index 2 of 3" in refused(client, "post", {"head": heads})

@@ -32,18 +32,6 @@ def test_every_detection_of_the_samples_has_its_partner(shipped: TritonServer) -
     assert_alike(found)
 
 
-def test_the_table_ends_with_the_worst_of_all(shipped: TritonServer) -> None:
-    result = infer(shipped, *SAMPLES[:3], "--compare", REPOSITORY)
-    assert result.exit_code == 0, result.output
-    lines = [line.split() for line in result.stdout.splitlines()]
-    rows = [line for line in lines if len(line) == 8 and line[-2] == "px"]
-    assert lines[-2] == ["all", "3", "compared", "images"]
-    assert [int(cell) for cell in rows[-1][:5]] == [
-        sum(int(row[column]) for row in rows[:-1]) for column in range(5)
-    ]
-    assert float(rows[-1][-1]) == max(float(row[-1]) for row in rows[:-1])
-
-
 def test_another_threshold_of_the_server_shows(shipped: TritonServer) -> None:
     changed = {"score_threshold": "0.05"}
     with repository_with(REPOSITORY, backend="endcap_postprocess", parameters=changed) as other:

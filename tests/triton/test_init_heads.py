@@ -1,22 +1,98 @@
-"""Repositories of `endcap init` for masks, keypoints, angles, queries and anchors, when served."""
+"""Repositories of `endcap init` for a head of each layout, served: masks, keypoints, angles, ..."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import family_networks as families
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 from calls import Arrays, infer, strings
-from commands import endcap
-from init_cases import PICTURES, write_together
-from init_head_cases import CASES, INPUT, OBB, PLAIN, kept_rotated, to_source
+from commands import endcap as run_command
+from family_networks import Network
+from init_cases import DETECTIONS, PICTURES, letterboxed, write_together
 from running_server import RunningServer, run_server
 from tolerances import ROTATED_ANGLE, SERVED_BOX_PIXELS, SERVED_SCORE
 
-from reference import masks
+import endcap
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, the options of init, and the parameters and tensors that init should find."""
+
+    network: Network
+    options: Sequence[object]
+    parameters: dict[str, Any]
+    tensors: dict[str, str]
+
+    def expected(self) -> endcap.Detections:
+        """What the core makes of the pictures' tensors, which another program prepared."""
+        made = [letterboxed(jpeg) for jpeg in PICTURES]
+        outputs = [self.network.expected_outputs(tensor) for tensor, _ in made]
+        heads = {part: np.stack([each[n] for each in outputs]) for part, n in self.tensors.items()}
+        postprocess = endcap.Postprocessor(**self.parameters, max_detections=DETECTIONS)
+        found = postprocess(heads, np.stack([np.append(g[:6], [1, 0]) for _, g in made]))
+        assert isinstance(found, endcap.Detections)
+        return found
+
+
+YOLO = ["--preset", "ultralytics"]
+POSE_METADATA = {"author": "Ultralytics", "task": "pose", "kpt_shape": "[5, 3]"}
+CASES = {
+    "seg": Case(
+        families.seg(),
+        [],
+        {
+            "head": "yolov8_seg",
+            "num_classes": 3,
+            "mask_coefficients": 32,
+            "prototype_size": (16, 16),
+            "input_size": 64,
+            "mask_resolution": "source",
+        },
+        {"head": "output0", "protos": "output1"},
+    ),
+    "pose": Case(
+        families.pose(metadata=POSE_METADATA),
+        [],
+        {"head": "yolov8_pose", "num_classes": 2, "num_keypoints": 5},
+        {"head": "output0"},
+    ),
+    "obb": Case(
+        families.obb(),
+        ["--iou-threshold", 0.2],
+        {
+            "head": "yolov8_obb",
+            "num_classes": 3,
+            "rotated_nms": "probiou_fast",
+            "iou_threshold": 0.2,
+        },
+        {"head": "output0"},
+    ),
+    "queries": Case(
+        families.joined(raw=True),
+        YOLO,
+        {
+            "head": "rtdetr",
+            "num_classes": 4,
+            "joined": True,
+            "activation": "sigmoid",
+            "input_size": 64,
+        },
+        {"head": "output0"},
+    ),
+    "anchors": Case(
+        families.ssd(),
+        ["--num-classes", 3, *YOLO],
+        {"head": "ssd", "num_classes": 3, "anchors": "input", "input_size": 64},
+        {"boxes": "boxes", "scores": "scores", "anchors": "anchors"},
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -41,97 +117,32 @@ def responses(served: RunningServer) -> dict[str, Arrays]:
 
 
 def test_validate_has_no_findings(repository: Path) -> None:
-    done = endcap("validate", repository, "--strict")
+    done = run_command("validate", repository, "--strict")
     assert done.returncode == 0, done.stdout
     assert "0 errors, 0 warnings" in done.stdout
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_detections_equal_the_reference(responses: dict[str, Arrays], name: str) -> None:
-    response = responses[name]
-    for row, jpeg in enumerate(PICTURES):
-        expected = CASES[name].rows(jpeg)
-        assert response["num_detections"][row, 0] == expected.num_detections > 3
-        np.testing.assert_array_equal(response["detection_indices"][row], expected.indices)
-        np.testing.assert_array_equal(response["detection_classes"][row], expected.class_ids)
-        scores, boxes = response["detection_scores"][row], response["detection_boxes"][row]
-        np.testing.assert_allclose(scores, expected.scores, rtol=0, atol=SERVED_SCORE)
-        np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
-
-
-def test_masks_equal_the_reference(responses: dict[str, Arrays]) -> None:
-    case, response = CASES["seg"], responses["seg"]
-    for row, jpeg in enumerate(PICTURES):
-        tensors, geometry = case.expected_outputs(jpeg), case.image(jpeg)[1]
-        boxes = {each.index: each.box for each in case.ranked(jpeg)}
-        indices = case.rows(jpeg).indices
-        kept = indices[indices >= 0]
-        weights = tensors["output0"][7:, kept].T
-        expected = [
-            masks.mask(tensors["output1"], weight, boxes[index], "source", INPUT, geometry)
-            for weight, index in zip(weights, kept, strict=True)
-        ]
-        assert 0.01 < np.mean(expected) < 0.9
-        assert response["mask_size"][row].tolist() == list(expected[0].shape)
-        given = response["detection_rle"][row].tolist()
-        assert given[: len(kept)] == [masks.encode(mask) for mask in expected]
-        assert set(given[len(kept) :]) == {b""}
-
-
-def test_masks_of_queries_equal_the_reference(responses: dict[str, Arrays]) -> None:
-    case, response = CASES["rfdetr_seg"], responses["rfdetr_seg"]
-    whole, one = np.array([0, 0, *INPUT], np.float32), np.ones(1, np.float32)
-    for row, jpeg in enumerate(PICTURES):
-        tensors, geometry = case.expected_outputs(jpeg), case.image(jpeg)[1]
-        indices = case.rows(jpeg).indices
-        expected = [
-            masks.mask(tensors["masks"][[query]], one, whole, "source", INPUT, geometry)
-            for query in indices[indices >= 0]
-        ]
-        assert 0.1 < np.mean(expected) < 0.9
-        assert response["mask_size"][row].tolist() == list(expected[0].shape)
-        given = response["detection_rle"][row].tolist()
-        assert given[: len(expected)] == [masks.encode(mask) for mask in expected]
-        assert set(given[len(expected) :]) == {b""}
-
-
-def test_keypoints_equal_the_reference(responses: dict[str, Arrays]) -> None:
-    case, response = CASES["pose"], responses["pose"]
-    for row, jpeg in enumerate(PICTURES):
-        scale_x, scale_y, pad_x, pad_y, width, height = case.image(jpeg)[1][:6]
-        indices = case.rows(jpeg).indices
-        kept = indices[indices >= 0]
-        expected = case.expected_outputs(jpeg)["output0"][6:, kept].T.reshape(-1, 5, 3).copy()
-        expected[..., 0] = np.clip((expected[..., 0] - pad_x) / scale_x, 0, width)
-        expected[..., 1] = np.clip((expected[..., 1] - pad_y) / scale_y, 0, height)
-        given = response["detection_keypoints"][row]
-        np.testing.assert_allclose(given[: len(kept)], expected, rtol=0, atol=SERVED_BOX_PIXELS)
-        assert not given[len(kept) :].any()
-
-
-def test_rotated_boxes_equal_the_reference(responses: dict[str, Arrays]) -> None:
-    response = responses["obb"]
-    for row, jpeg in enumerate(PICTURES):
-        kept, boxes = kept_rotated(jpeg)
-        assert len(OBB.ranked(jpeg)) > response["num_detections"][row, 0] == len(kept) > 3
-        rows = slice(len(kept))
-        assert response["detection_indices"][row, rows].tolist() == [each.index for each in kept]
-        expected = to_source(boxes, OBB.image(jpeg)[1])
-        corners = response["detection_boxes"][row, rows]
-        given = np.hstack([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]])
-        np.testing.assert_allclose(given, expected[:, :4], rtol=0, atol=SERVED_BOX_PIXELS)
-        off = response["detection_angles"][row, rows] - expected[:, 4]
-        assert np.abs((off + math.pi) % (2 * math.pi) - math.pi).max() < ROTATED_ANGLE
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_their_steps_are_warm(served: RunningServer, name: str) -> None:
-    assert served.config(f"{name}_postprocess")["model_warmup"]
-
-
-def test_one_image_gets_the_response_as_in_a_batch(
-    served: RunningServer, responses: dict[str, Arrays]
+def test_the_response_is_that_of_the_core(
+    served: RunningServer, responses: dict[str, Arrays], name: str
 ) -> None:
-    with grpc_client.InferenceServerClient(served.grpc) as client:
-        alone = infer(client, "seg", {"encoded": strings(PICTURES[1:2])})
-    assert alone["detection_rle"][0].tolist() == responses["seg"]["detection_rle"][1].tolist()
+    response, expected = responses[name], CASES[name].expected()
+    assert served.config(f"{name}_postprocess")["model_warmup"]
+    assert response["num_detections"].ravel().tolist() == expected.num_detections.tolist()
+    assert (expected.num_detections > 3).all()
+    np.testing.assert_array_equal(response["detection_indices"], expected.indices)
+    np.testing.assert_array_equal(response["detection_classes"], expected.class_ids)
+    own = {
+        "detection_scores": (expected.scores, SERVED_SCORE),
+        "detection_boxes": (expected.boxes, SERVED_BOX_PIXELS),
+        "detection_keypoints": (expected.keypoints, SERVED_BOX_PIXELS),
+        "detection_angles": (expected.angles, ROTATED_ANGLE),
+    }
+    for output, (wanted, tolerance) in own.items():
+        assert (wanted is None) == (output not in response)
+        if wanted is not None:
+            np.testing.assert_allclose(response[output], wanted, rtol=0, atol=tolerance)
+    assert ("detection_rle" in response) == (expected.rle is not None)
+    for row, masks in enumerate(expected.rle or []):
+        assert response["detection_rle"][row].tolist() == [*masks, *[b""] * (300 - len(masks))]
+        assert len(set(masks)) > 3

@@ -78,26 +78,3 @@ def test_an_image_that_failed_before_is_carried_on_as_blank(client):
     whole = infer(client, "post", {"head": heads(), "geometry": GEOMETRY})
     for name in NAMES:
         np.testing.assert_array_equal(response[name][2:], whole[name][2:])
-
-
-def test_no_detections_is_a_response(client):
-    response = infer(client, "post", {"head": np.zeros((2, 4 + NUM_CLASSES, ANCHORS), np.float32)})
-    np.testing.assert_array_equal(response["num_detections"], [[0], [0]])
-    assert (response["detection_indices"] == -1).all()
-
-
-@pytest.mark.parametrize("wanted", sorted(NAMES))
-def test_only_the_output_that_was_requested(client, wanted):
-    tensors = {"head": heads(), "geometry": GEOMETRY}
-    response = infer(client, "post", tensors, outputs=[wanted])
-    assert list(response) == [wanted]
-    np.testing.assert_array_equal(response[wanted], infer(client, "post", tensors)[wanted])
-
-
-def test_head_of_several_tensors(client):
-    single = sample_heads.efficient_nms_outputs(4, rows=20)
-    tensors = {name: array[None] for name, array in single.items()}
-    response = infer(client, "post_efficient_nms", tensors)
-    assert response["num_detections"][0, 0] == 4
-    np.testing.assert_array_equal(response["detection_boxes"][0, :4], single["boxes"][:4])
-    np.testing.assert_array_equal(response["detection_scores"][0, :4], single["scores"][:4])

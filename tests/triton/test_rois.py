@@ -67,12 +67,6 @@ def test_any_number_of_regions(client, web_client, count):
         assert_same(response, expected)
 
 
-def test_too_many_are_refused(client):
-    rois = np.resize(ROIS, (1001, 4))
-    with pytest.raises(InferenceServerException, match="1001 rois; max_rois allows 1000"):
-        infer(client, "rois", tensors(FILE, rois))
-
-
 def test_tensors_of_too_many_bytes_are_refused(client):
     rois = np.resize(ROIS, (2, 4))
     with pytest.raises(InferenceServerException, match=r"2 rois take .* max_roi_bytes allows 1000"):
