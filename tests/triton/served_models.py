@@ -104,25 +104,10 @@ def _write_postprocess_models(repository: Path, variant: str) -> None:
     write("post_truncating", max_batch_size=8, parameters={**POSTPROCESS, "max_candidates": 10})
     write("post_dropping", max_batch_size=8, parameters={**POSTPROCESS, "on_nan": "drop"})
     write(
-        "post_efficient_nms",
-        max_batch_size=8,
-        parameters={"head": "efficient_nms", "max_detections": MAX_DETECTIONS},
-    )
-    write(
         "classes",
         max_batch_size=8,
         parameters={**CLASSIFICATION, "labels_file": "labels.txt"},
         files={"labels.txt": "\n".join(LABELS) + "\n"},
-    )
-    write(
-        "classes_for_the_server",
-        max_batch_size=8,
-        parameters=CLASSIFICATION,
-        outputs=[
-            tensor("class_scores", "TYPE_FP32", [-1]),
-            tensor("class_probabilities", "TYPE_FP32", [-1], more='label_filename: "names.txt"'),
-        ],
-        files={"names.txt": "\n".join(NAMES) + "\n"},
     )
     write("classes_unnamed", max_batch_size=8, parameters=CLASSIFICATION)
 

@@ -62,14 +62,6 @@ def test_the_server_completes_the_config(server):
     assert paths["dims"] == [TOP_K]
 
 
-def test_an_image_that_failed_before_has_no_paths(client):
-    status = np.array([[0], [3]], np.int32)
-    response = infer(client, "classes_of_a_tree", {"logits": LOGITS, "status": status})
-    expected = [BEST[0], [-1] * TOP_K]
-    assert response["class_labels"].tolist() == texts(LEAVES, expected)
-    assert response["class_paths"].tolist() == texts(TREE, expected)
-
-
 @pytest.mark.parametrize("protocol", [grpc_client, http_client], ids=["grpc", "http"])
 def test_the_servers_own_classification_through_an_ensemble(server, protocol: Any):
     logits = protocol.InferInput("logits", list(LOGITS.shape), "FP32")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tolerances
-import tritonclient.grpc as grpc_client
-import tritonclient.http as http_client
 from calls import infer
 from class_models import LEAVES, THRESHOLD, TOP_K
-from served_models import LABELS, NAMES
+from served_models import LABELS
 
 from reference import heads
 
@@ -39,32 +37,10 @@ def test_scores_ids_and_labels(client):
     assert not response["status"].any()
 
 
-def test_labels_alone(client):
-    response = infer(client, "classes", {"logits": LOGITS}, outputs=["class_labels"])
-    assert list(response) == ["class_labels"]
-    assert response["class_labels"].tolist() == labels_of(BEST)
-
-
 def test_without_a_labels_file_labels_are_empty(client):
     response = infer(client, "classes_unnamed", {"logits": LOGITS})
     np.testing.assert_array_equal(response["class_ids"], BEST)
     assert response["class_labels"].tolist() == [[b""] * 3] * 2
-
-
-@pytest.mark.parametrize("protocol", [grpc_client, http_client], ids=["grpc", "http"])
-def test_the_servers_own_classification(server, protocol):
-    logits = protocol.InferInput("logits", list(LOGITS.shape), "FP32")
-    logits.set_data_from_numpy(LOGITS)
-    wanted = protocol.InferRequestedOutput("class_probabilities", class_count=2)
-    url = {grpc_client: server.grpc, http_client: server.http}[protocol]
-    with protocol.InferenceServerClient(url) as client:
-        result = client.infer("classes_for_the_server", [logits], outputs=[wanted])
-    rows = result.as_numpy("class_probabilities").tolist()
-    expected = [
-        [f"{softmax()[i, best]:f}:{best}:{NAMES[best]}".encode() for best in BEST[i][:2]]
-        for i in range(len(LOGITS))
-    ]
-    assert rows == expected
 
 
 @pytest.mark.parametrize("failed", [1, 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +13,8 @@ import jpegs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-import tritonclient.http as http_client
 from bad_configs import BAD_PREPROCESS
-from calls import Arrays, all_in_flight, infer, infer_http, strings
+from calls import Arrays, all_in_flight, infer, strings
 from damage import SHIPPED, copy_model
 from doc_pages import ROOT, blocks
 from init_cases import CASES
@@ -98,15 +96,6 @@ def test_detections_equal_those_of_detect_bit_for_bit(
         assert_same(dali, compiled)
 
 
-def test_detections_over_http(dali_server: RunningServer) -> None:
-    with http_client.InferenceServerClient(dali_server.http) as connection:
-        tensors = {"encoded": strings(SAMPLES[:4])}
-        compiled, dali = (
-            infer_http(connection, name, tensors) for name in ("detect", "detect_dali")
-        )
-    assert_same(dali, compiled)
-
-
 @pytest.mark.parametrize("name", CASES_OF_PREPROCESS)
 def test_tensors_equal_the_compiled_ones_bit_for_bit(
     client: grpc_client.InferenceServerClient, name: str
@@ -172,18 +161,6 @@ def test_32_requests_in_flight_with_one_corrupt(
         alone = endcap.preprocess(file, **PREPROCESS)
         assert response["images"].tobytes() == alone.images.tobytes(), i
         assert response["geometry"].tobytes() == alone.geometry.tobytes(), i
-
-
-def test_several_clients_at_a_time(client: grpc_client.InferenceServerClient) -> None:
-    expected = [infer(client, "detect", {"encoded": strings([file])}) for file in SAMPLES[:4]]
-
-    def same(i: int) -> bool:
-        response = infer(client, "detect_dali", {"encoded": strings([SAMPLES[i % 4]])})
-        boxes = expected[i % 4]["detection_boxes"]
-        return bool(np.array_equal(response["detection_boxes"], boxes))
-
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(same, range(16)))
 
 
 def test_what_init_writes_responds_as_with_the_compiled_end(

@@ -249,15 +249,3 @@ def test_a_video_at_an_address(
     assert {row["source"] for row in rows} == {f"{address}{path}"}
     (drawn,) = folder.iterdir()
     assert drawn.name == ("clip_detections.mp4" if "mp4" in path else "watch_detections.mp4")
-
-
-def test_videos_of_a_folder(server: RunningServer, tmp_path: Path) -> None:
-    for name in ("a.mp4", "b.mp4"):
-        write_clip(tmp_path / name, 6)
-    (tmp_path / "notes.txt").write_text("not a video")
-    for argument in (tmp_path, tmp_path / "*.mp4"):
-        done = endcap_command("infer", argument, "--json", "--url", server.grpc)
-        assert done.returncode == 0, done.stderr
-        assert Counter(Path(row["source"]).name for row in rows_of(done)) == {
-            "a.mp4": 6, "b.mp4": 6
-        }  # fmt: skip
