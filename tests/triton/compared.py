@@ -12,9 +12,8 @@ from endcap.cli.app import app
 from endcap.server import TritonServer
 
 
-def infer(server: TritonServer, *arguments: object, protocol: str = "grpc") -> Result:
-    url = server.http_url if protocol == "http" else server.grpc_url
-    command = ["infer", *arguments, "--url", url]
+def infer(server: TritonServer, *arguments: object) -> Result:
+    command = ["infer", *arguments, "--url", server.grpc_url]
     return CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(each) for each in command])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,3 +147,24 @@ def test_the_response_is_that_of_the_core(
     for row, masks in enumerate(expected.rle or []):
         assert response["detection_rle"][row].tolist() == [*masks, *[b""] * (300 - len(masks))]
         assert len(set(masks)) > 3
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+@pytest.mark.parametrize("name", ["seg", "pose", "obb"])
+def test_infer_prints_what_the_server_returns(
+    served: RunningServer, responses: dict[str, Arrays], tmp_path: Path, name: str, over_http: bool
+) -> None:
+    (tmp_path / "picture.jpg").write_bytes(PICTURES[0])
+    url = f"http://{served.http}" if over_http else served.grpc
+    done = run_command("infer", tmp_path, "--url", url, "--model", name, "--json")
+    assert done.returncode == 0, done.stderr
+    (image,) = json.loads(done.stdout)
+    response, rows = responses[name], image["detections"]
+    count = int(response["num_detections"][0, 0])
+    assert [each["box"] for each in rows] == response["detection_boxes"][0, :count].tolist()
+    own = {"pose": "keypoints", "obb": "angles"}.get(name, "rle")
+    given = response[f"detection_{own}"][0, :count].tolist()
+    if name == "seg":
+        assert [each["mask"]["counts"].encode() for each in rows] == given
+    else:
+        assert [each[own.rstrip("s") if name == "obb" else own] for each in rows] == given
