@@ -76,13 +76,6 @@ def moving_frames(
     return windows
 
 
-def jpeg_of(frame: Pixels, quality: int = 95) -> bytes:
-    """A frame as a JPEG."""
-    content = io.BytesIO()
-    Image.fromarray(frame).save(content, "JPEG", quality=quality)
-    return content.getvalue()
-
-
 def write_clip(path: Path, frames: int, *, rate: float = moving_shapes.FRAME_RATE) -> Path:
     """Writes the beginning of the demo's scene, or more than it where that many are asked for."""
     with VideoWriter(path, frame_rate=rate, options={"crf": "18", "preset": "veryfast"}) as writer:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-
 import jpegs
 import numpy as np
 import pytest
@@ -78,16 +76,3 @@ def test_a_corrupt_image_fails_its_request_and_no_other(client, files):
     assert isinstance(responses[1], dict)
     assert isinstance(responses[2], InferenceServerException)
     assert isinstance(responses[3], dict)
-
-
-def test_several_clients_at_a_time(client, files):
-    good = files[:CORRUPT]
-    expected = endcap.preprocess(good, **PREPROCESS)
-
-    def one(round_and_index: int) -> bool:
-        i = round_and_index % len(good)
-        response = infer(client, "pre", {"encoded": strings([good[i]])})
-        return bool(np.array_equal(response["images"][0], expected.images[i]))
-
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(one, range(4 * len(good))))

@@ -7,7 +7,6 @@ tritonclient, for a classifier of pixels and an ensemble around it.
 from __future__ import annotations
 
 import io
-import queue
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -189,50 +188,6 @@ def test_image_client(protocol: Protocol, expected: Ranking) -> None:
     assert_ranked(result.as_numpy("class_probabilities"), expected)
 
 
-def test_image_client_with_async_over_http(image_server: RunningServer, expected: Ranking) -> None:
-    protocol = protocols_of(image_server)["http"]
-    with protocol.connect(concurrency=20) as client:
-        waiting = [
-            client.async_infer(
-                "image_classifier",
-                [images_tensor(protocol, image[None])],
-                outputs=[ranked_output(protocol)],
-            )
-            for image in BATCH
-        ]
-        for each, ranked in zip(waiting, expected, strict=True):
-            assert_ranked(each.get_result().as_numpy("class_probabilities"), [ranked])
-
-
-@pytest.mark.parametrize("streaming", [False, True], ids=["async", "streaming"])
-def test_image_client_with_callbacks_over_grpc(
-    image_server: RunningServer, expected: Ranking, streaming: bool
-) -> None:
-    protocol = protocols_of(image_server)["grpc"]
-    responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
-
-    def put(result: Any, error: Any) -> None:
-        responses.put((result, error))
-
-    with protocol.connect() as client:
-        if streaming:
-            client.start_stream(put)
-        for index, image in enumerate(BATCH):
-            call = ("image_classifier", [images_tensor(protocol, image[None])])
-            options = {"request_id": str(index), "outputs": [ranked_output(protocol)]}
-            if streaming:
-                client.async_stream_infer(*call, **options)
-            else:
-                client.async_infer(*call, put, **options)
-        for _ in BATCH:
-            result, error = responses.get(timeout=30)
-            assert error is None
-            ranked = expected[int(result.get_response().id)]
-            assert_ranked(result.as_numpy("class_probabilities"), [ranked])
-        if streaming:
-            client.stop_stream()
-
-
 def raw_request(images: np.ndarray) -> service_pb2.ModelInferRequest:
     request = service_pb2.ModelInferRequest(model_name="image_classifier")
     request.inputs.add(name="images", datatype="FP32", shape=images.shape)
@@ -254,23 +209,15 @@ def texts_of(response: service_pb2.ModelInferResponse) -> np.ndarray:
     return np.array(texts, np.object_).reshape(list(output.shape))
 
 
-@pytest.mark.parametrize("way", ["unary", "async", "streaming"])
-def test_grpc_image_client(image_server: RunningServer, expected: Ranking, way: str) -> None:
-    """The same by the stub that protobuf's compiler generates."""
+def test_grpc_image_client(image_server: RunningServer, expected: Ranking) -> None:
+    """The same by the stub that protobuf's compiler generates, in a stream."""
     requests = [raw_request(BATCH), raw_request(BATCH[:1])]
     with grpc.insecure_channel(image_server.grpc) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        if way == "streaming":
-            streamed = list(stub.ModelStreamInfer(iter(requests)))
-            assert [response.error_message for response in streamed] == ["", ""]
-            responses = [response.infer_response for response in streamed]
-        elif way == "async":
-            futures = [stub.ModelInfer.future(request) for request in requests]
-            responses = [future.result() for future in futures]
-        else:
-            responses = [stub.ModelInfer(request) for request in requests]
-    for response, ranked in zip(responses, (expected, expected[:1]), strict=True):
-        assert_ranked(texts_of(response), ranked)
+        streamed = list(stub.ModelStreamInfer(iter(requests)))
+    for response, ranked in zip(streamed, (expected, expected[:1]), strict=True):
+        assert response.error_message == ""
+        assert_ranked(texts_of(response.infer_response), ranked)
 
 
 def test_ensemble_image_client(protocol: Protocol, expected: Ranking) -> None:

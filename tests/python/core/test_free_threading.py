@@ -11,7 +11,6 @@ from collections.abc import Callable
 import jpegs
 import numpy as np
 import pytest
-from sample_heads import yolov8_head
 
 import endcap
 from endcap import _core
@@ -52,31 +51,6 @@ def test_the_gil_stays_off() -> None:
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == ("False\n", "")
-
-
-def test_threads_share_a_preprocessor_and_its_buffers() -> None:
-    images = [jpegs.photo_jpeg(40 + 8 * i, 90 - 5 * i, seed=i) for i in range(6)]
-    preprocessor = endcap.Preprocessor(size=(64, 80), threads=2)
-    expected = [preprocessor(image).images.copy() for image in images]
-
-    def work(turn: int) -> None:
-        picked = turn % len(images)
-        np.testing.assert_array_equal(preprocessor(images[picked]).images, expected[picked])
-
-    in_threads(work)
-
-
-def test_threads_share_a_postprocessor_and_the_pool_of_results() -> None:
-    heads = [yolov8_head(seed, anchors=400, num_classes=5)[None] for seed in range(4)]
-    postprocessor = endcap.Postprocessor("yolov8", num_classes=5)
-    expected = [postprocessor(head).boxes.copy() for head in heads]
-    assert any(boxes.any() for boxes in expected)
-
-    def work(turn: int) -> None:
-        picked = turn % len(heads)
-        np.testing.assert_array_equal(postprocessor(heads[picked]).boxes, expected[picked])
-
-    in_threads(work)
 
 
 def test_pooled_arrays_of_threads_never_share_memory() -> None:
