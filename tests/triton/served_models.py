@@ -26,7 +26,6 @@ MAX_DETECTIONS = 20
 POSTPROCESS = {"head": "yolov8", "num_classes": NUM_CLASSES, "max_detections": MAX_DETECTIONS}
 
 LABELS = ["cat", "dog", "", "bird", "whale"]  # one class has no name
-NAMES = ["cat", "dog", "fish", "bird", "whale"]
 CLASSIFICATION = {"head": "classification", "num_classes": len(LABELS), "top_k": 3}
 
 ENCODED = tensor("encoded", "TYPE_STRING", [1])
