@@ -205,10 +205,11 @@ class _ThreadsClient:
         options: dict[str, Any] = {}
         tls = self._tls
         if tls is not None:
-            gevent_ssl = importlib.import_module("gevent.ssl")
+            # gevent's own: that of its create_default_context would block the deadline.
+            context_type = importlib.import_module("gevent.ssl").SSLContext
             options["ssl"] = True
             options["insecure"] = not tls.verify
-            options["ssl_context_factory"] = lambda **_: ssl_context(tls, gevent_ssl)
+            options["ssl_context_factory"] = lambda **_: ssl_context(tls, context_type)
         return import_client("http").InferenceServerClient(
             self._authority,
             connection_timeout=_NO_TIMEOUT_S,

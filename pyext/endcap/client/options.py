@@ -177,13 +177,18 @@ def _check_header(name: str, value: str) -> None:
         )
 
 
-def ssl_context(tls: Tls, module: Any = ssl) -> Any:
+def ssl_context(tls: Tls, context_type: Any = ssl.SSLContext) -> Any:
     """Return the context of HTTPS connections, of `ssl` or `gevent.ssl`.
 
     Raises InvalidArgumentError for files that are not PEM.
     """
     try:
-        context = module.create_default_context(cafile=tls.ca)
+        context = context_type(ssl.PROTOCOL_TLS_CLIENT)
+        context.verify_flags = ssl.create_default_context(cafile=tls.ca).verify_flags
+        if tls.ca is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(tls.ca)
         if tls.certificate is not None:
             context.load_cert_chain(tls.certificate, tls.key)
     except OSError as error:  # ssl.SSLError is one
