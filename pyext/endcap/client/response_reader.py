@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -305,7 +305,7 @@ def _read_masks(
 
 def _checked(
     outputs: Tensors,
-    names: Iterable[str],
+    names: Collection[str],
     required: Collection[str] = (),
     *,
     may_be_empty: bool = False,
@@ -323,8 +323,9 @@ def _checked(
     """
     found: dict[str, NDArray[Any]] = {}
     sizes: dict[int | str, int] = {}
-    for name in sorted(names, key=list(_OUTPUTS).index):
-        datatype, shape = _OUTPUTS[name]
+    for name, (datatype, shape) in _OUTPUTS.items():
+        if name not in names:
+            continue
         tensor = outputs.get(name)
         is_empty = tensor is None or (tensor.size == 0 and not (may_be_empty and shape))
         if is_empty and name in required:
