@@ -39,7 +39,6 @@ chmod +x "$server/bin/tritonserver"
 
 # Tests of times, memory and limits of a process, which the runtime changes.
 skipped=(
-  test_server_endings.py::test_a_limit_that_is_too_low_is_named
   test_bls.py::test_memory_does_not_grow
   test_deploy.py::test_the_gpu_image_runs_this_command
   test_overload.py::test_the_client_waits_as_long_as_the_server_asks
