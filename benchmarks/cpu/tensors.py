@@ -2,7 +2,7 @@
 
 A peer with the same arithmetic must return the same 8-bit steps: none off by more than MAX_STEPS,
 and EQUAL_SHARE of them equal, since libraries choose their code by CPU. One that resizes or decodes
-by another definition must return the same picture, by the PSNR of its own.
+by another definition must return the same picture, by its own PSNR.
 
 `python -m benchmarks.cpu.tensors PEER FILE` prints the bytes of memory that one call takes.
 """

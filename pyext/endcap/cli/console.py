@@ -105,7 +105,7 @@ def progress_bar(name: str, total: int | None) -> Iterator[Callable[[], None]]:
 
     The bar shows count and remaining time, and is removed after the block; where the number
     of steps is not known (None), it pulses, and shows the time until now. There is none for few
-    steps, or where standard error is no terminal.
+    steps, or where standard error is not a terminal.
     """
     console = PlainConsole(stderr=True)
     columns = (

@@ -107,7 +107,7 @@ def as_tables(latency: Latency) -> Group:
     parts: list[Text | Table] = [Text(title, style="bold"), client]
     mean_ms = latency.summary()["mean"]
     if not latency.server:
-        return Group(*parts, Text("The server gives no statistics of its own."))
+        return Group(*parts, Text("The server gives no statistics."))
     table = _table("", "queue", "in and out", "compute", "total")
     whole, *steps = latency.server
     for step in steps or [whole]:

@@ -136,7 +136,7 @@ class Connection:
     def unregister_shared(
         self, kind: RegionKind, name: str, *, timeout_s: float | None = None
     ) -> None:
-        """Unregister a region; a name that is not registered is no error."""
+        """Unregister a region; names that are not registered are ignored."""
         run(self.coroutines.unregister_shared(kind, name, timeout_s=timeout_s))
 
     def registered(self, kind: RegionKind, *, timeout_s: float | None = None) -> dict[str, str]:

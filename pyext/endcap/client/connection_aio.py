@@ -176,7 +176,7 @@ class AsyncConnection:
     async def unregister_shared(
         self, kind: RegionKind, name: str, *, timeout_s: float | None = None
     ) -> None:
-        """Unregister a region; a name that is not registered is no error."""
+        """Unregister a region; names that are not registered are ignored."""
         await self._send(f"unregister_{kind}_shared_memory", timeout_s, name=name)
 
     async def registered(

@@ -23,7 +23,7 @@ class DetectionClient(Detector):
     Of one that `endcap init --head none` wrote, results have the network's outputs as `tensors`.
 
     `DetectionClient` is for threads: it connects when it is made, and is thread-safe; a forked
-    child needs a client of its own. `AsyncDetectionClient` is for asyncio: it connects when its
+    child needs its own client. `AsyncDetectionClient` is for asyncio: it connects when its
     `async with` block begins, and any number of tasks of that event loop may use it at once.
 
     An image is bytes or a path of an encoded file, which is sent as it is, a Pillow image, or an
@@ -144,7 +144,7 @@ class DetectionClient(Detector):
 
         A frame is sent when the one before has its result, so that the server's tracker gets them
         in their order; frames of several sequences are tracked at the same time by as many calls.
-        A damaged frame has a status of its own, and the sequence goes on. After a request that has
+        A damaged frame has its own status, and the sequence goes on. After a request that has
         failed, as by a restart of the server or a longer pause, it begins anew.
 
         Args:
@@ -166,7 +166,7 @@ class DetectionClient(Detector):
 
         The client is of a model that reads videos, such as `video` of the shipped repository. Each
         result has the position of its frame in `frame`, and track ids unless `options` say
-        otherwise. A frame that fails has a status of its own. A video that cannot be read, or not
+        otherwise. A frame that fails has its own status. A video that cannot be read, or not
         to its end, has a last result without `frame`, whose `error` says why. A caller that stops
         early ends the server's work.
 

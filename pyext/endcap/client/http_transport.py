@@ -87,7 +87,7 @@ class HttpTransport:
         """Return the response to another method of tritonclient, as JSON objects.
 
         Raises:
-            RequestError: There is no response, or it is an error.
+            RequestError: The server does not respond, or responds with an error.
             TimeoutError: There is none within `timeout_s`.
         """
         try:
