@@ -162,7 +162,7 @@ def _read_numbers(option: str, text: str) -> list[float]:
         numbers = []
     if not numbers or not all(0 < number <= 1024 for number in numbers):
         raise InvalidArgumentError(
-            f"{option} {text!r} is not a list of numbers up to 1024; write 1,4,16"
+            f"{option} {text!r} is not a list of numbers above 0 and up to 1024; write 1,4,16"
         )
     return numbers
 
