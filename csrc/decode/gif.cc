@@ -26,9 +26,10 @@ constexpr int kNoCode = -1;
 constexpr uint8_t kOpaque = 255;
 // A pixel takes a code of 12 bits at most, and another where each code is followed by one that
 // clears the table; each byte may have its own block. More would be codes that only clear the
-// table.
+// table, of which an encoder writes no more than pixels and a few.
 constexpr size_t kMaxPixelBytes = 8;
 constexpr size_t kMinDataBytes = 1024;
+constexpr size_t kMinClears = 1024;
 
 // Of an interlaced image the rows come in four passes.
 struct InterlacePass {
@@ -180,6 +181,7 @@ class GifSession {
     if (map == nullptr) FailCorrupt("the GIF has no color table");
     MakeColors(*map);
     const size_t pixels = static_cast<size_t>(image.Width) * static_cast<size_t>(image.Height);
+    clears_left_ = pixels + kMinClears;
     unread_bytes_ = rest_.size() - std::min(rest_.size(), kMaxPixelBytes * pixels + kMinDataBytes);
   }
 
@@ -227,7 +229,10 @@ class GifSession {
   void ReadString() {
     int code = 0;
     Check(DGifGetLZCodes(gif_.get(), &code));
-    if (strings_.IsClear(code)) return strings_.Clear();
+    if (strings_.IsClear(code)) {
+      if (clears_left_-- == 0) FailGif(D_GIF_ERR_IMAGE_DEFECT);
+      return strings_.Clear();
+    }
     if (code < 0) FailGif(D_GIF_ERR_EOF_TOO_SOON);
     if (!strings_.Expand(code, reversed_)) FailGif(D_GIF_ERR_IMAGE_DEFECT);
   }
@@ -263,6 +268,7 @@ class GifSession {
 
   std::span<const uint8_t> rest_;
   size_t unread_bytes_ = 0;  // at the end of the file, behind what the first frame can take
+  size_t clears_left_ = 0;
   std::unique_ptr<GifFileType, Closer> gif_;
   StringTable strings_;
   std::vector<uint8_t> reversed_;  // indices of the last code that are not yet in a row

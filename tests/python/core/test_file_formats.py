@@ -483,6 +483,9 @@ def gif_codes(data: bytes, codes: bytes) -> bytes:
     return data[:begin] + b"".join(bytes([len(b)]) + b for b in blocks) + data[begin:]
 
 
+GIF_CLEARS = 504 * 480 - 504 * 480 // 126 + 1024  # with those of gif_of_bytes: its pixels and 1,024
+
+
 def gif_of_bytes(codes: bytes) -> bytes:
     """A GIF of 504x480 pixels with codes of 8 bits, before those of its pixels."""
     colors = np.arange(3 * 128, dtype=np.uint8).tobytes()
@@ -528,7 +531,7 @@ def files_with_idle_bytes() -> dict[str, tuple[bytes, bytes]]:
         "gif_blocks": (gif[:colors] + b"!\xfe" + b"\1x" * 900_000 + b"\0" + gif[colors:], gif),
         "gif_extensions": (gif[:colors] + b"!\xfe\0" * 600_000 + gif[colors:], gif),
         "gif_frames": (gif[:-1] + gif[colors:-1] * (1_900_000 // len(gif[colors:])) + b";", gif),
-        "gif_clears": (gif_of_bytes(b"\x80" * 1_650_000), gif_of_bytes(b"")),
+        "gif_clears": (gif_of_bytes(b"\x80" * GIF_CLEARS), gif_of_bytes(b"")),
         "gif_codes": (gif[:-2] + b"\1x" * 900_000 + b"\0;", gif),
         "bmp_end": (encode(image, "BMP") + zeros, encode(image, "BMP")),
     }
@@ -581,7 +584,12 @@ def test_codes_without_pixels_are_corrupt(plain_seconds: float) -> None:
     idle_png = png[: begin - 8] + image_files.png_chunk(b"IDAT", blocks) + png[end + 4 :]
     gif = encode(Image.fromarray(SMALL).quantize(128), "GIF")
     idle_gif = gif_codes(gif, b"\x80" * 1_900_000)  # codes of 8 bits that clear the table
-    for data, message in ((idle_png, "longer than its pixels need"), (idle_gif, "the GIF is")):
+    more_clears = gif_of_bytes(b"\x80" * (GIF_CLEARS + 1))
+    for data, message in (
+        (idle_png, "longer than its pixels need"),
+        (idle_gif, "the GIF is"),
+        (more_clears, "the GIF is"),
+    ):
         with pytest.raises(endcap.CorruptImageError, match=message):
             decode(data)
         assert cpu_seconds(data) < plain_seconds
