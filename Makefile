@@ -11,10 +11,9 @@ BENCH_BIN := $(BENCH)/bin
 JOBS ?= $(shell nproc)
 # Test files at a time, each of which may run a server: one more than cores, since they often wait.
 TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
-SLOW ?= ON
 # The tests of a file share servers, so that they stay in one process.
 PYTEST = $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --no-loadscope-reorder \
-  --max-worker-restart 0 $(if $(filter OFF,$(SLOW)),-m "not slow")
+  --max-worker-restart 0
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
 # ON compiles a stage's files together, which takes half the time; OFF each alone, as releases do.
@@ -58,8 +57,8 @@ endef
 $(VENV)/.built $(VENV)/.demo demo-compiled $(CONFIGURED) lint sanitize races sanitize-server test-arm64 \
   test-fuzz fuzz: export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help build demo test test-all test-cpp test-python test-triton test-arm64 test-fuzz test-peers evaluate bench \
-        bench-server bench-gpu lint lint-fast sanitize sanitize-server races fuzz \
+.PHONY: help build demo test test-all test-cpp test-python test-triton test-slow test-arm64 test-fuzz test-peers evaluate \
+        bench bench-server bench-gpu lint lint-fast sanitize sanitize-server races fuzz \
         format docs wheel wheels gpu-machine clean demo-compiled FORCE
 
 help:
@@ -68,16 +67,18 @@ help:
 demo: $(VENV)/.demo ## build, start a Triton server, detect in the sample pictures
 	$(BIN)/endcap demo --output demo-output
 build: $(VENV)/.built ## build everything; afterwards .venv/bin/endcap works
-test: test-cpp test-fuzz test-python test-triton ## the tests; SLOW=OFF leaves out the slow ones
-test-all: test test-arm64 test-peers sanitize races sanitize-server wheel ## these, and what takes longer
+test: test-cpp test-fuzz test-python test-triton ## the tests
+test-all: test test-slow test-arm64 test-peers sanitize races sanitize-server wheel ## these, and what takes longer
 test-cpp: build ## the C++ tests
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 test-python: build $(VENV)/.test ## the Python tests; those of GPU code run on the emulated GPU
-	$(PYTEST) tests/python tests/fuzz tests/dali tests/wheel
+	$(PYTEST) -m "not slow" tests/python tests/fuzz tests/dali tests/wheel
 	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
 	  ENDCAP_REQUIRE_CUDA=1 $(PYTEST) tests/gpu
 test-triton: build $(VENV)/.test ## the tests on a real server
-	$(PYTEST) tests/triton
+	$(PYTEST) -m "not slow" tests/triton
+test-slow: build $(VENV)/.test ## the Python tests that take long: clusters, soaks, restarts, data sets
+	$(PYTEST) -m slow tests/python tests/dali tests/triton
 test-fuzz: $(VENV)/.deps ## the committed corpora under AddressSanitizer and UBSan
 	$(call TEST_PRESET,replay)
 test-arm64: $(VENV)/.deps ## the C++ tests for arm64, cross-compiled, under QEMU; on Debian 12
@@ -92,7 +93,7 @@ sanitize-server: TEST_JOBS := 2
 sanitize-server: build $(VENV)/.test ## the tests on a real server, with sanitized backends
 	cmake --preset $@
 	cmake --build --preset $@
-	scripts/sanitized.sh build/$@ $(PYTEST) $(TRITON_TESTS)
+	scripts/sanitized.sh build/$@ $(PYTEST) -m "not slow" $(TRITON_TESTS)
 fuzz: $(VENV)/.test ## the fuzz targets, SECONDS=60 each
 	scripts/system_packages.sh fuzz
 	cmake --preset fuzz
