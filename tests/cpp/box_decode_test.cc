@@ -1,253 +1,521 @@
+// Raw heads by every target against the scalar implementation, whose candidates
+// tests/python/core holds to the reference.
+
 #include "endcap/box_decode.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "box_decode/score_rows.h"
-#include "error_matchers.h"
+#include "common/half.h"
+#include "endcap/error.h"
+#include "head_tensors.h"
+#include "simd_targets.h"
 
 namespace endcap {
 namespace {
 
-using testing::Throws;
+using testing::Floats;
+using testing::ToHalves;
+using testing::View;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-template <typename T>
-ConstTensorView View(const std::vector<T>& values, DType dtype, std::vector<int64_t> shape) {
-  ConstTensorView view;
-  view.data = values.data();
-  view.dtype = dtype;
-  view.rank = static_cast<int>(shape.size());
-  std::copy(shape.begin(), shape.end(), view.shape.begin());
-  return view;
-}
+// What BoxDecode gave: the candidates' bits, or the error's message.
+struct Outcome {
+  std::vector<uint32_t> bits;
+  std::string error;
+  bool operator==(const Outcome&) const = default;
+};
 
-ConstTensorView Floats(const std::vector<float>& values, std::vector<int64_t> shape) {
-  return View(values, DType::kFloat32, std::move(shape));
-}
-
-HeadParams Params(HeadFamily family, int num_classes) {
-  HeadParams params;
-  params.family = family;
-  params.num_classes = num_classes;
-  return params;
-}
-
-Candidates Decode(const HeadParams& params, const std::vector<ConstTensorView>& inputs) {
-  Candidates candidates;
-  BoxDecode(params, inputs, candidates);
-  return candidates;
-}
-
-// Three anchors, two classes, [4+2, 3].
-const std::vector<float> kYolov8Head = {10,   20,   30,    // cx
-                                        11,   21,   31,    // cy
-                                        4,    8,    2,     // w
-                                        2,    4,    6,     // h
-                                        0.3F, 0.9F, 0.1F,  // class 0
-                                        0.6F, 0.9F, 0.2F};
-
-TEST(Yolov8, ReadsColumnsAsAnchors) {
-  const auto found = Decode(Params(HeadFamily::kYolov8, 2), {Floats(kYolov8Head, {6, 3})});
-  EXPECT_EQ(found.indices, (std::vector<int32_t>{1, 0}));
-  EXPECT_EQ(found.class_ids, (std::vector<int32_t>{0, 1}));  // a tie goes to the lower class
-  EXPECT_EQ(found.scores, (std::vector<float>{0.9F, 0.6F}));
-  EXPECT_EQ(found.boxes_xyxy, (std::vector<float>{16, 19, 24, 23, 8, 10, 12, 12}));
-  EXPECT_FALSE(found.truncated);
-}
-
-TEST(Yolov8, MultiLabelGivesEveryClassOverTheThreshold) {
-  HeadParams params = Params(HeadFamily::kYolov8, 2);
-  params.multi_label = true;
-  const auto found = Decode(params, {Floats(kYolov8Head, {6, 3})});
-  EXPECT_EQ(found.indices, (std::vector<int32_t>{1, 1, 0, 0}));
-  EXPECT_EQ(found.class_ids, (std::vector<int32_t>{0, 1, 1, 0}));
-}
-
-TEST(Yolov8, MaxCandidatesKeepsTheBest) {
-  HeadParams params = Params(HeadFamily::kYolov8, 2);
-  params.max_candidates = 1;
-  const auto found = Decode(params, {Floats(kYolov8Head, {6, 3})});
-  EXPECT_EQ(found.indices, (std::vector<int32_t>{1}));
-  EXPECT_TRUE(found.truncated);
-}
-
-TEST(Yolov8, AScoreEqualToTheThresholdIsNoCandidate) {
-  HeadParams params = Params(HeadFamily::kYolov8, 1);
-  const float over = std::nextafter(0.25F, 1.0F);
-  const std::vector<float> head = {9, 9, 9, 9, 2, 2, 2, 2, 0.25F, over};
-  EXPECT_EQ(Decode(params, {Floats(head, {5, 2})}).indices, (std::vector<int32_t>{1}));
-}
-
-TEST(Yolov8, NoAnchorsIsNoCandidate) {
-  const auto found = Decode(Params(HeadFamily::kYolov8, 2), {Floats({}, {6, 0})});
-  EXPECT_EQ(found.size(), 0U);
-}
-
-TEST(Yolov8, ReplacesWhatWasInTheResult) {
-  Candidates reused;
-  const HeadParams params = Params(HeadFamily::kYolov8, 2);
-  BoxDecode(params, {Floats(kYolov8Head, {6, 3})}, reused);
-  BoxDecode(params, {Floats(kYolov8Head, {6, 3})}, reused);
-  EXPECT_EQ(reused.size(), 2U);
-  EXPECT_EQ(reused.boxes_xyxy.size(), 8U);
-}
-
-TEST(Yolov8, ReadsHalves) {
-  // 0x4900 = 10, 0x4400 = 4, 0x3800 = 0.5.
-  const std::vector<uint16_t> head = {0x4900, 0x4900, 0x4400, 0x4400, 0x3800};
-  const auto found = Decode(Params(HeadFamily::kYolov8, 1), {View(head, DType::kFloat16, {5, 1})});
-  EXPECT_EQ(found.boxes_xyxy, (std::vector<float>{8, 8, 12, 12}));
-  EXPECT_EQ(found.scores, (std::vector<float>{0.5F}));
-}
-
-TEST(Yolov8, NormalizedBoxesAreScaledToTheInput) {
-  HeadParams params = Params(HeadFamily::kYolov8, 1);
-  params.box_unit = BoxUnit::kNormalized;
-  params.input_height = 64;
-  params.input_width = 128;
-  const auto found = Decode(params, {Floats({0.5F, 0.5F, 0.25F, 0.5F, 0.9F}, {5, 1})});
-  EXPECT_EQ(found.boxes_xyxy, (std::vector<float>{48, 16, 80, 48}));
-}
-
-TEST(Yolov5, ScoreIsObjectnessTimesClass) {
-  const std::vector<float> head = {10, 10, 4, 4, 0.5F, 0.9F, 0.2F,   // 0.45
-                                   20, 20, 4, 4, 0.9F, 0.1F, 0.8F,   // 0.72
-                                   30, 30, 4, 4, 0.2F, 1.0F, 1.0F};  // 0.2
-  const auto found = Decode(Params(HeadFamily::kYolov5, 2), {Floats(head, {3, 7})});
-  EXPECT_EQ(found.indices, (std::vector<int32_t>{1, 0}));
-  EXPECT_EQ(found.class_ids, (std::vector<int32_t>{1, 0}));
-  EXPECT_EQ(found.scores, (std::vector<float>{0.9F * 0.8F, 0.5F * 0.9F}));
-}
-
-TEST(End2End, RowsAreDetectionsAlready) {
-  const std::vector<float> head = {1, 2, 3, 4, 0.3F, 5, 6, 7, 8, 9, 0.8F, 2, 0, 0, 1, 1, 0.1F, 0};
-  const auto found = Decode(Params(HeadFamily::kEnd2End, 6), {Floats(head, {3, 6})});
-  EXPECT_EQ(found.indices, (std::vector<int32_t>{1, 0}));
-  EXPECT_EQ(found.class_ids, (std::vector<int32_t>{2, 5}));
-  EXPECT_EQ(found.boxes_xyxy, (std::vector<float>{6, 7, 8, 9, 1, 2, 3, 4}));
-}
-
-TEST(End2End, AClassOutsideNumClassesIsRefused) {
-  for (const float class_id : {-1.0F, 6.0F, 1.5F, 1e20F}) {
-    const std::vector<float> head = {1, 2, 3, 4, 0.8F, class_id};
-    EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "class",
-                       [&] { Decode(Params(HeadFamily::kEnd2End, 6), {Floats(head, {1, 6})}); }));
+Outcome Decode(const HeadParams& params, const std::vector<ConstTensorView>& head) {
+  static Candidates found;  // what the last call left in it is replaced
+  try {
+    BoxDecode(params, head, found);
+  } catch (const Error& error) {
+    return {{}, error.what()};
   }
+  Outcome outcome;
+  const auto append = [&](const auto& values) {
+    for (const auto value : values) outcome.bits.push_back(std::bit_cast<uint32_t>(value));
+  };
+  append(found.boxes_xyxy);
+  append(found.scores);
+  append(found.class_ids);
+  append(found.indices);
+  outcome.bits.push_back(found.truncated ? 1U : 0U);
+  outcome.bits.push_back(static_cast<uint32_t>(found.dropped));
+  return outcome;
 }
 
-struct EfficientNms {
-  std::vector<int32_t> count{2};
-  std::vector<float> boxes{1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 9, 9};
-  std::vector<float> scores{0.9F, 0.5F, 0.8F};
-  std::vector<int32_t> classes{3, 1, 0};
+// Compares the implementations for both modes and activations, and where one fails, with on_nan
+// kDrop, too; returns how many candidates there were in all.
+size_t ExpectEqualImplementations(HeadParams params, const std::vector<float>& head,
+                                  const std::vector<int64_t>& shape) {
+  const std::vector<uint16_t> halves = ToHalves(head);
+  size_t numbers = 0;
+  for (const bool multi_label : {false, true}) {
+    for (const Activation activation : {Activation::kNone, Activation::kSigmoid}) {
+      params.multi_label = multi_label;
+      params.activation = activation;
+      for (const auto& view : {Floats(head, shape), View(halves, DType::kFloat16, shape)}) {
+        bool fails = false;
+        const auto compare = [&](const Outcome& scalar, const Outcome& simd,
+                                 const std::string& target) {
+          EXPECT_EQ(scalar.error, simd.error) << target;
+          EXPECT_EQ(scalar, simd) << target << ", shape " << shape[0] << ", " << shape[1] << ", "
+                                  << DTypeName(view.dtype) << ", multi_label " << multi_label
+                                  << ", activation " << static_cast<int>(activation);
+          numbers += scalar.bits.size() / 7;
+          fails |= !scalar.error.empty();
+        };
+        testing::CompareTargetsWithScalar(
+            Stage::kBoxDecode, [&] { return Decode(params, {view}); }, compare);
+        if (!fails) continue;
+        HeadParams dropping = params;
+        dropping.on_nan = OnNan::kDrop;
+        testing::CompareTargetsWithScalar(
+            Stage::kBoxDecode, [&] { return Decode(dropping, {view}); }, compare);
+      }
+    }
+  }
+  return numbers;
+}
 
-  std::vector<ConstTensorView> Views() const {
-    return {View(count, DType::kInt32, {1}), Floats(boxes, {3, 4}), Floats(scores, {3}),
-            View(classes, DType::kInt32, {3})};
+struct Head {
+  HeadParams params;
+  int64_t anchors;
+  std::vector<float> values;
+
+  bool is_yolov5() const { return params.family == HeadFamily::kYolov5; }
+  std::vector<int64_t> shape() const {
+    const int64_t classes = params.num_classes;
+    return is_yolov5() ? std::vector{anchors, 5 + classes} : std::vector{4 + classes, anchors};
+  }
+  size_t ExpectEqualImplementations() const {
+    return endcap::ExpectEqualImplementations(params, values, shape());
   }
 };
 
-TEST(EfficientNmsFamily, OnlyTheCountedRowsPass) {
-  const auto found = Decode(Params(HeadFamily::kEfficientNms, 4), EfficientNms().Views());
-  EXPECT_EQ(found.indices, (std::vector<int32_t>{0, 1}));
-  EXPECT_EQ(found.class_ids, (std::vector<int32_t>{3, 1}));
-  EXPECT_EQ(found.boxes_xyxy, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+// Numbers around 0, of which about `over` in 1 are scores over the threshold; `levels` of them, so
+// that some are equal.
+Head MakeHead(HeadFamily family, int64_t anchors, int classes, unsigned seed, double over,
+              int levels = 1000) {
+  Head head;
+  head.params.family = family;
+  head.params.num_classes = classes;
+  head.anchors = anchors;
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> level(1, levels);
+  std::bernoulli_distribution passes(over);
+  const auto shape = head.shape();
+  for (int64_t i = 0; i < shape[0] * shape[1]; ++i) {
+    const float part = static_cast<float>(level(random)) / static_cast<float>(levels);
+    head.values.push_back(passes(random) ? 0.25F + part : 0.25F - part);
+  }
+  return head;
 }
 
-TEST(EfficientNmsFamily, ImpossibleCountsAndClassesAreRefused) {
-  const auto refused = [](const EfficientNms& outputs) {
-    return Throws(ErrorCode::kInvalidArgument, "",
-                  [&] { Decode(Params(HeadFamily::kEfficientNms, 4), outputs.Views()); });
-  };
-  EXPECT_TRUE(refused({.count = {4}}));
-  EXPECT_TRUE(refused({.count = {-1}}));
-  EXPECT_TRUE(refused({.classes = {4, 1, 0}}));
-}
+class BoxDecodeSimd : public ::testing::TestWithParam<HeadFamily> {};
 
-TEST(BadHeads, AreRefusedWithTheirShape) {
-  const HeadParams params = Params(HeadFamily::kYolov8, 2);
-  const std::vector<float> zeros(30, 0.0F);
-  const auto code = ErrorCode::kInvalidArgument;
-  const auto decode = [&](const ConstTensorView& view) { Decode(params, {view}); };
-  EXPECT_TRUE(Throws(code, "[5, 3]", [&] { decode(Floats(zeros, {5, 3})); }));
-  EXPECT_TRUE(Throws(code, "head", [&] { decode(Floats(zeros, {6})); }));
-  EXPECT_TRUE(Throws(code, "head", [&] { decode(Floats(zeros, {1, 6, 3})); }));
-  EXPECT_TRUE(Throws(code, "int32", [&] { decode(View(zeros, DType::kInt32, {6, 3})); }));
-  EXPECT_TRUE(Throws(code, "tensors", [&] { Decode(params, {}); }));
-}
-
-TEST(BadHeads, NanAnywhereIsRefused) {
-  for (size_t i = 0; i < kYolov8Head.size(); ++i) {
-    std::vector<float> head = kYolov8Head;
-    head[i] = kNan;
-    EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "NaN",
-                       [&] { Decode(Params(HeadFamily::kYolov8, 2), {Floats(head, {6, 3})}); }));
+TEST_P(BoxDecodeSimd, EqualsScalarAroundVectorLengths) {
+  for (const int classes : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33}) {
+    for (const int64_t anchors : {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65, 130}) {
+      const Head head = MakeHead(GetParam(), anchors, classes, 1, 0.2);
+      const size_t found = head.ExpectEqualImplementations();
+      EXPECT_TRUE(found > 0 || anchors * classes < 20);
+    }
   }
 }
 
-TEST(BadHeads, AnInfiniteBoxIsRefusedWhenItIsACandidate) {
-  std::vector<float> head = kYolov8Head;
-  head[2] = kInf;  // anchor 2 is under the threshold
-  EXPECT_EQ(Decode(Params(HeadFamily::kYolov8, 2), {Floats(head, {6, 3})}).size(), 2U);
-  head[1] = kInf;
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "finite",
-                     [&] { Decode(Params(HeadFamily::kYolov8, 2), {Floats(head, {6, 3})}); }));
+TEST_P(BoxDecodeSimd, EqualsScalarBeyondATile) {
+  for (const int64_t anchors : {2047, 2048, 2049, 4100}) {
+    for (const double over : {0.0, 0.001, 0.3}) {
+      MakeHead(GetParam(), anchors, 11, 2, over).ExpectEqualImplementations();
+    }
+  }
 }
 
-TEST(Classify, SoftmaxThenBestFirst) {
-  HeadParams params = Params(HeadFamily::kClassification, 4);
-  params.top_k = 3;
-  const std::vector<float> logits = {0, std::log(3.0F), 0, std::log(5.0F)};  // 1 : 3 : 1 : 5
-  ClassScores result;
-  Classify(params, Floats(logits, {4}), result);
-  EXPECT_EQ(result.class_ids, (std::vector<int32_t>{3, 1, 0}));
-  ASSERT_EQ(result.scores.size(), 3U);
-  EXPECT_NEAR(result.scores[0], 0.5F, 1e-6F);
-  EXPECT_NEAR(result.scores[1], 0.3F, 1e-6F);
-  EXPECT_NEAR(result.scores[2], 0.1F, 1e-6F);
+TEST_P(BoxDecodeSimd, EqualsScalarOnTies) {
+  for (const int levels : {1, 2, 5}) {
+    MakeHead(GetParam(), 200, 20, 3, 0.5, levels).ExpectEqualImplementations();
+  }
 }
 
-TEST(Classify, WithoutActivationScoresAreAsGiven) {
-  HeadParams params = Params(HeadFamily::kClassification, 3);
-  params.top_k = 3;
-  params.activation = Activation::kNone;
-  ClassScores result;
-  Classify(params, Floats({7, -2, 7}, {3}), result);
-  EXPECT_EQ(result.class_ids, (std::vector<int32_t>{0, 2, 1}));
-  EXPECT_EQ(result.scores, (std::vector<float>{7, 7, -2}));
+TEST_P(BoxDecodeSimd, EqualsScalarWhenCandidatesAreCut) {
+  for (const int limit : {1, 2, 100, 5000, 9000}) {
+    for (const int levels : {1, 3, 100000}) {
+      Head head = MakeHead(GetParam(), 1200, 9, 4, 0.95, levels);
+      head.params.max_candidates = limit;
+      head.ExpectEqualImplementations();
+    }
+  }
 }
 
-TEST(Classify, WithMultiLabelOnlyClassesOverTheThreshold) {
-  HeadParams params = Params(HeadFamily::kClassification, 5);
-  params.top_k = 3;
-  params.activation = Activation::kNone;
-  params.multi_label = true;
-  params.score_threshold = 0.5;
-  ClassScores result;
-  const std::vector<float> scores = {0.5F, 0.75F, 0.25F, 0.875F, 0.75F};
-  Classify(params, Floats(scores, {5}), result);
-  EXPECT_EQ(result.class_ids, (std::vector<int32_t>{3, 1, 4}));
-  EXPECT_EQ(result.scores, (std::vector<float>{0.875F, 0.75F, 0.75F}));
-  EXPECT_EQ(result.probabilities, scores);
-  params.score_threshold = 0.8;
-  Classify(params, Floats(scores, {5}), result);
-  EXPECT_EQ(result.class_ids, (std::vector<int32_t>{3}));
-  params.score_threshold = 0.875;  // not greater
-  Classify(params, Floats(scores, {5}), result);
-  EXPECT_TRUE(result.class_ids.empty());
-  EXPECT_TRUE(result.scores.empty());
-  EXPECT_EQ(result.probabilities, scores);
+TEST_P(BoxDecodeSimd, EqualsScalarAtEveryThreshold) {
+  for (const double threshold : {0.0, 1e-40, 1e-7, 0.001, 0.25, 0.5, 0.5622, 0.75, 0.999999, 1.0}) {
+    Head head = MakeHead(GetParam(), 200, 5, 5, 0.5);
+    head.params.score_threshold = threshold;
+    const auto logit = static_cast<float>(std::log(threshold / (1.0 - threshold)));
+    for (size_t i = 0; i < head.values.size(); i += 3) {
+      const float edge = i % 2 == 0 ? static_cast<float>(threshold) : logit;
+      if (std::isfinite(edge)) head.values[i] = std::nextafter(edge, i % 4 < 2 ? 9.0F : -9.0F);
+    }
+    head.ExpectEqualImplementations();
+  }
 }
+
+TEST_P(BoxDecodeSimd, NamesTheSameNanAnywhere) {
+  const Head clean = MakeHead(GetParam(), 70, 9, 6, 0.2);
+  for (size_t place = 0; place < clean.values.size(); ++place) {
+    Head head = clean;
+    head.values[place] = kNan;
+    if (place % 2 == 0) head.values.back() = kNan;
+    head.params.multi_label = place % 3 == 0;
+    const auto view = Floats(head.values, head.shape());
+    testing::CompareTargetsWithScalar(
+        Stage::kBoxDecode, [&] { return Decode(head.params, {view}); },
+        [&](const Outcome& scalar, const Outcome& simd, const std::string& target) {
+          EXPECT_EQ(scalar.error, "head is NaN at element " + std::to_string(place));
+          EXPECT_EQ(scalar.error, simd.error) << target;
+        });
+  }
+}
+
+TEST_P(BoxDecodeSimd, EqualsScalarOnInfinitiesAndZeros) {
+  std::mt19937 random(7);
+  const std::vector<float> odd = {kInf, -kInf, 0.0F, -0.0F, 1e38F, -1e38F, 1e-40F, -1.0F, -90.0F};
+  std::uniform_int_distribution<size_t> pick(0, odd.size() - 1);
+  for (unsigned round = 0; round < 300; ++round) {
+    Head head = MakeHead(GetParam(), 1 + round % 40, 1 + static_cast<int>(round) % 11, round, 0.1);
+    std::uniform_int_distribution<size_t> place(0, head.values.size() - 1);
+    for (unsigned i = 0; i < round % 5; ++i) head.values[place(random)] = odd[pick(random)];
+    head.params.score_threshold = round % 2 == 0 ? 0.0 : 0.25;
+    head.ExpectEqualImplementations();
+  }
+}
+
+void ExpectEqualOutcomes(const HeadParams& params, const ConstTensorView& view,
+                         const std::string& what) {
+  testing::CompareTargetsWithScalar(
+      Stage::kBoxDecode, [&] { return Decode(params, {view}); },
+      [&](const Outcome& scalar, const Outcome& simd, const std::string& target) {
+        EXPECT_EQ(scalar.error, simd.error) << target << ", " << what;
+        EXPECT_EQ(scalar, simd) << target << ", " << what;
+      });
+}
+
+// Heads of several blocks of every target's scan, in most of which no score passes.
+constexpr int64_t kManyAnchors = 1300;
+
+TEST_P(BoxDecodeSimd, EqualsScalarOnFewCandidates) {
+  for (const int64_t anchors : {255, 256, 257, 511, 512, 600, 1023, 1300}) {
+    for (const int classes : {1, 7, 8, 9, 17, 80}) {
+      MakeHead(GetParam(), anchors, classes, 8, 0.0007).ExpectEqualImplementations();
+    }
+  }
+}
+
+TEST_P(BoxDecodeSimd, EqualsScalarAroundTheLengthsOfRows) {
+  for (const int classes : {26, 27, 28, 31, 32, 60, 63, 64, 65, 80, 91, 100}) {
+    for (const int64_t anchors : {1, 3, 4, 5, 8, 41}) {
+      for (const double over : {0.0, 0.02}) {
+        MakeHead(GetParam(), anchors, classes, 9, over).ExpectEqualImplementations();
+      }
+    }
+  }
+}
+
+// Rows of classes with many candidates between rows with few.
+TEST_P(BoxDecodeSimd, EqualsScalarWhereSomeClassesHaveManyCandidates) {
+  Head head = MakeHead(GetParam(), kManyAnchors, 40, 10, 0.001);
+  std::mt19937 random(11);
+  std::bernoulli_distribution passes(0.4);
+  const int64_t classes = head.params.num_classes;
+  for (int64_t a = 0; a < head.anchors; ++a) {
+    for (const int64_t c : {0, 3, 4, 20, 39}) {
+      const int64_t place =
+          head.is_yolov5() ? a * (5 + classes) + 5 + c : (4 + c) * head.anchors + a;
+      if (passes(random)) head.values[static_cast<size_t>(place)] = 0.6F;
+    }
+  }
+  head.ExpectEqualImplementations();
+}
+
+// A score that is the limit, and its neighbours, at any place of a head of no other candidates.
+TEST_P(BoxDecodeSimd, FindsTheOneScoreOverTheThreshold) {
+  for (const double threshold : {0.0, 1e-40, 1e-7, 0.25, 0.5, 0.75, 1.0}) {
+    for (const Activation activation : {Activation::kNone, Activation::kSigmoid}) {
+      Head head = MakeHead(GetParam(), kManyAnchors, 2, 12, 0.0);
+      head.params.score_threshold = threshold;
+      head.params.activation = activation;
+      const bool is_sigmoid = activation == Activation::kSigmoid;
+      const auto limit =
+          static_cast<float>(is_sigmoid ? std::log(threshold / (1.0 - threshold)) : threshold);
+      if (!std::isfinite(limit)) continue;
+      const float low = is_sigmoid ? std::min(limit, 0.0F) - 3.0F : -0.0F;
+      const std::vector<float> near = {limit, std::nextafter(limit, kInf),
+                                       std::nextafter(limit, -kInf)};
+      const uint16_t half = FloatToHalf(limit);
+      for (int64_t a = 0; a < kManyAnchors; a += 13) {
+        std::vector<float> values(head.values.size(), low);
+        const int64_t place = head.is_yolov5() ? a * 7 + 5 + a % 2 : (4 + a % 2) * head.anchors + a;
+        if (head.is_yolov5()) values[static_cast<size_t>(a * 7 + 4)] = is_sigmoid ? 40.0F : 1.0F;
+        values[static_cast<size_t>(place)] = near[static_cast<size_t>(a) % near.size()];
+        const std::string what = "threshold " + std::to_string(threshold) + ", sigmoid " +
+                                 std::to_string(is_sigmoid) + ", anchor " + std::to_string(a);
+        ExpectEqualOutcomes(head.params, Floats(values, head.shape()), what);
+        std::vector<uint16_t> halves = ToHalves(values);
+        halves[static_cast<size_t>(place)] = static_cast<uint16_t>(half + a % 3);
+        ExpectEqualOutcomes(head.params, View(halves, DType::kFloat16, head.shape()), what);
+      }
+    }
+  }
+}
+
+// NaN with either sign, quiet and signalling, where no score passes.
+TEST_P(BoxDecodeSimd, NamesEveryNan) {
+  const Head clean = MakeHead(GetParam(), kManyAnchors, 2, 13, 0.0);
+  const auto expect_error = [&](const HeadParams& params, const ConstTensorView& view,
+                                size_t place) {
+    testing::CompareTargetsWithScalar(
+        Stage::kBoxDecode, [&] { return Decode(params, {view}); },
+        [&](const Outcome& scalar, const Outcome& simd, const std::string& target) {
+          EXPECT_EQ(scalar.error, "head is NaN at element " + std::to_string(place));
+          EXPECT_EQ(scalar.error, simd.error) << target;
+        });
+  };
+  const std::vector<uint32_t> bits = {0x7FC00000, 0xFFC00000, 0x7F800001, 0xFF800001, 0xFFFFFFFF};
+  const std::vector<uint16_t> half_bits = {0x7E00, 0xFE00, 0x7C01, 0xFC01, 0xFFFF};
+  for (size_t place = 0; place < clean.values.size(); place += 19) {
+    HeadParams params = clean.params;
+    params.multi_label = place % 3 == 0;
+    params.activation = place % 2 == 0 ? Activation::kNone : Activation::kSigmoid;
+    std::vector<float> values = clean.values;
+    values[place] = std::bit_cast<float>(bits[place % bits.size()]);
+    expect_error(params, Floats(values, clean.shape()), place);
+    std::vector<uint16_t> halves = ToHalves(clean.values);
+    halves[place] = half_bits[place % half_bits.size()];
+    expect_error(params, View(halves, DType::kFloat16, clean.shape()), place);
+  }
+}
+
+// Numbers that are no probabilities: their products may pass where no objectness does.
+TEST(BoxDecodeSimdRows, EqualsScalarForProductsBeyondProbabilities) {
+  const std::vector<float> odd = {2.0F, -2.0F, -0.0F, 1.0000001F, -1e-40F, 1e30F, -kInf, kInf};
+  for (const float objectness : {0.2F, 0.0F, -0.5F, 1.5F, -0.0F}) {
+    for (const float value : odd) {
+      Head head = MakeHead(HeadFamily::kYolov5, 11, 80, 14, 0.0);
+      for (size_t place = 4; place < head.values.size(); place += 131) {
+        Head changed = head;
+        changed.values[place / 85 * 85 + 4] = objectness;
+        changed.values[place] = value;
+        changed.ExpectEqualImplementations();
+      }
+    }
+  }
+}
+
+// Every number of binary16 alone among scores that do not pass.
+TEST(BoxDecodeSimdHalves, EveryHalfAloneIsReadAlike) {
+  constexpr size_t kSpace = 256;  // a block of a scan, for the widest vectors
+  constexpr size_t kAnchors = 16 * kSpace;
+  HeadParams params;
+  params.num_classes = 16;
+  for (const Activation activation : {Activation::kNone, Activation::kSigmoid}) {
+    params.activation = activation;
+    const uint16_t low = activation == Activation::kNone ? 0x2C00 : 0xC500;  // 0.0625, -5
+    uint32_t next = 0;
+    while (next < 0x10000) {
+      std::vector<uint16_t> halves(20 * kAnchors, low);
+      for (size_t place = 4 * kAnchors; place < halves.size() && next < 0x10000; ++next) {
+        if ((next & 0x7FFFU) > 0x7C00U) continue;  // NaN
+        halves[place + next * 37 % kSpace] = static_cast<uint16_t>(next);
+        place += kSpace;
+      }
+      ExpectEqualOutcomes(params, View(halves, DType::kFloat16, {20, kAnchors}),
+                          "before " + std::to_string(next));
+    }
+  }
+}
+
+// Every finite value, infinity and NaN of binary16 as the one score of an anchor.
+TEST(BoxDecodeSimdHalves, EveryHalfIsReadAlike) {
+  HeadParams params;
+  params.num_classes = 1;
+  params.score_threshold = 0.0;
+  params.max_candidates = 1 << 16;
+  for (const bool with_odd : {false, true}) {
+    const size_t anchors = with_odd ? 0x10000 : 0x7C00;
+    std::vector<uint16_t> halves(5 * anchors, 0x3C00);
+    for (size_t i = 0; i < anchors; ++i) halves[4 * anchors + i] = static_cast<uint16_t>(i);
+    const auto view = View(halves, DType::kFloat16, {5, static_cast<int64_t>(anchors)});
+    testing::CompareTargetsWithScalar(
+        Stage::kBoxDecode, [&] { return Decode(params, {view}); },
+        [&](const Outcome& scalar, const Outcome& simd, const std::string& target) {
+          EXPECT_EQ(scalar, simd) << target;
+          EXPECT_EQ(scalar.error.empty(), !with_odd);
+        });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, BoxDecodeSimd,
+                         ::testing::Values(HeadFamily::kYolov8, HeadFamily::kYolov5),
+                         [](const auto& family) {
+                           return std::string(HeadFamilyName(family.param));
+                         });
+
+// Heads of rows with scores in a tensor of their own, or behind the boxes.
+struct ScoreRowHead {
+  HeadParams params;
+  int64_t rows = 0;
+  std::vector<float> scores, boxes, anchors;
+
+  int64_t columns() const {
+    return params.num_classes + (params.ResolvedBackground() == Background::kNone ? 0 : 1);
+  }
+
+  Outcome Decode() const {
+    std::vector<ConstTensorView> views = {testing::Floats(scores, {rows, columns()}),
+                                          testing::Floats(boxes, {rows, 4})};
+    if (params.family == HeadFamily::kSsd) {
+      std::swap(views[0], views[1]);
+      views.push_back(testing::Floats(anchors, {rows, 4}));
+    }
+    return endcap::Decode(params, views);
+  }
+
+  // How many candidates the scalar implementation found.
+  size_t ExpectEqualImplementations() const {
+    size_t found = 0;
+    bool fails = false;
+    testing::CompareTargetsWithScalar(
+        Stage::kBoxDecode, [&] { return Decode(); },
+        [&](const Outcome& scalar, const Outcome& simd, const std::string& target) {
+          EXPECT_EQ(scalar.error, simd.error) << target;
+          EXPECT_EQ(scalar, simd) << target << ", " << rows << " rows of " << columns();
+          found = scalar.bits.size() / 7;
+          fails |= !scalar.error.empty();
+        });
+    if (!fails || params.on_nan == OnNan::kDrop) return found;
+    auto dropping = *this;
+    dropping.params.on_nan = OnNan::kDrop;
+    dropping.ExpectEqualImplementations();
+    return found;
+  }
+};
+
+ScoreRowHead MakeScoreRowHead(HeadFamily family, int64_t rows, int classes, Background background,
+                              Activation activation, unsigned seed) {
+  ScoreRowHead head;
+  head.params.family = family;
+  head.params.num_classes = classes;
+  head.params.background = background;
+  head.params.activation = activation;
+  head.rows = rows;
+  std::mt19937 random(seed);
+  std::normal_distribution<float> number(0.0F, 2.0F);
+  const auto fill = [&](std::vector<float>& values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) values.push_back(number(random));
+  };
+  fill(head.scores, rows * head.columns());
+  fill(head.boxes, rows * 4);
+  fill(head.anchors, rows * 4);
+  return head;
+}
+
+class ScoreRowsSimd
+    : public ::testing::TestWithParam<std::tuple<HeadFamily, Background, Activation>> {
+ protected:
+  static ScoreRowHead Make(int64_t rows, int classes, unsigned seed) {
+    const auto [family, background, activation] = GetParam();
+    return MakeScoreRowHead(family, rows, classes, background, activation, seed);
+  }
+};
+
+TEST_P(ScoreRowsSimd, EqualsScalarAroundVectorLengths) {
+  for (const int classes : {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33}) {
+    for (const int64_t rows : {0, 1, 5, 40}) {
+      for (const bool multi_label : {true, false}) {
+        ScoreRowHead head = Make(rows, classes, 1);
+        head.params.multi_label = multi_label;
+        const size_t found = head.ExpectEqualImplementations();
+        EXPECT_TRUE(found > 0 || rows < 40) << classes;
+      }
+    }
+  }
+}
+
+TEST_P(ScoreRowsSimd, EqualsScalarAtEveryThreshold) {
+  for (const double threshold : {0.0, 1e-30, 0.001, 0.05, 0.3, 0.5, 0.7, 0.95, 0.999999, 1.0}) {
+    ScoreRowHead head = Make(300, 5, 2);
+    head.params.score_threshold = threshold;
+    head.ExpectEqualImplementations();
+    head.params.max_candidates = 20;
+    head.ExpectEqualImplementations();
+  }
+}
+
+// The scan must not miss a row whose score is a bit above the threshold: every score that occurs,
+// and its neighbours, as the threshold.
+TEST_P(ScoreRowsSimd, KeepsScoresThatAreJustOverTheThreshold) {
+  ScoreRowHead head = Make(40, 2, 3);
+  head.params.score_threshold = 0.0;
+  head.params.max_candidates = 1000;
+  for (float& score : head.scores) score *= 4.0F;
+  const std::vector<uint32_t> bits = head.Decode().bits;
+  const size_t count = bits.size() / 7;
+  ASSERT_GT(count, 20U);
+  for (size_t i = 0; i < count; ++i) {
+    const auto score = std::bit_cast<float>(bits[4 * count + i]);
+    for (const float threshold : {std::nextafter(score, 0.0F), score}) {
+      if (threshold > 1.0F || threshold < 0.0F) continue;
+      head.params.score_threshold = threshold;
+      const size_t found = head.ExpectEqualImplementations();
+      EXPECT_TRUE(found >= 1U || threshold >= score);
+    }
+  }
+}
+
+TEST_P(ScoreRowsSimd, EqualsScalarForNumbersThatAreNotFinite) {
+  for (const float value : {kInf, -kInf, kNan}) {
+    for (const size_t at : {0U, 7U, 55U, 119U}) {
+      ScoreRowHead head = Make(20, 5, 4);
+      head.scores[std::min(at, head.scores.size() - 1)] = value;
+      head.ExpectEqualImplementations();
+      ScoreRowHead box = Make(20, 5, 4);
+      box.boxes[std::min<size_t>(at, 79)] = value;
+      box.ExpectEqualImplementations();
+    }
+    ScoreRowHead row = Make(20, 5, 5);
+    for (int64_t i = 0; i < row.columns(); ++i) {
+      row.scores[static_cast<size_t>(7 * row.columns() + i)] = value;
+    }
+    row.ExpectEqualImplementations();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ScoreRowsSimd,
+    ::testing::Combine(::testing::Values(HeadFamily::kRtdetr, HeadFamily::kSsd),
+                       ::testing::Values(Background::kNone, Background::kFirst, Background::kLast),
+                       ::testing::Values(Activation::kNone, Activation::kSigmoid,
+                                         Activation::kSoftmax)));
 
 // Nothing may be added to a null pointer, not even to form one that is never read.
 TEST(ScoreRows, WithoutRowsHaveNoAddress) {
-  HeadParams params = Params(HeadFamily::kSsd, 3);
+  HeadParams params;
+  params.family = HeadFamily::kSsd;
+  params.num_classes = 3;
   params.background = Background::kFirst;
   std::vector<float> memory;
   const TensorSpec spec{"scores", DType::kFloat32, {-1, 8}, 2};

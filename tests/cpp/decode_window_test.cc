@@ -108,14 +108,6 @@ TEST_P(DecodeWindowTest, EveryOrientationAndScale) {
   }
 }
 
-TEST_P(DecodeWindowTest, DamageIsSeenAboveAndInTheWindowOnly) {
-  const Bytes whole = MakeJpeg(160, 64);
-  const Bytes cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(whole.size() / 2));
-  EXPECT_NO_THROW(Window(cut, {}, {0, 0, 64, 16}));
-  EXPECT_TRUE(
-      Throws(ErrorCode::kCorruptImage, "cut short", [&] { Window(cut, {}, {0, 150, 64, 10}); }));
-}
-
 INSTANTIATE_TEST_SUITE_P(Paths, DecodeWindowTest, ::testing::Values("scalar", "simd"));
 
 }  // namespace

@@ -4,22 +4,26 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <random>
 #include <vector>
 
 #include "common/half.h"
-#include "device_bytes.h"
+#include "endcap/cuda.h"
+#include "endcap/implementation.h"
 #include "endcap/postprocess.h"
-#include "postprocess/cuda/detection_launch.h"
-#include "postprocess/cuda/detection_plan.h"
-#include "run_length_memory.h"
 
-// Runs batches by Postprocessor and by the kernels, and compares all outputs.
+// Runs batches on the CPU and on the emulated GPU, and compares all outputs.
 
 namespace endcap::testing {
+
+// Before the library is looked for, which happens once a process.
+inline const bool kLibraryIsNamed = setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, 1) == 0;
 
 inline constexpr std::array<float, 8> kGeometry = {0.5F,    0.5F,    10.0F, 20.0F,
                                                    1200.0F, 1100.0F, 1.0F,  0.0F};
@@ -106,113 +110,84 @@ inline size_t CountBytes(const TensorSpec& spec) {
   return view.size_bytes();
 }
 
-inline Results RunOnCpu(const PostprocessParams& params, const std::vector<TestImage>& images) {
-  Postprocessor postprocessor(params, 1);
-  const auto specs = PostprocessOutputs(params);
-  Results results;
-  std::vector<PostprocessInput> inputs(images.size());
-  std::vector<PostprocessOutput> outputs;
-  results.tensors.resize(images.size());
-  for (size_t i = 0; i < images.size(); ++i) {
-    for (const TestTensor& tensor : images[i].head) {
-      inputs[i].head.push_back(tensor.View(tensor.bytes.data(), Device::kCpu));
+// Memory of a device, where a tensor may begin anywhere.
+class TestMemory {
+ public:
+  TestMemory(DeviceId device, const std::vector<uint8_t>& bytes, size_t offset = 0) {
+    if (device.type == Device::kCpu) {
+      const auto memory = std::make_shared<std::vector<uint8_t>>(bytes);
+      memory_ = {memory, memory->data()};
+    } else {
+      memory_ = AllocateCuda(bytes.size() + offset, {});
     }
-    if (images[i].geometry) inputs[i].geometry = images[i].geometry->data();
-    inputs[i].status = images[i].status;
-    std::vector<uint8_t*> data;
-    for (const TensorSpec& spec : specs) {
-      results.tensors[i].emplace_back(CountBytes(spec), kUnwritten);
-      data.push_back(results.tensors[i].back().data());
-    }
-    outputs.push_back(OutputViews(specs, images[i], data, Device::kCpu));
+    data_ = static_cast<uint8_t*>(memory_.get()) + offset;
+    if (device.type == Device::kCuda) CopyCuda(data_, bytes.data(), bytes.size(), {});
   }
-  results.rles.resize(images.size(), {"unwritten"});
-  for (size_t i = 0; i < images.size(); ++i) {
-    if (GivesRle(params) && !images[i].without_rle) outputs[i].rle = &results.rles[i];
-  }
-  results.items = postprocessor.Run(inputs, outputs);
-  return results;
-}
+  uint8_t* data() const { return data_; }
 
-inline Results RunKernels(const PostprocessParams& params, const std::vector<TestImage>& images) {
+ private:
+  std::shared_ptr<void> memory_;
+  uint8_t* data_ = nullptr;
+};
+
+inline Results RunOn(DeviceId device, const PostprocessParams& params,
+                     const std::vector<TestImage>& images) {
+  const bool on_gpu = device.type == Device::kCuda;
+  Postprocessor postprocessor(params, device, 1);
   const auto specs = PostprocessOutputs(params);
-  std::vector<DeviceBytes> memory;
+  std::vector<TestMemory> memory;
   std::vector<PostprocessInput> inputs(images.size());
   std::vector<PostprocessOutput> outputs;
   std::vector<std::vector<uint8_t*>> written(images.size());
-  for (size_t i = 0; i < images.size(); ++i) {
-    const TestImage& image = images[i];
-    for (const TestTensor& tensor : image.head) {
-      if (image.staged) {
-        inputs[i].head.push_back(tensor.View(tensor.bytes.data(), Device::kCpu));
-        continue;
-      }
-      DeviceBytes& head = memory.emplace_back(tensor.bytes.size() + image.misaligned_by);
-      head.Write(tensor.bytes.data(), tensor.bytes.size(), image.misaligned_by);
-      inputs[i].head.push_back(tensor.View(head.data() + image.misaligned_by, Device::kCuda));
-    }
-    if (image.geometry && image.geometry_on_device) {
-      DeviceBytes& geometry = memory.emplace_back(sizeof(*image.geometry));
-      geometry.Write(image.geometry->data(), sizeof(*image.geometry));
-      inputs[i].geometry = reinterpret_cast<const float*>(geometry.data());
-      inputs[i].geometry_device = Device::kCuda;
-    } else if (image.geometry) {
-      inputs[i].geometry = image.geometry->data();
-    }
-    inputs[i].status = image.status;
-    for (const TensorSpec& spec : specs) {
-      DeviceBytes& output = memory.emplace_back(CountBytes(spec));
-      const std::vector<uint8_t> unwritten(CountBytes(spec), kUnwritten);
-      output.Write(unwritten.data(), unwritten.size());
-      written[i].push_back(output.data());
-    }
-    outputs.push_back(OutputViews(specs, image, written[i], Device::kCuda));
-  }
-  CheckDetectionInputs(params, inputs, 0);
-  const DetectionGroups groups = PlanGroups(params, inputs);
-  DeviceBytes scratch(groups.bytes);
-  DeviceBytes records(images.size() * sizeof(DetectionRecord));
-  const size_t staged_bytes = StagedBytes(inputs);
-  DeviceBytes staged(staged_bytes);
-  std::vector<uint8_t> heads(staged_bytes);
-  StageHeads(inputs, heads.data());
-  staged.Write(heads.data(), heads.size());
-  const auto rows = static_cast<size_t>(params.max_detections);
-  std::optional<RunLengthBytes> runs;
-  if (GivesRle(params)) runs.emplace(groups.images, rows);
-  DetectionMemory places = {scratch.data(), staged.data(),
-                            reinterpret_cast<DetectionRecord*>(records.data()),
-                            runs ? runs->memory() : RunLengthMemory{}};
   Results results;
   results.rles.resize(images.size(), {"unwritten"});
   for (size_t i = 0; i < images.size(); ++i) {
-    if (runs && !images[i].without_rle) outputs[i].rle = &results.rles[i];
-  }
-  const std::span<const PostprocessInput> in(inputs);
-  const std::span<const PostprocessOutput> out(outputs);
-  for (size_t first = 0; first < in.size(); first += groups.images) {
-    const size_t count = std::min(groups.images, in.size() - first);
-    if (runs) runs->Clear();
-    LaunchDetection(MakeDetectionLaunch(params, groups, in.subspan(first, count),
-                                        out.subspan(first, count), places),
-                    nullptr);
-    const auto bytes = records.Read((first + count) * sizeof(DetectionRecord));
-    for (size_t i = first; i < first + count; ++i) {
-      DetectionRecord record;
-      std::memcpy(&record, bytes.data() + i * sizeof(record), sizeof(record));
-      results.items.push_back(MakeItem(params.head, record));
-      const auto detections = static_cast<size_t>(results.items.back().num_detections);
-      if (outputs[i].rle != nullptr) results.rles[i] = runs->Strings(i - first, detections);
+    const TestImage& image = images[i];
+    for (const TestTensor& tensor : image.head) {
+      const bool staged = image.staged || !on_gpu;
+      const auto& head = memory.emplace_back(staged ? DeviceId{} : device, tensor.bytes,
+                                             staged ? 0 : image.misaligned_by);
+      inputs[i].head.push_back(tensor.View(head.data(), staged ? Device::kCpu : Device::kCuda));
     }
+    if (image.geometry) inputs[i].geometry = image.geometry->data();
+    if (image.geometry && image.geometry_on_device && on_gpu) {
+      const auto* bytes = reinterpret_cast<const uint8_t*>(image.geometry->data());
+      const auto& geometry =
+          memory.emplace_back(device, std::vector<uint8_t>(bytes, bytes + sizeof(*image.geometry)));
+      inputs[i].geometry = reinterpret_cast<const float*>(geometry.data());
+      inputs[i].geometry_device = Device::kCuda;
+    }
+    inputs[i].status = image.status;
+    for (const TensorSpec& spec : specs) {
+      const std::vector<uint8_t> unwritten(CountBytes(spec), kUnwritten);
+      written[i].push_back(memory.emplace_back(device, unwritten).data());
+    }
+    outputs.push_back(OutputViews(specs, image, written[i], device.type));
+    if (GivesRle(params) && !image.without_rle) outputs[i].rle = &results.rles[i];
   }
+  results.items = postprocessor.Run(inputs, outputs);
   results.tensors.resize(images.size());
   for (size_t i = 0; i < images.size(); ++i) {
     for (size_t k = 0; k < specs.size(); ++k) {
-      std::vector<uint8_t> bytes(CountBytes(specs[k]));
-      Check(cudaMemcpy(bytes.data(), written[i][k], bytes.size(), cudaMemcpyDefault), "cudaMemcpy");
-      results.tensors[i].push_back(std::move(bytes));
+      std::vector<uint8_t>& bytes = results.tensors[i].emplace_back(CountBytes(specs[k]));
+      if (on_gpu) {
+        CopyCuda(bytes.data(), written[i][k], bytes.size(), {});
+      } else {
+        bytes.assign(written[i][k], written[i][k] + bytes.size());
+      }
     }
   }
+  if (on_gpu) SynchronizeCuda({});
+  return results;
+}
+
+inline constexpr DeviceId kGpu{Device::kCuda, 0};
+
+// By the scalar implementation, the definition.
+inline Results RunOnCpu(const PostprocessParams& params, const std::vector<TestImage>& images) {
+  ForceImplementation("scalar");
+  Results results = RunOn({}, params, images);
+  ForceImplementation("auto");
   return results;
 }
 
@@ -221,7 +196,7 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
 inline Results ExpectSameAsCpu(const PostprocessParams& params,
                                const std::vector<TestImage>& images) {
   Results expected = RunOnCpu(params, images);
-  const Results actual = RunKernels(params, images);
+  const Results actual = RunOn(kGpu, params, images);
   const auto specs = PostprocessOutputs(params);
   for (size_t i = 0; i < images.size(); ++i) {
     SCOPED_TRACE("image " + std::to_string(i));

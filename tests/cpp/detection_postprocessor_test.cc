@@ -1,5 +1,5 @@
-// Postprocessor on a GPU and NmsCuda through the library's table: memory, streams and errors. What
-// the kernels compute is in detection_cuda_test.cc and nms_cuda_test.cc.
+// Postprocessor on a GPU: memory, streams and errors. What the kernels compute is in
+// detection_cuda_test.cc.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "cuda/runtime.h"
-#include "endcap/nms.h"
 #include "endcap/postprocess.h"
 #include "error_matchers.h"
 
@@ -226,38 +225,6 @@ TEST(GpuPostprocessor, RefusesWhatItCannotRead) {
   EXPECT_TRUE(postprocessor.Run({}, {}, nullptr).empty());
   EXPECT_TRUE(Throws(ErrorCode::kCuda, "cuda:5",
                      [&] { Postprocessor(Params(), DeviceId{Device::kCuda, 5}); }));
-}
-
-TEST(NmsCuda, ThroughTheTable) {
-  const CudaStream stream(0);
-  const CudaTarget target{0, stream.get()};
-  const auto boxes = Upload({0, 0, 10, 10, 1, 1, 11, 11, 40, 40, 50, 50}, target);
-  const auto scores = Upload({0.5F, 0.9F, 0.7F}, target);
-  const auto kept = AllocateCuda(3 * sizeof(int64_t), target);
-  const auto kept_count = AllocateCuda(sizeof(int64_t), target);
-  const auto run = [&](int64_t count, double threshold) {
-    NmsCuda(static_cast<float*>(boxes.get()), static_cast<float*>(scores.get()), nullptr, count,
-            {threshold, -1}, 0, stream.get(), static_cast<int64_t*>(kept.get()),
-            static_cast<int64_t*>(kept_count.get()));
-    std::vector<int64_t> read(1);
-    CopyCuda(read.data(), kept_count.get(), sizeof(int64_t), target);
-    SynchronizeCuda(target);
-    read.resize(1 + static_cast<size_t>(read[0]));
-    CopyCuda(read.data() + 1, kept.get(), (read.size() - 1) * sizeof(int64_t), target);
-    SynchronizeCuda(target);
-    return read;
-  };
-  EXPECT_EQ(run(3, 0.5), (std::vector<int64_t>{2, 1, 2}));
-  EXPECT_EQ(run(3, 0.9), (std::vector<int64_t>{3, 1, 2, 0}));
-  EXPECT_EQ(run(0, 0.5), std::vector<int64_t>{0});
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "iou_threshold is 1.5", [&] { run(3, 1.5); }));
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "multiples of their elements' sizes", [&] {
-    NmsCuda(static_cast<float*>(boxes.get()), static_cast<float*>(scores.get()), nullptr, 3,
-            {0.5, -1}, 0, stream.get(),
-            reinterpret_cast<int64_t*>(static_cast<char*>(kept.get()) + 4),
-            static_cast<int64_t*>(kept_count.get()));
-  }));
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "at most", [&] { run(int64_t{1} << 31, 0.5); }));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "endcap/implementation.h"
 #include "endcap/row_band.h"
 #include "jpeg_writer.h"
+#include "preprocess/pixels/yuv_rows.h"
 #include "preprocess/resize/resize_arithmetic.h"
 
 namespace endcap {
@@ -39,6 +40,33 @@ TEST(YccArithmetic, EqualsTheVectorCodeForEveryColor) {
       const std::array<uint8_t, 3> result{pixel.r, pixel.g, pixel.b};
       ASSERT_EQ(result, expected) << "Y " << i << " Cb " << (chroma & 255) << " Cr "
                                   << (chroma >> 8);
+    }
+  }
+}
+
+TEST(YuvArithmetic, EqualsTheVectorCode) {
+  if (SimdTargets().empty()) GTEST_SKIP() << "this CPU has no SIMD target";
+  Bytes y = Row(256);
+  for (size_t i = 0; i < 256; ++i) y[i] = static_cast<uint8_t>(i);
+  Bytes cb = Row(256);
+  Bytes cr = Row(256);
+  Bytes rgb = Row(3 * 256);
+  for (const auto matrix : {YuvMatrix::kBt601, YuvMatrix::kBt709, YuvMatrix::kBt2020}) {
+    for (const auto range : {YuvRange::kFull, YuvRange::kLimited}) {
+      const YuvCoefficients coefficients = MakeYuvCoefficients(matrix, range);
+      for (int u = 0; u < 256; ++u) {
+        for (int v = u % 5; v < 256; v += 5) {
+          std::fill(cb.begin(), cb.end(), static_cast<uint8_t>(u));
+          std::fill(cr.begin(), cr.end(), static_cast<uint8_t>(v));
+          YuvToRgb(coefficients, y.data(), cb.data(), cr.data(), 256, 3, rgb.data());
+          for (size_t i = 0; i < 256; ++i) {
+            const Rgb8 pixel = YuvPixelToRgb(coefficients, static_cast<int>(i), u, v);
+            ASSERT_TRUE(rgb[3 * i] == pixel.r && rgb[3 * i + 1] == pixel.g &&
+                        rgb[3 * i + 2] == pixel.b)
+                << "Y " << i << " Cb " << u << " Cr " << v;
+          }
+        }
+      }
     }
   }
 }

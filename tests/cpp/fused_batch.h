@@ -3,8 +3,10 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -168,5 +170,36 @@ inline void ExpectSameJpeg(const PreprocessParams& params, const Bytes& file,
   ASSERT_FALSE(::testing::Test::HasFatalFailure()) << what;
   EXPECT_TRUE(batch.Run()[0] == OnCpu(params, Encoded(file))) << what;
 }
+
+inline ImageView Pixels(PixelFormat format, const Bytes& pixels, int width, int height) {
+  const int channels = format == PixelFormat::kGray ? 1 : 3;
+  return ImageView::Interleaved(format, pixels.data(), width, height, width * channels);
+}
+
+inline PreprocessParams Sized(int height, int width, Fit fit = Fit::kStretch) {
+  PreprocessParams params;
+  params.height = height;
+  params.width = width;
+  params.fit = fit;
+  return params;
+}
+
+inline std::string Describe(const PreprocessParams& params) {
+  std::ostringstream text;
+  for (const ParameterInfo& info : DescribePreprocessParams(params)) {
+    text << info.name << ' ' << info.value << ", ";
+  }
+  return text.str();
+}
+
+struct Filter {
+  Interpolation interpolation;
+  bool antialias;
+};
+inline constexpr std::array kFilters = {
+    Filter{Interpolation::kNearest, false}, Filter{Interpolation::kBilinear, false},
+    Filter{Interpolation::kBicubic, false}, Filter{Interpolation::kArea, false},
+    Filter{Interpolation::kBilinear, true}, Filter{Interpolation::kBicubic, true},
+    Filter{Interpolation::kArea, true}};
 
 }  // namespace endcap::testing

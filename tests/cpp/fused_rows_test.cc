@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "fused_inputs.h"
+#include "fused_batch.h"
 
 namespace endcap {
 namespace {

@@ -41,7 +41,7 @@ struct Tensor {
   }
 };
 
-Tensor Run(const PreprocessParams& params, const Bytes& file) {
+Tensor Run(const PreprocessParams& params, const ImageView& image) {
   const TensorSpec spec = PreprocessOutputs(params)[0];
   TensorView view;
   view.dtype = spec.dtype;
@@ -49,30 +49,35 @@ Tensor Run(const PreprocessParams& params, const Bytes& file) {
   view.rank = spec.rank;
   Tensor tensor{std::make_unique<uint8_t[]>(view.size_bytes()), view.size_bytes()};
   view.data = tensor.data.get();
-  // A copy of the very size of the file: bytes beyond it are nobody's.
-  const auto bytes = std::make_unique<uint8_t[]>(file.size());
-  std::copy(file.begin(), file.end(), bytes.get());
-  const std::array images = {ImageView::Encoded(bytes.get(), file.size())};
+  const std::array images = {image};
   const std::array outputs = {PreprocessOutput{view, nullptr, nullptr, 0}};
   const auto items = Preprocessor(params, 1).Run(images, outputs);
   EXPECT_EQ(items[0].status.code, ErrorCode::kOk) << items[0].status.message;
   return tensor;
 }
 
-void ExpectEqualImplementations(const PreprocessParams& params, const Bytes& file,
+void ExpectEqualImplementations(const PreprocessParams& params, const ImageView& image,
                                 const std::string& what) {
   ForceImplementation("scalar");
-  const Tensor expected = Run(params, file);
+  const Tensor expected = Run(params, image);
   ForceImplementation("simd");
   for (const std::string_view target : SimdTargets()) {
     ForceSimdTarget(target);
-    EXPECT_TRUE(Run(params, file) == expected) << what << " on " << target;
+    EXPECT_TRUE(Run(params, image) == expected) << what << " on " << target;
   }
   for (const ImplementationInfo& entry : ListImplementations()) {
     if (entry.stage == Stage::kPreprocess && entry.implementation == Implementation::kSimd) {
       EXPECT_TRUE(entry.ran_last);
     }
   }
+}
+
+void ExpectEqualImplementations(const PreprocessParams& params, const Bytes& file,
+                                const std::string& what) {
+  // A copy of the very size of the file: bytes beyond it are nobody's.
+  const auto bytes = std::make_unique<uint8_t[]>(file.size());
+  std::copy(file.begin(), file.end(), bytes.get());
+  ExpectEqualImplementations(params, ImageView::Encoded(bytes.get(), file.size()), what);
 }
 
 #if defined(__aarch64__)
@@ -131,10 +136,50 @@ TEST_F(PathsTest, EveryOrientationAndArithmetic) {
             params.interpolation = interpolation;
             params.antialias = antialias && interpolation != Interpolation::kNearest;
             params.quantize = quantize;
-            ExpectEqualImplementations(params, file, "orientation " + std::to_string(orientation));
+            for (const Color color : {Color::kRgb, Color::kBgr, Color::kGray}) {
+              params.color = color;
+              params.decode = color == Color::kBgr ? DecodeMode::kFast : DecodeMode::kExact;
+              ExpectEqualImplementations(params, file,
+                                         "orientation " + std::to_string(orientation));
+            }
           }
         }
       }
+    }
+  }
+}
+
+// Four columns of pixels within a vector, and a little more; the last ones are less than four.
+TEST_F(PathsTest, ColumnsBetweenVectors) {
+  if (!HasTargets()) GTEST_SKIP() << "this CPU has no SIMD target";
+  PreprocessParams params;
+  params.fit = Fit::kStretch;
+  params.height = 20;
+  params.width = 79;
+  for (const int width : {153, 158, 162}) {
+    for (const int orientation : {1, 2}) {
+      ExpectEqualImplementations(params, MakeJpeg(30, width, 3, {.orientation = orientation}),
+                                 "width " + std::to_string(width));
+    }
+  }
+}
+
+// All values of each channel, at the size that is copied and not resized.
+TEST_F(PathsTest, EveryPreset) {
+  if (!HasTargets()) GTEST_SKIP() << "this CPU has no SIMD target";
+  Bytes pixels;
+  for (int i = 0; i < 256; ++i) {
+    for (const int value : {i, 255 - i, i + 100}) pixels.push_back(static_cast<uint8_t>(value));
+  }
+  const auto image = ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 256, 1, 3 * 256);
+  for (const std::string_view preset : PresetNames()) {
+    PreprocessParams params = Preset(preset);
+    params.fit = Fit::kStretch;
+    params.height = 1;
+    params.width = 256;
+    for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kUint8, DType::kInt8}) {
+      params.dtype = dtype;
+      ExpectEqualImplementations(params, image, std::string(preset));
     }
   }
 }

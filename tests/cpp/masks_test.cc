@@ -1,119 +1,195 @@
+// Masks by every target against the scalar implementation, which tests/python/core/test_masks.py
+// holds to the reference.
+
 #include "endcap/masks.h"
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <cmath>
+#include <functional>
 #include <limits>
+#include <random>
 #include <vector>
 
+#include "endcap/error.h"
 #include "error_matchers.h"
 
 namespace endcap {
 namespace {
 
-using Strings = std::vector<std::string>;
-using testing::Throws;
+constexpr MaskResolution kResolutions[] = {MaskResolution::kPrototype, MaskResolution::kInput,
+                                           MaskResolution::kSource};
 
-// 2x3 prototypes of an input of 4x6: one that is positive in the left column, one everywhere.
-constexpr int kHeight = 2;
-constexpr int kWidth = 3;
-constexpr std::array<float, 12> kPixels = {3, -1, -1, 3, -1, -1, 1, 1, 1, 1, 1, 1};
-const MaskPrototypes kPrototypes{kPixels.data(), 2, kHeight, kWidth};
-constexpr std::array<float, 4> kWholeInput = {0, 0, 6, 4};
-
-MaskPlan MakePlan(MaskResolution resolution, const Geometry* geometry = nullptr) {
-  return {resolution, 2 * kHeight, 2 * kWidth, geometry};
-}
-
-std::vector<uint8_t> Pack(const MaskDetections& detections, const MaskPlan& plan,
-                          Implementation implementation = Implementation::kScalar) {
-  const MaskSize size = ComputeMaskSize(kPrototypes, plan);
-  std::vector<uint8_t> bits(detections.boxes_xyxy.size() / 4 * size.packed_bytes());
-  WritePackedMasks(kPrototypes, detections, plan, implementation, bits.data());
-  return bits;
-}
-
-Strings Encode(const MaskDetections& detections, const MaskPlan& plan,
-               Implementation implementation = Implementation::kScalar) {
-  Strings rle{"left by another call"};
-  EncodeMasks(kPrototypes, detections, plan, implementation, rle);
-  return rle;
-}
-
-TEST(Masks, PrototypePixelsAreThresholded) {
-  const std::vector<float> left = {1, 0};
-  const MaskPlan plan = MakePlan(MaskResolution::kPrototype);
-  EXPECT_EQ(Pack({left, kWholeInput, {}}, plan), (std::vector<uint8_t>{0b10000000, 0b10000000}));
-  EXPECT_EQ(Encode({left, kWholeInput, {}}, plan), Strings{"024"});
-}
-
-// From 3 at x 0.5 of the prototypes to -1 at 1.5: input columns have their centres at 0.25, 0.75,
-// 1.25 (0 there) and so on.
-TEST(Masks, LogitsAreInterpolatedBeforeTheThreshold) {
-  const std::vector<float> left = {1, 0};
-  const MaskPlan plan = MakePlan(MaskResolution::kInput);
-  EXPECT_EQ(Pack({left, kWholeInput, {}}, plan), (std::vector<uint8_t>(4, 0b11000000)));
-  const std::vector<float> a_little_more = {1, 0.125F};
-  EXPECT_EQ(Pack({a_little_more, kWholeInput, {}}, plan), (std::vector<uint8_t>(4, 0b11100000)));
-}
-
-TEST(Masks, ABoxHoldsItsFirstEdgeAndNotItsLast) {
-  const std::vector<float> everywhere = {0, 1};
-  const std::vector<float> box = {1, 0.5F, 4, 3};
-  const MaskPlan plan = MakePlan(MaskResolution::kInput);
-  EXPECT_EQ(Pack({everywhere, box, {}}, plan),
-            (std::vector<uint8_t>{0, 0b01110000, 0b01110000, 0}));
-}
-
-// The source is as wide as the input, but lies only in its columns 2 to 5, half as large.
-TEST(Masks, NoLogitOfThePaddingCountsInTheSource) {
+struct Scene {
+  int count, height, width;
+  int input_height, input_width;
   Geometry geometry;
-  geometry.scale_x = geometry.scale_y = 0.5F;
-  geometry.pad_x = 2.0F;
-  geometry.image_w = 8.0F;
-  geometry.image_h = 8.0F;
-  const std::vector<float> left = {1, 0.5F};  // 3.5 in the padding, -0.5 in the picture
-  const MaskPlan plan = MakePlan(MaskResolution::kSource, &geometry);
-  EXPECT_EQ(ComputeMaskSize(kPrototypes, plan).pixels(), 64U);
-  EXPECT_EQ(Pack({left, kWholeInput, {}}, plan), std::vector<uint8_t>(8, 0));
-  const std::vector<float> everywhere = {0, 1};
-  EXPECT_EQ(Pack({everywhere, kWholeInput, {}}, plan), std::vector<uint8_t>(8, 0xFF));
+  std::vector<float> prototypes, coefficients, boxes;
+
+  size_t detections() const { return boxes.size() / 4; }
+};
+
+struct Masks {
+  std::vector<uint8_t> packed;
+  std::vector<std::string> rle;
+  std::string error;
+
+  bool operator==(const Masks&) const = default;
+};
+
+Masks Make(const Scene& scene, MaskResolution resolution, Implementation implementation) {
+  // Of exactly its size, so that a read beyond the end can be seen.
+  const MaskPrototypes prototypes{scene.prototypes.data(), scene.count, scene.height, scene.width};
+  const MaskDetections detections{scene.coefficients, scene.boxes, {}};
+  const MaskPlan plan{resolution, scene.input_height, scene.input_width, &scene.geometry};
+  Masks masks;
+  try {
+    EncodeMasks(prototypes, detections, plan, implementation, masks.rle);
+    const MaskSize size = ComputeMaskSize(prototypes, plan);
+    masks.packed.resize(scene.detections() * size.packed_bytes());
+    WritePackedMasks(prototypes, detections, plan, implementation, masks.packed.data());
+  } catch (const Error& error) {
+    masks = {{}, {}, error.what()};
+  }
+  return masks;
 }
 
-TEST(Masks, ManyAtOnceAreThoseOfEach) {
-  const std::vector<float> coefficients = {1, 0, 0, 1, 1, -1};
-  const std::vector<float> boxes = {0, 0, 6, 4, 1, 1, 3, 3, 0, 0, 2, 2};
-  const MaskPlan plan = MakePlan(MaskResolution::kInput);
-  const Strings all = Encode({coefficients, boxes, {}}, plan);
-  ASSERT_EQ(all.size(), 3U);
-  for (size_t n = 0; n < 3; ++n) {
-    const MaskDetections one{
-        std::span(coefficients).subspan(2 * n, 2), std::span(boxes).subspan(4 * n, 4), {}};
-    EXPECT_EQ(Encode(one, plan), Strings{all[n]}) << n;
+void ExpectEqualImplementations(const Scene& scene) {
+  for (const MaskResolution resolution : kResolutions) {
+    const Masks expected = Make(scene, resolution, Implementation::kScalar);
+    for (const std::string_view target : SimdTargets()) {
+      ForceSimdTarget(target);
+      EXPECT_EQ(SimdTarget(), target);
+      const Masks masks = Make(scene, resolution, Implementation::kSimd);
+      EXPECT_TRUE(masks == expected)
+          << target << ", resolution " << static_cast<int>(resolution) << ", " << scene.count
+          << " prototypes of " << scene.height << "x" << scene.width << "; scalar: '"
+          << expected.error << "', simd: '" << masks.error << "'";
+    }
+    ForceSimdTarget("");
   }
 }
 
-TEST(Masks, ErrorsNameTheCandidate) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> coefficients = {1, 0, 1, nan};
-  const std::vector<float> boxes = {0, 0, 6, 4, 0, 0, 6, 4};
-  const std::vector<int32_t> indices = {7, 8123};
-  const MaskPlan plan = MakePlan(MaskResolution::kInput);
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument,
-                     "mask coefficient 1 of detection 1 (candidate 8123) is nan",
-                     [&] { Encode({coefficients, boxes, indices}, plan); }));
-  const std::vector<float> great = {1, 0, 1e38F, 1e38F};
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument,
-                     "logit of detection 1 (candidate 8123) at row 0, column 0 of the prototypes",
-                     [&] { Encode({great, boxes, indices}, plan); }));
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "1 indices",
-                     [&] { Encode({great, boxes, std::span(indices).first(1)}, plan); }));
+Geometry Letterboxed(int image_h, int image_w, int input_h, int input_w) {
+  Geometry geometry;
+  const float scale = std::min(static_cast<float>(input_h) / static_cast<float>(image_h),
+                               static_cast<float>(input_w) / static_cast<float>(image_w));
+  geometry.scale_x = geometry.scale_y = scale;
+  geometry.pad_x = (static_cast<float>(input_w) - scale * static_cast<float>(image_w)) / 2.0F;
+  geometry.pad_y = (static_cast<float>(input_h) - scale * static_cast<float>(image_h)) / 2.0F;
+  geometry.image_w = static_cast<float>(image_w);
+  geometry.image_h = static_cast<float>(image_h);
+  return geometry;
 }
 
-TEST(Masks, PathsThatAreNotThere) {
-  const std::vector<float> left = {1, 0};
-  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "no implementation on a GPU", [&] {
-    Encode({left, kWholeInput, {}}, MakePlan(MaskResolution::kInput), Implementation::kCuda);
+using Value = std::function<float(std::mt19937&)>;
+
+float Normal(std::mt19937& random) { return std::normal_distribution<float>()(random); }
+
+Scene Random(unsigned seed, int count, int height, int width, size_t detections,
+             const Value& value = Normal) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> side(1, 400);
+  Scene scene{count, height, width, 4 * height, 4 * width, {}, {}, {}, {}};
+  scene.geometry = Letterboxed(side(random), side(random), 4 * height, 4 * width);
+  for (int i = 0; i < count * height * width; ++i) scene.prototypes.push_back(value(random));
+  for (size_t n = 0; n < detections; ++n) {
+    for (int m = 0; m < count; ++m) scene.coefficients.push_back(Normal(random));
+    for (const int length : {scene.input_width, scene.input_height}) {
+      std::uniform_real_distribution<float> place(-0.2F, 1.2F);
+      scene.boxes.push_back(static_cast<float>(length) * place(random));
+    }
+    for (const int length : {scene.input_width, scene.input_height}) {
+      std::uniform_real_distribution<float> place(0.2F, 1.2F);
+      scene.boxes.push_back(static_cast<float>(length) * place(random));
+    }
+  }
+  return scene;
+}
+
+TEST(MaskSimd, EqualsScalarAroundVectorLengths) {
+  for (int width = 1; width <= 40; ++width) {
+    ExpectEqualImplementations(
+        Random(static_cast<unsigned>(width), 1 + width % 9, 1 + width % 5, width, 6));
+  }
+}
+
+// Signs are kept in words of 64 rows.
+TEST(MaskSimd, EqualsScalarAroundWords) {
+  for (int height = 60; height <= 68; ++height) {
+    ExpectEqualImplementations(Random(static_cast<unsigned>(height), 4, height, 9, 6));
+  }
+  ExpectEqualImplementations(Random(1, 3, 130, 20, 8));
+}
+
+TEST(MaskSimd, EqualsScalarOnBordersBetweenLevels) {
+  ExpectEqualImplementations(Random(2, 3, 40, 40, 20, [](std::mt19937& random) {
+    return static_cast<float>(std::uniform_int_distribution<int>(-1, 1)(random));
+  }));
+}
+
+// Products with weights that underflow, and sums near the greatest number.
+TEST(MaskSimd, EqualsScalarAtTheEndsOfTheRange) {
+  const std::vector<float> levels = {0.0F,   -0.0F,   1e-45F,  -1e-45F, 1e-40F, 1.2e-38F,
+                                     5e-38F, 1e-30F,  -1e-30F, 1.0F,    -1.0F,  1e30F,
+                                     8e37F,  1.7e38F, 3.4e38F, -3.4e38F};
+  for (const size_t kinds : {size_t{5}, size_t{9}, levels.size()}) {
+    Scene scene = Random(3, 1, 40, 40, 12, [&](std::mt19937& random) {
+      return levels[std::uniform_int_distribution<size_t>(0, kinds - 1)(random)];
+    });
+    for (float& coefficient : scene.coefficients) coefficient = coefficient < 0.0F ? -1.0F : 1.0F;
+    ExpectEqualImplementations(scene);
+  }
+}
+
+// Between two rows of the smallest number, halfway, there is 0.
+TEST(MaskSimd, EqualsScalarWhereASignIsLost) {
+  Scene scene = Random(6, 1, 40, 40, 0, [](std::mt19937&) { return 1e-45F; });
+  scene.geometry = {8.0F / 3.0F, 8.0F, 0.0F, 0.0F, 60.0F, 20.0F, 1.0F, 0.0F};
+  scene.coefficients = {1.0F};
+  scene.boxes = {0, 0, 160, 160};
+  const std::string_view nothing = "`U1";  // 1200 pixels
+  EXPECT_NE(Make(scene, MaskResolution::kInput, Implementation::kScalar).rle[0], nothing);
+  ExpectEqualImplementations(scene);
+}
+
+TEST(MaskSimd, RefusesWhatScalarRefuses) {
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3.4e38F}) {
+    for (const size_t place : {size_t{0}, size_t{500}, size_t{777}, size_t{2 * 24 * 33 - 1}}) {
+      Scene scene = Random(4, 2, 24, 33, 7);
+      scene.prototypes[place] = bad;
+      ExpectEqualImplementations(scene);
+      scene.boxes = {0, 0, 1e9F, 1e9F};
+      scene.coefficients = {2.0F, 2.0F};
+      for (const MaskResolution resolution : kResolutions) {
+        if (resolution == MaskResolution::kSource) continue;  // the picture may not reach there
+        EXPECT_NE(Make(scene, resolution, Implementation::kScalar).error, "");
+      }
+      ExpectEqualImplementations(scene);
+    }
+  }
+}
+
+TEST(MaskSimd, EqualsScalarOnAnImageOfManyDetections) {
+  ExpectEqualImplementations(Random(5, 32, 48, 80, 300));
+}
+
+TEST(Masks, HaveNoImplementationOnAGpu) {
+  const Scene scene = Random(7, 1, 4, 4, 1);
+  EXPECT_NE(Make(scene, MaskResolution::kInput, Implementation::kCuda)
+                .error.find("no implementation on a GPU"),
+            std::string::npos);
+}
+
+TEST(Masks, NeedAsManyIndicesAsDetections) {
+  const Scene scene = Random(8, 2, 4, 4, 2);
+  const MaskPrototypes prototypes{scene.prototypes.data(), 2, 4, 4};
+  const std::vector<int32_t> indices = {7};
+  std::vector<std::string> rle;
+  EXPECT_TRUE(testing::Throws(ErrorCode::kInvalidArgument, "1 indices", [&] {
+    EncodeMasks(prototypes, {scene.coefficients, scene.boxes, indices},
+                {MaskResolution::kInput, 16, 16, nullptr}, Implementation::kScalar, rle);
   }));
 }
 

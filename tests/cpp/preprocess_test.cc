@@ -1,9 +1,12 @@
+// Preprocessing's outputs that are wrong or not wanted, and the choice of a DCT scale. Tensors are
+// held to the reference in tests/python/core.
+
 #include "endcap/preprocess.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -27,10 +30,6 @@ struct Tensors {
   std::vector<float> geometry;
   std::vector<int32_t> status;
   std::vector<PreprocessItem> items;
-
-  const float* image(size_t i) const {
-    return reinterpret_cast<const float*>(images.data() + i * images.size() / items.size());
-  }
 };
 
 Tensors Preprocess(Preprocessor& preprocessor, const std::vector<ImageView>& images) {
@@ -49,37 +48,8 @@ Tensors Preprocess(Preprocessor& preprocessor, const std::vector<ImageView>& ima
   return result;
 }
 
-Tensors Preprocess(const ParameterList& list, const std::vector<ImageView>& images,
-                   int threads = 1) {
-  Preprocessor preprocessor(ParsePreprocessParams(list), threads);
-  return Preprocess(preprocessor, images);
-}
-
 ImageView Rgb(const Bytes& pixels, int width, int height) {
   return ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), width, height, width * 3);
-}
-
-TEST(Params, DefaultsAreThoseOfTheTable) {
-  const PreprocessParams params = ParsePreprocessParams({});
-  EXPECT_EQ(params.height, 640);
-  EXPECT_EQ(params.pad_value, 114);
-  EXPECT_DOUBLE_EQ(params.ResolvedScale(), 1.0 / 255.0);
-  EXPECT_DOUBLE_EQ(ParsePreprocessParams({{"dtype", "uint8"}}).ResolvedScale(), 1.0);
-  EXPECT_EQ(params.limits.max_pixels, 89478485);
-}
-
-TEST(Params, DescriptionsReadBack) {
-  for (const std::string_view name : PresetNames()) {
-    const auto described = DescribePreprocessParams(Preset(name));
-    ParameterList list;
-    for (const ParameterInfo& row : described) list.emplace_back(row.name, row.value);
-    const auto again = DescribePreprocessParams(ParsePreprocessParams(list));
-    ASSERT_EQ(again.size(), described.size());
-    for (size_t i = 0; i < again.size(); ++i) {
-      EXPECT_EQ(again[i].value, described[i].value) << again[i].name;
-      EXPECT_FALSE(again[i].allowed.empty()) << again[i].name;
-    }
-  }
 }
 
 TEST(Params, APresetAppliesFirstWhereverItStands) {
@@ -87,175 +57,6 @@ TEST(Params, APresetAppliesFirstWhereverItStands) {
   EXPECT_EQ(params.height, 64);
   EXPECT_EQ(params.width, 32);
   EXPECT_EQ(params.fit, Fit::kStretch);
-}
-
-TEST(Params, RefusalsNameTheParameter) {
-  const std::vector<std::pair<std::string, std::string>> bad = {
-      {"size", "0,640"},    {"size", "640,640,3"}, {"size", ""},           {"fit", "squeeze"},
-      {"pad_value", "256"}, {"pad_value", "1.5"},  {"scale", "nan"},       {"scale", "0"},
-      {"mean", "1,2"},      {"std", "0"},          {"antialias", "maybe"}, {"dtype", "int32"},
-      {"max_side", "0"},    {"preset", "mine"},    {"unknown_one", "1"}};
-  for (const auto& [name, text] : bad) {
-    EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, name,
-                       [&, n = name, t = text] { ParsePreprocessParams({{n, t}}); }))
-        << name << " = " << text;
-  }
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "jpeg_decoder",
-                     [] { ParsePreprocessParams({{"jpeg_decoder", "nvjpeg"}}); }));
-  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "jpeg_decoder",
-                     [] { Preprocessor{ParsePreprocessParams({{"jpeg_decoder", "hybrid"}})}; }));
-}
-
-TEST(Outputs, FollowTheParameters) {
-  const auto params = ParsePreprocessParams(
-      {{"size", "48,64"}, {"layout", "nhwc"}, {"dtype", "int8"}, {"color", "gray"}});
-  const auto specs = PreprocessOutputs(params);
-  ASSERT_EQ(specs.size(), 3U);
-  EXPECT_EQ(specs[0].name, "images");
-  EXPECT_EQ(specs[0].dtype, DType::kInt8);
-  EXPECT_EQ(specs[0].shape[0], 48);
-  EXPECT_EQ(specs[0].shape[2], 1);
-  EXPECT_EQ(specs[1].name, "geometry");
-  EXPECT_EQ(specs[1].shape[0], Geometry::kSize);
-  EXPECT_EQ(specs[2].name, "status");
-}
-
-TEST(Preprocess, APictureOfTheTensorsSizeIsOnlyNormalised) {
-  const Bytes pixels = MakePixels(12, 20, 3);
-  const Tensors result = Preprocess({{"size", "12,20"}}, {Rgb(pixels, 20, 12)});
-  for (size_t c = 0; c < 3; ++c) {
-    for (size_t i = 0; i < 12 * 20; ++i) {
-      const auto expected = static_cast<float>(pixels[3 * i + c] * (1.0 / 255.0));
-      ASSERT_EQ(result.image(0)[c * 240 + i], expected);
-    }
-  }
-  EXPECT_EQ(result.geometry, (std::vector<float>{1, 1, 0, 0, 20, 12, 1, 0}));
-}
-
-TEST(Preprocess, LetterboxPadsAroundTheImage) {
-  const Bytes white(10 * 40 * 3, 255);  // 10 rows of 40 pixels into 33 x 40: 11 rows above
-  const Tensors result = Preprocess({{"size", "33,40"}, {"scale", "1"}}, {Rgb(white, 40, 10)});
-  for (int y = 0; y < 33; ++y) {
-    const float expected = y >= 11 && y < 21 ? 255.0F : 114.0F;
-    for (int x = 0; x < 40; ++x) ASSERT_EQ(result.image(0)[y * 40 + x], expected) << y;
-  }
-  EXPECT_EQ(result.geometry, (std::vector<float>{1, 1, 0, 11, 40, 10, 1, 0}));
-}
-
-TEST(Preprocess, AnOddPixelOfPaddingGoesToTheRight) {
-  const Bytes white(8 * 5 * 3, 255);  // 5 columns into 8: one left, two right
-  const Tensors result = Preprocess({{"size", "8,8"}, {"scale", "1"}}, {Rgb(white, 5, 8)});
-  for (int x = 0; x < 8; ++x) {
-    EXPECT_EQ(result.image(0)[x], x >= 1 && x < 6 ? 255.0F : 114.0F) << x;
-  }
-  EXPECT_EQ(result.geometry, (std::vector<float>{1, 1, 1, 0, 5, 8, 1, 0}));
-}
-
-TEST(Preprocess, BgrSwapsChannelsBeforeNormalising) {
-  const Bytes pixel = {10, 20, 30};
-  const ParameterList list = {{"size", "1"}, {"scale", "1"}, {"color", "bgr"}, {"mean", "1,2,3"}};
-  const Tensors result = Preprocess(list, {Rgb(pixel, 1, 1)});
-  const std::vector<float> channels(result.image(0), result.image(0) + 3);
-  EXPECT_EQ(channels, (std::vector<float>{29, 18, 7}));
-}
-
-TEST(Preprocess, BilinearHalvesByAveraging) {
-  const Bytes pixels = MakePixels(20, 30, 3);
-  const ParameterList list = {{"size", "10,15"}, {"fit", "stretch"}, {"scale", "1"}};
-  const Tensors rounded = Preprocess(list, {Rgb(pixels, 30, 20)});
-  ParameterList unrounded = list;
-  unrounded.emplace_back("quantize", "none");
-  const Tensors exact = Preprocess(unrounded, {Rgb(pixels, 30, 20)});
-  for (size_t y = 0; y < 10; ++y) {
-    for (size_t x = 0; x < 15; ++x) {
-      const size_t from = (2 * y * 30 + 2 * x) * 3;
-      const int sum = pixels[from] + pixels[from + 3] + pixels[from + 90] + pixels[from + 93];
-      ASSERT_EQ(rounded.image(0)[y * 15 + x], static_cast<float>((sum + 2) / 4));
-      ASSERT_NEAR(exact.image(0)[y * 15 + x], sum / 4.0, 1e-4);  // float32 sums of four products
-    }
-  }
-}
-
-TEST(Preprocess, AreaTakesTheMeanOfWholeBlocks) {
-  const Bytes pixels = MakePixels(21, 30, 3);
-  const ParameterList list = {
-      {"size", "7,10"}, {"fit", "stretch"}, {"scale", "1"}, {"interpolation", "area"}};
-  const Tensors result = Preprocess(list, {Rgb(pixels, 30, 21)});
-  for (size_t y = 0; y < 7; ++y) {
-    for (size_t x = 0; x < 10; ++x) {
-      int sum = 0;
-      for (size_t i = 0; i < 9; ++i) sum += pixels[((3 * y + i / 3) * 30 + 3 * x + i % 3) * 3];
-      ASSERT_EQ(result.image(0)[y * 10 + x], std::nearbyint(sum / 9.0));
-    }
-  }
-}
-
-TEST(Preprocess, EveryFilterLeavesAFlatPictureFlat) {
-  const Bytes flat(20 * 31 * 3, 201);
-  for (const std::string filter : {"nearest", "bilinear", "bicubic", "area"}) {
-    for (const std::string antialias : {"false", "true"}) {
-      if (filter == "nearest" && antialias == "true") continue;
-      for (const std::string quantize : {"uint8", "none"}) {
-        for (const std::string size : {"7,9", "10,31", "33,12", "50,64"}) {
-          const ParameterList list = {{"size", size},         {"fit", "stretch"},
-                                      {"scale", "1"},         {"interpolation", filter},
-                                      {"quantize", quantize}, {"antialias", antialias}};
-          const Tensors result = Preprocess(list, {Rgb(flat, 31, 20)});
-          const size_t count = result.images.size() / sizeof(float);
-          for (size_t i = 0; i < count; ++i) {
-            // Exact in 8 bits; in float, weights that sum to 1 but for their roundings.
-            ASSERT_NEAR(result.image(0)[i], 201.0F, quantize == "none" ? 1e-3F : 0.0F)
-                << filter << " antialias " << antialias << " size " << size;
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(Preprocess, BottomUpRowsAreReadByTheirStride) {
-  const Bytes pixels = MakePixels(9, 14, 3);
-  Bytes flipped;
-  for (int y = 8; y >= 0; --y) {
-    flipped.insert(flipped.end(), pixels.begin() + y * 42, pixels.begin() + (y + 1) * 42);
-  }
-  const auto bottom_up =
-      ImageView::Interleaved(PixelFormat::kRgb, flipped.data() + 8 * 42, 14, 9, -42);
-  const ParameterList list = {{"size", "32,32"}};
-  EXPECT_EQ(Preprocess(list, {bottom_up}).images, Preprocess(list, {Rgb(pixels, 14, 9)}).images);
-}
-
-TEST(Preprocess, ABadImageLeavesABlankAndItsNeighboursWhole) {
-  const Bytes good = MakeJpeg(40, 60);
-  const Bytes bad(good.begin(), good.begin() + static_cast<ptrdiff_t>(good.size() / 2));
-  const ParameterList list = {{"size", "32,48"}};
-  const Tensors batch = Preprocess(list, {Encoded(good), Encoded(bad), Encoded(good)}, 2);
-  const Tensors alone = Preprocess(list, {Encoded(good)});
-  EXPECT_EQ(batch.status, (std::vector<int32_t>{0, 1, 0}));
-  EXPECT_FALSE(batch.items[1].status.message.empty());
-  const size_t bytes = alone.images.size();
-  EXPECT_TRUE(std::equal(alone.images.begin(), alone.images.end(), batch.images.begin()));
-  EXPECT_TRUE(std::equal(alone.images.begin(), alone.images.end(),
-                         batch.images.begin() + static_cast<ptrdiff_t>(2 * bytes)));
-  EXPECT_TRUE(std::all_of(batch.images.begin() + static_cast<ptrdiff_t>(bytes),
-                          batch.images.begin() + static_cast<ptrdiff_t>(2 * bytes),
-                          [](uint8_t byte) { return byte == 0; }));
-  const std::vector<float> blank(batch.geometry.begin() + 8, batch.geometry.begin() + 16);
-  EXPECT_EQ(blank, (std::vector<float>{1, 1, 0, 0, 0, 0, 1, 1}));
-}
-
-TEST(Preprocess, ThreadsDoNotChangeResults) {
-  std::vector<Bytes> files;
-  for (int i = 0; i < 9; ++i) files.push_back(MakeJpeg(20 + 7 * i, 90 - 6 * i, i % 2 == 0 ? 3 : 1));
-  std::vector<ImageView> views;
-  for (const Bytes& file : files) views.push_back(Encoded(file));
-  const ParameterList list = {{"size", "48,64"}};
-  const Tensors one = Preprocess(list, views, 1);
-  for (const int threads : {2, 4}) {
-    const Tensors more = Preprocess(list, views, threads);
-    EXPECT_EQ(more.images, one.images);
-    EXPECT_EQ(more.geometry, one.geometry);
-  }
 }
 
 TEST(Preprocess, WrongOutputsAreRefusedBeforeAnyWork) {
@@ -327,6 +128,80 @@ TEST(Preprocess, WithoutTensorsStatusAndGeometryAreTheSame) {
     for (size_t i = 0; i < images.size(); ++i) {
       EXPECT_EQ(items[i].status.message, expected.items[i].status.message);
       EXPECT_EQ(items[i].decoder, expected.items[i].decoder);
+    }
+  }
+}
+
+// The tensors of the regions of one image, and the memory they lie in.
+class RoiBatch {
+ public:
+  RoiBatch(const PreprocessParams& params, const ImageView& image, std::vector<Roi> rois)
+      : rois_(std::move(rois)), bytes_(ImageTensor(params, nullptr).size_bytes()) {
+    images_.assign(bytes_ * rois_.size(), 0xEE);
+    geometry_.assign(8 * rois_.size(), -1.0F);
+    status_.assign(rois_.size(), -1);
+    for (size_t i = 0; i < rois_.size(); ++i) {
+      outputs_.push_back({ImageTensor(params, images_.data() + i * bytes_),
+                          geometry_.data() + 8 * i, status_.data() + i, 0});
+    }
+    job_ = {image, rois_, outputs_};
+  }
+  RoiBatch(const RoiBatch&) = delete;
+  RoiBatch& operator=(const RoiBatch&) = delete;
+
+  const PreprocessInput& job() const { return job_; }
+  const float* geometry(size_t roi) const { return geometry_.data() + 8 * roi; }
+  int32_t status(size_t roi) const { return status_[roi]; }
+
+ private:
+  std::vector<Roi> rois_;
+  size_t bytes_;
+  Bytes images_;
+  std::vector<float> geometry_;
+  std::vector<int32_t> status_;
+  std::vector<PreprocessOutput> outputs_;
+  PreprocessInput job_;
+};
+
+// What is read of an image whose tensors nobody wants, and what is found there.
+TEST(Rois, WithoutTensorsHaveTheSameStatusAndGeometry) {
+  const Bytes good = MakeJpeg(60, 80);
+  const Bytes cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(good.size() / 2));
+  const Bytes rotated = MakeJpeg(60, 80, 3, {.orientation = 6});
+  const Bytes transposed_cut(rotated.begin(),
+                             rotated.begin() + static_cast<ptrdiff_t>(good.size() / 2));
+  const Bytes pixels = MakePixels(60, 80, 3);
+  const std::vector<ImageView> images = {
+      Encoded(good), Encoded(cut), Encoded(rotated), Encoded(transposed_cut),
+      ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 80, 60, 240)};
+  const std::vector<std::vector<Roi>> choices = {
+      {{1, 2, 30, 9}},
+      {{1, 2, 30, 9}, {9, 9, 3, 3}, {20, 20, 60, 60}},
+      {{std::numeric_limits<float>::quiet_NaN(), 0, 1, 1}},
+      {}};
+  const PreprocessParams params = ParsePreprocessParams({{"size", "24,32"}});
+  Preprocessor preprocessor(params, 2);
+  for (size_t i = 0; i < images.size(); ++i) {
+    for (const std::vector<Roi>& rois : choices) {
+      RoiBatch expected(params, images[i], rois);
+      RoiBatch actual(params, images[i], rois);
+      std::vector<PreprocessOutput> outputs(actual.job().outputs.begin(),
+                                            actual.job().outputs.end());
+      for (PreprocessOutput& output : outputs) output.image.data = nullptr;
+      const PreprocessInput job{images[i], rois, outputs};
+      const PreprocessItem with = preprocessor.Run({&expected.job(), 1})[0];
+      const PreprocessItem without = preprocessor.Run({&job, 1})[0];
+      EXPECT_EQ(without.status.message, with.status.message) << i;
+      EXPECT_EQ(without.decoder, with.decoder) << i;
+      for (size_t k = 0; k < rois.size(); ++k) {
+        EXPECT_EQ(without.rois[k].message, with.rois[k].message) << i;
+        EXPECT_EQ(actual.status(k), expected.status(k)) << i;
+        EXPECT_TRUE(std::equal(expected.geometry(k), expected.geometry(k) + 8, actual.geometry(k)));
+      }
+      if (rois.size() < 2) continue;
+      outputs[0].image = expected.job().outputs[0].image;
+      EXPECT_TRUE(
+          Throws(ErrorCode::kInvalidArgument, "1 of 3 rois", [&] { preprocessor.Run({&job, 1}); }));
     }
   }
 }

@@ -1,97 +1,221 @@
+// Rotated boxes by every target against the scalar implementation, whose results
+// tests/python/core/test_nms_rotated.py holds to the reference; IoUs that it leaves out.
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numbers>
+#include <random>
 #include <vector>
 
 #include "endcap/nms.h"
 #include "error_matchers.h"
+#include "nms/rotated_methods.h"
+#include "simd_targets.h"
 
 namespace endcap {
 namespace {
 
 using testing::Throws;
 using Indices = std::vector<int64_t>;
-using Box = std::array<float, 5>;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kPi = std::numbers::pi_v<float>;
 constexpr RotatedNms kMethods[] = {RotatedNms::kPolygon, RotatedNms::kProbiou,
                                    RotatedNms::kProbiouFast};
+constexpr double kThresholds[] = {0.0, 1e-12, 5e-4, 0.1, 0.45, 0.7, 0.95, 0.9994, 1.0};
+
+struct BoxSet {
+  std::vector<float> boxes;
+  std::vector<float> scores;
+  std::vector<int32_t> class_ids;
+
+  size_t size() const { return scores.size(); }
+  void Add(float cx, float cy, float w, float h, float angle, float score, int32_t class_id = 0) {
+    boxes.insert(boxes.end(), {cx, cy, w, h, angle});
+    scores.push_back(score);
+    class_ids.push_back(class_id);
+  }
+};
+
+struct Random {
+  std::mt19937 bits;
+  float Between(float low, float high) {
+    return std::uniform_real_distribution<float>(low, high)(bits);
+  }
+  int Below(int count) { return std::uniform_int_distribution<int>(0, count - 1)(bits); }
+};
+
+void ExpectEqualImplementations(const BoxSet& crowd, double iou_threshold,
+                                int64_t max_detections = -1) {
+  for (const RotatedNms method : kMethods) {
+    testing::CompareTargetsWithScalar(
+        Stage::kNms,
+        [&] {
+          return NmsRotated(crowd.boxes, crowd.scores, crowd.class_ids,
+                            {iou_threshold, max_detections, method});
+        },
+        [&](const Indices& scalar, const Indices& simd, const std::string& target) {
+          EXPECT_EQ(scalar, simd) << target << ", " << crowd.size() << " boxes, threshold "
+                                  << iou_threshold << ", method " << static_cast<int>(method);
+        });
+  }
+}
+
+// Sides spread over `octaves` powers of two below `side`.
+BoxSet Scattered(unsigned seed, int count, float span, float side, float octaves, int classes) {
+  Random random{std::mt19937(seed)};
+  BoxSet crowd;
+  for (int i = 0; i < count; ++i) {
+    crowd.Add(random.Between(0, span), random.Between(0, span),
+              side * std::exp2(-random.Between(0, octaves)),
+              side * std::exp2(-random.Between(0, octaves)), random.Between(-4, 4),
+              random.Between(0, 1), random.Below(classes));
+  }
+  return crowd;
+}
+
+TEST(RotatedNmsSimd, EqualsScalarAroundVectorLengths) {
+  for (int count = 0; count <= 40; ++count) {
+    const BoxSet crowd = Scattered(static_cast<unsigned>(count), count, 60.0F, 40.0F, 1.0F, 2);
+    for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
+  }
+}
+
+TEST(RotatedNmsSimd, EqualsScalarOnCrowds) {
+  for (const double threshold : kThresholds) {
+    ExpectEqualImplementations(Scattered(1, 600, 400.0F, 60.0F, 2.0F, 3), threshold);
+    ExpectEqualImplementations(Scattered(2, 600, 400.0F, 400.0F, 8.0F, 2), threshold);
+    ExpectEqualImplementations(Scattered(3, 600, 0.4F, 0.1F, 2.0F, 2), threshold);
+  }
+}
+
+// Boxes on few places, of few sizes and angles: equal boxes, crosses and touching sides.
+TEST(RotatedNmsSimd, EqualsScalarOnALattice) {
+  Random random{std::mt19937(4)};
+  const float quarter = std::acos(0.0F) / 2;
+  BoxSet crowd;
+  for (int i = 0; i < 600; ++i) {
+    const auto whole = [&](int count) { return static_cast<float>(random.Below(count)); };
+    crowd.Add(whole(20), whole(20), whole(6), whole(6), (whole(9) - 4) * quarter, whole(4),
+              random.Below(2));
+  }
+  for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
+}
+
+// Two boxes of a class of their own, so that each pair is decided by its own IoU.
+struct Pairs {
+  BoxSet crowd;
+  int32_t count = 0;
+
+  void Add(const std::array<float, 5>& a, const std::array<float, 5>& b) {
+    crowd.Add(a[0], a[1], a[2], a[3], a[4], 0.9F, count);
+    crowd.Add(b[0], b[1], b[2], b[3], b[4], 0.8F, count);
+    ++count;
+  }
+};
+
+// Where the bounds of a pair are its IoU, and the IoU is about the threshold: axis-aligned boxes of
+// one shape side by side, and of different sizes one within the other.
+TEST(RotatedNmsSimd, EqualsScalarWhereTheBoundsAreTight) {
+  Random random{std::mt19937(5)};
+  for (const double threshold : {0.002, 0.1, 0.45, 0.7, 0.95, 0.99}) {
+    const auto t = static_cast<float>(threshold);
+    const float distance = -std::log(1.0F - (1.0F - t) * (1.0F - t));  // of Bhattacharyya
+    Pairs pairs;
+    for (int i = 0; i < 500; ++i) {
+      const float w = random.Between(5, 200);
+      const float h = w * std::exp2(random.Between(-4.9F, 4.9F));
+      const float x = random.Between(0, 4096);
+      const float near = 1.0F + random.Between(-1, 1) * std::exp2(random.Between(-24, -6));
+      const float shift = near * w * (1.0F - t) / (1.0F + t);
+      pairs.Add({x, 9, w, h, 0}, {x + shift, 9, w, h, 0});
+      const float apart = near * w * std::sqrt(distance * 2.0F / 3.0F);
+      pairs.Add({x, 9, w, h, 0}, {x + apart, 9, w, h, 0});
+      pairs.Add({9, x, h, w, 0}, {9, x + apart, h, w, 0});
+      const float turn = random.Between(-3, 3);
+      pairs.Add({x, 9, w, h, turn}, {x, 9, near * t * w, h, turn});
+      const float ratio = std::exp(distance) + std::sqrt(std::exp(2.0F * distance) - 1.0F);
+      pairs.Add({x, 9, w, h, turn}, {x, 9, near * ratio * w, near * ratio * h, turn});
+      pairs.Add({x, 9, w, h, turn},
+                {x, 9, near * std::sqrt(ratio) * w, h * std::sqrt(ratio), turn});
+    }
+    ExpectEqualImplementations(pairs.crowd, threshold);
+  }
+}
+
+// At the ends of the range of shapes whose bounds are trusted, and beyond: thin, tiny, huge.
+TEST(RotatedNmsSimd, EqualsScalarOnShapesOfAllKinds) {
+  Random random{std::mt19937(6)};
+  for (const float scale : {1e-30F, 1e-10F, 1e-3F, 0.1F, 1.0F, 1e3F, 1e12F, 1e30F}) {
+    Pairs pairs;
+    for (int i = 0; i < 800; ++i) {
+      const float w = scale * std::exp2(random.Between(-8, 8));
+      const float thin = std::exp2(random.Between(-11, 0));
+      const float turn = random.Between(-2, 2);
+      const float step = w * random.Between(0, 0.5F);
+      pairs.Add({0, 0, w, thin * w, turn},
+                {step * std::cos(turn), step * std::sin(turn), w * random.Between(0.5F, 2),
+                 thin * w * random.Between(0.5F, 2), turn + thin * random.Between(-1, 1)});
+    }
+    for (const double threshold : kThresholds) ExpectEqualImplementations(pairs.crowd, threshold);
+  }
+}
+
+TEST(RotatedNmsSimd, EqualsScalarOnBoxesThatAreNone) {
+  Random random{std::mt19937(7)};
+  const std::vector<float> odd = {kNan,   kInf,   -kInf, 0.0F,   -0.0F, 1e38F, -1e38F, 1e-22F,
+                                  -3e-9F, 1e-44F, 1e19F, 1e6F,   1.0F,  2.0F,  3.0F,   -4.0F,
+                                  5.0F,   6.0F,   7.0F,  3e-20F, 8.0F,  9.0F,  40.0F,  1e-3F};
+  BoxSet crowd = Scattered(8, 200, 12.0F, 8.0F, 4.0F, 2);
+  for (int i = 0; i < 600; ++i) {
+    const auto value = [&] {
+      return odd[static_cast<size_t>(random.Below(4) == 0 ? random.Below(24) : 12 + i % 11)];
+    };
+    crowd.Add(value(), value(), value(), value(), value(), random.Between(0, 1), random.Below(2));
+  }
+  for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
+}
+
+TEST(RotatedNmsSimd, StopsAtMaxDetections) {
+  const BoxSet crowd = Scattered(9, 500, 500.0F, 60.0F, 1.0F, 3);
+  for (const int64_t limit : {0, 1, 15, 16, 17, 100, 5000})
+    ExpectEqualImplementations(crowd, 0.5, limit);
+}
+
+// The quick decisions of a single pair against the IoU itself.
+template <typename Method>
+void ExpectExceedsIsIouAbove(const BoxSet& crowd) {
+  for (const double threshold : kThresholds) {
+    const auto limit = Method::MakeLimit(threshold);
+    for (size_t i = 0; i + 1 < crowd.size(); ++i) {
+      const auto a = Method::Prepare(&crowd.boxes[5 * i]);
+      const auto b = Method::Prepare(&crowd.boxes[5 * i + 5]);
+      const float iou = Method::Iou(a, b);
+      ASSERT_EQ(Method::Exceeds(a, b, limit), static_cast<double>(iou) > threshold)
+          << "pair " << i << ", IoU " << iou << ", threshold " << threshold;
+    }
+  }
+}
+
+TEST(RotatedNmsSimd, QuickDecisionsOfAPairAreItsIou) {
+  for (const float side : {1e-3F, 1.0F, 80.0F}) {
+    for (const float spread : {0.1F, 0.5F, 2.0F}) {
+      const BoxSet crowd = Scattered(10, 5000, side * spread, side, 3.0F, 1);
+      ExpectExceedsIsIouAbove<PolygonMethod>(crowd);
+      ExpectExceedsIsIouAbove<ProbiouMethod>(crowd);
+    }
+  }
+}
+
+using Box = std::array<float, 5>;
 
 float Iou(const Box& a, const Box& b, RotatedNms method = RotatedNms::kPolygon) {
   float iou = 0.0F;
   RotatedIou(a, b, method, {&iou, 1});
   return iou;
-}
-
-Indices Suppress(const std::vector<Box>& boxes, const std::vector<float>& scores,
-                 const RotatedNmsOptions& options, const std::vector<int32_t>& class_ids = {}) {
-  std::vector<float> numbers;
-  for (const Box& box : boxes) numbers.insert(numbers.end(), box.begin(), box.end());
-  return NmsRotated(numbers, scores, class_ids, options);
-}
-
-TEST(RotatedIou, AxisAlignedBoxesAreExact) {
-  EXPECT_EQ(Iou({1, 1, 2, 2, 0}, {2, 1, 2, 2, 0}), 1.0F / 3.0F);
-  EXPECT_EQ(Iou({1, 1, 2, 2, 0}, {1, 1, 2, 1, 0}), 0.5F);  // one within the other
-  EXPECT_EQ(Iou({1, 1, 2, 2, 0}, {3, 1, 2, 2, 0}), 0.0F);  // touching sides
-  EXPECT_EQ(Iou({1, 1, 2, 2, 0}, {3, 3, 2, 2, 0}), 0.0F);  // touching corners
-  EXPECT_EQ(Iou({1, 1, 2, 2, 0}, {90, 1, 2, 2, 0}), 0.0F);
-  EXPECT_EQ(Iou({0, 0, 4, 1, 0}, {0, 0, 1, 4, 0}), 1.0F / 7.0F);
-}
-
-TEST(RotatedIou, RotatedBoxes) {
-  // A unit square and the same rotated by 45 degrees share an octagon of 2 (sqrt(2) - 1).
-  EXPECT_FLOAT_EQ(Iou({0, 0, 1, 1, 0}, {0, 0, 1, 1, kPi / 4}), std::sqrt(0.5F));
-  // A cross of long boxes at 45 degrees shares a square.
-  EXPECT_FLOAT_EQ(Iou({7, 5, 10, 1, kPi / 4}, {7, 5, 10, 1, -kPi / 4}), 1.0F / 19.0F);
-  // A corner cut off: the triangle of the square [0, 1]^2 beyond x + y = 1.5.
-  const float side = std::sqrt(2.0F);
-  EXPECT_FLOAT_EQ(Iou({0.5F, 0.5F, 1, 1, 0}, {1.25F, 1.25F, side, 4, kPi / 4}),
-                  0.125F / (1.0F + 4.0F * side - 0.125F));
-  // Rotated boxes whose axis-aligned bounding boxes overlap, and which do not meet.
-  EXPECT_EQ(Iou({0, 0, 10, 1, kPi / 4}, {3, 0, 10, 1, kPi / 4}), 0.0F);
-}
-
-TEST(RotatedIou, TheWidthLiesAlongTheAngleTowardsY) {
-  const Box along = {0, 0, 10, 1, kPi / 6};
-  const Box at_its_end = {4 * std::cos(kPi / 6), 4 * std::sin(kPi / 6), 1, 1, 0};
-  EXPECT_GT(Iou(along, at_its_end), 0.05F);
-  EXPECT_EQ(Iou({0, 0, 10, 1, -kPi / 6}, at_its_end), 0.0F);
-}
-
-TEST(RotatedIou, OneBoxInManyWordsIsTheSame) {
-  const Box box = {100, 50, 30, 12, 0.3F};
-  for (const Box& same :
-       {box, Box{100, 50, 30, 12, 0.3F + kPi}, Box{100, 50, 30, 12, 0.3F - kPi},
-        Box{100, 50, 12, 30, 0.3F + kPi / 2}, Box{100, 50, 12, 30, 0.3F - kPi / 2},
-        Box{100, 50, 30, 12, 0.3F + 64 * kPi}}) {
-    EXPECT_NEAR(Iou(box, same), 1.0F, 2e-5F);  // the angles are rounded, the last to 8e-6
-    EXPECT_GT(Iou(box, same, RotatedNms::kProbiou), 0.995F);
-  }
-  EXPECT_EQ(Iou(box, box), 1.0F);
-  EXPECT_EQ(Iou({100, 50, 30, 12, 1e6F}, {100, 50, 30, 12, 1e6F}), 1.0F);
-}
-
-TEST(RotatedIou, IsSymmetric) {
-  const std::vector<Box> boxes = {{0, 0, 3, 1, 0.3F},    {1, 0, 3, 1, 0.3F}, {0, 0, 3, 1, -0.7F},
-                                  {0, 0, 3, 1, 0.31F},   {0.5F, 0, 1, 3, 2}, {0, 0.25F, 3, 1, 0.3F},
-                                  {0, 0, 300, 0.01F, 1}, {0, 0, 0, 5, 0},    {0, 0, -2, 1, 0},
-                                  {kNan, 0, 1, 1, 0},    {0, kInf, 1, 1, 0}, {0, 0, 1, 1, kInf}};
-  for (const RotatedNms method : kMethods) {
-    for (const Box& a : boxes) {
-      for (const Box& b : boxes) {
-        const float iou = Iou(a, b, method);
-        const float exchanged = Iou(b, a, method);
-        EXPECT_TRUE(iou == exchanged || (std::isnan(iou) && std::isnan(exchanged)))
-            << iou << " and " << exchanged;
-      }
-    }
-  }
 }
 
 TEST(RotatedIou, FarFromTheOriginNothingIsLost) {
@@ -123,17 +247,6 @@ TEST(RotatedIou, BoxesThatAreNone) {
   }
 }
 
-// Equal shapes at a distance d along the width: the Bhattacharyya distance is 3 d^2 / (2 w^2).
-TEST(RotatedIou, ProbiouOfEqualShapes) {
-  for (const float angle : {0.0F, 0.5F, 2.0F}) {
-    const Box a = {10, 20, 40, 20, angle};
-    const Box b = {10 + 8 * std::cos(angle), 20 + 8 * std::sin(angle), 40, 20, angle};
-    const float expected = 1.0F - std::sqrt(1.0F - std::exp(-0.06F) + 1e-7F);
-    EXPECT_NEAR(Iou(a, b, RotatedNms::kProbiou), expected, 1e-5F);
-    EXPECT_EQ(Iou(a, b, RotatedNms::kProbiou), Iou(a, b, RotatedNms::kProbiouFast));
-  }
-}
-
 TEST(RotatedIou, ProbiouWithoutAnAreaIsThatOfItsEpsilons) {
   // Two points at one place: ln(0 / epsilon + epsilon) / 2 is clipped to epsilon.
   const float greatest = 1.0F - std::sqrt(1.0F - std::exp(-1e-7F) + 1e-7F);
@@ -144,51 +257,11 @@ TEST(RotatedIou, ProbiouWithoutAnAreaIsThatOfItsEpsilons) {
             Iou({3, 4, 9, 5, 1}, {4, 4, 9, 5, 1}, RotatedNms::kProbiou));
 }
 
-TEST(RotatedNms, GreedyKeepsWhatOnlyASuppressedBoxOverlaps) {
-  const std::vector<Box> chain = {
-      {0, 0, 40, 40, 0.2F}, {14, 0, 40, 40, 0.2F}, {28, 0, 40, 40, 0.2F}};
-  const std::vector<float> scores = {0.9F, 0.8F, 0.7F};
-  EXPECT_EQ(Suppress(chain, scores, {0.4, -1, RotatedNms::kPolygon}), (Indices{0, 2}));
-  EXPECT_EQ(Suppress(chain, scores, {0.5, -1, RotatedNms::kProbiou}), (Indices{0, 2}));
-  EXPECT_EQ(Suppress(chain, scores, {0.5, -1, RotatedNms::kProbiouFast}), (Indices{0}));
-}
-
-TEST(RotatedNms, TiesClassesAndLimits) {
-  const std::vector<Box> boxes(5, {50, 50, 30, 10, 1});
-  for (const RotatedNms method : kMethods) {
-    EXPECT_EQ(Suppress(boxes, {1, 2, 1, 2, 1}, {0.5, -1, method}), (Indices{1}));
-    EXPECT_EQ(Suppress(boxes, {1, 2, 1, 2, 1}, {0.5, -1, method}, {7, 7, -7, 7, 8}),
-              (Indices{1, 2, 4}));
-    EXPECT_EQ(Suppress(boxes, {1, 2, 1, 2, 1}, {0.5, 2, method}, {7, 7, -7, 7, 8}),
-              (Indices{1, 2}));
-    EXPECT_EQ(Suppress(boxes, {1, 2, 1, 2, 1}, {1.0, -1, method}), (Indices{1, 3, 0, 2, 4}));
-    EXPECT_EQ(Suppress(boxes, {1, 2, 1, 2, 1}, {0.5, 0, method}), (Indices{}));
-    EXPECT_EQ(Suppress({}, {}, {0.5, -1, method}), (Indices{}));
-  }
-}
-
-TEST(RotatedNms, NanDoesNotSuppress) {
-  const std::vector<Box> boxes = {
-      {kNan, 0, 9, 9, 0}, {0, 0, 9, 9, kInf}, {0, 0, kInf, 9, 0}, {0, 0, 9, 9, 0}, {0, 0, 9, 9, 0}};
-  for (const RotatedNms method : kMethods) {
-    EXPECT_EQ(Suppress(boxes, {5, 4, 3, 2, 1}, {0.0, -1, method}), (Indices{0, 1, 2, 3}));
-  }
-}
-
-TEST(RotatedNms, NamesAndBadArguments) {
-  const auto names = RotatedNmsNames();
-  for (size_t i = 0; i < names.size(); ++i) {
-    EXPECT_EQ(ParseRotatedNms(names[i]), kMethods[i]);
-  }
-  const auto code = ErrorCode::kInvalidArgument;
-  EXPECT_TRUE(Throws(code, "probiou_fast", [] { ParseRotatedNms("exact"); }));
+TEST(RotatedIou, RefusesOtherLengths) {
   const Box box = {0, 0, 1, 1, 0};
-  EXPECT_TRUE(Throws(code, "cx,cy,w,h,angle", [&] { Suppress({box}, {1, 2}, {}); }));
-  EXPECT_TRUE(Throws(code, "NaN", [&] { Suppress({box}, {kNan}, {}); }));
-  EXPECT_TRUE(Throws(code, "iou_threshold", [&] { Suppress({box}, {1}, {1.5}); }));
-  EXPECT_TRUE(Throws(code, "class_ids", [&] { Suppress({box}, {1}, {}, {1, 2}); }));
   std::vector<float> iou(3);
   const RotatedNms method = RotatedNms::kPolygon;
+  const auto code = ErrorCode::kInvalidArgument;
   EXPECT_TRUE(Throws(code, "1 pairs", [&] { RotatedIou(box, box, method, iou); }));
   EXPECT_TRUE(Throws(code, "each box needs 5", [&] { RotatedIou(iou, box, method, iou); }));
 }

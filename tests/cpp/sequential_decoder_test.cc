@@ -231,31 +231,6 @@ TEST(SequentialDecoder, TakesGrayFilesWithASampling) {
   }
 }
 
-TEST(SequentialDecoder, FindsTheDamageThatTheLibraryFinds) {
-  JpegOptions options;
-  options.restart_rows = 1;
-  std::mt19937 random(11);
-  for (const JpegOptions& each : {JpegOptions{}, options}) {
-    const Bytes good = MakeJpeg(60, 90, 3, each);
-    constexpr std::array<uint8_t, 2> kScan{0xFF, 0xDA};
-    const auto scan = std::ranges::search(good, kScan).end() - good.begin();
-    const auto begin = static_cast<size_t>(scan) + 12;  // behind the scan's header
-    for (int i = 0; i < 400; ++i) {
-      Bytes file = good;
-      for (int n = 0; n < 1 + i % 3; ++n) {
-        const size_t at = begin + random() % (file.size() - begin);
-        file[at] = i % 2 == 0 ? static_cast<uint8_t>(random()) : static_cast<uint8_t>(file[at] ^ 4);
-      }
-      if (i % 5 == 0) file.resize(begin + random() % (file.size() - begin));
-      ForceImplementation("scalar");
-      const std::string expected = DecodeOrError(file);
-      ForceImplementation("simd");
-      EXPECT_TRUE(DecodeOrError(file) == expected) << "damage " << i;
-      ForceImplementation("auto");
-    }
-  }
-}
-
 TEST(SequentialDecoder, LeavesFilesOfSeveralScansToOthers) {
   JpegOptions progressive;
   progressive.progressive = true;

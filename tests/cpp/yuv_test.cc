@@ -119,51 +119,6 @@ TEST(YuvPixels, AreTheSameOnEveryPath) {
   }
 }
 
-TEST(YuvPixels, OfNv12AreThoseOfItsPlanesApart) {
-  for (const YuvKind& kind : AllYuvKinds()) {
-    if (kind.format != PixelFormat::kNv12) continue;
-    const YuvImage nv12(kind, 21, 39);
-    YuvKind apart_kind = kind;
-    apart_kind.format = PixelFormat::kPlanarYuv;
-    YuvImage apart(apart_kind, 21, 39);
-    apart.planes[0] = nv12.planes[0];
-    for (size_t i = 0; i < apart.planes[1].size(); ++i) {
-      apart.planes[1][i] = nv12.planes[1][2 * i];
-      apart.planes[2][i] = nv12.planes[1][2 * i + 1];
-    }
-    apart.view.planes[0].data = apart.planes[0].data();
-    EXPECT_EQ(MakeTensor(Square(39), nv12.view), MakeTensor(Square(39), apart.view));
-  }
-}
-
-TEST(YuvPixels, BottomUpRowsAreReadByTheirStrides) {
-  for (const YuvKind& kind : {YuvKind{}, YuvKind{PixelFormat::kPlanarYuv, 1, 1}}) {
-    const YuvImage image(kind, 12, 17);
-    YuvImage flipped(kind, 12, 17);
-    for (size_t i = 0; i < 3; ++i) {
-      const auto stride = static_cast<size_t>(image.view.planes[i].row_stride_bytes);
-      if (stride == 0) continue;
-      const size_t rows = image.planes[i].size() / stride;
-      for (size_t y = 0; y < rows; ++y) {
-        std::memcpy(flipped.planes[i].data() + stride * (rows - 1 - y),
-                    image.planes[i].data() + stride * y, stride);
-      }
-      flipped.view.planes[i] = {flipped.planes[i].data() + stride * (rows - 1),
-                                -static_cast<ptrdiff_t>(stride)};
-    }
-    CompareTargetsWithScalar(
-        Stage::kPreprocess,
-        [&] {
-          return std::pair(MakeTensor(Square(24), image.view),
-                           MakeTensor(Square(24), flipped.view));
-        },
-        [](const auto& scalar, const auto& simd, const std::string& target) {
-          EXPECT_TRUE(scalar.first == scalar.second);
-          EXPECT_TRUE(simd.second == scalar.first) << target;
-        });
-  }
-}
-
 // Planes that end where memory that may be read does.
 class GuardedPlane {
  public:

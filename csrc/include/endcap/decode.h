@@ -42,7 +42,7 @@ class FileFormats {
 std::string_view FileFormatName(FileFormat format) noexcept;
 
 // Limits of an encoded image. ReadHeader checks all of them before anything is allocated; an image
-// that exceeds one is kImageLimit. Tests: decode_test.cc (Limits.AreCheckedOnTheHeader).
+// that exceeds one is kImageLimit. Test: tests/python/core/test_preprocess_params.py.
 struct DecodeLimits {
   int64_t max_pixels = 89478485;  // width * height; Pillow's limit for the same purpose
   int max_side = 65500;           // pixels
@@ -229,9 +229,9 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 // the oriented one, which viewers and PIL.ImageOps.exif_transpose show; with exif=ignore, the
 // default of the presets torchvision, inception, rtdetr, rfdetr and ssd, the stored one.
 //
-// Tests, each for all eight values: Decode.AppliesOrIgnoresOrientation,
-// ApplyOrientation.MovesEveryPixelToItsPlace, of preprocess tests/cpp/implementations_test.cc,
-// tests/cpp/fused_jpeg_test.cc and tests/python/core/test_preprocess.py; boxes:
+// Tests, each for all eight values: tests/python/core/test_decode.py, of regions test_rois.py, of
+// preprocess test_preprocess.py and, for each implementation, tests/cpp/implementations_test.cc and
+// tests/cpp/fused_kernel_test.cc; boxes:
 // tests/python/core/test_postprocess.py; damaged tags: Exif.DamageIsHarmless, tests/fuzz/exif.cc.
 //
 // Which number counts is Pillow's rule (Image.getexif), also where the Exif standard has another:

@@ -1,5 +1,5 @@
-// What Postprocessor::Run asks of the heap once it has had a call of that size: the vector it
-// returns, and nothing else. This program counts every operator new.
+// What calls ask of the heap once there was one of that size: Postprocessor::Run the vector that it
+// returns, the others nothing. This program counts every operator new.
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include "allocation_counter.h"
 #include "endcap/implementation.h"
 #include "endcap/masks.h"
+#include "endcap/nms.h"
 #include "endcap/postprocess.h"
 #include "head_tensors.h"
 
@@ -109,6 +110,29 @@ TEST_F(Allocation, OfMasksIsNone) {
   }
   EXPECT_EQ(allocations.load() - before, 0);
   EXPECT_GT(rle[0].size(), 500U);  // more than a string holds in itself
+}
+
+TEST_F(Allocation, OfRotatedNmsIsNone) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> place(0.0F, 500.0F);
+  std::uniform_real_distribution<float> side(5.0F, 80.0F);
+  std::vector<float> boxes;
+  std::vector<float> scores;
+  std::vector<int32_t> class_ids;
+  for (int i = 0; i < 2000; ++i) {
+    boxes.insert(boxes.end(), {place(random), place(random), side(random), side(random), 1.0F});
+    scores.push_back(place(random));
+    class_ids.push_back(i % 15);
+  }
+  for (const RotatedNms method :
+       {RotatedNms::kPolygon, RotatedNms::kProbiou, RotatedNms::kProbiouFast}) {
+    std::vector<int64_t> kept;
+    NmsRotated(boxes, scores, class_ids, {0.4, -1, method}, kept);
+    const int before = allocations;
+    NmsRotated(boxes, scores, class_ids, {0.4, -1, method}, kept);
+    EXPECT_EQ(allocations - before, 0) << RotatedNmsNames()[static_cast<size_t>(method)];
+    EXPECT_GT(kept.size(), 100U);
+  }
 }
 
 }  // namespace
