@@ -93,25 +93,6 @@ def test_a_bad_image_among_others() -> None:
     np.testing.assert_array_equal(enqueued[2].masks, good[2].masks)
 
 
-def test_images_that_failed_before_have_no_rle() -> None:
-    status = np.array([0, 3, 0], np.int32)
-    postprocessor = endcap.Postprocessor(**fields_of("source"), device="cuda")
-    detections = postprocessor(images(), GEOMETRIES, status)
-    expected = endcap.Postprocessor(**fields_of("source"))(images(), GEOMETRIES, status)
-    assert expected.rle is not None
-    assert [len(rle) for rle in expected.rle] == [30, 0, 30]
-    assert detections.rle == expected.rle
-
-
-def test_a_source_image_of_half_a_pixel() -> None:
-    geometry = GEOMETRIES.copy()
-    geometry[2, 5] = 150.5
-    for device in ("cpu", "cuda"):
-        postprocessor = endcap.Postprocessor(**fields_of("source"), device=device)
-        with pytest.raises(endcap.InvalidArgumentError, match=r"geometry has image_h 150\.5"):
-            postprocessor(images(), geometry)
-
-
 def test_enqueue_makes_no_rle() -> None:
     enqueued = endcap.Postprocessor(**fields_of("source"), device="cuda").enqueue(
         images(), GEOMETRIES

@@ -39,22 +39,6 @@ def test_nms(count: int, iou_threshold: float) -> None:
     np.testing.assert_array_equal(kept.to_numpy(), expected)
 
 
-def test_empty_and_infinite_boxes() -> None:
-    boxes = np.array(
-        [[0, 0, 0, 0], [0, 0, 0, 0], [-np.inf, 0, np.inf, 1], [5, 5, 1, 1], [0, 0, 9, 9]],
-        np.float32,
-    )
-    scores = np.array([0.5, 0.5, 0.9, -np.inf, 0.1], np.float32)
-    kept = endcap.nms(boxes, scores, 0.5, device="cuda").to_numpy()
-    np.testing.assert_array_equal(kept, endcap.nms(boxes, scores, 0.5))
-
-
-def test_a_nan_score_is_an_error() -> None:
-    scores = np.array([0.5, np.nan], np.float32)
-    with pytest.raises(endcap.InvalidArgumentError, match="NaN"):
-        endcap.nms(np.zeros((2, 4), np.float32), scores, 0.5, device="cuda")
-
-
 @pytest.mark.parametrize("hold", HOLDERS)
 def test_boxes_on_the_gpu(hold: Any) -> None:
     kept = endcap.nms(hold(BOXES), hold(SCORES), 0.45)

@@ -77,28 +77,6 @@ def test_rows_wider_than_shared_memory(name: str) -> None:
     assert_same(preprocessor(image, pixel_format="gray"), expected)
 
 
-@pytest.mark.parametrize("name", ARITHMETICS)
-@pytest.mark.parametrize("width", [40, 61])
-def test_yuv(name: str, width: int) -> None:
-    random = np.random.default_rng(width)
-    y = random.integers(0, 256, (45, width), np.uint8)
-    uv = random.integers(0, 256, (23, (width + 1) // 2, 2), np.uint8)
-    u = random.integers(0, 256, (45, (width + 1) // 2), np.uint8)
-    images = [
-        endcap.nv12((y, uv), matrix="bt709"),
-        endcap.planar_yuv(y, u, u[::-1], range="full"),
-        endcap.planar_yuv(y, y, y[::-1], matrix="bt2020"),
-    ]
-    on_device = [
-        endcap.nv12((on_gpu(y), on_gpu(uv)), matrix="bt709"),
-        endcap.planar_yuv(on_gpu(y), on_gpu(u), on_gpu(u[::-1]), range="full"),
-        endcap.planar_yuv(on_gpu(y), on_gpu(y), on_gpu(y[::-1]), matrix="bt2020"),
-    ]
-    expected = endcap.Preprocessor(**SETTINGS[name])(images * 2)
-    preprocessor = endcap.Preprocessor(**SETTINGS[name], device="cuda")
-    assert_same(preprocessor(images + on_device), expected)
-
-
 def test_a_bad_image_is_an_error_or_blank_and_touches_no_other() -> None:
     images = [BAD[0], FILES["4:2:0"], BAD[1], BAD[2], FILES["gray"], BAD[3]]
     options: dict[str, Any] = {"size": 64, "on_error": "blank"}

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 import tolerances
 from bad_jpegs import BadFile, bad_files, bomb
-from hypothesis import given
-from hypothesis import strategies as st
 
 import endcap
 
@@ -79,82 +77,12 @@ def test_status_codes_are_the_contract() -> None:
     assert {s.name: s.value for s in endcap.Status} == expected
 
 
-def test_every_truncation_of_a_baseline_file_is_corrupt() -> None:
-    data = jpegs.photo_jpeg(32, 40)
-    for length in range(len(data) - 2):
-        with pytest.raises(endcap.CorruptImageError):
-            endcap.decode(data[:length])
-
-
-def test_an_end_marker_after_the_cut_hides_no_loss() -> None:
-    data = jpegs.photo_jpeg(32, 40)
-    start = jpegs.find_segment(data, (jpegs.SOS,)).end
-    for length in range(start, len(data) - 3):
-        with pytest.raises(endcap.CorruptImageError):
-            endcap.decode(data[:length] + jpegs.EOI)
-
-
-def test_every_truncation_of_a_progressive_file_is_corrupt() -> None:
-    data = jpegs.encode(jpegs.photo(32, 40), progressive=True)
-    for length in range(len(data) - 2):
-        with pytest.raises(endcap.CorruptImageError):
-            endcap.decode(data[:length])
-
-
-@pytest.mark.parametrize("kind", [{"restart_blocks": 2}, {"keep_rgb": True}], ids=str)
-def test_truncated_files_of_other_kinds_are_corrupt(kind: dict[str, Any]) -> None:
-    data = jpegs.encode(jpegs.photo(64, 80), **kind)
-    for length in range(0, len(data) - 2, 37):
-        with pytest.raises(endcap.CorruptImageError):
-            endcap.decode(data[:length])
-
-
 def test_a_lost_restart_interval_is_corrupt() -> None:
     data = jpegs.encode(jpegs.photo(64, 80), restart_blocks=2)
     first = data.index(b"\xff\xd0")
     second = data.index(b"\xff\xd1")
     with pytest.raises(endcap.CorruptImageError):
         endcap.decode(data[:first] + data[second:])
-
-
-@given(data=st.binary(max_size=300), prefix=st.sampled_from([b"", b"\xff\xd8\xff", GOOD[:200]]))
-def test_random_bytes_are_an_error(data: bytes, prefix: bytes) -> None:
-    with pytest.raises(endcap.EndcapError):
-        endcap.decode(prefix + data)
-
-
-VICTIMS = [
-    jpegs.photo_jpeg(40, 56),
-    jpegs.encode(jpegs.photo(40, 56), progressive=True),
-    jpegs.encode(jpegs.photo(40, 56, channels=4), restart_blocks=4),
-    jpegs.encode(jpegs.photo(40, 56, channels=1), orientation=5),
-]
-
-
-@given(
-    victim=st.sampled_from(VICTIMS),
-    flips=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=12),
-    header_only=st.booleans(),
-    cut=st.floats(0, 1),
-)
-def test_damaged_files_give_pixels_or_an_error(
-    victim: bytes, flips: list[tuple[float, int]], header_only: bool, cut: float
-) -> None:
-    data = bytearray(victim)
-    reach = 700 if header_only else len(data)
-    for where, value in flips:
-        data[min(int(where * reach), len(data) - 1)] = value
-    damaged = bytes(data[: int(len(data) * (1 - cut / 4))])
-    batch = endcap.preprocess([GOOD, damaged, GOOD], size=SIZE, on_error="blank", max_pixels=10**7)
-    assert batch.status[0] == batch.status[2] == 0
-    np.testing.assert_array_equal(batch.images[0], batch.images[2])
-    if batch.status[1] == 0:
-        image_w, image_h = batch.geometry[1, 4:6]
-        assert image_w >= 1
-        assert image_h >= 1
-    else:
-        assert batch.status[1] in (1, 2, 3)
-        assert not batch.images[1].any()
 
 
 REFUSE_IN_LITTLE_MEMORY = """

@@ -12,6 +12,7 @@ import pytest
 from sample_heads import seg_outputs
 
 import endcap
+from endcap import _core
 
 STAGES = ["decode", "preprocess", "box_decode", "nms", "masks"]
 
@@ -127,3 +128,33 @@ def test_nothing_has_run_in_a_fresh_process() -> None:
     program = "import endcap; print([i.name for i in endcap.implementations() if i.ran_last])"
     child = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert child.stdout.strip() == b"[]"
+
+
+TARGETS = _core.simd_targets()
+
+
+@pytest.mark.skipif(not TARGETS, reason="this CPU has no SIMD target")
+@pytest.mark.parametrize("value", ["abacus", *TARGETS])
+def test_the_environment_names_the_target(value: str) -> None:
+    program = (
+        "import sys, endcap\n"
+        "from endcap import _core\n"
+        "try:\n"
+        "    endcap.decode(sys.stdin.buffer.read())\n"
+        "    print(_core.simd_target())\n"
+        "except endcap.InvalidArgumentError as error:\n"
+        "    print(error)\n"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", program],
+        input=jpegs.photo_jpeg(8, 8),
+        env={**os.environ, "ENDCAP_SIMD_TARGET": value, "ENDCAP_FORCE_IMPLEMENTATION": "simd"},
+        capture_output=True,
+        check=True,
+    )
+    printed = child.stdout.decode().strip()
+    if value in TARGETS:
+        assert printed == value
+    else:
+        assert "ENDCAP_SIMD_TARGET is 'abacus'" in printed
+        assert TARGETS[0] in printed
