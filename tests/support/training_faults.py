@@ -1,4 +1,4 @@
-"""A training pipeline of OpenCV, Pillow and SciPy with switches, each of which makes it differ."""
+"""A training pipeline of OpenCV and Pillow with switches, each of which makes it differ."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import cv2
 import jpegs
 import numpy as np
 import numpy.typing as npt
-import simplejpeg
 from PIL import Image, ImageOps
-from scipy import ndimage
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
@@ -40,18 +38,15 @@ class Training:
     """What endcap's preset `ultralytics` follows at SIZE, but for what is set."""
 
     size: tuple[int, int] = SIZE
-    decoder: str = "exact"
     exif: bool = True
     bgr: bool = False
     fit: str = "letterbox"
     sides: str = "nearest"
     upscale: bool = True
     pad_align: str = "center"
-    odd_first: bool = False
     filter: str = "bilinear"
-    centers: str = "half_pixel"
     antialias: bool = False
-    rounding: str = "nearest"
+    quantize: bool = True
     pad_value: int = 114
     scale: float = 1 / 255
     mean: tuple[float, ...] = (0.0,) * 3
@@ -64,11 +59,7 @@ class Training:
         content = self._resize(pixels, *resized)
         canvas = np.full((*self.size, 3), float(self.pad_value))
         free = [self.size[0] - resized[0], self.size[1] - resized[1]]
-        top, left = (
-            (0, 0)
-            if self.pad_align == "top_left"
-            else [(each + self.odd_first) // 2 for each in free]
-        )
+        top, left = (0, 0) if self.pad_align == "top_left" else [each // 2 for each in free]
         canvas[top : top + resized[0], left : left + resized[1]] = content
         if self.bgr:
             canvas = canvas[..., ::-1]
@@ -78,27 +69,12 @@ class Training:
     def _read(self, path: Path) -> Pixels:
         with Image.open(path) as image:
             turn = image.getexif().get(jpegs.ORIENTATION_TAG)
-            stored = self._decode(path, image)
+            stored = np.asarray(image.convert("RGB"))
         if not self.exif or turn is None:
             return stored
         picture = Image.fromarray(stored)
         picture.getexif()[jpegs.ORIENTATION_TAG] = turn
         return np.asarray(ImageOps.exif_transpose(picture))
-
-    def _decode(self, path: Path, image: Image.Image) -> Pixels:
-        if self.decoder == "limited":
-            image.draft("YCbCr", image.size)
-            y, cb, cr = np.moveaxis(np.asarray(image).astype(float), 2, 0)
-            y, cb, cr = (y - 16) * 255 / 219, (cb - 128) * 255 / 224, (cr - 128) * 255 / 224
-            rgb = y + 1.402 * cr, y - 0.344136 * cb - 0.714136 * cr, y + 1.772 * cb
-            return np.clip(np.rint(np.stack(rgb, axis=-1)), 0, 255).astype(np.uint8)
-        if self.decoder in ("fast_idct", "plain_chroma"):
-            return simplejpeg.decode_jpeg(
-                path.read_bytes(),
-                fastdct=self.decoder == "fast_idct",
-                fastupsample=self.decoder == "plain_chroma",
-            )
-        return np.asarray(image.convert("RGB"))
 
     def _resized(self, height: int, width: int) -> tuple[int, int]:
         if self.fit == "stretch":
@@ -110,41 +86,20 @@ class Training:
         return whole(height * ratio + 1e-9), whole(width * ratio + 1e-9)
 
     def _resize(self, pixels: Pixels, height: int, width: int) -> Floats:
-        if self.centers != "half_pixel":
-            return self._rounded(_at_centers(pixels, height, width, self.centers))
         if self.antialias:
-            return _pillow(pixels, height, width, as_floats=self.rounding != "nearest", then=self)
+            return _pillow(pixels, height, width, as_floats=not self.quantize)
         flags = {
             "bilinear": cv2.INTER_LINEAR,
             "bicubic": cv2.INTER_CUBIC,
             "area": cv2.INTER_AREA,
             "nearest": cv2.INTER_NEAREST_EXACT,
         }
-        source: Any = pixels if self.rounding == "nearest" else pixels.astype(np.float32)
+        source: Any = pixels if self.quantize else pixels.astype(np.float32)
         resized = cv2.resize(source, (width, height), interpolation=flags[self.filter])
-        return self._rounded(resized.astype(np.float64))
-
-    def _rounded(self, values: Floats) -> Floats:
-        if self.rounding == "none":
-            return values
-        whole = np.rint(values) if self.rounding == "nearest" else np.floor(values + 1e-4)
-        return np.clip(whole, 0, 255)
+        return resized.astype(np.float64)
 
 
-def _at_centers(pixels: Pixels, height: int, width: int, centers: str) -> Floats:
-    positions = []
-    for source, target in zip(pixels.shape, (height, width), strict=False):
-        step = (source - 1) / (target - 1) if centers == "corners" else source / target
-        positions.append(np.arange(target) * step)
-    at = np.meshgrid(*positions, indexing="ij")
-    planes = [
-        ndimage.map_coordinates(pixels[..., c].astype(float), at, order=1, mode="nearest")
-        for c in range(3)
-    ]
-    return np.stack(planes, axis=-1)
-
-
-def _pillow(pixels: Pixels, height: int, width: int, *, as_floats: bool, then: Training) -> Floats:
+def _pillow(pixels: Pixels, height: int, width: int, *, as_floats: bool) -> Floats:
     bilinear = Image.Resampling.BILINEAR
     if not as_floats:
         narrow = Image.fromarray(pixels).resize((width, len(pixels)), bilinear)
@@ -155,7 +110,7 @@ def _pillow(pixels: Pixels, height: int, width: int, *, as_floats: bool, then: T
         )
         for c in range(3)
     ]
-    return then._rounded(np.stack(planes, axis=-1).astype(np.float64))
+    return np.stack(planes, axis=-1).astype(np.float64)
 
 
 def crop(path: Path, *, size: int, shorter: int) -> npt.NDArray[np.float32]:
@@ -165,7 +120,7 @@ def crop(path: Path, *, size: int, shorter: int) -> npt.NDArray[np.float32]:
     height, width = pixels.shape[:2]
     short = min(height, width)
     resized = shorter * height // short, shorter * width // short
-    content = _pillow(pixels, *resized, as_floats=False, then=Training())
+    content = _pillow(pixels, *resized, as_floats=False)
     top, left = (round((side - size) / 2) for side in resized)
     cut = content[top : top + size, left : left + size]
     return np.ascontiguousarray(cut.transpose(2, 0, 1), np.float32) / 255
@@ -190,32 +145,23 @@ def _fault(part: str, *causes: str, **changes: Any) -> Fault:
 FAULTS: dict[str, Fault] = {
     "BGR": _fault("color", "color", bgr=True),
     "EXIF ignored": _fault("exif", "exif", exif=False),
-    "corners aligned": _fault("resize", "centers", centers="corners"),
-    "asymmetric centres": _fault("resize", "centers", centers="asymmetric"),
     "antialias": _fault("resize", "antialias", antialias=True),
     "bicubic": _fault("resize", "interpolation", filter="bicubic"),
     "area": _fault("resize", "interpolation", filter="area"),
     "nearest": _fault("resize", "interpolation", filter="nearest"),
-    "truncating rounding": _fault("rounding", "rounding", rounding="truncate"),
-    "no rounding": _fault("rounding", "rounding", rounding="none"),
+    "no rounding": _fault("rounding", "quantize", quantize=False),
     "stretched": _fault("place", "fit", fit="stretch"),
     "top left": _fault("place", "pad_align", pad_align="top_left"),
-    "sides truncated": _fault("place", "sides", sides="truncate"),
     "not enlarged": _fault("place", "upscale", upscale=False),
-    "odd pixel first": _fault("place", "offset", odd_first=True),
     "black padding": _fault("pad", "pad_value", pad_value=0),
     "not divided by 255": _fault("values", "normalization", scale=1.0),
     "ImageNet's statistics": _fault("values", "normalization", mean=IMAGENET[0], std=IMAGENET[1]),
     "-1 to 1": _fault("values", "normalization", mean=(0.5,) * 3, std=(0.5,) * 3),
-    "fast inverse DCT": _fault("decoder", "decoder", decoder="fast_idct"),
-    "chroma repeated": _fault("decoder", "decoder", decoder="plain_chroma"),
-    "limited range": _fault("decoder", "matrix", decoder="limited"),
     "sides swapped": _fault("size", "size", size=SIZE[::-1]),
 }
 # The second of these cannot be seen with the first.
 HIDDEN = {
     ("stretched", "black padding"),
-    ("nearest", "truncating rounding"),
     ("nearest", "no rounding"),
 }
 

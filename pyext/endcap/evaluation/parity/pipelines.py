@@ -1,8 +1,8 @@
 """Training pipelines: an image file to the tensor that a network was trained with.
 
 A pipeline is named (`ultralytics`, `torchvision:resnet50`), read from a configuration file
-(transformers' preprocessor_config.json, timm's config.json, a saved pipeline of albumentations), or
-a Python function `module:function` that takes the path of an image file and returns its tensor.
+(transformers' preprocessor_config.json, timm's config.json), or a Python function
+`module:function` that takes the path of an image file and returns its tensor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ Size = tuple[int, int]  # height, width
 Function = Callable[[Path], Any]
 
 _CLASSIFIERS = (224, 256)  # torchvision's crop, and the short side before it
-_CONFIG_SUFFIXES = (".json", ".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -50,16 +49,16 @@ class TrainingPipeline:
         Raises:
             EvaluationError: The pipeline failed, or returned no tensor of one image.
         """
-        with user_code(f"{self.name} failed on {path}"):
+        with _user_code(f"{self.name} failed on {path}"):
             value = self.function(path)
             if isinstance(value, (tuple, list)) and value and hasattr(value[0], "shape"):
                 value = value[0]  # of a data set's pair of image and label
-            tensor = to_numpy(value)
+            tensor = _to_numpy(value)
         return _one_image(tensor, f"{self.name} returned for {path}")
 
 
 @contextlib.contextmanager
-def user_code(what: str) -> Iterator[None]:
+def _user_code(what: str) -> Iterator[None]:
     """Run the user's code: what it prints goes to standard error, what it raises is one error.
 
     Args:
@@ -90,7 +89,7 @@ def load_pipeline(text: str, size: Size) -> TrainingPipeline:
         InvalidArgumentError: The text means no pipeline.
     """
     path = Path(text)
-    if path.suffix in _CONFIG_SUFFIXES or path.is_dir():
+    if path.suffix == ".json" or path.is_dir():
         return _from_file(path)
     name, _, argument = text.partition(":")
     if name in _NAMED:
@@ -196,43 +195,6 @@ def _pillow(argument: str, size: Size) -> Function:
     return run
 
 
-def _tensorflow(argument: str, size: Size) -> Function:
-    tf: Any = importlib.import_module("tensorflow")
-    if argument:
-        name = f"keras.applications.{argument}"
-        prepare = import_package(name, package="tensorflow").preprocess_input
-    else:
-        prepare = lambda image: image / 127.5 - 1.0  # noqa: E731 - of Inception and MobileNet
-
-    def run(path: Path) -> Any:
-        image = tf.io.decode_image(tf.io.read_file(str(path)), channels=3, expand_animations=False)
-        return prepare(tf.image.resize(image, size))
-
-    return run
-
-
-def _albumentations(argument: str, size: Size) -> Function:
-    if not argument:
-        raise InvalidArgumentError(
-            "albumentations needs a pipeline: give albumentations:FILE, of albumentations.save"
-        )
-    return _albumentations_file(Path(argument))
-
-
-def _albumentations_file(path: Path) -> Function:
-    cv2: Any = import_package("cv2", package="opencv-python-headless")
-    albumentations: Any = import_package("albumentations", package="albumentations")
-    try:
-        transform = albumentations.load(path, "yaml" if path.suffix != ".json" else "json")
-    except (OSError, ValueError, KeyError) as error:
-        raise InvalidArgumentError(f"{path} is no pipeline of albumentations: {error}") from error
-
-    def run(path: Path) -> Any:
-        return transform(image=cv2.cvtColor(_read_opencv(cv2, path), cv2.COLOR_BGR2RGB))["image"]
-
-    return run
-
-
 # name -> (module, package on PyPI), function
 _NAMED: dict[str, tuple[tuple[str, str], Callable[[str, Size], Function]]] = {
     "ultralytics": (("ultralytics", "ultralytics"), _ultralytics),
@@ -240,8 +202,6 @@ _NAMED: dict[str, tuple[tuple[str, str], Callable[[str, Size], Function]]] = {
     "timm": (("timm", "timm"), _timm),
     "opencv": (("cv2", "opencv-python-headless"), _opencv),
     "pillow": (("PIL", "pillow"), _pillow),
-    "tensorflow": (("tensorflow", "tensorflow"), _tensorflow),
-    "albumentations": (("albumentations", "albumentations"), _albumentations),
 }
 
 
@@ -271,8 +231,6 @@ def _from_file(path: Path) -> TrainingPipeline:
     file = folder_file if path.is_dir() else path
     if not file.is_file():
         raise InvalidArgumentError(f"--training {path} is no file; give an existing one")
-    if file.suffix != ".json":
-        return TrainingPipeline(_versioned(str(path), "albumentations"), _albumentations_file(file))
     try:
         content = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -283,13 +241,11 @@ def _from_file(path: Path) -> TrainingPipeline:
         import_package("timm", package="timm")
         transform = _timm_transform(content["pretrained_cfg"])
         return TrainingPipeline(_versioned(str(path), "timm"), transform)
-    if "transform" in content:
-        return TrainingPipeline(_versioned(str(path), "albumentations"), _albumentations_file(file))
     if "image_processor_type" in content or "image_mean" in content:
         return TrainingPipeline(_versioned(str(path), "transformers"), _transformers(file, content))
     raise InvalidArgumentError(
-        f"--training {file} is neither transformers' preprocessor_config.json, timm's config.json "
-        "nor a pipeline that albumentations saved"
+        f"--training {file} is neither transformers' preprocessor_config.json nor timm's "
+        "config.json"
     )
 
 
@@ -311,60 +267,33 @@ def _transformers(file: Path, content: Mapping[str, Any]) -> Function:
 # --- functions ---
 
 
-def find_function(module: str, name: str, option: str) -> Callable[..., Any]:
-    """Return a function of a module, which may lie in the current folder.
-
-    Args:
-        module: The module's name.
-        name: The function's.
-        option: That the two were given to, for messages.
-
-    Raises:
-        InvalidArgumentError: There is none.
-    """
+def _import_function(module: str, name: str) -> Function:
+    """Return a function of a module, which may lie in the current folder."""
+    option = f"--training {module}:{name}"
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
-    if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-        raise InvalidArgumentError(
-            f"{option} is '{module}:{name}'; give MODULE:FUNCTION by the names that Python has for "
-            "them, such as my_training:load_image"
-        )
     try:
-        with user_code(f"{option} {module}:{name}: the module fails"):
+        with _user_code(f"{option}: the module fails"):
             found: Any = importlib.import_module(module)
     except EvaluationError as error:
         if not isinstance(error.__cause__, ImportError):
             raise
         raise InvalidArgumentError(
-            f"{option} {module}:{name}: the module cannot be imported ({error.__cause__}); run the "
-            "command in the folder that holds it, or install it"
+            f"{option}: the module cannot be imported ({error.__cause__}); run the command in the "
+            "folder that holds it, or install it"
         ) from error
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        raise InvalidArgumentError(f"{option} {module}:{name}: {module} has no function {name}")
-    function: Callable[..., Any] = found
-    return function
-
-
-def files_of(text: str) -> list[Path]:
-    """Return the files that a pipeline is read from, which must not be written over."""
-    module, _, argument = text.partition(":")
-    files = [Path(each) for each in (text, argument) if each and Path(each).is_file()]
-    source = getattr(sys.modules.get(module), "__file__", None)
-    beside = Path(f"{module.replace('.', '/')}.py")
-    return [*files, *([Path(source)] if source else []), *([beside] if beside.is_file() else [])]
-
-
-def _import_function(module: str, name: str) -> Function:
-    function = find_function(module, name, "--training")
+        raise InvalidArgumentError(f"{option}: {module} has no function {name}")
+    function: Callable[[str], Any] = found
     return lambda path: function(str(path))
 
 
 # --- tensors ---
 
 
-def to_numpy(value: Any) -> NDArray[Any]:
+def _to_numpy(value: Any) -> NDArray[Any]:
     """Return an array of NumPy, PyTorch, TensorFlow or Pillow as NumPy's."""
     if isinstance(value, Mapping):  # as processors return them
         value = next(

@@ -1,0 +1,1 @@
+"""Comparison of endcap's tensors with those of a training pipeline, and the parameters to set."""
