@@ -106,14 +106,18 @@ def whole_folder(target: Path) -> Iterator[Path]:
         moves = [(partial, place)]
         if is_there:
             moves = [(path, place / path.name) for path in sorted(partial.iterdir())]
-        for _, new in moves:
-            if os.path.lexists(new):
-                raise InvalidArgumentError(
-                    f"another process has created {new} meanwhile, and nothing is overwritten; "
-                    "remove it, or choose another folder"
-                )
         with contextlib.ExitStack() as undo:
             for old, new in moves:
+                try:  # the rename replaces this, and nothing that another process has made
+                    if old.is_dir() and not old.is_symlink():
+                        new.mkdir()
+                    else:
+                        new.touch(exist_ok=False)
+                except FileExistsError as error:
+                    raise InvalidArgumentError(
+                        f"another process has created {new} meanwhile, and nothing is overwritten; "
+                        "remove it, or choose another folder"
+                    ) from error
                 old.rename(new)
                 undo.callback(new.rename, old)
             undo.pop_all()

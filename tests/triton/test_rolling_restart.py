@@ -170,7 +170,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns when it is ready."""
+        """Returns when it is ready, its metrics included, which start last."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         wait_for(self._is_ready, timeout_s=120)
@@ -201,6 +201,7 @@ class Server:
         assert self._process.poll() is None, self._log.read_text()
         with contextlib.suppress(OSError):
             get(f"http://127.0.0.1:{self.ports.http}/v2/health/ready")
+            get(f"http://127.0.0.1:{self.ports.metrics}/metrics")
             return True
         return False
 

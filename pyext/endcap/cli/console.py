@@ -206,11 +206,14 @@ def report_errors(*, verbose: bool) -> Iterator[None]:
 def message_of(error: Exception) -> str:
     """Return the message of an error; for a system error with the name of the file.
 
-    On a full disk, the message names the variable that decides on the folder. An error of a write
-    that names no file is one of standard output: others are named by `_files`.
+    On a full disk, and without a temporary folder, the message names the variable that decides on
+    the folder. An error of a write that names no file is one of standard output: others are named
+    by `_files`.
     """
     if not (isinstance(error, OSError) and error.strerror):
         return str(error)
+    if error.strerror.startswith("No usable temporary directory"):
+        return f"{error.strerror}; set TMPDIR to a folder that you may write to"
     if not error.filename:
         return f"standard output: {error.strerror}" if error.errno in _DISK_FULL else str(error)
     message = f"{error.filename}: {error.strerror}"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cli_runs import model_server, write_pictures
+
+from endcap.cli.console import message_of
 
 SHELL = ["bash", "-o", "pipefail", "-c"]
 PROGRAM = [sys.executable, "-m", "endcap"]
@@ -83,3 +86,11 @@ def test_standard_output_that_is_a_pipe_can_be_named(url: str, pictures: Path) -
     named = in_shell("| cat", *arguments, "--output", "/dev/stdout")
     assert named == printed
     assert named[0] == 0, named
+
+
+def test_without_a_temporary_folder_the_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+    with pytest.raises(FileNotFoundError) as caught:
+        tempfile.gettempdir()
+    assert message_of(caught.value).endswith("; set TMPDIR to a folder that you may write to")
