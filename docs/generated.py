@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import string
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -17,9 +16,8 @@ from typing import Any
 
 import endcap
 from endcap import _core as _compiled
+from endcap.doctor import CHECKS, START
 from endcap.repository.head_families import HEAD_FAMILIES, OPTIONAL_OUTPUTS, readable_families
-from endcap.tools.doctor.catalogue import TOPICS
-from endcap.tools.doctor.finding import PipCommand, Problem
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "_generated"
@@ -143,36 +141,9 @@ def _dimension(size: int, slopes: list[int]) -> str:
 
 
 def checks() -> str:
-    """Return the checks of `endcap doctor` with the problems that each can report."""
-    parts = []
-    for group, topics in itertools.groupby(TOPICS, lambda topic: topic.group):
-        parts.append(f"## {group.value}")
-        for topic in topics:
-            parts.append(f"### {topic.title}\n\n`{topic.name}`. {topic.meaning}")
-            rows = [[p.severity.value, p.when, remedy(p)] for p in topic.problems.values()]
-            parts += [table(["severity", "when", "what to do"], rows)] if rows else []
-    return "\n\n".join(parts)
-
-
-class _Names(dict[str, object]):
-    """Fills a remedy's fields with their own names, in capitals."""
-
-    def __missing__(self, key: str) -> str:
-        return key.upper()
-
-
-def remedy(problem: Problem) -> str:
-    """Return the remedy, with capitals in the place of values."""
-    names = _Names(
-        install=PipCommand(_install_wheel),
-        install_elsewhere=PipCommand(_install_wheel),
-        reinstall=PipCommand(lambda: "pip install --force-reinstall --no-deps WHEEL"),
-    )
-    return string.Formatter().vformat(problem.remedy, (), names)
-
-
-def _install_wheel(extra: str = "", *options: str) -> str:
-    return " ".join(["pip install", *options, f"'WHEEL[{extra}]'" if extra else "WHEEL"])
+    """Return the table of the checks of `endcap doctor`."""
+    rows = ([c.group, c.title, f"`{c.name}`", c.meaning] for c in (*CHECKS, START))
+    return table(["group", "title", "name", "what is checked"], rows)
 
 
 def exports() -> str:

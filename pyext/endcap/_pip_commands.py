@@ -26,21 +26,13 @@ def install_command(extra: str = "", *options: str) -> str:
     return shlex.join(["pip", "install", *options, *sorted(set(_packages(extra)))])
 
 
-def install_elsewhere_command(extra: str) -> str:
-    """Return the command that installs this endcap with an extra into another environment."""
-    return f'pip install "$(ls {_wheel_pattern()})[{extra}]"'
-
-
 def reinstall_command() -> str:
     """Return the command that installs this version of endcap again."""
     tree = Path(__file__).parents[2]
     if (tree / "Makefile").is_file():  # an editable installation
         return shlex.join(["make", "-C", str(tree), "build"])
-    return f"pip install --force-reinstall --no-deps {_wheel_pattern()}"
-
-
-def _wheel_pattern() -> str:
-    return f"endcap-{importlib.metadata.version('endcap')}-*.whl"
+    wheel = f"endcap-{importlib.metadata.version('endcap')}-*.whl"
+    return f"pip install --force-reinstall --no-deps {wheel}"
 
 
 def _packages(extra: str) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,8 +17,8 @@ from typing import Any
 import pytest
 
 import endcap
+from endcap.doctor import CHECKS, Finding, Severity, Subject, run_checks
 from endcap.server import ServerInstallation, locate_server
-from endcap.tools.doctor import Subject
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))
 EXIT_CODES = {"ok": 0, "note": 0, "warning": 1, "error": 2}
@@ -118,13 +117,6 @@ def run(
     )
 
 
-def pasted(beginning: str, *arguments: object, **options: Any) -> str:
-    """Run `endcap doctor`; return the command that begins so, which stands in one line."""
-    done = run(*arguments, **options)
-    (command,) = re.findall(f"`({beginning} [^`\\n]*)`", done.stdout)
-    return str(command)
-
-
 def in_own_mounts(script: str) -> list[str]:
     """The start of a command that runs in a mount namespace in which `script` ran before."""
     namespace = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
@@ -179,6 +171,22 @@ def replace_needed(library: Path, name: str, other: str) -> None:
     subprocess.run([program, "--replace-needed", name, other, str(library)], check=True)
 
 
-def subject(repository: Path, **options: object) -> Subject:
+def subject(repository: Path, **options: Any) -> Subject:
     """What the doctor is asked to look at."""
-    return Subject(find_repository=lambda: repository, **options)  # type: ignore[arg-type]
+    return Subject(find_repository=lambda: repository, find_sample=Path, **options)
+
+
+def check(name: str, repository: Path, **options: Any) -> Finding:
+    """Make one check in this process."""
+    (finding,) = run_checks(
+        subject(repository, **options), [each for each in CHECKS if each.name == name]
+    )
+    return finding
+
+
+def expect(finding: Finding, severity: Severity, *parts: str) -> None:
+    """That the finding has this severity, and that problem and remedy hold `parts`."""
+    assert finding.severity is severity, finding
+    text = f"{finding.problem} -> {finding.remedy}"
+    for part in parts:
+        assert part in text, text

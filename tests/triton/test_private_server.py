@@ -189,28 +189,10 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
     assert findings["server"]["found"].startswith(
         "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10 (October 2024) (private: "
     )
-    assert str(cache) in findings["python_environment"]["found"]
+    assert str(cache) in findings["python_stub"]["found"]
     assert findings["numpy"]["found"].startswith(f"{told['numpy']} for Python models, ")
-    for name in ("server", "server_libraries", "python_environment", "python_stub", "libpython",
-                 "numpy", "model_imports"):  # fmt: skip
+    for name in ("server", "python_stub", "libpython", "numpy"):
         assert findings[name]["severity"] == "ok", findings[name]
-
-
-@pytest.mark.slow
-def test_a_model_that_imports_more_is_told_what_to_do(
-    user: World, wheelhouse: Path, cache: Path, tmp_path: Path
-) -> None:
-    settings = {**OFFLINE, "XDG_CACHE_HOME": str(cache), "ENDCAP_WHEELHOUSE": str(wheelhouse)}
-    repository = write_model(tmp_path)
-    with served(user, repository, **settings):
-        pass
-    model = repository / "double" / "1" / "model.py"
-    model.write_text("import pytest\n" + MODEL)
-    doctor = endcap(user, "doctor", "--json", "--repository", repository, **settings)
-    findings = {row["name"]: row for row in json.loads(doctor.stdout)}
-    assert findings["model_imports"]["severity"] == "error"
-    assert "pytest (for double)" in findings["model_imports"]["problem"]
-    assert "`export ENDCAP_SERVER_PACKAGES='pytest'`" in findings["model_imports"]["remedy"]
 
 
 def test_an_interrupted_installation_leaves_nothing(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import json
-import re
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -18,14 +16,12 @@ from endcap.cli.console import (
     INTERRUPTED,
     PlainConsole,
     count,
-    printable,
     report_errors,
     stopped_by_signals,
 )
 from endcap.cli.files import SAMPLES, find_repository
 from endcap.cli.images import expand_images
-from endcap.tools.doctor import CHECKS, Check, Finding, Severity, Subject, run_checks, worst
-from endcap.tools.doctor.server import START, check_start
+from endcap.doctor import CHECKS, START, Finding, Severity, Subject, run_checks
 
 EXAMPLES = """
 **Examples**
@@ -46,11 +42,8 @@ _STYLES = {
     Severity.WARNING: "bold yellow",
     Severity.ERROR: "bold red",
 }
-_MARK = 9  # columns of the severity and of the title
-_TITLE = 19
-_NARROW = 60  # columns; below that a value has a line of its own
+_TITLE = 16  # columns
 _MORE = " --verbose shows all."
-_WORD = re.compile(r"(?:`[^`]*`|[^\s`])+|`")
 
 
 def doctor(
@@ -91,103 +84,56 @@ def doctor(
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         subject = Subject(
             find_repository=find_repository if repository is None else lambda: repository,
+            find_sample=_sample,
             tritonserver=tritonserver,
         )
         findings = run_checks(
             subject,
-            [*CHECKS, *([_START] if start else [])],
+            [*CHECKS, *([START] if start else [])],
             on_broken=traceback.print_exc if verbose else lambda: None,
         )
         made = _print_json(findings) if json_output else _print_report(findings, verbose)
-    raise typer.Exit(_EXIT_CODES[worst(made)])
+    raise typer.Exit(_EXIT_CODES[max(finding.severity for finding in made)])
 
 
 def _sample() -> Path:
     return expand_images([str(find_repository() / SAMPLES)])[0]
 
 
-_START = Check(START, functools.partial(check_start, find_sample=_sample))
-
-
 def _print_json(findings: Iterable[Finding]) -> list[Finding]:
     made = list(findings)
-    rows = (json.dumps(finding.to_json()) for finding in made)
-    print("[\n" + ",\n".join(rows) + "\n]")
+    print(json.dumps([finding.to_json() for finding in made], indent=2))
     return made
 
 
-def _print_report(findings: Iterator[Finding], verbose: bool) -> list[Finding]:
+def _print_report(findings: Iterable[Finding], verbose: bool) -> list[Finding]:
     """Print each problem as soon as it is known, and how many findings there are of each kind.
+
+    Lines are not wrapped, so that a command can be copied from a terminal of any width.
 
     Args:
         findings: All.
-        verbose: Whether to print the others as well.
+        verbose: Whether to print those without a problem, and notes, as well.
     """
-    console = PlainConsole(highlight=False)
+    console = PlainConsole(highlight=False, soft_wrap=True)
     made: list[Finding] = []
-
-    def shown() -> Iterator[Finding]:
-        for finding in findings:
-            made.append(finding)
-            if verbose or finding.severity.rank >= Severity.WARNING.rank:
-                yield finding
-
-    for group, members in itertools.groupby(shown(), lambda finding: finding.group):
-        console.print(Text(group.value, style="bold"))
-        for finding in members:
-            for line in _lines(finding, console.width, verbose):
-                console.print(line, soft_wrap=True)
-    if verbose or worst(made).rank >= Severity.WARNING.rank:
-        console.print()
-    console.print(f"{_summary(made)}{'' if verbose else _MORE}")
+    group = ""
+    for finding in findings:
+        made.append(finding)
+        if not verbose and finding.severity < Severity.WARNING:
+            continue
+        if finding.group != group:
+            group = finding.group
+            console.print(Text(group, style="bold"))
+        mark = (f"{finding.severity.label:>9}  ", _STYLES[finding.severity])
+        console.print(Text.assemble(mark, f"{finding.title:<{_TITLE}}{finding.found}"))
+        if finding.problem:
+            console.print(Text(f"{'':11}{finding.problem}"))
+        if finding.remedy:
+            console.print(Text(f"{'':11}-> {finding.remedy}", style="bold"))
+    numbers = Counter(finding.severity for finding in made)
+    bad = [count(numbers[s], s.label) for s in (Severity.ERROR, Severity.WARNING) if numbers[s]]
+    rest = f"{numbers[Severity.OK]} of {len(made)} are ok, {count(numbers[Severity.NOTE], 'note')}"
+    summary = f"{' and '.join(bad) or 'No problem'}; {rest}."
+    console.print(f"{summary}{'' if verbose else _MORE}")
     return made
-
-
-def _lines(finding: Finding, width: int, verbose: bool) -> Iterator[Text]:
-    """Yield severity, title and value; below them the problem and the remedy."""
-    mark = f"{finding.severity.value:>{_MARK}}  "
-    style = _STYLES[finding.severity]
-    if width < _NARROW:
-        yield Text.assemble((mark, style), finding.title)
-        yield from map(Text, _wrapped(finding.found, width, _MARK + 2))
-    else:
-        first, *more = _wrapped(finding.found, width, _MARK + 2 + _TITLE)
-        yield Text.assemble((mark, style), f"{finding.title:<{_TITLE}}{first.lstrip()}")
-        yield from map(Text, more)
-    if finding.problem is not None:
-        yield from map(Text, _wrapped(finding.problem, width, _MARK + 2))
-    if finding.remedy is not None:
-        for line in _wrapped(f"-> {finding.remedy}", width, _MARK + 2):
-            yield Text(line, style="bold")
-
-
-def _wrapped(text: str, width: int, indent: int) -> list[str]:
-    """Return the lines of a text; a command in backticks stays in one, however long it is."""
-    room = max(width - indent, 1)
-    lines = [""]
-    for word in _WORD.findall(printable(text)):
-        for piece in [word] if "`" in word else _folded(word, room):
-            if lines[-1] and len(lines[-1]) + 1 + len(piece) > room:
-                lines.append("")
-            lines[-1] += f" {piece}" if lines[-1] else piece
-    return [" " * indent + line for line in lines]
-
-
-def _folded(word: str, room: int) -> list[str]:
-    """Split a word that is too long for a line, after slashes where it has any."""
-    return re.findall(f".{{1,{room}}}(?:(?<=/)|$)|.{{1,{room}}}", word)
-
-
-def _summary(findings: Sequence[Finding]) -> str:
-    def number(severity: Severity) -> int:
-        return sum(finding.severity is severity for finding in findings)
-
-    problems = [
-        count(number(severity), severity.value)
-        for severity in (Severity.ERROR, Severity.WARNING)
-        if number(severity)
-    ]
-    rest = (
-        f"{number(Severity.OK)} of {len(findings)} are ok, {count(number(Severity.NOTE), 'note')}"
-    )
-    return f"{' and '.join(problems) or 'No problem'}; {rest}."

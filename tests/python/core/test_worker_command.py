@@ -14,8 +14,9 @@ from doctor_world import subject
 from init_runs import init
 
 from endcap._python_process import worker_command
+from endcap.doctor.finding import Problem
+from endcap.doctor.gpu import check_dali
 from endcap.server.backends import find_operators
-from endcap.tools.doctor.gpu import check_dali
 from endcap.triton.errors import ServerError
 
 NEEDS_DALI = pytest.mark.skipif(
@@ -55,7 +56,8 @@ def test_init_imports_nothing_from_the_current_folder(trap: Path, tmp_path: Path
 
 @NEEDS_DALI
 def test_the_doctor_imports_nothing_from_the_current_folder(trap: Path) -> None:
-    assert check_dali(subject(Path())).found.startswith("nvidia-dali")
+    with contextlib.suppress(Problem):  # where the operators are not built
+        check_dali(subject(Path()))
     assert not trap.exists()
 
 

@@ -19,8 +19,6 @@ from echo_model import ECHO, TENSORS, write_model
 from endcap.environment.stub import StubError, check, describe, find_front, install, is_front
 from endcap.server import locate_server
 from endcap.server.python_stub import PYTHON_VERSION, find_stub
-from endcap.tools.doctor.python_models import check_stubs
-from endcap.tools.doctor.subject import Subject
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import read_model_config
 
@@ -263,22 +261,6 @@ def test_a_front_that_does_not_respond(model, real, monkeypatch):
     monkeypatch.setattr("endcap.environment.stub._TIMEOUT_S", 0.0)
     with pytest.raises(StubError, match="does not respond within 0 s; check"):
         describe(real)
-
-
-def test_the_doctor_looks_at_stubs(model):
-    subject = Subject(find_repository=lambda: model.parent)
-    assert check_stubs(subject).found == "none"
-    install(model, python_version=PYTHON_VERSION)
-    assert check_stubs(subject).problem is None
-    (model / "endcap-stub.log").write_text("2026-01-01T00:00:00Z there was no room\n")
-    last = check_stubs(subject)
-    assert last.severity == "warning"
-    assert "there was no room" in str(last.problem)
-    (model / "endcap-stub.json").write_text("{")
-    refused = check_stubs(subject)
-    assert refused.severity == "error"
-    assert str(refused.problem).startswith("echo: ")
-    assert f"endcap stub check {model}" in str(refused.remedy)
 
 
 def test_a_signal_ends_check_and_nothing_is_left(model, real, tmp_path):

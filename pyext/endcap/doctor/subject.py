@@ -6,7 +6,7 @@ import functools
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from endcap.errors import EndcapError
@@ -14,9 +14,8 @@ from endcap.server.backends import needs_stub
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.models import why_no_python
 from endcap.server.plan import server_environment
-from endcap.server.private_server import find_packages, make_environment
+from endcap.server.private_server import find_packages
 from endcap.server.process import SHARED_MEMORY
-from endcap.server.settings import ServerPorts
 from endcap.triton.errors import ServerError
 from endcap.triton.model_folder import ModelFolder, read_repository
 
@@ -27,15 +26,15 @@ class Subject:
 
     Attributes:
         find_repository: Returns the model repository, or raises an EndcapError.
+        find_sample: Returns a picture to send to the server.
         tritonserver: As for `locate_server`.
         shared_memory: Where Python-backend models put their tensors.
-        ports: Those that a server would listen on.
     """
 
     find_repository: Callable[[], Path]
+    find_sample: Callable[[], Path]
     tritonserver: Path | None = None
     shared_memory: Path = SHARED_MEMORY
-    ports: ServerPorts = field(default_factory=ServerPorts)
 
     @functools.cached_property
     def located(self) -> ServerInstallation | ServerError:
@@ -66,7 +65,7 @@ class Subject:
 
     @property
     def shared_python_models(self) -> list[ModelFolder]:
-        """The models that would run in the Python that runs endcap.
+        """The models that would run in the Python that `endcap serve` gives the server.
 
         Optional ones are not among them where none can run: `endcap serve` leaves those out.
         """
@@ -79,40 +78,24 @@ class Subject:
             if model.uses_shared_python and not (cannot and model.is_optional)
         ]
 
-    @property
-    def has_private_python(self) -> bool:
-        """Whether Python models would run in the environment that endcap makes for its server."""
-        return self.installation is not None and self.installation.is_private
-
     @functools.cached_property
-    def packages(self) -> Path | ServerError | None:
-        """The packages that endcap has installed for Python models, None before that."""
-        try:
-            return find_packages(self.models)
-        except ServerError as error:
-            return error
+    def packages(self) -> Path | None:
+        """The packages that endcap has installed for Python models on its own server.
+
+        None before that, and for other servers.
+
+        Raises:
+            ServerError: The cache cannot be used.
+        """
+        is_private = self.installation is not None and self.installation.is_private
+        return find_packages(self.models) if is_private else None
 
     @contextmanager
-    def model_packages(self) -> Iterator[Path | None]:
-        """Yield the site-packages of the environment that endcap would make; None before that."""
-        if not isinstance(self.packages, Path):
-            yield None
-            return
-        with tempfile.TemporaryDirectory(prefix="endcap-doctor-") as scratch:
-            make_environment(Path(scratch, "python"), self.packages)
-            (folder,) = Path(scratch).glob("python/lib/python3.*/site-packages")
-            yield folder
-
-    @contextmanager
-    def environment(self) -> Iterator[dict[str, str]]:
+    def environment(self, server: ServerInstallation) -> Iterator[dict[str, str]]:
         """Yield the environment of the server's process.
 
         Raises:
             ServerError: The environment cannot be made.
         """
-        assert self.installation is not None  # the caller has checked
         with tempfile.TemporaryDirectory(prefix="endcap-doctor-") as scratch:
-            packages = self.packages if self.has_private_python else None
-            if isinstance(packages, ServerError):
-                raise packages
-            yield server_environment(self.installation, Path(scratch), packages)
+            yield server_environment(server, Path(scratch), self.packages)

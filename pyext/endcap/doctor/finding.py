@@ -1,0 +1,93 @@
+"""Checks and their findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+
+from endcap.doctor.subject import Subject
+
+
+class Severity(IntEnum):
+    """How bad a finding is."""
+
+    OK = 0
+    NOTE = 1  # something optional is missing
+    WARNING = 2  # works with restrictions
+    ERROR = 3  # serving fails, or gives wrong results
+
+    @property
+    def label(self) -> str:
+        """The word in reports."""
+        return self.name.lower()
+
+
+class Problem(Exception):  # noqa: N818
+    """What a check found, and is not as it should be.
+
+    Args:
+        found: The state of what was checked.
+        message: What is wrong, and after the last semicolon what to do; "" for a note of what
+            cannot be checked.
+        severity: NOTE, WARNING or ERROR.
+    """
+
+    def __init__(self, found: str, message: str = "", severity: Severity = Severity.ERROR) -> None:
+        super().__init__(found, message, severity)
+        self.found, self.message, self.severity = found, message, severity
+
+
+class Skipped(Problem):
+    """A check that cannot be made, because of another finding."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"not checked: {reason}", severity=Severity.NOTE)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check: `run` returns what it found, or raises Problem or an EndcapError."""
+
+    name: str
+    group: str
+    title: str
+    meaning: str
+    run: Callable[[Subject], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The result of one check; `problem` and `remedy` are None without a problem."""
+
+    name: str
+    group: str
+    title: str
+    severity: Severity
+    found: str
+    problem: str | None = None
+    remedy: str | None = None
+
+    @staticmethod
+    def of_check(check: Check, severity: Severity, found: str, message: str = "") -> Finding:
+        """Return the finding of a check, the message split at its last semicolon."""
+        problem, _, remedy = message.rpartition("; ")
+        return Finding(
+            name=check.name,
+            group=check.group,
+            title=check.title,
+            severity=severity,
+            found=found,
+            problem=problem or remedy or None,
+            remedy=remedy if problem else None,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the object that `endcap doctor --json` prints."""
+        return {**asdict(self), "severity": self.severity.label}
+
+
+def reason_of(error: Exception | str) -> str:
+    """Return an error's message without the advice that follows its last semicolon."""
+    reason, _, advice = str(error).rpartition("; ")
+    return reason or advice

@@ -1,0 +1,78 @@
+"""The Python of Python-backend models: stub, libpython and NumPy."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+
+from endcap.doctor.finding import Problem, Severity, Skipped
+from endcap.doctor.subject import Subject
+from endcap.server import private_server, python_stub
+from endcap.server.backends import needs_stub
+from endcap.server.locate import ServerInstallation
+from endcap.triton.errors import ServerError
+
+
+def check_stub(subject: Subject) -> str:
+    """Check that there is a stub for the Python that Python models run in."""
+    server = _server_with_stubs(subject)
+    assert server.stubs_dir is not None  # needs_stub said so
+    try:
+        if server.is_private:
+            private_server.check_python()
+        python_stub.find_stub(server.stubs_dir)
+    except ServerError as error:
+        raise Problem("none", str(error), _severity(subject)) from error
+    found = f"for Python {python_stub.PYTHON_VERSION}"
+    if not server.is_private:
+        return f"{found}, with the packages of {sys.prefix}"
+    if subject.packages is None:
+        found = f"{found}, whose packages are installed with the first Python model"
+        raise Problem(found, severity=Severity.NOTE)
+    return f"{found}, with the packages in {subject.packages}"
+
+
+def check_libpython(subject: Subject) -> str:
+    """Check that the stub starts."""
+    server = _server_with_stubs(subject)
+    assert server.stubs_dir is not None  # needs_stub said so
+    if not python_stub.has_stub(server.stubs_dir):
+        raise Skipped("there is no stub")
+    try:
+        with subject.environment(server) as environment:
+            python_stub.check_stub_runs(python_stub.find_stub(server.stubs_dir), environment)
+    except ServerError as error:
+        raise Problem("the stub does not start", str(error), _severity(subject)) from error
+    beside = python_stub.find_libpython()
+    return str(beside or f"{python_stub.LIBPYTHON} of the system")
+
+
+def check_numpy(subject: Subject) -> str:
+    """Check that the stubs accept the NumPy of Python models."""
+    version = importlib.metadata.version("numpy")
+    if not _server_with_stubs(subject).is_private:
+        names = [model.path.name for model in subject.shared_python_models]
+        try:
+            python_stub.check_numpy(names or ["none in this repository"])
+        except ServerError as error:
+            raise Problem(version, str(error), _severity(subject)) from error
+        return version
+    if subject.packages is None:
+        raise Skipped("the packages of Python models are not installed yet")
+    for found in importlib.metadata.distributions(name="numpy", path=[str(subject.packages)]):
+        return f"{found.version} for Python models, {version} here"
+    raise Skipped(f"{subject.packages} has none")
+
+
+def _server_with_stubs(subject: Subject) -> ServerInstallation:
+    """Return the server; raise Skipped where Python models do not run in a Python from here."""
+    if subject.installation is None:
+        raise Skipped("there is no server")
+    if not needs_stub(subject.installation):
+        raise Skipped("the server runs Python models in its own Python")
+    return subject.installation
+
+
+def _severity(subject: Subject) -> Severity:
+    """Return the severity of Python models not running here."""
+    return Severity.ERROR if subject.shared_python_models else Severity.NOTE
