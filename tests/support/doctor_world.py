@@ -71,6 +71,9 @@ class World:
         (metadata,) = SITE_PACKAGES.glob("endcap-*.dist-info")
         (self.site / metadata.name).mkdir()
         (self.site / metadata.name / "METADATA").symlink_to(metadata / "METADATA")
+        (self.site / metadata.name / "RECORD").write_text(
+            f"endcap/__init__.py,,\n{metadata.name}/METADATA,,\n"
+        )
 
     def add_distribution(self, name: str, version: str) -> None:
         """The metadata of a package, which is all that pip's listing reads, too."""

@@ -24,9 +24,10 @@ import tritonclient.grpc as grpc_client
 from damage import SHIPPED
 from doctor_world import World
 
-from endcap.server.private_server import requirements
-
-WITHOUT = ("pytriton", "nvidia_pytriton*", "numpy", "numpy.libs", "numpy-*", "cv2", "opencv*")
+WITHOUT = (
+    *("pytriton", "nvidia_pytriton*", "numpy", "numpy.libs", "numpy-*", "cv2", "opencv*"),
+    *("nvidia", "nvidia_dali*", "av", "av-*", "av.libs"),
+)
 # No index, no folder of wheels, no setting of this machine.
 OFFLINE = {
     "PIP_CONFIG_FILE": os.devnull,
@@ -77,11 +78,20 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world
 
 
+def from_folder(wheels: Path) -> dict[str, str]:
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+
+
 @pytest.fixture(scope="module")
-def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheelhouse(user: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels") / "wheels"
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:"]
-    for wanted in (["--no-deps", "nvidia-pytriton==0.7.0"], requirements()):
+    program = "from endcap.server.private_server import *; print(*requirements(), sep='\\n')"
+    done = subprocess.run(
+        [str(user.python), "-c", program],
+        env=variables(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for wanted in (["--no-deps", "nvidia-pytriton==0.7.0"], done.stdout.splitlines()):
         command = [*download, "--dest", str(folder), *wanted]
         subprocess.run(command, check=True, timeout=280)
     names = {path.name.partition("-")[0] for path in folder.glob("*.whl")}
@@ -155,9 +165,9 @@ def test_compiled_backends_install_no_python_packages(
 ) -> None:
     for name in ("preprocess", "postprocess"):
         shutil.copytree(SHIPPED / name, tmp_path / "models" / name)
-    settings = {**OFFLINE, "XDG_CACHE_HOME": str(cache), "ENDCAP_WHEELHOUSE": str(wheelhouse)}
+    settings = {**OFFLINE, "XDG_CACHE_HOME": str(cache), **from_folder(wheelhouse)}
     with served(user, tmp_path / "models", **settings) as (_, said):
-        assert "installing the Triton server (nvidia-pytriton 0.7.0)" in said
+        assert "installing the Triton server (nvidia-pytriton 0.7.0, 53 MiB)" in said
     (server,) = (path for path in (cache / "endcap" / "server").iterdir() if path.is_dir())
     assert server.name.startswith("nvidia-pytriton-")
 
@@ -171,7 +181,7 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
     command = [str(user.python), "-c", "import numpy; print(numpy.__version__)"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables())
     assert int(done.stdout.partition(".")[0]) >= 2
-    with served(user, repository, ENDCAP_WHEELHOUSE=str(wheelhouse), **settings) as (address, said):
+    with served(user, repository, **{**settings, **from_folder(wheelhouse)}) as (address, said):
         told = send_request(address)
         assert "installing what Python models need" in said
     assert told["numpy"].startswith("1.")
@@ -198,7 +208,7 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
 def test_an_interrupted_installation_leaves_nothing(
     user: World, wheelhouse: Path, tmp_path: Path
 ) -> None:
-    settings = {**OFFLINE, "XDG_CACHE_HOME": str(tmp_path), "ENDCAP_WHEELHOUSE": str(wheelhouse)}
+    settings = {**OFFLINE, "XDG_CACHE_HOME": str(tmp_path), **from_folder(wheelhouse)}
     ports = ("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0")
     process = subprocess.Popen(
         [str(user.python), "-m", "endcap", "serve", str(write_model(tmp_path)), *ports],

@@ -201,7 +201,7 @@ def serve(
         TritonServer(folder, settings, progress=installing) as server,
     ):
         _announce(server)
-        if server.left_out is not None:
+        if server.left_out:
             say(f"endcap: {server.left_out}")
         while True:
             check_stop()

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import subprocess
-
 import endcap
-from endcap._pip_commands import install_command
-from endcap._python_process import worker_command
 from endcap.doctor.finding import Problem, Severity, Skipped
 from endcap.doctor.subject import Subject
-from endcap.server.private_server import installed_dali
-
-_DALI_WITHIN_S = 120.0
+from endcap.server.backends import find_operators
+from endcap.triton.errors import ServerError
 
 
 def check_cuda(subject: Subject) -> str:
@@ -58,28 +51,10 @@ def check_nvjpeg(subject: Subject) -> str:
 
 def check_dali(subject: Subject) -> str:
     """Check DALI and the operators, in a separate process."""
-    needing = [m.path.name for m in subject.models if m.runs_dali and not m.is_optional]
-    missing = Severity.ERROR if needing else Severity.NOTE
-    needed = f" ({', '.join(needing)} cannot be loaded)" if needing else ""
-    if not importlib.util.find_spec("nvidia") or not importlib.util.find_spec("nvidia.dali"):
-        message = f"DALI is not installed{needed}; for DALI pipelines: `{install_command('dali')}`"
-        raise Problem("none", message, missing)
-    found = ", ".join(installed_dali()).replace("==", " ") or "of unknown version"
-    report = subprocess.run(
-        worker_command("endcap.dali.report"),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_DALI_WITHIN_S,
-        check=False,
-    )
-    if report.returncode != 0:
-        reason = report.stderr.strip().splitlines()[-1:] or [f"exit code {report.returncode}"]
-        remedy = f"`{install_command('dali', '--upgrade')}`"
-        message = f"importing it fails: {reason[0]}{needed}; {remedy}"
-        raise Problem(found, message, max(missing, Severity.WARNING))
-    parts = {part["name"]: part for part in json.loads(report.stdout.splitlines()[-1])}
-    for name, least in (("DALI", Severity.WARNING), ("operators", Severity.NOTE)):
-        if problem := parts[name]["problem"]:
-            raise Problem(found, problem, max(missing, least))
-    return f"{found}, operators in {parts['operators']['found']}"
+    try:
+        return str(find_operators())
+    except ServerError as error:
+        needing = [m.path.name for m in subject.models if m.runs_dali and not m.is_optional]
+        if not needing:
+            raise Problem("none", str(error), Severity.NOTE) from error
+        raise Problem("none", f"{', '.join(needing)} cannot be loaded: {error}") from error

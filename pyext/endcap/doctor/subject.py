@@ -88,7 +88,7 @@ class Subject:
             ServerError: The cache cannot be used.
         """
         is_private = self.installation is not None and self.installation.is_private
-        return find_packages(self.models) if is_private else None
+        return find_packages() if is_private else None
 
     @contextmanager
     def environment(self, server: ServerInstallation) -> Iterator[dict[str, str]]:

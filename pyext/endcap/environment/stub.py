@@ -380,10 +380,7 @@ def _environment(
         variables = dict(os.environ)
         backend_folder = None
         if server is not None:
-            packages = None
-            if server.is_private:
-                folders = filter(Path.is_dir, model.path.parent.iterdir())
-                packages = find_packages(map(read_model_folder, folders))
+            packages = find_packages() if server.is_private else None
             variables = server_environment(server, scratch, packages)
             if server.backends_dir is not None:
                 backend_folder = server.backends_dir / "python"

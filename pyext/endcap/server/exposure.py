@@ -51,21 +51,12 @@ def is_loopback(host: str) -> bool:
     """
     if not host:  # all interfaces
         return False
-    return all(map(_is_loopback_address, _addresses(host)))
-
-
-def _addresses(host: str) -> list[str]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
-        return []
-    return [str(address[0]) for *_, address in found]
-
-
-def _is_loopback_address(text: str) -> bool:
-    address = ipaddress.ip_address(text)
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
+        return True
+    addresses = [ipaddress.ip_address(str(address[0])) for *_, address in found]
+    return all((getattr(each, "ipv4_mapped", None) or each).is_loopback for each in addresses)
 
 
 def restriction_options(server: ServerRelease, settings: ServerSettings) -> list[str]:

@@ -16,12 +16,10 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from endcap.server.locate import ServerInstallation
-from endcap.server.log import REFUSAL, LogPump, describe_exit, open_log_file, summarise_log
-from endcap.server.models import LeftOut
+from endcap.server.log import REFUSAL, LogPump, describe_exit, summarise_log
 from endcap.server.plan import plan_launch
 from endcap.server.private_server import show_nothing
 from endcap.server.process import ServerProcess, remove_shared_memory
@@ -41,7 +39,7 @@ _RESPONSE_WITHIN_S = 5.0
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class LoadedModel:
     """One version of a model that a server has loaded."""
 
@@ -72,7 +70,7 @@ class TritonServer:
         self.repository = Path(repository)
         self.settings = settings or ServerSettings()
         self.ports: ServerPorts = self.settings.ports  # the ones in use, once it is started
-        self.left_out: LeftOut | None = None  # optional models that cannot run here, likewise
+        self.left_out = ""  # optional models that cannot run here, and why, likewise
         self.release: ServerRelease | None = None  # of the server that was started
         self.installation: ServerInstallation | None = None  # likewise
         self._resources = contextlib.ExitStack()
@@ -89,12 +87,7 @@ class TritonServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     @property
@@ -135,7 +128,7 @@ class TritonServer:
 
         In a fork of the process that started the server it does nothing either.
         """
-        if self._is_inherited():
+        if os.getpid() != self._started_by:
             return
         try:
             if self._process is not None:
@@ -151,11 +144,6 @@ class TritonServer:
         """Raise ServerError when the server has ended by itself, or was never started."""
         if self._process is None:
             raise ServerError("no server runs; start it first")
-        if self._is_inherited():
-            raise ServerError(
-                f"this process is a fork of process {self._started_by}, which started the server "
-                "and alone can see whether it runs; call this there"
-            )
         code = self._process.exit_code()
         if code is not None:
             raise ServerError(
@@ -169,22 +157,21 @@ class TritonServer:
         Raises:
             ServerError: The server does not say them.
         """
+        # Of the statistics, as the repository's index is closed.
         try:
-            return loaded_models(self.http_url)
+            with _OPENER.open(f"{self.http_url}/v2/models/stats", timeout=_RESPONSE_WITHIN_S) as r:
+                models = json.load(r)["model_stats"]
         except OSError as error:
             self.check_alive()
             raise ServerError(
                 f"the server does not say which models it has ({error}); its last log lines: "
                 f"{self._log_end()}"
             ) from error
+        return sorted(LoadedModel(each["name"], each["version"]) for each in models)
 
     def log_lines(self) -> list[str]:
         """Return the last lines that the server printed."""
         return self._log.lines() if self._log else []
-
-    def _is_inherited(self) -> bool:
-        """Whether this process is a fork of the one that started the server."""
-        return self._process is not None and os.getpid() != self._started_by
 
     def _authority(self, port: int) -> str:
         host = _WILDCARD_TO_LOOPBACK.get(self.settings.host, self.settings.host)
@@ -222,7 +209,7 @@ class TritonServer:
         if given is None or not isinstance(given, (str, os.PathLike)):
             return given
         try:
-            return self._resources.enter_context(open_log_file(Path(given), self.repository))
+            return self._resources.enter_context(open(given, "ab"))
         except OSError as error:
             raise ServerError(f"log file {given} cannot be written: {error.strerror}") from error
 
@@ -235,7 +222,8 @@ class TritonServer:
             if refused_at is None and any(each.startswith(REFUSAL) for each in self.log_lines()):
                 refused_at = time.monotonic()
             if refused_at is not None and time.monotonic() > refused_at + _REFUSAL_ENDS_WITHIN_S:
-                self._kill()
+                assert self._process is not None  # check_alive said so
+                self._process.stop(_POLL_INTERVAL_S)  # it would wait for ever
                 raise ServerError(f"the server cannot get ready: {self._log_end()}")
             if time.monotonic() > deadline:
                 raise ServerError(
@@ -248,11 +236,6 @@ class TritonServer:
             self._reservation.close()
         if self._log is not None:
             self._log.echo_from_now_on()
-
-    def _kill(self) -> None:
-        """End a server that would not end by itself: a load that waits for ever holds it up."""
-        if self._process is not None:
-            self._process.stop(_POLL_INTERVAL_S)
 
     def _listens(self) -> bool:
         lines = self.log_lines()
@@ -273,18 +256,3 @@ def is_ready(http_url: str) -> bool:
             return bool(response.status == 200)
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return False  # not yet: the caller watches the process and the clock
-
-
-def loaded_models(http_url: str) -> list[LoadedModel]:
-    """Return the models that the server has loaded, by name.
-
-    Raises:
-        OSError: It does not respond.
-    """
-    # Of the statistics, as the repository's index is closed.
-    with _OPENER.open(f"{http_url}/v2/models/stats", timeout=_RESPONSE_WITHIN_S) as response:
-        models = json.load(response)["model_stats"]
-    return sorted(
-        (LoadedModel(each["name"], each["version"]) for each in models),
-        key=lambda model: (model.name, model.version),
-    )

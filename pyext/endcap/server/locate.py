@@ -8,6 +8,7 @@ for itself.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap.errors import EndcapError
 from endcap.server.private_server import (
     EXECUTABLE,
     find_private_server,
@@ -45,10 +47,9 @@ class ServerInstallation:
     @property
     def is_private(self) -> bool:
         """Whether it is endcap's own, whose Python models have a separate environment."""
-        try:
-            return self.executable == _private_executable()
-        except ServerError:  # there is no place for one
-            return False
+        with contextlib.suppress(EndcapError):  # there is no place for one
+            return self.executable == private_server_folder() / EXECUTABLE
+        return False
 
 
 class NoServerError(ServerError):
@@ -63,11 +64,10 @@ def locate_server(explicit: str | os.PathLike[str] | None = None) -> ServerInsta
 
     Raises:
         NoServerError: There is none anywhere.
-        ServerError: What is named is not a server, or endcap's cache is not safe.
+        ServerError: What is named is not a server.
+        UnsupportedError: endcap's cache cannot be used.
     """
-    found = _locate_others(explicit)
-    if found is None and find_private_server() is not None:
-        found = _describe(_private_executable(), "private")
+    found = _find_server(explicit)
     if found is None:
         raise NoServerError(
             f"no Triton server was found on $PATH, at {CONTAINER_EXECUTABLE}, in a wheel or in "
@@ -83,42 +83,36 @@ def locate_or_install_server(
 ) -> ServerInstallation:
     """Return the server to run; where there is none, endcap's own is installed.
 
-    Args:
-        explicit: As for `locate_server`.
-        progress: Is called with a message when the installation begins.
-
-    Raises:
-        ServerError: What is named is not a server, or none can be installed.
-        OSError: endcap's cache cannot be written.
+    `progress` is called with a message when that begins. Raises as `locate_server` and
+    `install_private_server` do.
     """
-    found = _locate_others(explicit)
-    if found is None:
-        install_private_server(progress)
-        found = _describe(_private_executable(), "private")
-    return found
+    found = _find_server(explicit)
+    if found is not None:
+        return found
+    return _describe(install_private_server(progress) / EXECUTABLE, "private")
 
 
-def _locate_others(explicit: str | os.PathLike[str] | None) -> ServerInstallation | None:
-    """Return the server to run where it is not endcap's own."""
+def _find_server(explicit: str | os.PathLike[str] | None) -> ServerInstallation | None:
     if explicit is not None:
-        return _describe(_explicit_executable(Path(explicit), "--tritonserver "), "option")
-    named = os.environ.get(SERVER_VARIABLE)
-    if named:
-        return _describe(_explicit_executable(Path(named), f"{SERVER_VARIABLE}="), "variable")
-    on_path = shutil.which("tritonserver")
-    if on_path is not None:
+        return _describe(_named_executable(Path(explicit), "--tritonserver "), "option")
+    if named := os.environ.get(SERVER_VARIABLE):
+        return _describe(_named_executable(Path(named), f"{SERVER_VARIABLE}="), "variable")
+    if on_path := shutil.which("tritonserver"):
         return _describe(Path(on_path), "PATH")
-    if _is_executable(CONTAINER_EXECUTABLE):
-        return _describe(CONTAINER_EXECUTABLE, "container")
-    in_wheel = _wheel_executable()
-    return _describe(in_wheel, "wheel") if in_wheel is not None else None
+    wheel = importlib.util.find_spec(WHEEL_PACKAGE)
+    folders = (wheel.submodule_search_locations or ()) if wheel else ()
+    in_wheel = [Path(folder) / "tritonserver" / "bin" / "tritonserver" for folder in folders]
+    for executable, origin in (
+        (CONTAINER_EXECUTABLE, "container"),
+        *((executable, "wheel") for executable in in_wheel),
+    ):
+        if _is_executable(executable):
+            return _describe(executable, origin)
+    private = find_private_server()
+    return None if private is None else _describe(private / EXECUTABLE, "private")
 
 
-def _private_executable() -> Path:
-    return private_server_folder() / EXECUTABLE
-
-
-def _explicit_executable(path: Path, given_by: str) -> Path:
+def _named_executable(path: Path, given_by: str) -> Path:
     candidate = path / "bin" / "tritonserver" if path.is_dir() else path
     if not _is_executable(candidate):
         raise ServerError(
@@ -128,16 +122,10 @@ def _explicit_executable(path: Path, given_by: str) -> Path:
     return candidate
 
 
-def _wheel_executable() -> Path | None:
-    spec = importlib.util.find_spec(WHEEL_PACKAGE)
-    for location in (spec.submodule_search_locations or ()) if spec else ():
-        candidate = Path(location) / "tritonserver" / "bin" / "tritonserver"
-        if _is_executable(candidate):
-            return candidate
-    return None
-
-
 def _describe(executable: Path, origin: str) -> ServerInstallation:
+    def existing(folder: Path) -> Path | None:
+        return folder if folder.is_dir() else None
+
     executable = executable.resolve()
     root = executable.parent.parent
     # <site-packages>/pytriton/tritonserver is the wheel's root; a container keeps lib/ in the root.
@@ -145,16 +133,12 @@ def _describe(executable: Path, origin: str) -> ServerInstallation:
     return ServerInstallation(
         executable=executable,
         origin=origin,
-        library_dir=_existing(wheel_libraries) or _existing(root / "lib"),
-        backends_dir=_existing(root / "backends"),
-        stubs_dir=_existing(root / "python_backend_stubs"),
-        caches_dir=_existing(root / "caches"),
-        repository_agents_dir=_existing(root / "repoagents"),
+        library_dir=existing(wheel_libraries) or existing(root / "lib"),
+        backends_dir=existing(root / "backends"),
+        stubs_dir=existing(root / "python_backend_stubs"),
+        caches_dir=existing(root / "caches"),
+        repository_agents_dir=existing(root / "repoagents"),
     )
-
-
-def _existing(folder: Path) -> Path | None:
-    return folder if folder.is_dir() else None
 
 
 def _is_executable(path: Path) -> bool:
@@ -165,11 +149,11 @@ def locate_if_there(tritonserver: Path | None = None) -> ServerInstallation | No
     """Return what `locate_server` does, or None where none was named and none is found.
 
     Raises:
-        ServerError: `tritonserver` is named and is none.
+        EndcapError: `tritonserver` is named and is not a server.
     """
     try:
         return locate_server(tritonserver)
-    except ServerError:
+    except EndcapError:
         if tritonserver is not None:
             raise
         return None

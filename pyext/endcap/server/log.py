@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import fcntl
-import os
 import re
 import signal
-import stat
 import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import IO
-
-from endcap.triton.errors import ServerError
 
 # Begins the lines that a stub of `endcap env stub` prints when it refuses to start a model.
 REFUSAL = "endcap stub: "
@@ -123,47 +117,3 @@ def _shorten(line: str) -> str:
     record = _RECORD.match(line)
     message = record[1].replace("\\n", "\n") if record else line
     return " ".join(_PYTHON_PLACE.sub(r" (at \1)", message).split())
-
-
-@contextlib.contextmanager
-def open_log_file(path: Path, repository: Path) -> Iterator[IO[bytes]]:
-    """Open the log file of a server at its end; a regular file is locked until the block ends.
-
-    Args:
-        path: The file, which keeps what it holds, or a pipe that is read, or a device.
-        repository: The models that the server is about to serve.
-
-    Yields:
-        The file, to write to.
-
-    Raises:
-        ServerError: The file is one of a model's, or another server writes its log to it.
-        OSError: It cannot be written.
-    """
-    models = [folder.resolve() for folder in repository.iterdir() if folder.is_dir()]
-    if any(path.resolve().is_relative_to(model) for model in models):
-        raise ServerError(f"log file {path} lies in a model of {repository}; give another file")
-    # A pipe that nobody reads is an error at once.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-    descriptor = os.open(path, flags, 0o666)
-    os.set_blocking(descriptor, True)
-    with open(descriptor, "wb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            yield file
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ServerError(
-                f"log file {path} is in use by another server; give each server its own"
-            ) from error
-        except OSError:
-            pass  # a file system without locks
-        try:
-            if found.st_size > 0:
-                file.write(b"\n")  # between the runs
-            yield file
-        finally:
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked children hold the descriptor, too

@@ -9,22 +9,21 @@ quotes nothing, so that a space in the path of a `model.py` keeps the model from
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from endcap._pip_commands import install_command
-from endcap.errors import InvalidArgumentError
 from endcap.server.backends import find_operators, needs_stub
 from endcap.server.locate import ServerInstallation
-from endcap.server.private_server import PACKAGES_VARIABLE, check_python, more_packages
+from endcap.server.private_server import check_python
 from endcap.server.python_stub import find_stub
-from endcap.triton.config_edits import get_parameter
+from endcap.triton.config_edits import set_parameter, write_config
 from endcap.triton.errors import ServerError
-from endcap.triton.model_config import CONFIG_NAME, protobuf_modules, read_model_config
+from endcap.triton.model_config import CONFIG_NAME, read_model_config
 from endcap.triton.model_folder import ModelFolder, read_repository
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
@@ -32,9 +31,7 @@ TRITON_DEFAULT_POOL_MB = 64
 _BATCHES_IN_FLIGHT = 2  # one batch is being filled while the step after it reads another
 
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./+-]+")
-# What a shell may run something for; a backslash in a configuration may stand for any of them. The
-# surrogates are bytes that are not UTF-8, which no configuration and no request can name.
-_COMMANDS = re.compile(r"[$`;|&<>()\\'\"\x00-\x1f\x7f\ud800-\udfff]")
+_NO_COMMAND = re.compile(r"[\w./+ ,:@=%-]*")
 
 
 def choose_models(models: Iterable[ModelFolder], names: Iterable[str]) -> list[ModelFolder]:
@@ -62,22 +59,10 @@ def choose_models(models: Iterable[ModelFolder], names: Iterable[str]) -> list[M
     return [chosen[name] for name in sorted(chosen)]
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """Models that are not served, and the reason."""
-
-    models: tuple[str, ...]
-    reason: str
-
-    def __str__(self) -> str:
-        are = "is" if len(self.models) == 1 else "are"
-        return f"{', '.join(self.models)} {are} left out: {self.reason}"
-
-
 def leave_out(
     models: Sequence[ModelFolder], installation: ServerInstallation
-) -> tuple[list[ModelFolder], LeftOut | None]:
-    """Return the models that can be served, and what is left out of them, if anything.
+) -> tuple[list[ModelFolder], str]:
+    """Return the models that can be served, and which are left out and why; "" without any.
 
     Left out are models whose config says `optional`, and the ensembles that call one: Python models
     where none can run, models with a DALI pipeline where DALI cannot be used, and models that read
@@ -86,21 +71,23 @@ def leave_out(
     absent: set[str] = set()
     reasons: list[str] = []
     optional = [model for model in models if model.is_optional]
+    without_python = functools.partial(why_no_python, installation)
     for needing, why_not in (
-        ([model for model in optional if model.uses_server_python], why_no_python),
-        ([model for model in optional if model.may_need_dali], why_no_dali),
-        ([model for model in optional if model.reads_videos], why_no_pyav),
+        ([model for model in optional if model.uses_server_python], without_python),
+        ([model for model in optional if model.may_need_dali], _why_no_dali),
+        ([model for model in optional if model.reads_videos], _why_no_pyav),
     ):
         names = {model.path.name for model in needing} - absent
-        reason = why_not(installation) if names else None
+        reason = why_not() if names else None
         if reason is not None:
             absent |= names
             reasons.append(reason)
-    if not absent:
-        return [*models], None
-    absent = _with_callers(absent, models)
+    while callers := {m.path.name for m in models if absent & {*m.steps}} - absent:
+        absent |= callers
     kept = [model for model in models if model.path.name not in absent]
-    return kept, LeftOut(tuple(sorted(absent)), "; ".join(reasons))
+    are = "is" if len(absent) == 1 else "are"
+    message = f"{', '.join(sorted(absent))} {are} left out: {'; '.join(reasons)}"
+    return kept, message if absent else ""
 
 
 def why_no_python(installation: ServerInstallation) -> str | None:
@@ -120,11 +107,8 @@ def why_no_python(installation: ServerInstallation) -> str | None:
     return None
 
 
-def why_no_dali(installation: ServerInstallation) -> str | None:
-    """Return why a server's Python models cannot load endcap's DALI operators, None if they can."""
-    reason = why_no_private_dali(installation)
-    if reason is not None:
-        return reason
+def _why_no_dali() -> str | None:
+    """Return why Python models cannot load endcap's DALI operators, None if they can."""
     try:
         find_operators()
     except ServerError as error:
@@ -132,36 +116,11 @@ def why_no_dali(installation: ServerInstallation) -> str | None:
     return None
 
 
-def why_no_private_dali(installation: ServerInstallation) -> str | None:
-    """Return why the environment of Python models on endcap's own server has no DALI.
-
-    None is returned where it has, and for other servers.
-    """
-    if not installation.is_private or any("dali" in each for each in more_packages()):
+def _why_no_pyav() -> str | None:
+    """Return why Python models cannot read videos, None if they can."""
+    if importlib.util.find_spec("av") is not None:
         return None
-    return (
-        "Python models of endcap's own server have no DALI; install it for them with "
-        f"`export {PACKAGES_VARIABLE}=nvidia-dali-cuda130`"
-    )
-
-
-def why_no_pyav(installation: ServerInstallation) -> str | None:
-    """Return why a server's Python models cannot read videos, None if they can."""
-    if not installation.is_private:
-        if importlib.util.find_spec("av") is not None:
-            return None
-        return f"PyAV is not installed; run `{install_command('video')}`"
-    if any(re.match(r"av\b", each) for each in more_packages()):
-        return None
-    return (
-        "Python models of endcap's own server have no PyAV; install it for them with "
-        f"`export {PACKAGES_VARIABLE}=av`"
-    )
-
-
-def _with_callers(absent: set[str], models: Iterable[ModelFolder]) -> set[str]:
-    callers = {m.path.name for m in models if absent & {*m.steps}} - absent
-    return _with_callers(absent | callers, models) if callers else absent
+    return f"PyAV is not installed; run `{install_command('video')}`"
 
 
 def check_scratch(scratch: Path) -> None:
@@ -174,47 +133,29 @@ def check_scratch(scratch: Path) -> None:
 
 
 def check_model_names(models: Iterable[ModelFolder]) -> None:
-    """Raise ServerError for a model whose own names cannot be passed on.
+    """Raise ServerError for a Python model whose own names the shell would take apart.
 
     These are its folder's, by which Triton knows it, so that a link does not help, those of its
-    default_model_filename and its EXECUTION_ENV_PATH. What would be a command to the shell is
-    refused for every model: whether Triton takes one for a Python model is not known for certain
-    from outside.
+    default_model_filename and its EXECUTION_ENV_PATH.
     """
     for model in models:
-        in_python = model.backend == "python" or any(model.path.glob("[0-9]*/model.py"))
-        if not _can_be_passed_on(model.path.name, in_python):
-            raise ServerError(
-                f"model '{model.path.name}' has a name that Triton's Python backend cannot pass "
-                "on; rename its folder so that it has only letters, digits and ._+-"
-            )
-        # Of an archive the shell gets the folder that it is unpacked to, so that spaces do no harm.
-        if _COMMANDS.search(_environment_path(model).replace(MODEL_DIRECTORY, "")):
-            raise ServerError(
-                f"model '{model.path.name}' has an EXECUTION_ENV_PATH that Triton's Python backend "
-                "cannot pass on; give the environment a name that has only letters, digits and ._+-"
-            )
-        for name in model.config.values("default_model_filename"):
-            if not _can_be_passed_on(name, in_python):
+        if not (model.backend == "python" or any(model.path.glob("[0-9]*/model.py"))):
+            continue
+        # Of an archive the shell gets the folder that it is unpacked to.
+        environment = (model.config.parameter(EXECUTION_ENVIRONMENT) or "").replace(
+            MODEL_DIRECTORY, ""
+        )
+        files = model.config.values("default_model_filename")
+        for kind, name, allowed in (
+            ("name", model.path.name, _NEEDS_NO_QUOTES),
+            *(("default_model_filename", file, _NEEDS_NO_QUOTES) for file in files),
+            (EXECUTION_ENVIRONMENT, environment, _NO_COMMAND),
+        ):
+            if not allowed.fullmatch(name):
                 raise ServerError(
-                    f"model '{model.path.name}' has a default_model_filename that "
-                    "Triton's Python backend cannot pass on; give a name in quotes that has "
-                    "only letters, digits and ._+-"
+                    f"model '{model.path.name}' has a {kind} that Triton's Python backend cannot "
+                    f"pass on ({name!r}); rename it, so that it has only letters, digits and ._+-"
                 )
-
-
-def _environment_path(model: ModelFolder) -> str:
-    """Return the model's EXECUTION_ENV_PATH, "" without one."""
-    try:
-        return get_parameter(model.text, EXECUTION_ENVIRONMENT) or ""
-    except InvalidArgumentError:
-        return ""  # the server does not load a configuration whose brackets do not close
-
-
-def _can_be_passed_on(name: str, in_python: bool) -> bool:
-    if in_python:
-        return _NEEDS_NO_QUOTES.fullmatch(name) is not None
-    return _COMMANDS.search(name) is None
 
 
 def link_repository(repository: Path, scratch: Path) -> Path:
@@ -254,45 +195,29 @@ def repository_with(
     the original is not written to. It is gone after the block.
 
     Raises:
-        ServerError: `repository` is none, no model of it runs in `backend`, or a config.pbtxt that
-            has to be edited cannot be read.
+        ServerError: `repository` or a config.pbtxt that has to be edited cannot be read, or no
+            model runs in `backend`.
     """
     models = read_repository(repository)
     if not any(model.backend == backend for model in models):
-        named = ", ".join(
-            f"{model.path.name} ({model.backend or 'none named'})" for model in models
-        )
+        named = ", ".join(f"{m.path.name} ({m.backend or 'none named'})" for m in models)
         raise ServerError(
             f"no model of repository {repository} runs in backend {backend}, so that none takes "
             f"{', '.join(parameters)}; its models and their backends are {named}"
         )
     with tempfile.TemporaryDirectory(prefix="endcap-repository-") as folder:
-        copy = Path(folder)
         for model in models:
-            if model.backend == backend:
-                _copy_with(model.path, copy / model.path.name, parameters)
-            else:
-                _link(model.path, copy / model.path.name)
-        yield copy
-
-
-def _copy_with(model: Path, target: Path, parameters: Mapping[str, str]) -> None:
-    config = read_model_config(model)
-    for name, value in parameters.items():
-        config.parameters[name].string_value = value  # makes the entry where there is none
-    _link_entries(model, target)
-    text_format, _ = protobuf_modules()
-    text = text_format.MessageToString(config, as_utf8=True)
-    (target / CONFIG_NAME).write_text(text, encoding="utf-8")
-
-
-def _link_entries(model: Path, target: Path) -> None:
-    """Make a folder of links to all in a model's folder but its config.pbtxt."""
-    target.mkdir()
-    for entry in model.iterdir():
-        if entry.name != CONFIG_NAME:
-            _link(entry, target / entry.name)
-
-
-def _link(source: Path, link: Path) -> None:
-    link.symlink_to(source.resolve(), target_is_directory=source.is_dir())
+            copy = Path(folder, model.path.name)
+            if model.backend != backend:
+                copy.symlink_to(model.path.resolve(), target_is_directory=True)
+                continue
+            copy.mkdir()
+            for entry in model.path.iterdir():
+                if entry.name != CONFIG_NAME:
+                    (copy / entry.name).symlink_to(entry.resolve())
+            read_model_config(model.path)  # raises for one that Triton cannot read
+            text = model.text
+            for name, value in parameters.items():
+                text = set_parameter(text, name, value)
+            write_config(copy / CONFIG_NAME, text)
+        yield Path(folder)

@@ -60,47 +60,31 @@ class ServerProcess:
 
         A process that has ended keeps its id until `stop`, so that no other one gets it before.
         """
-        if self._process.returncode is not None:
-            return self._process.returncode
-        try:
-            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # no child of this process, or no more: none of ours
-            return self._process.wait(0)
-        if ended is None:
-            return None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        if self._process.returncode is None:
+            with contextlib.suppress(ChildProcessError):  # waited for elsewhere, or a fork of ours
+                ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if ended is None:
+                    return None
+                return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        return self._process.wait(0)
 
-    def stop(self, timeout_s: float) -> bool:
-        """End the process; return False when it had to be killed after `timeout_s` seconds.
+    def stop(self, timeout_s: float) -> None:
+        """End the process, after `timeout_s` seconds by SIGKILL, and what it has started.
 
         Does nothing once the process has been waited for, or in a fork of the one that started it.
         """
-        code = self.exit_code()
-        if self._process.returncode is not None:
-            return True
+        deadline = time.monotonic() + timeout_s
         try:
-            if code is None:
+            if self.exit_code() is None:
                 os.kill(self.pid, signal.SIGTERM)
-            in_time = self._ends_within(timeout_s)
+            while self.exit_code() is None and time.monotonic() < deadline:
+                time.sleep(_LOOK_EVERY_S)
         finally:
             # What is left of the group: a server that does not end, stubs of one that crashed.
-            if self._is_child():
+            self.exit_code()
+            if self._process.returncode is None:
                 os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
-        return in_time
-
-    def _ends_within(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        while self.exit_code() is None:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_LOOK_EVERY_S)
-        return True
-
-    def _is_child(self) -> bool:
-        """Whether the process id still is that of the process, running or not yet waited for."""
-        self.exit_code()
-        return self._process.returncode is None
 
 
 def remove_shared_memory(prefix: str) -> None:

@@ -24,34 +24,21 @@ _LOADER_FAILED = 127  # what the dynamic loader exits with when a library is mis
 
 def find_stub(stubs_dir: Path) -> Path:
     """Return the stub for the running Python; raise ServerError where the wheel has none."""
-    stub = stubs_dir / PYTHON_VERSION / "triton_python_backend_stub"
     if not has_stub(stubs_dir):
-        versions = ", ".join(_versions(stubs_dir)) or "none that endcap runs with"
+        minors = [int(path.name[2:]) for path in stubs_dir.glob("3.*") if path.name[2:].isdecimal()]
+        versions = [f"3.{minor}" for minor in sorted(minors) if minor >= _OLDEST_MINOR]
         raise ServerError(
-            f"the Triton server has no Python-backend stub for Python {PYTHON_VERSION}, "
-            f"only for {versions}; install endcap with one of these Pythons, use a server that "
-            "has the stub, or give each Python model an environment with `endcap env pack`"
+            f"the Triton server has no Python-backend stub for Python {PYTHON_VERSION}, only for "
+            f"{', '.join(versions) or 'none that endcap runs with'}; install endcap with one of "
+            "these Pythons, use a server that has the stub, or give each Python model an "
+            "environment with `endcap env pack`"
         )
-    return stub
-
-
-def _versions(stubs_dir: Path) -> list[str]:
-    """Return the Pythons that stubs are for, from the oldest that endcap runs with."""
-    minors = [int(path.name[2:]) for path in stubs_dir.glob("3.*") if path.name[2:].isdecimal()]
-    return [f"3.{minor}" for minor in sorted(minors) if minor >= _OLDEST_MINOR]
+    return stubs_dir / PYTHON_VERSION / "triton_python_backend_stub"
 
 
 def has_stub(stubs_dir: Path) -> bool:
     """Return whether there is a stub for the running Python."""
     return (stubs_dir / PYTHON_VERSION / "triton_python_backend_stub").is_file()
-
-
-def reads_variables(stub: Path) -> bool:
-    """Whether the Python in a stub looks at PYTHONPATH and the user's own packages.
-
-    One that PyConfig_InitIsolatedConfig initialises does not.
-    """
-    return b"PyConfig_InitIsolatedConfig" not in stub.read_bytes()
 
 
 def find_libpython() -> Path | None:

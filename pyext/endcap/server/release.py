@@ -55,19 +55,17 @@ def read_release(server: ServerInstallation) -> ServerRelease:
     written = root / "TRITON_VERSION"
     if written.is_file():
         return _describe(written.read_text(encoding="utf-8", errors="replace").strip())
-    site_packages = root.parent.parent
-    for wheel in importlib.metadata.distributions(name=_WHEEL, path=[str(site_packages)]):
-        name = f"{_WHEEL} {wheel.version} with"
-        if wheel.version in _WHEEL_VERSIONS:
-            return _describe(_WHEEL_VERSIONS[wheel.version], prefix=f"{name} ")
-        return ServerRelease(name=f"{name} a tritonserver of unknown release", version=None)
-    return ServerRelease(name="tritonserver of unknown release", version=None)
+    for wheel in importlib.metadata.distributions(name=_WHEEL, path=[str(root.parent.parent)]):
+        version = _WHEEL_VERSIONS.get(wheel.version, "")
+        return _describe(version, prefix=f"{_WHEEL} {wheel.version} with ")
+    return _describe("")
 
 
 def _describe(text: str, *, prefix: str = "") -> ServerRelease:
     match = _VERSION.fullmatch(text)
     if match is None:
-        return ServerRelease(name=f"{prefix}tritonserver {text}, an unknown release", version=None)
+        name = f"{prefix}tritonserver{text and f' {text},'} of unknown release"
+        return ServerRelease(name=name, version=None)
     version = (int(match[1]), int(match[2]), int(match[3] or 0))
     month = _release_month(version)
     released = f", release {month:%y.%m} ({month:%B %Y})" if month else ""

@@ -9,16 +9,12 @@ import random
 import socket
 import weakref
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO
 
 from endcap.triton.errors import ServerError
 
-# Where Linux takes the ports of outgoing connections from, and what that is unless it was set.
-_OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_USUAL_OUTGOING = (32768, 60999)
-_FIRST_FREE = 10000  # many a service listens below
-_LAST = 65535
+# Below those of outgoing connections, which could take a port while a server is restarted on it.
+_PICKED_FROM = range(10000, 32768)
 _TRIES = 50
 
 
@@ -47,9 +43,8 @@ class ServerSettings:
         ports: 0 picks a free one.
         cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it
             from the models. Without a GPU it does nothing.
-        pinned_pool_mb: MiB of pinned host memory; None is Triton's default.
-        log_file: Gets everything that the server prints: a path, or a binary file that is open for
-            writing and stays the caller's to close.
+        log_file: Gets everything that the server prints: a path, to which it is appended, or a
+            binary file that is open for writing and stays the caller's to close.
         echo_problems: Copies warnings and errors to standard error once the server is ready.
         client_shared_memory: Clients may register shared memory, which is refused otherwise. Such
             a client can end the server: by shortening a file that it has registered.
@@ -71,7 +66,6 @@ class ServerSettings:
     accept_old_server: bool = False
     ports: ServerPorts = field(default_factory=ServerPorts)
     cuda_pool_mb: int | None = None
-    pinned_pool_mb: int | None = None
     log_file: str | os.PathLike[str] | IO[bytes] | None = None
     echo_problems: bool = False
     client_shared_memory: bool = False
@@ -90,100 +84,61 @@ class PortReservation:
     for is looked at only.
 
     Raises:
-        ServerError: A port that was asked for cannot be listened on, or is named twice.
+        ServerError: A port that was asked for cannot be listened on.
     """
 
     def __init__(self, host: str, wanted: ServerPorts) -> None:
-        bound = contextlib.ExitStack()
-        self._close = weakref.finalize(self, bound.close)
+        self._host = host
+        self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._bound = contextlib.ExitStack()
+        self._close = weakref.finalize(self, self._bound.close)
+        ports: dict[str, int] = {}
         try:
-            self.ports = _reserve(bound, host, wanted)
+            for service, port in vars(wanted).items():
+                try:
+                    ports[service] = self._look_at(port) if port else self._pick(wanted)
+                except (OSError, OverflowError) as error:
+                    raise _refusal(error, host, service, port) from error
         except BaseException:
             self.close()
             raise
+        self.ports = ServerPorts(**ports)
 
     def close(self) -> None:
         """Let go of the ports: the server listens, or will not."""
         self._close()
 
+    def _look_at(self, port: int) -> int:
+        with socket.socket(self._family) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self._host, port))
+            listener.listen(1)
+        return port
 
-def _reserve(bound: contextlib.ExitStack, host: str, wanted: ServerPorts) -> ServerPorts:
-    resolved: dict[str, int] = {}
-    with contextlib.ExitStack() as listeners:  # all are held until the last is known
-        for service in ("http", "grpc", "metrics"):
-            port = getattr(wanted, service)
-            for other, taken in resolved.items():
-                if port == taken:
-                    raise ServerError(
-                        f"--{other}-port and --{service}-port are both {port}; "
-                        "give each its own (0 picks a free one)"
-                    )
-            if port:
-                listener = listeners.enter_context(_bind(host, service, port, shared=True))
-                _listen(listener, host, service, port)
+    def _pick(self, wanted: ServerPorts) -> int:
+        for port in random.SystemRandom().sample(_PICKED_FROM, min(_TRIES, len(_PICKED_FROM))):
+            bound = self._bound.enter_context(socket.socket(self._family))
+            try:
+                bound.bind((self._host, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
             else:
-                picked = bound.enter_context(_bind_free(host, service))
-                port = int(picked.getsockname()[1])
-            resolved[service] = port
-    return ServerPorts(**resolved)
-
-
-def _bind_free(host: str, service: str) -> socket.socket:
-    """Bind a free port that no outgoing connection is given, which may be listened on."""
-    ports = _never_outgoing()
-    bound = None
-    for port in random.SystemRandom().sample(ports, min(_TRIES, len(ports))):
-        with contextlib.suppress(_InUseError):
-            bound = _bind(host, service, port, shared=False)
-            break
-    bound = bound or _bind(host, service, 0, shared=False)
-    # Bound without it, the port is nobody else's; set now, it lets the server listen there.
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    return bound
-
-
-def _never_outgoing() -> range:
-    first, last = _USUAL_OUTGOING
-    with contextlib.suppress(OSError, ValueError):
-        first, last = (int(port) for port in _OUTGOING.read_text().split())
-    below, above = range(_FIRST_FREE, first), range(last + 1, _LAST + 1)
-    return max(below, above, key=len)
-
-
-class _InUseError(ServerError):
-    """Somebody else listens there."""
-
-
-def _bind(host: str, service: str, port: int, *, shared: bool) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        if shared:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-    except (OSError, OverflowError) as error:
-        bound.close()
-        raise _refusal(error, host, service, port) from error
-    return bound
-
-
-def _listen(bound: socket.socket, host: str, service: str, port: int) -> None:
-    try:
-        bound.listen(1)
-    except OSError as error:
-        raise _refusal(error, host, service, port) from error
+                if port not in vars(wanted).values():
+                    # Bound without it, the port is nobody else's; the server can listen with it.
+                    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    return port
+        raise OSError(errno.EADDRINUSE, "no free port was found")
 
 
 def _refusal(error: OSError | OverflowError, host: str, service: str, port: int) -> ServerError:
-    number = getattr(error, "errno", 0)
     reason = error.strerror if isinstance(error, OSError) else error
-    if isinstance(error, socket.gaierror) or number == errno.EADDRNOTAVAIL:
+    if isinstance(error, socket.gaierror) or getattr(error, "errno", 0) == errno.EADDRNOTAVAIL:
         return ServerError(
-            f"host {host} is no address of this machine ({reason}); give 127.0.0.1, 0.0.0.0 "
+            f"host {host} is not an address of this machine ({reason}); give 127.0.0.1, 0.0.0.0 "
             "or one that it has with --host (`host=` in Python)"
         )
-    kind = _InUseError if number == errno.EADDRINUSE else ServerError
-    return kind(
+    return ServerError(
         f"port {port} on {host} cannot be used for {service} ({reason}); end the program that "
         f"holds it, or choose another with --{service}-port (0 picks a free one)"
     )

@@ -22,11 +22,12 @@ from doctor_world import (
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 import endcap
-from endcap.doctor import Severity
+from endcap.doctor import Severity, gpu
 from endcap.doctor import server as server_checks
 from endcap.server import locate, python_stub
 from endcap.server.private_server import private_server_folder
 from endcap.server.python_stub import LIBPYTHON, PYTHON_VERSION
+from endcap.triton.errors import ServerError
 
 OK, NOTE, WARNING, ERROR = Severity
 NOT_HERE = ["nvidia", "nvidia_dali*", "numpy-*", "onnxruntime*"]
@@ -345,8 +346,11 @@ def test_what_is_said_of_nvjpeg_where_there_is_a_gpu(
 def test_models_with_a_dali_pipeline_and_no_dali(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    def find_operators() -> Path:
+        raise ServerError("the DALI operators are not built; build them")
+
+    monkeypatch.setattr(gpu, "find_operators", find_operators)
     config = copy_model("preprocess_dali", tmp_path) / "config.pbtxt"
-    expect(check("dali", tmp_path), NOTE, "DALI is not installed", "`pip install 'nvidia-")
+    expect(check("dali", tmp_path), NOTE, "the DALI operators are not built -> build them")
     config.write_text(config.read_text().replace('"optional"', '"threads"').replace("true", "1"))
-    expect(check("dali", tmp_path), ERROR, "not installed (preprocess_dali cannot be loaded)")
+    expect(check("dali", tmp_path), ERROR, "preprocess_dali cannot be loaded: the DALI operators")

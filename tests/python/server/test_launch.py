@@ -90,78 +90,25 @@ def scratch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
             "        raise ValueError('six names, five classes')\n",
             r"'broken'.*six names, five classes \(at .*model\.py\(3\): initialize\)",
         ),
-        (
-            'backend: "python" version_policy { specific { versions: 7 } }' + TENSORS,
-            ECHO,
-            r"'broken'.* at least one version must be available",
-        ),
     ],
-    ids=["backend", "field", "python", "version"],
+    ids=["backend", "field", "python"],
 )
 def test_the_reason_of_a_failed_start_is_told(
     tmp_path: Path, scratch: Path, config: str, code: str | None, reason: str
 ) -> None:
     repository = write_model(tmp_path / "models", "broken", config, code)
     log_file = tmp_path / "server.log"
+    log_file.write_text("of yesterday")
     server = TritonServer(repository, ServerSettings(ports=FREE, log_file=log_file))
     with pytest.raises(ServerError, match=reason) as caught:
         server.start()
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("tritonserver ended with exit code 1; its last log lines: ")
-    assert "failed to load all models" in log_file.read_text()
+    log = log_file.read_text()
+    assert log.startswith("of yesterday")
+    assert "failed to load all models" in log
     assert server.pid is None
     assert not list(scratch.iterdir())
-
-
-# --- the log file ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("by", ["name", "symbolic link", "linked model"])
-def test_a_file_of_a_model_is_not_a_log_file(
-    echo_repository: Path, tmp_path: Path, by: str
-) -> None:
-    config = log_file = echo_repository / "echo" / "config.pbtxt"
-    before = config.read_bytes()
-    if by == "linked model":
-        (echo_repository / "echo").rename(tmp_path / "elsewhere")
-        (echo_repository / "echo").symlink_to(tmp_path / "elsewhere")
-        log_file = tmp_path / "elsewhere" / "config.pbtxt"
-    elif by == "symbolic link":
-        log_file = tmp_path / "server.log"
-        log_file.symlink_to(config)
-    server = TritonServer(echo_repository, ServerSettings(ports=FREE, log_file=log_file))
-    with pytest.raises(ServerError, match=r"lies in a model of .*; give another file"):
-        server.start()
-    assert config.read_bytes() == before
-
-
-def test_a_log_file_may_lie_beside_the_models(echo_repository: Path) -> None:
-    log_file = echo_repository / "server.log"
-    for starts in (1, 2):
-        with TritonServer(echo_repository, ServerSettings(ports=FREE, log_file=log_file)):
-            pass
-        assert log_file.read_text().count("Started HTTPService") == starts
-
-
-def test_two_servers_do_not_share_a_log_file(echo_repository: Path, tmp_path: Path) -> None:
-    log_file = tmp_path / "server.log"
-    log_file.write_text("of yesterday")
-    settings = ServerSettings(ports=FREE, log_file=log_file)
-    with TritonServer(echo_repository, settings):
-        before = log_file.read_bytes()
-        assert before.startswith(b"of yesterday\n")
-        with pytest.raises(ServerError, match="is in use by another server"):
-            TritonServer(echo_repository, settings).start()
-        assert log_file.read_bytes()[: len(before)] == before
-    with TritonServer(echo_repository, settings):
-        pass
-
-
-def test_a_pipe_that_nobody_reads_is_an_error(echo_repository: Path, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "log")
-    settings = ServerSettings(ports=FREE, log_file=tmp_path / "log")
-    with pytest.raises(ServerError, match=r"log file .*log cannot be written: No such device"):
-        TritonServer(echo_repository, settings).start()
 
 
 # --- a real server that runs ----------------------------------------------------------------------
@@ -218,20 +165,13 @@ def test_relative_search_paths_still_reach_the_models(
 def test_a_forked_child_leaves_the_server_alone(echo_repository: Path, tmp_path: Path) -> None:
     script = """
 import gc, os, sys
-from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
+from endcap.server import ServerPorts, ServerSettings, TritonServer
 
 settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
 with TritonServer(sys.argv[1], settings) as server:
     regions = sorted(name for name in os.listdir("/dev/shm") if name.startswith("endcap-serve-"))
     child = os.fork()
     if child == 0:
-        try:
-            server.check_alive()
-        except ServerError as error:
-            assert "is a fork of process" in str(error), error
-            del error
-        else:
-            raise AssertionError("a fork cannot tell")
         server.stop()
         sys.exit(7)  # runs __exit__ and what atexit has
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
@@ -280,7 +220,7 @@ def test_the_id_of_an_ended_server_stays_taken_until_the_stop() -> None:
         assert wait_until(lambda: process.exit_code() is not None, 10)
         assert process.exit_code() == 3
         assert Path(f"/proc/{process.pid}").exists(), "another program may get its id"
-        assert process.stop(10)
+        process.stop(10)
     assert not Path(f"/proc/{process.pid}").exists()
     assert process.exit_code() == 3
 
@@ -297,7 +237,7 @@ def test_a_process_that_is_waited_for_is_signalled_no_more(monkeypatch: pytest.M
             with monkeypatch.context() as patched:
                 for name in ("kill", "killpg"):
                     patched.setattr(os, name, lambda *arguments: signalled.append(arguments))
-                assert process.stop(1)
+                process.stop(1)
     assert signalled == []
 
 

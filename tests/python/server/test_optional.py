@@ -1,8 +1,7 @@
-"""Which models a server leaves out where DALI or Python models cannot be used."""
+"""Which models a server leaves out where DALI, PyAV or Python models cannot be used."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 from dataclasses import replace
 from pathlib import Path
@@ -12,58 +11,60 @@ from damage import SHIPPED, copy_model
 from doctor_world import copied_server
 from echo_model import write_model
 
-from endcap.server import locate_server, private_server
+from endcap.server import ServerError, locate_server, private_server
 from endcap.server import models as server_models
-from endcap.server.models import (
-    LeftOut,
-    choose_models,
-    leave_out,
-    why_no_private_dali,
-    why_no_pyav,
-    why_no_python,
-)
+from endcap.server.models import choose_models, leave_out, why_no_python
 from endcap.server.private_server import EXECUTABLE, private_server_folder
 from endcap.server.python_stub import PYTHON_VERSION
-from endcap.triton.model_folder import read_model_folder, read_repository
-
-REASON = "DALI is not installed; install it"
+from endcap.triton.model_folder import needed_backend, read_model_folder, read_repository
 
 
-def names_left(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> tuple[set[str], object]:
-    monkeypatch.setattr(server_models, "why_no_dali", lambda server: reason)
-    models = read_repository(SHIPPED)
-    kept, left_out = leave_out(models, locate_server())
-    return {m.path.name for m in models} - {m.path.name for m in kept}, left_out
+def without_dali(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_operators() -> Path:
+        raise ServerError("DALI is not installed; install it")
+
+    monkeypatch.setattr(server_models, "find_operators", find_operators)
 
 
-def test_an_optional_model_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent, left_out = names_left(monkeypatch, REASON)
-    assert absent == {"preprocess_dali"}
-    assert str(left_out) == f"preprocess_dali is left out: {REASON}"
+def names_left(models: object, kept: object) -> set[str]:
+    return {m.path.name for m in models} - {m.path.name for m in kept}  # type: ignore[attr-defined]
 
 
-def test_the_callers_of_an_optional_model_are_left_out(
+def test_an_optional_model_and_its_callers_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_models, "why_no_dali", lambda server: REASON)
+    without_dali(monkeypatch)
+    models = read_repository(SHIPPED)
+    kept, said = leave_out(models, locate_server())
+    assert names_left(models, kept) == {"preprocess_dali"}
+    assert said == "preprocess_dali is left out: DALI is not installed; install it"
     copy_model("preprocess_dali", tmp_path)
     config = copy_model("detect", tmp_path, name="caller") / "config.pbtxt"
     config.write_text(config.read_text().replace('"preprocess"', '"preprocess_dali"'))
-    kept, left_out = leave_out(read_repository(tmp_path), locate_server())
+    kept, said = leave_out(read_repository(tmp_path), locate_server())
     assert kept == []
-    assert left_out == LeftOut(("caller", "preprocess_dali"), REASON)
-
-
-def test_with_dali_all_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert names_left(monkeypatch, None) == (set(), None)
+    assert said.startswith("caller, preprocess_dali are left out: DALI")
 
 
 def test_dali_is_not_looked_for_without_an_optional_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_models, "why_no_dali", lambda server: pytest.fail("it was"))
+    monkeypatch.setattr(server_models, "find_operators", lambda: pytest.fail("it was"))
     models = read_repository(write_model(tmp_path, "plain", 'backend: "python"'))
-    assert leave_out(models, locate_server()) == (models, None)
+    assert leave_out(models, locate_server()) == (models, "")
+
+
+def test_without_pyav_the_model_of_videos_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_models, "find_operators", lambda: Path("operators.so"))
+    models = read_repository(SHIPPED)
+    assert leave_out(models, locate_server()) == (models, ""), "PyAV is installed here"
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "av" else find_spec(name)
+    )
+    kept, said = leave_out(models, locate_server())
+    assert names_left(models, kept) == {"video"}
+    assert said.startswith("video is left out: PyAV is not installed; run `pip install")
 
 
 @pytest.fixture
@@ -77,11 +78,11 @@ def test_where_no_python_model_can_run_the_shipped_ones_are_left_out() -> None:
     own = replace(locate_server(), executable=private_server_folder() / EXECUTABLE)
     models = read_repository(SHIPPED)
     kept, left_out = leave_out(models, own)
-    assert left_out is not None
-    assert f"NumPy below 2, which Python {PYTHON_VERSION} does not have" in left_out.reason
-    assert "DALI" not in left_out.reason  # they are left out already
-    assert {"detect_bls", "preprocess_python", "preprocess_dali"} <= {*left_out.models}
-    assert {m.path.name for m in models if m not in kept} == {*left_out.models}
+    assert f"NumPy below 2, which Python {PYTHON_VERSION} does not have" in left_out
+    assert "DALI" not in left_out  # they are left out already
+    absent = names_left(models, kept)
+    assert {"detect_bls", "preprocess_python", "preprocess_dali"} <= absent
+    assert left_out.startswith(f"{', '.join(sorted(absent))} are left out: ")
     pipelines = choose_models(models, ["detect", "classify", "cascade"])
     assert {m.path.name for m in pipelines} <= {m.path.name for m in kept}
     # The pipelines are what a server without Python models must have; the rest is examples.
@@ -98,8 +99,7 @@ def test_python_models_that_bring_an_environment_are_kept(tmp_path: Path) -> Non
     write_model(tmp_path, "needed", 'backend: "python"')
     kept, left_out = leave_out(read_repository(tmp_path), own)
     assert [m.path.name for m in kept] == ["needed", "packed"]
-    assert left_out is not None
-    assert left_out.models == ("plain",)
+    assert left_out.startswith("plain is left out: ")
 
 
 def test_python_models_run_where_there_is_a_stub(tmp_path: Path) -> None:
@@ -109,58 +109,6 @@ def test_python_models_run_where_there_is_a_stub(tmp_path: Path) -> None:
     reason = why_no_python(locate_server(folder.parent.parent))
     assert reason is not None
     assert f"no Python-backend stub for Python {PYTHON_VERSION}" in reason
-
-
-def test_endcaps_own_server_has_dali_where_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = replace(locate_server(), executable=private_server_folder() / EXECUTABLE)
-    monkeypatch.delenv("ENDCAP_SERVER_PACKAGES", raising=False)
-    assert "`export ENDCAP_SERVER_PACKAGES=nvidia-dali-cuda130`" in str(why_no_private_dali(own))
-    monkeypatch.setenv("ENDCAP_SERVER_PACKAGES", "nvidia-dali-cuda130")
-    assert why_no_private_dali(own) is None
-    monkeypatch.delenv("ENDCAP_SERVER_PACKAGES")
-    assert why_no_private_dali(locate_server()) is None  # in its Python there may be one
-
-
-def test_endcaps_own_server_gets_the_dali_of_this_python_where_a_model_runs_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dali = [f"nvidia-dali-cuda130=={importlib.metadata.version('nvidia-dali-cuda130')}"]
-    monkeypatch.delenv("ENDCAP_SERVER_PACKAGES", raising=False)
-    code = "from endcap.python_backend.preprocess_dali_stage import TritonPythonModel\n"
-    optional = 'parameters { key: "optional" value { string_value: "true" } }'
-    write_model(tmp_path, "plain", 'backend: "python"')
-    write_model(tmp_path, "shipped", f'backend: "python" {optional}', code)
-    plain = read_repository(tmp_path)
-    write_model(tmp_path, "pipeline", 'backend: "python"', code)
-    models = read_repository(tmp_path)
-    more = {*private_server.requirements(models)} - {*private_server.requirements(plain)}
-    assert more == {*dali}
-    assert private_server.packages_folder(models) != private_server.packages_folder(plain)
-
-
-def test_without_pyav_the_model_of_videos_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_models, "why_no_dali", lambda server: None)
-    models = read_repository(SHIPPED)
-    assert leave_out(models, locate_server()) == (models, None), "PyAV is installed here"
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "av" else find_spec(name)
-    )
-    kept, left_out = leave_out(models, locate_server())
-    assert {m.path.name for m in models} - {m.path.name for m in kept} == {"video"}
-    assert str(left_out).startswith("video is left out: PyAV is not installed; run `pip install")
-
-
-def test_endcaps_own_server_has_pyav_where_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = replace(locate_server(), executable=private_server_folder() / EXECUTABLE)
-    for packages in (None, "avro", "nvidia-dali-cuda130"):
-        monkeypatch.delenv("ENDCAP_SERVER_PACKAGES", raising=False)
-        if packages is not None:
-            monkeypatch.setenv("ENDCAP_SERVER_PACKAGES", packages)
-        assert "`export ENDCAP_SERVER_PACKAGES=av`" in str(why_no_pyav(own))
-    for packages in ("av", "'av>=14' scipy"):
-        monkeypatch.setenv("ENDCAP_SERVER_PACKAGES", packages)
-        assert why_no_pyav(own) is None
 
 
 def test_a_custom_configuration_is_taken_where_there_is_one() -> None:
@@ -198,3 +146,24 @@ def test_of_a_broken_config_what_stands_before_the_break_counts(tmp_path: Path) 
         broken = read_model_folder(tmp_path / "model")
         assert (broken.backend, broken.platform, broken.instances) == ("python", "", 5)
         assert broken.tensor_bytes == 4 * 2 * 3 * 4
+
+
+@pytest.mark.parametrize(
+    ("config", "file", "backend"),
+    [
+        ('backend: "endcap_preprocess"', "model.onnx", "endcap_preprocess"),
+        ('platform: "tensorrt_plan"', "model.plan", "tensorrt"),
+        ('platform: "onnxruntime_onnx"', "other.onnx", "onnxruntime"),
+        ('platform: "ensemble"', "README", ""),
+        ("max_batch_size: 4", "model.onnx", "onnxruntime"),
+        ("max_batch_size: 4", "model.py", "python"),
+        ("max_batch_size: 4", "weights", ""),
+        ('# backend: "tensorrt"', "model.pt", "pytorch"),
+    ],
+)
+def test_the_backend_is_the_one_that_triton_would_take(
+    tmp_path: Path, config: str, file: str, backend: str
+) -> None:
+    (model,) = read_repository(write_model(tmp_path, "network", config))
+    (tmp_path / "network" / "1" / file).touch()
+    assert needed_backend(model) == backend

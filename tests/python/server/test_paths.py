@@ -46,7 +46,9 @@ def test_a_failed_start_names_the_files_where_they_are(tmp_path: Path) -> None:
 def test_a_python_models_own_name_is_refused(tmp_path: Path) -> None:
     # Triton knows a model by its folder's name, so no link helps.
     write_model(tmp_path, "my $(model)", IN_PYTHON, ECHO)
-    with pytest.raises(ServerError, match=r"model 'my \$\(model\)' .*letters, digits and \._\+-"):
+    with pytest.raises(
+        ServerError, match=r"model 'my \$\(model\)' has a name .*letters, digits and \._\+-"
+    ):
         TritonServer(tmp_path, SETTINGS).start()
 
 
@@ -75,7 +77,7 @@ def test_a_models_name_never_runs_in_the_shell(
     name = f"a$(touch {tmp_path.name}.INJECTED)b"
     write_model(tmp_path / "models", name, config.replace("'#'", f"'{name}#'") + TENSORS)
     (tmp_path / "models" / name / "1" / "m.py").write_text(ECHO)
-    with pytest.raises(ServerError, match=r"rename its folder so that it has only letters"):
+    with pytest.raises(ServerError, match=r"has a name .* rename it, so that it has only letters"):
         TritonServer("models", SETTINGS).start()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,7 +12,9 @@ import sys
 import sysconfig
 import venv
 from pathlib import Path
+from typing import Any
 
+import onnxruntime
 import pytest
 from echo_model import TENSORS, write_echo_model, write_model
 
@@ -24,9 +28,13 @@ from endcap.server import (
     locate_server,
     python_stub,
 )
-from endcap.server.backends import compose_backend_directory
+from endcap.server.backends import (
+    ONNXRUNTIME_VARIABLE,
+    compose_backend_directory,
+    find_onnxruntime,
+)
 from endcap.server.models import TRITON_DEFAULT_POOL_MB, pool_megabytes
-from endcap.server.plan import plan_launch
+from endcap.server.plan import LaunchPlan, plan_launch
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import read_repository
 
@@ -61,25 +69,6 @@ def test_the_wheels_server_is_found_without_importing_it(monkeypatch: pytest.Mon
     assert installation.stubs_dir is not None
     assert python_stub.find_stub(installation.stubs_dir).is_file()
     assert "pytriton" not in sys.modules
-
-
-@pytest.mark.usefixtures("only_the_wheel")
-def test_path_comes_before_the_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    wheel = locate_server()
-    (tmp_path / "tritonserver").symlink_to(wheel.executable)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    on_path = locate_server()
-    assert on_path.origin == "PATH"
-    assert on_path.executable == wheel.executable
-    assert on_path.library_dir == wheel.library_dir
-
-
-def test_an_explicit_server_may_be_a_file_or_a_folder() -> None:
-    found = locate_server().executable
-    assert locate_server(found).executable == found
-    assert locate_server(found.parent.parent).origin == "option"
-    with pytest.raises(ServerError, match=r"--tritonserver .* is not a program"):
-        locate_server(Path(__file__))
 
 
 # --- backend folder -------------------------------------------------------------------------------
@@ -118,77 +107,80 @@ def test_a_containers_backends_are_linked_whole(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("version", "wanted", "given"),
-    [
-        ("2.69.0", True, True),
-        ("2.69.0", False, False),
-        ("2.68.0", True, False),
-        (None, True, False),
-    ],
-)
-def test_clients_shared_memory_is_allowed_by_who_has_that_option(
-    version: str | None, wanted: bool, given: bool, tmp_path: Path
-) -> None:
-    executable = tmp_path / "opt" / "bin" / "tritonserver"
-    executable.parent.mkdir(parents=True)
-    executable.touch(mode=0o755)
-    if version is not None:
-        (tmp_path / "opt" / "TRITON_VERSION").write_text(f"{version}\n")
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    settings = ServerSettings(tritonserver=executable, ports=FREE, client_shared_memory=wanted)
-    repository = tmp_path / "models"
-    write_model(repository, "none", "")
-    plan = plan_launch(repository, settings, scratch)
-    assert ("--allow-client-shm=true" in plan.command) == given
-
-
-def test_a_server_gets_no_variables_of_vertex_ai(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With AIP_MODE it would listen on all addresses, without its restrictions."""
-    executable = tmp_path / "opt" / "bin" / "tritonserver"
-    executable.parent.mkdir(parents=True)
-    executable.touch(mode=0o755)
-    (tmp_path / "scratch").mkdir()
-    write_model(tmp_path / "models", "none", "")
-    monkeypatch.setenv("AIP_MODE", "PREDICTION")
-    monkeypatch.setenv("AIP_HTTP_PORT", "8080")
-    monkeypatch.setenv("KEPT", "1")
-    settings = ServerSettings(tritonserver=executable, ports=FREE)
-    environment = plan_launch(tmp_path / "models", settings, tmp_path / "scratch").environment
-    assert not [name for name in environment if name.startswith("AIP_")]
-    assert environment["KEPT"] == "1"
-
-
-def plan_for(version: str, folder: Path) -> list[str]:
-    """The command for a server that has its version written down."""
+def plan_for(folder: Path, version: str, **options: Any) -> LaunchPlan:
+    """The plan for a server that has its version written down, with a model without a backend."""
     executable = folder / "opt" / "bin" / "tritonserver"
     executable.parent.mkdir(parents=True)
     executable.touch(mode=0o755)
     (folder / "opt" / "TRITON_VERSION").write_text(f"{version}\n")
     (folder / "scratch").mkdir()
     write_model(folder / "models", "none", "")
-    settings = ServerSettings(tritonserver=executable, ports=FREE)
-    return plan_launch(folder / "models", settings, folder / "scratch").command
+    settings = ServerSettings(tritonserver=executable, ports=FREE, **options)
+    return plan_launch(folder / "models", settings, folder / "scratch")
 
 
-@pytest.mark.parametrize(("version", "given"), [("2.41.0", True), ("2.40.0", False)])
-def test_apis_are_closed_by_servers_that_can(version: str, given: bool, tmp_path: Path) -> None:
-    command = plan_for(version, tmp_path)
-    closed = [word.partition(":")[0] for word in command if "restricted" in word]
-    apis = "model-repository,trace,logging,shared-memory"
-    options = [f"--http-restricted-api={apis}", f"--grpc-restricted-protocol={apis}"]
-    assert closed == (options if given else [])
-
-
-def test_missing_compiled_backends_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("version", "shared", "closed", "allowed"),
+    [
+        ("2.40.0", False, None, False),
+        ("2.41.0", False, "model-repository,trace,logging,shared-memory", False),
+        ("2.68.0", True, "model-repository,trace,logging", False),
+        ("2.69.0", True, "model-repository,trace,logging", True),
+        ("2.69.0", False, "model-repository,trace,logging,shared-memory", False),
+        ("main", True, "model-repository,trace,logging", False),
+    ],
+)
+def test_apis_are_closed_by_servers_that_can(
+    version: str, shared: bool, closed: str | None, allowed: bool, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(endcap, "__path__", [str(tmp_path)])
-    with pytest.raises(ServerError, match=f"compiled backend {OUR_BACKENDS[0]} is not in this"):
-        compose_backend_directory(tmp_path, locate_server())
+    command = plan_for(tmp_path, version, client_shared_memory=shared).command
+    options = [word.partition(":")[0] for word in command if "restricted" in word]
+    names = ("--http-restricted-api", "--grpc-restricted-protocol")
+    assert options == ([f"{name}={closed}" for name in names] if closed else [])
+    assert ("--allow-client-shm=true" in command) == allowed
+
+
+def test_a_server_gets_no_variables_of_vertex_ai(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With AIP_MODE it would listen on all addresses, without its restrictions."""
+    monkeypatch.setenv("AIP_MODE", "PREDICTION")
+    monkeypatch.setenv("KEPT", "1")
+    environment = plan_for(tmp_path, "2.41.0").environment
+    assert "AIP_MODE" not in environment
+    assert environment["KEPT"] == "1"
+
+
+def test_the_library_of_onnx_runtime_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    option = "--backend-config=endcap_onnx,onnxruntime_library="
+    monkeypatch.delenv(ONNXRUNTIME_VARIABLE, raising=False)
+
+    def named(backend: str) -> list[str]:
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        write_model(folder / "models", "network", f'backend: "{backend}"')
+        (folder / "scratch").mkdir()
+        plan = plan_launch(folder / "models", ServerSettings(ports=FREE), folder / "scratch")
+        return [word.removeprefix(option) for word in plan.command if word.startswith(option)]
+
+    (library,) = named("endcap_onnx")
+    assert Path(library).parent == Path(onnxruntime.__file__).parent / "capi"
+    assert Path(library).is_file()
+    assert named("endcap_preprocess") == []
+    monkeypatch.setenv(ONNXRUNTIME_VARIABLE, "/somewhere/libonnxruntime.so")
+    assert named("endcap_onnx") == []
+
+
+def test_without_the_package_the_servers_own_onnx_runtime_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation = dataclasses.replace(locate_server(), backends_dir=tmp_path)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert find_onnxruntime(installation) is None
+    (tmp_path / "onnxruntime").mkdir()
+    (tmp_path / "onnxruntime" / "libonnxruntime.so").touch()
+    assert find_onnxruntime(installation) == tmp_path / "onnxruntime" / "libonnxruntime.so"
 
 
 def test_only_what_the_named_models_need_must_have_been_built(
@@ -284,16 +276,6 @@ def test_numpy_2_is_refused_for_python_models(
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.1.3")
     with pytest.raises(ServerError, match=r"NumPy 2\.1\.3 .*\(echo\) .*`pip install 'numpy<2'`"):
         TritonServer(echo_repository, ServerSettings(ports=FREE)).start()
-
-
-def test_a_stub_that_lacks_a_library_is_refused(tmp_path: Path) -> None:
-    stub = tmp_path / "stub"
-    stub.write_text(
-        "#!/bin/sh\necho 'stub: error while loading shared libraries: a.so' >&2; exit 127\n"
-    )
-    stub.chmod(0o755)
-    with pytest.raises(ServerError, match=r"a\.so; libpython3.*apt-get install libpython3"):
-        python_stub.check_stub_runs(stub, {})
 
 
 def test_a_virtual_environment_of_copies_has_its_python(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_release_is_old_after_a_year(today: date, problem: str | None) -> None
     [
         ("2.51.0", "tritonserver 2.51.0, release 24.10 (October 2024)", True),
         ("2.71.0dev", "tritonserver 2.71.0dev, release 26.07 (July 2026)", True),
-        ("main", "tritonserver main, an unknown release", False),
+        ("main", "tritonserver main, of unknown release", False),
         (None, "tritonserver of unknown release", False),
     ],
 )
@@ -92,7 +92,7 @@ def test_an_installation_states_its_release(
     ("wheel", "name"),
     [
         ("0.7.0", "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10 (October 2024)"),
-        ("9.0.0", "nvidia-pytriton 9.0.0 with a tritonserver of unknown release"),
+        ("9.0.0", "nvidia-pytriton 9.0.0 with tritonserver of unknown release"),
     ],
 )
 def test_a_wheel_states_its_release(wheel: str, name: str, tmp_path: Path) -> None:
