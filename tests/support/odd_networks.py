@@ -256,14 +256,3 @@ def write_for_at_most(path: Path, network: Network, images: int) -> Path:
     )
     onnx.save(model, str(path))
     return path
-
-
-def write_selecting(path: Path, network: Network, threshold: float) -> Path:
-    """The network, and the selection of rows by a threshold for scores beside its head."""
-    model = onnx.load(str(network.write(path)))
-    graph = model.graph
-    graph.initializer.append(numpy_helper.from_array(np.array(threshold, np.float32), "conf"))
-    graph.node.append(helper.make_node("Greater", ["feature", "conf"], ["mask"]))
-    graph.node.append(helper.make_node("NonZero", ["mask"], ["selected"]))
-    onnx.save(model, str(path))
-    return path

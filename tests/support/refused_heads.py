@@ -7,7 +7,6 @@ import numpy as np
 import odd_networks as odd
 from broken_networks import Refusals, network, shapes
 
-_POSE = {"images": ["n", 3, 64, 48]}
 _RANDOM = np.random.default_rng(40)
 _NAN = np.full((7, 84), np.nan, np.float32)
 HEADS: Refusals = {
@@ -156,68 +155,6 @@ HEADS: Refusals = {
         ["INT64", "--runtime python"],
     ),
 }
-_ROWS = {"8": 128, "16": 32, "32": 8}  # two anchors in each cell of 64x64 pixels
-SCRFD = {
-    f"{part}_{level}": (rows, columns)
-    for part, columns in (("score", 1), ("bbox", 4), ("kps", 10))
-    for level, rows in _ROWS.items()
-}
-UNSUPPORTED: Refusals = {
-    "SCRFD": (
-        shapes({name: ["n", *shape] for name, shape in SCRFD.items()}),
-        [],
-        ["head of the family faces", "score_8 [128, 1]"],
-    ),
-    "SCRFD without landmarks and a batch": (
-        network(
-            families.Network(
-                {
-                    name: families.Output(np.zeros(shape, np.float32), batch=False)
-                    for name, shape in SCRFD.items()
-                    if "kps" not in name
-                },
-                batch=1,
-            )
-        ),
-        [],
-        ["head of the family faces"],
-    ),
-    "RetinaFace's maps": (
-        shapes({f"{c}_{s}": ["n", c, 64 // s, 64 // s] for s in (8, 16, 32) for c in (4, 8, 20)}),
-        [],
-        ["head of the family faces"],
-    ),
-    "SimCC": (
-        shapes({"simcc_x": ["n", 17, 96], "simcc_y": ["n", 17, 128]}, inputs=_POSE),
-        [],
-        ["head of the family simcc", "its column and its row"],
-    ),
-    "heatmaps of poses": (
-        shapes({"heatmap": ["n", 17, 16, 12]}, inputs=_POSE),
-        [],
-        ["head of the family maps", "class or keypoint", "heatmaps of poses"],
-    ),
-    "semantic maps": (
-        shapes({"out": ["n", 21, 64, 64], "aux": ["n", 21, 64, 64]}),
-        [],
-        ["head of the family maps", "a score of each class for each pixel"],
-    ),
-    "semantic maps of float32, channels last": (
-        shapes({"out": ["n", 64, 64, 21]}),
-        [],
-        ["head of the family maps", "a score of each class for each pixel"],
-    ),
-    "a semantic map of uint8": (
-        network(families.Network({"m": families.Output(np.ones((64, 64)), dtype="uint8")})),
-        [],
-        ["head of the family maps", "the class of each pixel"],
-    ),
-    "a map of one number for each pixel": (
-        shapes({"depth": ["n", 1, 64, 64]}),
-        ["--head", "yolov8"],
-        ["do not have the form of yolov8", "they fit maps", "depth"],
-    ),
-}
 ULTRALYTICS = {"author": "Ultralytics", "stride": "32"}
 
 
@@ -289,22 +226,12 @@ EXTRAS: Refusals = {
     "RF-DETR of unknown classes": (
         network(families.rfdetr()),
         [],
-        ["last of the 5 scores of labels", "--num-classes 4", "fine-tuned", "or 5"],
+        ["one of the 5 scores of labels", "--num-classes 4", "fine-tuned", "or 5"],
     ),
     "RF-DETR of other classes": (
         network(families.rfdetr(columns=91)),
         ["--num-classes", 80],
-        ["has 91 scores for each box, and the classes are 80", "category ids go from 0 to 90"],
-    ),
-    "RF-DETR's keypoints": (
-        network(
-            families.Network(
-                families.rfdetr().outputs
-                | {"keypoints": families.Output(np.ones((60, 17, 3), np.float32))}
-            )
-        ),
-        [],
-        ["rfdetr_keypoints", "does not read"],
+        ["has 91 scores for each box, and the classes are 80", "or 91"],
     ),
     "RT-DETR without a recipe": (
         network(families.rtdetr()),

@@ -49,6 +49,11 @@ FILES: Refusals = {
         [],
         ["exactly 4 images", "dynamic batch"],
     ),
+    "any size, and more": (
+        network(families.end2end(size=("h", "w"))),
+        [],
+        ["needs 3 options", "--size 640", "--num-classes", "--preset"],
+    ),
     "any size": (
         network(families.yolov8(size=("h", "w"))),
         [],
@@ -90,7 +95,6 @@ FILES: Refusals = {
         ["--size", "2000000"],
         ["size", "2000000"],
     ),
-    "half of nothing": (text(b"words"), ["--fp16"], ["is no ONNX model"]),
     "int8 without a scale": (
         shapes(HEAD, inputs={"images": ["n", 3, 64, 64]}, element=TensorProto.INT8),
         ["--head", "yolov8"],
@@ -212,11 +216,6 @@ OPTIONS: Refusals = {
         network(families.yolov8()),
         ["--set", "layout=nhwc"],
         ["preprocess would make", "[64, 64, 3]"],
-    ),
-    "a release that is none": (
-        network(families.yolov8()),
-        ["--triton-version", "latest"],
-        ["'latest'", "25.11"],
     ),
     "a name that is none": (network(families.yolov8()), ["--name", "my models"], ["'my models'"]),
 }

@@ -88,12 +88,6 @@ REFUSED_HEADER_MIB = 8
 SERVED_SCORE = 1e-4
 SERVED_BOX_PIXELS = 0.05
 
-# The same for a network in half precision, 11 bits, whose float32 form is the oracle. A score below
-# 1 is the sum of two rounded numbers and is rounded, 2.4e-4 each; a box below 64 pixels of the
-# tensor is off by 0.02, which a picture of 200 pixels stretches to 0.06.
-HALF_SCORE = 1e-3
-HALF_BOX_PIXELS = 0.1
-
 # Detections of a head against another package's reading of the same head. Both compute boxes in
 # float32 from centre and size and map them back as (x - pad) / scale, with scales that differ where
 # one is the rounded side's: some ulps at a thousand pixels (6e-5 each).

@@ -45,8 +45,7 @@ EXAMPLES = """
 
 - `endcap init detector.onnx -o models --set color=bgr --set max_candidates=1000`
 
-- `endcap init detector.onnx -o models --runtime tensorrt --fp16 --self-contained
-  --triton-version 25.11`
+- `endcap init detector.onnx -o models --runtime tensorrt --self-contained`
 
 **Exit code**: 0 when the repository was written, 2 when it could not be: the error message says
 why, and nothing is left behind.
@@ -128,12 +127,6 @@ def init(
             rich_help_panel=_NETWORK,
         ),
     ] = None,
-    fp16: Annotated[
-        bool,
-        typer.Option(
-            "--fp16", help="Convert the network to half precision.", rich_help_panel=_NETWORK
-        ),
-    ] = False,
     score_threshold: Annotated[
         float | None,
         typer.Option(
@@ -234,15 +227,6 @@ def init(
             rich_help_panel=_SERVING,
         ),
     ] = False,
-    triton_version: Annotated[
-        str | None,
-        typer.Option(
-            help="Triton release that will serve it, such as 25.11, whose features may be used. "
-            "Default: 24.10.",
-            show_default=False,
-            rich_help_panel=_SERVING,
-        ),
-    ] = None,
     trial_timeout: Annotated[
         float,
         typer.Option(
@@ -296,9 +280,7 @@ def init(
             max_batch=max_batch,
             instances=instances,
             name=name,
-            fp16=fp16,
             self_contained=self_contained,
-            triton_version=triton_version,
             trial_limits=TrialLimits(trial_timeout, trial_memory),
         )
         _report(write_models(model, options, output), output)
@@ -340,9 +322,6 @@ def print_decisions(plan: Plan) -> None:
         table.add_row(*_cells(row))
     console.print(Text(printable(plan.network.path.name), style="bold"))
     console.print(table)
-    if plan.image_text:
-        console.print()
-        _print(console, plan.image_text)
 
 
 def _report(plan: Plan, output: Path) -> None:
@@ -353,8 +332,6 @@ def _report(plan: Plan, output: Path) -> None:
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
     if plan.runtime is Runtime.tensorrt:
         _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")
-    if plan.threshold_warning:
-        say(f"endcap: {plan.threshold_warning}")
     if plan.batch_advice:
         say(
             f"endcap: the network takes {plan.batch_text}, which is slower than batches of "

@@ -9,6 +9,9 @@ from types import ModuleType
 from endcap._pip_commands import install_command
 from endcap.errors import EndcapError
 
+# How ONNX Runtime, C++ and Python say that an allocation failed.
+OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation", "MemoryError")
+
 
 class RepositoryError(EndcapError, RuntimeError):
     """A network or a repository that cannot be used; the message says what to do next."""

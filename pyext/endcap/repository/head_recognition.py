@@ -1,51 +1,64 @@
 """Recognition of a network's head.
 
-`_propose` lists the candidates, `recognize_head` takes the only sure one; none or several are an
-error that names the choices. The files beside it propose heads from shapes, names and the values of
-the trial run, each for its kind of network: `end2end_heads`, `detection_rows`, `detr_ssd_heads`,
-`task_heads`, `grid_heads`, `classifier_head`; `unsupported_heads` those that are refused by name.
+`recognize_head` goes through `FORMS` and takes the only sure candidate; none or several
+are an error that names the choices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from endcap.errors import UnsupportedError
 from endcap.parameters import suggestion
-from endcap.repository.classifier_head import propose_classifier
-from endcap.repository.detection_rows import propose_detections
-from endcap.repository.detr_ssd_heads import (
-    HIDDEN_STATE,
-    are_anchors,
-    propose_joined_queries,
-    propose_pair,
-)
-from endcap.repository.end2end_heads import (
-    propose_boxes_with_classes,
-    propose_efficient_nms,
-    propose_end2end,
-    propose_flat_rows,
-)
 from endcap.repository.errors import RepositoryError
 from endcap.repository.graph_edit import edited_output
-from endcap.repository.grid_heads import are_grid_maps, propose_grids
-from endcap.repository.head_evidence import Head, Hints
+from endcap.repository.head_evidence import Head, Hints, Outputs
 from endcap.repository.head_families import HEAD_FAMILIES, NO_HEAD, readable_families
 from endcap.repository.network_tensors import NetworkOutput, OutputEdit
-from endcap.repository.onnx_file import OnnxFile
 from endcap.repository.options import AS_GIVEN
-from endcap.repository.task_heads import has_task, propose_task, propose_task_by_values
+from endcap.repository.pair_forms import HIDDEN_STATE, are_anchors, read_pair
+from endcap.repository.single_forms import are_grid_maps, read_classifier, read_single
+from endcap.repository.suppressed_forms import (
+    read_detections,
+    read_efficient_nms,
+    read_reordered_rows,
+    read_rows_with_classes,
+)
 from endcap.repository.trial_run import Trial
-from endcap.repository.unsupported_heads import propose_unsupported
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of outputs.
+
+    Attributes:
+        outputs: Of one image.
+        read: Yields the heads that they may be.
+        is_exclusive: Whether outputs of this form are not looked at for those that follow, whose
+            conditions they might meet as well.
+    """
+
+    outputs: str
+    read: Callable[[Outputs, Hints], Iterator[Head]]
+    is_exclusive: bool = True
+
+
+FORMS = (
+    Form("num_dets, det_boxes, det_scores, det_classes, or names like them", read_efficient_nms),
+    Form("boxes [K, 4], scores [K] and class ids [K]", read_detections),
+    Form("rows [K, 6] and a count, or [K, 7], in another order", read_reordered_rows),
+    Form("rows [K, 5] of box and score, and class ids [K]", read_rows_with_classes),
+    Form("boxes [N, 4] and scores [N, C]; masks [N, h, w] or anchors [N, 4]", read_pair),
+    Form("[4 + C + extras, A], [A, 5 + C], [Q, 4 + C] or [K, 6 + extras]", read_single, False),
+    Form("[C]", read_classifier, False),
+)
 
 # Families whose outputs may have as many rows as an image has detections.
 _FAMILIES_OF_VARYING_ROWS = ("detections", "end2end", "end2end_seg", "end2end_pose", "end2end_obb")
-
-
 # Names that an ensemble without postprocess has for what preprocess gives and takes.
 _TAKEN_NAMES = ("encoded", "images", "geometry", "status")
 
@@ -68,7 +81,7 @@ def leave_outputs(path: Path, trial: Trial) -> Head:
         inputs[name] = edited_output(output, edit) if edit.adds_batch else output
     if trial.batch_error and not any(output.edit.adds_batch for output in inputs.values()):
         raise RepositoryError(trial.batch_error)
-    return Head(NO_HEAD, inputs, None, AS_GIVEN, is_sure=True)
+    return Head(NO_HEAD, inputs, None, AS_GIVEN)
 
 
 class AmbiguousHeadError(RepositoryError):
@@ -80,7 +93,7 @@ class AmbiguousHeadError(RepositoryError):
         self.heads = heads
 
 
-def recognize_head(network: OnnxFile, trial: Trial, hints: Hints) -> Head:
+def recognize_head(path: Path, trial: Trial, hints: Hints) -> Head:
     """Return the head that the user names, else the only sure one among the proposals.
 
     A head that leaves outputs unread is not sure, unless its family has them as optional ones.
@@ -92,10 +105,8 @@ def recognize_head(network: OnnxFile, trial: Trial, hints: Hints) -> Head:
     """
     outputs = trial.outputs
     if hints.wanted is None:
-        _refuse_nan(network.path, outputs)
-    proposals = tuple(
-        _with_unread(head, outputs, hints) for head in _propose(network, outputs, hints)
-    )
+        _refuse_nan(path, outputs)
+    proposals = tuple(_with_unread(head, outputs, hints) for head in _propose(outputs, hints))
     listed = "; ".join(map(str, outputs))
     if trial.rows_error and not any(head.family in _FAMILIES_OF_VARYING_ROWS for head in proposals):
         raise RepositoryError(trial.rows_error)
@@ -105,8 +116,8 @@ def recognize_head(network: OnnxFile, trial: Trial, hints: Hints) -> Head:
     if trial.batch_error and not is_for_one and not hints.metadata.has_nms:
         raise RepositoryError(trial.batch_error)
     if hints.wanted is not None:
-        return _wanted_head(network.path, proposals, listed, hints.wanted)
-    return _only_head(network.path, proposals, listed)
+        return _wanted_head(path, proposals, listed, hints.wanted)
+    return _only_head(path, proposals, listed)
 
 
 def _refuse_nan(path: Path, outputs: tuple[NetworkOutput, ...]) -> None:
@@ -146,10 +157,7 @@ def _with_unread(head: Head, outputs: tuple[NetworkOutput, ...], hints: Hints) -
     )
 
 
-_Outputs = tuple[NetworkOutput, ...]
-
-
-def _are_count(unread: _Outputs, head: Head, hints: Hints) -> bool:
+def _are_count(unread: Outputs, head: Head, hints: Hints) -> bool:
     del hints
     (rows,) = head.inputs.values()
     (count,) = unread if len(unread) == 1 else (None,)
@@ -158,7 +166,7 @@ def _are_count(unread: _Outputs, head: Head, hints: Hints) -> bool:
     return count.values is None or count.values.item() == rows.dims[0]
 
 
-def _are_masks(unread: _Outputs, head: Head, hints: Hints) -> bool:
+def _are_masks(unread: Outputs, head: Head, hints: Hints) -> bool:
     del hints
     scores = head.inputs["scores"]  # whose batch dimension may be the work of an edit
     rows = scores.dims if scores.edit.adds_batch else scores.shape
@@ -166,7 +174,7 @@ def _are_masks(unread: _Outputs, head: Head, hints: Hints) -> bool:
 
 
 # By the keys of head_families.OPTIONAL_OUTPUTS.
-_ARE_OPTIONAL: Mapping[str, Callable[[_Outputs, Head, Hints], bool]] = {
+_ARE_OPTIONAL: Mapping[str, Callable[[Outputs, Head, Hints], bool]] = {
     "": lambda unread, head, hints: False,
     "maps": lambda unread, head, hints: are_grid_maps(unread, hints.size),
     "count": _are_count,
@@ -177,50 +185,13 @@ _ARE_OPTIONAL: Mapping[str, Callable[[_Outputs, Head, Hints], bool]] = {
 }
 
 
-def _propose(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
-    """Yield candidates; the order matters only where a candidate rules out what follows."""
-    if proposals := tuple(propose_unsupported(outputs, hints)):
-        yield from proposals
-        return
-    # 1. NMS inside the network, by the outputs' names. Its boxes and scores would pass for a pair.
-    if proposals := tuple(propose_efficient_nms(outputs)):
-        yield from proposals
-        return
-    # 2. Detections in three outputs (with more beside them, some would pass for a pair), or in
-    # rows of all images.
-    if proposals := tuple(propose_detections(outputs, hints)):
-        yield from proposals
-        return
-    rows = (*propose_flat_rows(outputs, hints), *propose_boxes_with_classes(outputs, hints))
-    if rows:
-        yield from rows
-        return
-    # 3. Boxes in one output and scores in another, with as many rows.
-    if proposals := tuple(propose_pair(outputs, hints)):
-        yield from proposals
-        return
-    # 4. Boxes and scores in one output: by the metadata's task (segment, pose, obb), or by values.
-    if has_task(hints.metadata):
-        yield from propose_task(outputs, hints)
-    else:
-        for output in outputs:
-            if len(output.dims) == 2 and output.is_float:
-                yield from _propose_one_output(output, outputs, hints)
-    # 5. One number for each class.
-    yield from propose_classifier(network, outputs, hints)
-
-
-def _propose_one_output(
-    output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
-) -> Iterator[Head]:
-    """Yield what one output [rows, columns] may be."""
-    with_more = tuple(propose_task_by_values(output, outputs, hints))
-    yield from with_more
-    if any(head.is_sure for head in with_more):
-        return
-    final_rows = tuple(propose_end2end(output, hints))
-    yield from final_rows or propose_joined_queries(output, hints)
-    yield from propose_grids(output, hints)
+def _propose(outputs: Outputs, hints: Hints) -> Iterator[Head]:
+    """Yield the candidates of the first exclusive form that fits, else of all others that do."""
+    for form in FORMS:
+        heads = tuple(form.read(outputs, hints))
+        yield from heads
+        if heads and form.is_exclusive:
+            return
 
 
 def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.repository.errors import import_onnx
-from endcap.repository.graph_evidence import Constants
 from endcap.repository.onnx_file import OnnxFile
 
 NAMES = ("scale", "mean", "std")  # the parameters of preprocess that normalise
@@ -189,7 +188,7 @@ class _Chain:
         onnx: Any = import_onnx()
         self._helper: Any = import_onnx("onnx.helper")
         self._type_name = onnx.TensorProto.DataType.Name
-        self._constants = Constants(graph)
+        self._constants = _Constants(graph)
         dims = [dim.dim_value for dim in image.shape.dim]
         is_last = dims[-1] in (1, 3) and dims[-3] not in (1, 3)
         self._rank = len(dims)
@@ -331,3 +330,26 @@ class _Chain:
             return None
         axes = self._constants.array(node.input[place])
         return None if axes is None else [int(axis) for axis in axes.ravel()]
+
+
+class _Constants:
+    """Values of a graph that do not depend on images."""
+
+    def __init__(self, graph: Any) -> None:
+        self._numpy_helper: Any = import_onnx("onnx.numpy_helper")
+        self._helper: Any = import_onnx("onnx.helper")
+        self._tensors = {each.name: each for each in graph.initializer}
+        self._nodes = {node.output[0]: node for node in graph.node if node.op_type == "Constant"}
+
+    def array(self, name: str) -> NDArray[Any] | None:
+        """Return a constant; None where there is none, or its values lie in another file."""
+        tensor = self._tensors.get(name)
+        if name in self._nodes and self._nodes[name].attribute:
+            value = self._helper.get_attribute_value(self._nodes[name].attribute[0])
+            if isinstance(value, (float, int, list)):
+                return np.asarray(value)
+            tensor = value if hasattr(value, "external_data") else None
+        if tensor is None or tensor.external_data:
+            return None
+        array: NDArray[Any] = self._numpy_helper.to_array(tensor)
+        return array

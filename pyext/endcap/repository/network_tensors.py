@@ -18,6 +18,7 @@ from endcap.triton.tensor_spec import TensorSpec
 # The types that preprocess writes, by Triton's name.
 IMAGE_DTYPES = {"FP32": "float32", "FP16": "float16", "UINT8": "uint8", "INT8": "int8"}
 _CHANNELS = (1, 3)
+_EXAMPLE_SIDE = 640
 # Inputs beside the image, whose value follows from its height and width where preprocess has done
 # the resizing: PaddleDetection's, and that of RT-DETR's and D-FINE's own exporters.
 _SIDE_INPUTS: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
@@ -37,6 +38,7 @@ class NetworkInput:
         size: Height and width.
         batch: The only batch size that the network takes, None when any will do.
         size_reason: Where the size is from.
+        missing_size: Why the user has to give the size, of which `size` is an example; else "".
         has_batch: Whether the file's input has a batch dimension; a graph edit adds it where not.
         constants: The values of the network's other inputs, which a graph edit puts inside.
         normalization: What the network does to each channel first; None where nothing.
@@ -52,6 +54,7 @@ class NetworkInput:
     has_batch: bool = True
     constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     normalization: Normalization | None = None
+    missing_size: str = ""
 
     @property
     def dtype(self) -> str:
@@ -91,6 +94,10 @@ def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> Networ
             f"any number; {advice}"
         )
     size, reason = _size(network.path, spec, (sides[0], sides[1]), network.metadata, wanted_size)
+    missing = ""
+    if size is None:
+        size = (sides[0] or _EXAMPLE_SIDE, sides[1] or _EXAMPLE_SIDE)
+        missing, reason = reason, ""
     return NetworkInput(
         name=spec.name,
         data_type=spec.data_type,
@@ -102,6 +109,7 @@ def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> Networ
         has_batch=has_batch,
         constants={each.name: _known_value(each, size) for each in others},
         normalization=find_normalization(network.model.graph, spec.name),
+        missing_size=missing,
     )
 
 
@@ -166,7 +174,8 @@ def _size(
     sides: tuple[int | None, int | None],
     metadata: ExporterMetadata,
     wanted: tuple[int, int] | None,
-) -> tuple[tuple[int, int], str]:
+) -> tuple[tuple[int, int] | None, str]:
+    """Return the size and where it is from, or else None and what is to be given."""
     if wanted is not None:
         if any(side not in (None, want) for side, want in zip(sides, wanted, strict=True)):
             raise RepositoryError(
@@ -182,7 +191,7 @@ def _size(
     if declared and all(side in (None, want) for side, want in zip(sides, declared, strict=True)):
         reason = "imgsz in the metadata; the network itself takes any size"
         return declared, reason + _as_predict(metadata, declared, "")
-    raise RepositoryError(
+    return None, (
         f"{path} takes images of any height and width ({spec}); say which it was trained for, for "
         "example --size 640 or --size 480,640 (height, width)"
     )

@@ -1,4 +1,4 @@
-"""The process that runs or converts a network: see `trial_run`.
+"""The process that runs a network: see `trial_run`.
 
 Its standard input is a JSON object, the request; it writes one to standard output, the response.
 """
@@ -12,7 +12,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap._pip_commands import install_command
-from endcap.repository.batch_outputs import (
-    LargestBatch,
-    Outputs,
-    check_shapes,
-    explain_failure,
-    find_largest_batch,
-    find_mixed_images,
-    is_blind,
-    nms_box_tensors,
+from endcap.repository.errors import (
+    OUT_OF_MEMORY,
+    RepositoryError,
+    UnknownOperatorError,
+    import_onnx,
 )
-from endcap.repository.errors import RepositoryError, UnknownOperatorError, import_onnx
 
-_MOST_CHANNELS = 4
+Outputs = Mapping[str, NDArray[Any]]  # outputs by name, with the batch dimension
+
+_MAX_CHANNELS = 4
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime: its errors come as exceptions too
 # What ONNX Runtime says of an operator that it does not have.
 _NOT_THERE = (
@@ -41,8 +37,13 @@ _NOT_THERE = (
     "is not a registered function/op",
     "Could not find an implementation",
 )
-_MOST_OUTPUT_BYTES = 2**30
+_MAX_OUTPUT_BYTES = 2**30
 _ACTIVATIONS = ("Softmax", "Sigmoid")
+# Two outputs for one image are the same but for the order of sums, and of rows with nearly equal
+# scores: at most this share of the numbers that stand out from filled-up rows is further apart than
+# that, absolutely and relatively. In a row that the network leaves out all numbers differ.
+_DIFFERING_SHARE = 0.25
+_SAME_WITHIN = 0.02
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
@@ -73,65 +74,126 @@ def _limit_memory(limit: int) -> None:
 
 def _try(request: Mapping[str, Any]) -> dict[str, Any]:
     """Run the network on noise; its outputs are files in the folder `target`."""
-    path, network = request["path"], _Network.open(request)
+    path, images, boxes = request["path"], request["images"], request["nms_boxes"]
+    network = _Network.open(request, _with_outputs(request, boxes) if boxes else None)
     first, second = (_noise(request, seed=seed) for seed in (0, 1))
-    outputs = network.run(first)
+    outputs, others = (
+        {name: given[name] for name in request["outputs"]}
+        for given in map(network.run, (first, second))
+    )
     for output, array in outputs.items():
         if not isinstance(array, np.ndarray):
             raise RepositoryError(
                 f"{path} gives {output} as a {type(array).__name__}, and only tensors can "
                 "be passed on; export it without what makes that, such as a classifier's ZipMap"
             )
-    others = network.run(second)
     shapes = {
         output: [list(outputs[output].shape), list(again.shape)]
         for output, again in others.items()
         if again.shape != outputs[output].shape or not again.size
     }
-    batch_error, largest = "", LargestBatch(request["images"])
-    if request["images"] > 2 and not shapes:
-        largest = _find_largest_batch(request, network, first, outputs)
-    if min(request["images"], largest.images) > 1:
-        try:
+    batch_error, reason, count = "", "", images
+    try:
+        if images > 2 and not shapes:
+            many = network.run(np.repeat(first, images, axis=0))
+            images, reason = _count_served(outputs, many, boxes, images)
+        count = min(images, 2)
+        if images > 1:
             both = network.run(np.concatenate([first, second]))
-            check_shapes(outputs, both, 2)
-        except RepositoryError as error:
-            largest = LargestBatch(1, explain_failure(error, 2))
-        else:
-            batch_error = "" if shapes else find_mixed_images((outputs, others), both, path)
+            _check_shapes(outputs, both, 2)
+            batch_error = "" if shapes else _find_mixed_images((outputs, others), both, path)
+    except _BatchShapeError as error:
+        images, reason = 1, str(error)
+    except RepositoryError as error:
+        images, reason = 1, f"the trial run fails with {count} images at once"
+        if any(text in str(error) for text in OUT_OF_MEMORY):
+            reason += " for lack of memory, of which --trial-memory gives it more"
     folder = Path(request["target"])
     return {
         "outputs": _write_outputs(network.session, path, outputs, folder),
         "varying": shapes,
         "batch_error": batch_error,
-        "images": largest.images,
-        "images_reason": largest.reason,
+        "images": images,
+        "images_reason": reason,
     }
 
 
-def _find_largest_batch(
-    request: Mapping[str, Any], network: _Network, image: NDArray[Any], outputs: Outputs
-) -> LargestBatch:
-    """Return the most equal images that the network treats alike, at most those of the request."""
-    largest = find_largest_batch(network.run, image, outputs, request["images"])
-    if largest.images == 1 or not is_blind(outputs) or not request["is_whole"]:
-        return largest
-    # Without a detection rows that the network leaves out look like the others.
+class _BatchShapeError(RepositoryError):
+    """An output does not have a row for each image."""
+
+
+def _count_served(one: Outputs, many: Outputs, boxes: Sequence[str], count: int) -> tuple[int, str]:
+    """Return how many images of a batch of equal ones are treated alike, and why no more.
+
+    Args:
+        one: The outputs for one image.
+        many: Those for `count` images, with the inputs of suppression.
+        boxes: The names of the latter. Without a detection rows that the network leaves out look
+            like the others.
+        count: How many images there are.
+    """
+    _check_shapes(one, many, count)
+    suppressed = sum(many[name].shape[0] for name in boxes)
+    if boxes and suppressed < count:
+        return suppressed, f"it suppresses {suppressed} of {count} images"
+    same = count
+    for name, array in one.items():
+        if array.dtype.kind in "biuf" and array.ndim:
+            rows = many[name].reshape(count, -1)
+            same = next((n for n in range(1, same) if _differ(rows[0], rows[n])), same)
+    reason = f"in a batch of {count} equal images only {same} get the same outputs"
+    return same, reason if same < count else ""
+
+
+def _check_shapes(one: Outputs, many: Outputs, count: int) -> None:
+    """Raise _BatchShapeError unless `count` images give `count` times the rows of one."""
+    for name, array in one.items():
+        shape = (count * array.shape[0], *array.shape[1:]) if array.ndim else ()
+        if many[name].shape != shape:
+            raise _BatchShapeError(
+                f"{name} is {list(array.shape)} for one image and {list(many[name].shape)} for "
+                f"{count}"
+            )
+
+
+def _find_mixed_images(alone: tuple[Outputs, Outputs], both: Outputs, path: str) -> str:
+    """Return a message where an image's numbers depend on the other image of its batch, else ""."""
+    for name, array in alone[0].items():
+        if array.ndim == 0 or array.dtype.kind != "f":
+            continue
+        for number, outputs in enumerate(alone):
+            rows = len(array)
+            if _differ(outputs[name], both[name][number * rows : (number + 1) * rows]):
+                return (
+                    f"{path} mixes the images of a batch: {name} of an image is another "
+                    "next to a second image than alone; export it for evaluation, not for "
+                    "training, or give --max-batch 1"
+                )
+    return ""
+
+
+def _differ(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Return whether outputs for one image are not the same."""
+    first, second = (np.sort(each.astype(np.float64), axis=None) for each in (one, other))
+    values, counts = np.unique(first, return_counts=True)
+    if not len(values):
+        return False
+    fill = values[counts.argmax()]
+    counted = (first != fill) | (second != fill)
+    if first.size == 1:  # a number of detections, for example
+        counted[:] = True
+    is_close = np.isclose(first, second, rtol=_SAME_WITHIN, atol=_SAME_WITHIN, equal_nan=True)
+    differing = np.count_nonzero(~is_close & counted)
+    return bool(differing > _DIFFERING_SHARE * np.count_nonzero(counted))
+
+
+def _with_outputs(request: Mapping[str, Any], tensors: Iterable[str]) -> bytes:
+    """Return the network with further tensors as outputs."""
     onnx: Any = import_onnx()
     model = onnx.load(request["file"])
-    boxes = nms_box_tensors(model)
-    if not boxes:
-        return largest
-    del model.graph.output[:]
-    for name in boxes:
+    for name in {*tensors} - {output.name for output in model.graph.output}:
         model.graph.output.append(onnx.ValueInfoProto(name=name))
-    inner = _Network.open(request, model.SerializeToString())
-    many = inner.run(np.repeat(image, largest.images, axis=0))
-    suppressed = sum(array.shape[0] for array in many.values())
-    if suppressed >= largest.images:
-        return largest
-    reason = f"it suppresses {suppressed} of {largest.images} images"
-    return LargestBatch(suppressed, reason)
+    return bytes(model.SerializeToString())
 
 
 def _count_columns(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,16 +202,12 @@ def _count_columns(request: Mapping[str, Any]) -> dict[str, Any]:
     They are those on the way to the output `scores`, the last on each way.
     """
     onnx: Any = import_onnx()
-    model = onnx.load(request["file"])
-    tensors = _find_activations(model.graph, request["scores"])
+    tensors = _find_activations(onnx.load(request["file"]).graph, request["scores"])
     columns: dict[str, list[int]] = {activation: [] for activation in _ACTIVATIONS}
     if tensors:
-        del model.graph.output[:]
-        for name in tensors:
-            model.graph.output.append(onnx.ValueInfoProto(name=name))
-        network = _Network.open(request, model.SerializeToString())
+        network = _Network.open(request, _with_outputs(request, tensors))
         for name, array in network.run(_noise(request, seed=0)).items():
-            if array.ndim in (2, 3) and array.shape[-1] > 1:
+            if name in tensors and array.ndim in (2, 3) and array.shape[-1] > 1:
                 columns[tensors[name]].append(array.shape[-1])
     return {"columns": columns}
 
@@ -185,9 +243,9 @@ def _inputs(node: Any) -> Iterator[str]:
 def _write_outputs(session: Any, path: str, outputs: Outputs, folder: Path) -> list[dict[str, Any]]:
     """Write arrays of numbers to files; return name, shape and file of each output."""
     size = sum(array.nbytes for array in outputs.values())
-    if size > _MOST_OUTPUT_BYTES:
+    if size > _MAX_OUTPUT_BYTES:
         raise RepositoryError(
-            f"{path} gives {size} bytes for one image, and {_MOST_OUTPUT_BYTES} are the most "
+            f"{path} gives {size} bytes for one image, and {_MAX_OUTPUT_BYTES} are the most "
             "that postprocess can be planned for; export it with a smaller head"
         )
     # A symbolic dimension is a text there, or None.
@@ -204,29 +262,6 @@ def _write_outputs(session: Any, path: str, outputs: Outputs, folder: Path) -> l
             {"name": name, "is_dynamic": dynamic[name], "file": file, "shape": list(array.shape)}
         )
     return written
-
-
-def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the network in half precision to the file `target`."""
-    onnx: Any = import_onnx()
-    path = request["path"]
-    try:
-        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would send hashes of networks
-        float16: Any = importlib.import_module("onnxruntime.transformers.float16")
-    except ImportError as error:
-        raise RepositoryError(
-            f"--fp16 takes onnxruntime's converter, which cannot be imported ({error}); run "
-            f"`{install_command('init')}`"
-        ) from error
-    try:
-        half = float16.convert_float_to_float16(onnx.load(path), keep_io_types=False)
-        onnx.save(half, request["target"])
-    except Exception as error:  # of onnx and of the converter, without a common type
-        raise RepositoryError(
-            f"{path} cannot be converted to half precision ({_one_line(error)}); leave "
-            "--fp16 out, or give a network that was exported in half precision"
-        ) from error
-    return {}
 
 
 def _open(path: str, file: str | bytes) -> Any:
@@ -291,11 +326,11 @@ def _noise(request: Mapping[str, Any], *, seed: int) -> NDArray[Any]:
 
 def _is_odd(dims: tuple[int, ...]) -> bool:
     """Return whether a side is no multiple of the stride that networks usually have."""
-    return any(dim % 32 for dim in dims if dim > _MOST_CHANNELS)
+    return any(dim % 32 for dim in dims if dim > _MAX_CHANNELS)
 
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-_TASKS = {"run": _try, "count_columns": _count_columns, "to_half": _convert}
+_TASKS = {"run": _try, "count_columns": _count_columns}

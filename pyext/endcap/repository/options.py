@@ -12,8 +12,6 @@ from endcap.errors import InvalidArgumentError
 from endcap.repository.trial_run import TrialLimits
 
 AS_GIVEN = "as given"
-# The first release whose ensembles know max_inflight_requests, by both of its numbers.
-_INFLIGHT_LIMIT_SINCE = {"container": (25, 11), "server": (2, 63)}
 _ROW_PARTS = {"image": 1, "box": 4, "score": 1, "class": 1}  # and how many columns each has
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
@@ -34,6 +32,29 @@ class Decision:
 def decided_values(decisions: Mapping[str, Decision]) -> dict[str, str]:
     """Return the values without the reasons."""
     return {name: decision.value for name, decision in decisions.items()}
+
+
+def row_places(columns: str) -> tuple[tuple[int, ...], int]:
+    """Return where a row of detections has the box's four numbers, the score and the class.
+
+    Args:
+        columns: The parts of a row, `image,box,class,score` for example.
+
+    Returns:
+        The places, and the length of a row.
+
+    Raises:
+        InvalidArgumentError: They are not those of a detection.
+    """
+    names = columns.split(",")
+    if not {"box", "score", "class"} <= {*names} <= {*_ROW_PARTS} or len({*names}) < len(names):
+        raise InvalidArgumentError(
+            f"columns is '{columns}': give box, score, class and, where a row has the image's "
+            "number, image, each once, in the order of the columns, such as image,box,class,score"
+        )
+    parts = [name for name in names for _ in range(_ROW_PARTS[name])]
+    places = (k for part in ("box", "score", "class") for k, n in enumerate(parts) if n == part)
+    return tuple(places), len(parts)
 
 
 class Runtime(str, Enum):
@@ -88,9 +109,7 @@ class InitOptions:
     max_batch: int = 16
     instances: int = 1
     name: str | None = None
-    fp16: bool = False
     self_contained: bool = False
-    triton_version: str | None = None
     trial_limits: TrialLimits = field(default_factory=TrialLimits)
 
     def __post_init__(self) -> None:
@@ -109,43 +128,5 @@ class InitOptions:
             raise InvalidArgumentError(
                 "preset and preprocess-from both say how images are prepared; give one of them"
             )
-        self.inflight_limit()
-        self.row_columns()
-
-    def row_columns(self) -> tuple[tuple[int, ...], int]:
-        """Return where a row has the box's numbers, the score and the class, and its length.
-
-        Raises InvalidArgumentError for columns that are not those of a detection.
-        """
-        if self.columns is None:
-            return (), 0
-        names = self.columns.split(",")
-        if not {"box", "score", "class"} <= {*names} <= {*_ROW_PARTS} or len({*names}) < len(names):
-            raise InvalidArgumentError(
-                f"columns is '{self.columns}': give box, score, class and, where a row has the "
-                "image's number, image, each once, in the order of the columns, such as "
-                "image,box,class,score"
-            )
-        columns = [name for name in names for _ in range(_ROW_PARTS[name])]
-        places = (
-            k for part in ("box", "score", "class") for k, n in enumerate(columns) if n == part
-        )
-        return tuple(places), len(columns)
-
-    def inflight_limit(self) -> int | None:
-        """Return how many requests may wait at each step; None where the server has no limit.
-
-        Two batches: one that is worked on, and one that is ready when that is done.
-        Raises InvalidArgumentError for a version that is none.
-        """
-        if self.triton_version is None:
-            return None
-        match = re.fullmatch(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:-py3)?", self.triton_version)
-        if match is None:
-            raise InvalidArgumentError(
-                f"triton-version is '{self.triton_version}': give the container's, such as 25.11, "
-                "or the server's, such as 2.63.0"
-            )
-        version = (int(match[1]), int(match[2]))
-        since = _INFLIGHT_LIMIT_SINCE["container" if version[0] > 9 else "server"]
-        return 2 * self.max_batch if version >= since else None
+        if self.columns is not None:
+            row_places(self.columns)

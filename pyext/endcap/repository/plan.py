@@ -9,12 +9,9 @@ from pathlib import Path
 
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.parameters import suggestion
-from endcap.repository.batch_outputs import LargestBatch, nms_box_tensors
 from endcap.repository.companion_config import CompanionConfig, read_companion, read_recipe
-from endcap.repository.detection_rows import find_detections
 from endcap.repository.errors import MissingOptionError, RepositoryError, UnknownOperatorError
 from endcap.repository.graph_edit import edit_network
-from endcap.repository.graph_evidence import find_score_threshold
 from endcap.repository.head_evidence import Head, collect_hints
 from endcap.repository.head_families import NO_HEAD
 from endcap.repository.head_recognition import (
@@ -45,7 +42,13 @@ from endcap.repository.postprocess_parameters import (
     find_missing_options,
 )
 from endcap.repository.preprocess_parameters import choose_preprocess_parameters
-from endcap.repository.trial_run import Trial, count_score_columns, to_half, try_network
+from endcap.repository.trial_run import (
+    LargestBatch,
+    Trial,
+    count_score_columns,
+    find_nms_boxes,
+    try_network,
+)
 from endcap.triton.tensor_contract import postprocess_contract, preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
@@ -93,8 +96,6 @@ class Plan:
         network_batch: The largest batch of the network and of the ensemble; preprocess and
             postprocess take `options.max_batch`.
         is_for_one_image: Whether no export of the network would take batches.
-        inner_threshold: Scores that the network leaves out by itself are not greater; None where
-            it leaves out none, or that is not known.
         dropped: Outputs that are removed from the network.
         batch_reason: Why it is smaller than `options.max_batch`, "" where the input's shape tells.
     """
@@ -112,7 +113,6 @@ class Plan:
     is_for_one_image: bool = False
     batch_reason: str = ""
     dropped: tuple[str, ...] = ()
-    inner_threshold: float | None = None
 
     @property
     def runtime(self) -> Runtime:
@@ -153,7 +153,7 @@ class Plan:
             return ""
         if self.network.metadata.has_nms:
             return "export it with dynamic=True and leave out nms=True; endcap suppresses itself"
-        if self.batch_reason and nms_box_tensors(self.network.model):
+        if self.batch_reason and find_nms_boxes(self.network.model):
             return (
                 "export it with a dynamic batch dimension and without suppression inside; endcap "
                 "suppresses itself"
@@ -163,46 +163,6 @@ class Plan:
         return (
             "export it with a dynamic batch dimension (dynamic_axes of torch.onnx.export, "
             "dynamic=True of Ultralytics)"
-        )
-
-    @property
-    def image_text(self) -> str:
-        """How images are prepared for a classifier, and what to compare it with; else ""."""
-        if not self.is_classifier:
-            return ""
-        parameters = preprocess_contract(decided_values(self.preprocess)).parameters
-        filter_text = parameters["interpolation"]
-        if parameters["antialias"] == "true":
-            filter_text += " with antialias"
-        size = "x".join(map(str, self.image.size))
-        steps = {
-            "center_crop": f"a shorter side of {parameters['resize_shorter']} ({filter_text}), of "
-            f"which the middle {size} is taken",
-            "stretch": f"stretched to {size} ({filter_text})",
-            "letterbox": f"scaled into {size} ({filter_text})",
-        }
-        exif = "ignored" if parameters["exif"] == "ignore" else "applied"
-        text = f"Images: {steps[parameters['fit']]}; EXIF orientation {exif}."
-        if self.preprocess["preset"].is_given:
-            text += (
-                " Compare that with the training's, in torchvision weights.transforms(); --set "
-                "resize_shorter=N, interpolation=..., mean=..., std=... change it"
-            )
-        return text
-
-    @property
-    def threshold_warning(self) -> str:
-        """Why a threshold for scores that the user gives changes nothing; "" where it does."""
-        decision = self.postprocess.get("score_threshold")
-        limit = self.inner_threshold
-        if limit is None or decision is None or not decision.is_given:
-            return ""
-        if float(decision.value) >= limit:
-            return ""
-        return (
-            f"score_threshold is {decision.value}, and the network itself leaves out detections "
-            f"with scores of up to {limit:g}; export it with a lower one (conf={decision.value} "
-            "of Ultralytics, score_thresh of torchvision)"
         )
 
     @property
@@ -229,11 +189,6 @@ class Plan:
             ),
         )
         return {model: backend for model, backend, is_needed in needed if is_needed}
-
-    @property
-    def images(self) -> TensorSpec:
-        """The output of preprocess that the network takes."""
-        return preprocess_contract(decided_values(self.preprocess)).outputs[0]
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:
@@ -295,7 +250,7 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     Args:
         path: The ONNX file.
         options: What the user gives; wins over what is recognised.
-        scratch: A folder for the network in half precision, to which the plan refers.
+        scratch: A folder for the edited network, to which the plan refers.
 
     Raises:
         RepositoryError: The network cannot be served, or an option has to be given.
@@ -305,28 +260,48 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     """
     _refuse_settings(options)
     network, companion = read_onnx(path), read_companion(path)
-    if options.fp16:
-        network = to_half(network, scratch, options.trial_limits)
     network = replace(network, metadata=companion.complete(network.metadata))
     if options.preprocess_from is not None:
         companion = read_recipe(options.preprocess_from)
-    metadata = network.metadata
     image = read_input(network, options.size)
-    size = f"{image.size[0]},{image.size[1]}"
-    preprocess_contract({"size": size})  # refuses a size before such a tensor is made
+    try:
+        plan = _decide(network, image, companion, options, scratch)
+    except EndcapError as error:
+        if not image.missing_size:
+            raise
+        # Also where the network does not run at the size that was tried instead.
+        more = error.reasons if isinstance(error, MissingOptionError) else ()
+        raise MissingOptionError(path, image.missing_size, *more) from error
+    if image.missing_size:
+        raise MissingOptionError(path, image.missing_size)
+    return plan
+
+
+def _decide(
+    network: OnnxFile,
+    image: NetworkInput,
+    companion: CompanionConfig,
+    options: InitOptions,
+    scratch: Path,
+) -> Plan:
+    """Return the plan for a network whose image input is known."""
+    path, metadata = network.path, network.metadata
+    # Refuses a size before such a tensor is made.
+    preprocess_contract({"size": f"{image.size[0]},{image.size[1]}"})
     largest, trial = _try(network, image, options)
     if options.head == NO_HEAD:
         head = leave_outputs(path, trial)
         if trial.rows_error:
             largest = LargestBatch(1, "its outputs have as many rows as it finds in an image")
     else:
-        columns = None
-        if (found := find_detections(trial.outputs)) is not None:
-            _, scores, _ = found
-            columns = count_score_columns(network, image, scores, options.trial_limits)
-        hints = collect_hints(image.size, metadata, options, columns)
+        hints = collect_hints(
+            network,
+            image.size,
+            options,
+            lambda scores: count_score_columns(network, image, scores, options.trial_limits),
+        )
         try:
-            head = recognize_head(network, trial, hints)
+            head = recognize_head(path, trial, hints)
         except AmbiguousHeadError as error:
             more = _missing_with_each(error.heads, network, image, companion, options)
             raise MissingOptionError(path, str(error), *more) from error
@@ -341,20 +316,16 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     if missing := _missing_options(network, image, head, companion, options):
         raise MissingOptionError(path, *missing)
     # Servers do not batch with such an output, read or not.
+    served = {output.name for output in head.inputs.values()}
     dropped = tuple(
         each.name
         for each in trial.outputs
-        if image.batch is None
-        and each.is_dynamic[:1] != (True,)
-        and each.name not in {served.name for served in head.inputs.values()}
+        if image.batch is None and each.is_dynamic[:1] != (True,) and each.name not in served
     )
-    has_postprocess = head.family != NO_HEAD
-    classes = ClassNames(None, "")
-    if has_postprocess:
-        classes = choose_class_names(path, head, metadata, options)
+    classes, postprocess = ClassNames(None, ""), {}
     preprocess = choose_preprocess_parameters(network, image, head, companion, options)
-    postprocess = {}
-    if has_postprocess:
+    if head.family != NO_HEAD:
+        classes = choose_class_names(path, head, metadata, options)
         postprocess = choose_postprocess_parameters(path, image, head, classes, options)
     return Plan(
         options=options,
@@ -370,9 +341,6 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         is_for_one_image=is_for_one,
         batch_reason=largest.reason,
         dropped=dropped,
-        inner_threshold=None
-        if "iou_threshold" in postprocess  # nothing is left out before that
-        else find_score_threshold(network.model.graph),
     )
 
 

@@ -184,7 +184,6 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "labels": joined_labels(labels) if labels else None,
         "ignores_exif": preprocess_contract(decided_values(plan.preprocess)).parameters["exif"]
         == "ignore",
-        "inflight_limit": plan.options.inflight_limit(),
         "summary": list(plan.summary()),
         "model_file": plan.network.path.name,
         "folder": f"./{folder}" if folder.startswith("-") else folder,

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,20 @@ import numpy as np
 from endcap._pip_commands import install_command
 from endcap._python_process import worker_command
 from endcap.errors import InvalidArgumentError
-from endcap.repository.batch_outputs import OUT_OF_MEMORY, LargestBatch, needs_full_batch
-from endcap.repository.errors import RepositoryError, UnknownOperatorError
+from endcap.repository.errors import OUT_OF_MEMORY, RepositoryError, UnknownOperatorError
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput, ScoreColumns
-from endcap.repository.onnx_file import OnnxFile, read_onnx
+from endcap.repository.onnx_file import OnnxFile
 from endcap.triton.tensor_spec import TRITON_TYPES
 
 _GIB = 2**30
-_LEAST_MEMORY_GIB = 0.5  # of Python with ONNX Runtime alone
-_MOST_MEMORY_GIB = 2**20
-_MOST_SECONDS = 1_000_000  # poll(2) counts milliseconds in an int
+_MIN_MEMORY_GIB = 0.5  # of Python with ONNX Runtime alone
+_MAX_MEMORY_GIB = 2**20
+_MAX_SECONDS = 1_000_000  # poll(2) counts milliseconds in an int
+# Operators of networks that may do for a part of a batch what they do for an image.
+_BY_IMAGE = (
+    *("NonMaxSuppression", "NonZero", "TopK", "ScatterND", "ScatterElements"),
+    *("If", "Loop", "Scan"),
+)
 _SHOWN_CHARACTERS = 500  # of what a process that crashed has printed, the last
 
 
@@ -45,15 +49,15 @@ class TrialLimits:
 
     def __post_init__(self) -> None:
         """Raise InvalidArgumentError for limits in which nothing can be run."""
-        if not 0 < self.timeout_s <= _MOST_SECONDS:
+        if not 0 < self.timeout_s <= _MAX_SECONDS:
             raise InvalidArgumentError(
                 f"trial-timeout is {self.timeout_s:g}: give seconds, more than 0 and at most "
-                f"{_MOST_SECONDS}"
+                f"{_MAX_SECONDS}"
             )
-        if not _LEAST_MEMORY_GIB <= self.memory_gib <= _MOST_MEMORY_GIB:
+        if not _MIN_MEMORY_GIB <= self.memory_gib <= _MAX_MEMORY_GIB:
             raise InvalidArgumentError(
-                f"trial-memory is {self.memory_gib:g}: give GiB, {_LEAST_MEMORY_GIB} to "
-                f"{_MOST_MEMORY_GIB}"
+                f"trial-memory is {self.memory_gib:g}: give GiB, {_MIN_MEMORY_GIB} to "
+                f"{_MAX_MEMORY_GIB}"
             )
 
 
@@ -145,6 +149,14 @@ def _check_onnxruntime() -> None:
 
 
 @dataclass(frozen=True)
+class LargestBatch:
+    """How many images a network takes at once, and why no more; "" where it takes all."""
+
+    images: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Trial:
     """What a network gave for noise.
 
@@ -177,15 +189,19 @@ def try_network(
         RepositoryError: The network cannot be loaded or run, gives no tensors, or exceeds a limit.
     """
     tried = images if image.batch is None else 1
-    if not (network.metadata.has_nms or needs_full_batch(network.model)):
+    operators = {node.op_type for node in network.model.graph.node}
+    if not network.metadata.has_nms and operators.isdisjoint(_BY_IMAGE):
         tried = min(tried, 2)
+    # A model that is edited in memory does not find weights in other files.
+    boxes = [] if network.external_files else find_nms_boxes(network.model)
     with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)
         request = {
             "task": "run",
             **_request_of(image),
             "images": tried,
-            "is_whole": not network.external_files,  # which an edited model in memory does not find
+            "outputs": [spec.name for spec in network.outputs],
+            "nms_boxes": boxes,
             "target": str(scratch),
         }
         response = run_network_worker(network, request, limits)
@@ -205,6 +221,12 @@ def try_network(
     found = response["images"] if response["images"] < tried else images
     largest = LargestBatch(found, response["images_reason"])
     return Trial(tuple(outputs), rows_error, response["batch_error"], largest)
+
+
+def find_nms_boxes(model: Any) -> list[str]:
+    """Return the boxes [batch, boxes, 4] of the NonMaxSuppression nodes of an onnx.ModelProto."""
+    nodes = (node for node in model.graph.node if node.op_type == "NonMaxSuppression")
+    return list(dict.fromkeys(node.input[0] for node in nodes))
 
 
 def _request_of(image: NetworkInput) -> dict[str, Any]:
@@ -267,15 +289,3 @@ def _read_output(folder: Path, output: Mapping[str, Any], *, rows_vary: bool) ->
         values=np.asarray(item, np.float64) if array.dtype.kind in "biuf" else None,
         rows_vary=rows_vary,
     )
-
-
-def to_half(network: OnnxFile, scratch: Path, limits: TrialLimits) -> OnnxFile:
-    """Return the network in float16, inputs and outputs included; its file is in `scratch`.
-
-    Raises:
-        RepositoryError: The network cannot be converted, or not within the limits.
-    """
-    file = scratch / "half.onnx"
-    request = {"task": "to_half", "target": str(file)}
-    run_network_worker(network, request, limits)
-    return replace(read_onnx(file), path=network.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import stat
 from pathlib import Path
@@ -66,7 +65,6 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     """
     check_target(target)
     copies = _copies(plan)
-    _check_space(target, copies)
     with whole_folder(target) as folder:
         picture_bytes = (shipped / _WARM_UP_PICTURE).stat().st_size
         texts = render(plan, target.resolve().name, picture_bytes=picture_bytes)
@@ -131,19 +129,6 @@ def _network_path(plan: Plan, name: str) -> str:
     """Return the path in the repository of a file that belongs to the network itself."""
     version = "1/" if plan.runtime is not Runtime.tensorrt else ""
     return f"{plan.names.network}/{version}{name}"
-
-
-def _check_space(target: Path, copies: dict[str, Path]) -> None:
-    """Raise InvalidArgumentError where the large files do not fit."""
-    place = target.resolve()
-    space = os.statvfs(place if place.is_dir() else place.parent)
-    free = space.f_bavail * space.f_frsize
-    needed = sum(source.stat().st_size for source in copies.values())
-    if space.f_blocks and needed > free:  # some file systems do not know
-        raise InvalidArgumentError(
-            f"the repository takes {needed} bytes, and {free} are free where {target} is to be; "
-            "free space there, or give --output another folder"
-        )
 
 
 def _write(path: Path, content: bytes) -> None:

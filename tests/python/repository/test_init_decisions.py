@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import family_networks as families
 import numpy as np
@@ -125,7 +124,7 @@ def test_gray_networks_get_gray_images(tmp_path: Path) -> None:
     options = InitOptions(head="classification", preset="inception", settings=settings)
     plan = make_plan(model, options, tmp_path)
     assert plan.preprocess["color"].value == "gray"
-    assert plan.images.dims == (1, 28, 28)
+    assert plan.image.dims == (1, 28, 28)
 
 
 def test_a_size_in_the_metadata_fills_an_open_one(tmp_path: Path) -> None:
@@ -315,15 +314,6 @@ def test_sizes_that_are_none(text: str) -> None:
     assert read_metadata({"imgsz": text}).size is None
 
 
-@pytest.mark.parametrize(
-    ("version", "limit"),
-    [(None, None), ("24.10", None), ("2.51.0", None), ("25.10", None), ("25.11", 32),
-     ("2.62.0", None), ("2.63.0", 32), ("26.01-py3", 32), ("v2.70", 32)],
-)  # fmt: skip
-def test_the_in_flight_limit_follows_the_release(version: str | None, limit: int | None) -> None:
-    assert InitOptions(triton_version=version).inflight_limit() == limit
-
-
 def test_a_classifier_has_a_threshold_only_with_several_labels(tmp_path: Path) -> None:
     chosen = {"head": "classification", "preset": "torchvision"}
     plain = plan_of(families.classifier(), tmp_path, **chosen)
@@ -333,44 +323,3 @@ def test_a_classifier_has_a_threshold_only_with_several_labels(tmp_path: Path) -
     assert several.postprocess["score_threshold"].value == "0.25"
     with pytest.raises(InvalidArgumentError, match="score_threshold changes nothing"):
         plan_of(families.classifier(), tmp_path, **chosen, settings={"score_threshold": "0.5"})
-
-
-@pytest.mark.parametrize(
-    ("network", "options", "expected", "is_compared"),
-    [
-        (
-            families.classifier(size=(224, 224)),
-            {"preset": "torchvision", "settings": {"resize_shorter": "232"}},
-            "Images: a shorter side of 232 (bilinear with antialias), of which the middle 224x224 "
-            "is taken; EXIF orientation ignored.",
-            True,
-        ),
-        (
-            families.classifier(),
-            {"preset": "inception"},
-            "Images: stretched to 64x64 (bilinear); EXIF orientation ignored.",
-            True,
-        ),
-        (
-            replace(families.classifier(), metadata=CLASSIFIES),
-            {},
-            "Images: a shorter side of 64 (bilinear with antialias), of which the middle 64x64 is "
-            "taken; EXIF orientation applied.",
-            False,
-        ),
-        (families.yolov8(), {}, "", False),
-    ],
-    ids=["given", "stretched", "metadata", "detector"],
-)
-def test_the_images_of_a_classifier_in_one_line(
-    network: families.Network,
-    options: dict[str, Any],
-    expected: str,
-    is_compared: bool,
-    tmp_path: Path,
-) -> None:
-    head = {} if network.metadata or not expected else {"head": "classification"}
-    text = plan_of(network, tmp_path, **head, **options).image_text
-    assert text.startswith(expected)
-    assert ("weights.transforms()" in text) == is_compared
-    assert bool(text) == bool(expected)

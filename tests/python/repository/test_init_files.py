@@ -124,33 +124,16 @@ def test_tensorrt_says_how_the_engine_is_made(tmp_path: Path) -> None:
     assert "--maxShapes=images:16x3x64x64" in readme
 
 
-def test_half_precision_reaches_every_step(tmp_path: Path) -> None:
-    models = written(tmp_path, families.yolov8(), "--fp16", "--runtime", "onnxruntime")
-    half = model_config_pb2.TYPE_FP16
-    assert config(models / "preprocess").output[0].data_type == half
-    assert config(models / "detector").input[0].data_type == half
-    assert config(models / "detector").output[0].data_type == half
-    assert config(models / "postprocess").input[0].data_type == half
-    graph = onnx.load(str(models / "detector/1/model.onnx")).graph
-    assert graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
-
-
 def test_options_of_serving(tmp_path: Path) -> None:
-    options = ["--name", "parts", "--instances", 3, "--max-batch", 4, "--triton-version", "25.11"]
+    options = ["--name", "parts", "--instances", 3, "--max-batch", 4]
     models = written(tmp_path, families.yolov8(), *options)
     folders = {path.name for path in models.iterdir() if path.is_dir()}
     assert folders == {"parts", "parts_preprocess", "parts_detector", "parts_postprocess"}
     assert [group.count for group in config(models / "parts_detector").instance_group] == [3]
     ensemble = config(models / "parts")
     assert ensemble.max_batch_size == 4
-    assert ensemble.ensemble_scheduling.max_inflight_requests == 8
     steps = [step.model_name for step in ensemble.ensemble_scheduling.step]
     assert steps == ["parts_preprocess", "parts_detector", "parts_postprocess"]
-
-
-def test_the_wheels_server_gets_no_field_that_it_does_not_know(tmp_path: Path) -> None:
-    models = written(tmp_path, families.yolov8())
-    assert "max_inflight_requests" not in (models / "detect" / "config.pbtxt").read_text()
 
 
 def test_names_with_quotes_and_in_other_scripts_arrive(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import family_networks as families
 import finished_networks as finished
 import numpy as np
-import odd_networks as odd
 import onnx
 import onnxruntime
 import pytest
@@ -158,32 +157,6 @@ def test_advice_to_leave_out_ultralytics_nms_for_batches(tmp_path: Path) -> None
         assert "takes one image at a time" in done.stderr
         assert ("leave out nms=True" in done.stderr) == has_nms
         assert ("dynamic batch" in done.stderr) != has_nms
-
-
-@pytest.mark.parametrize(
-    ("option", "is_warned"),
-    [
-        ("--score-threshold=0.05", True),
-        ("--set=score_threshold=0.05", True),
-        ("--score-threshold=0.1", False),
-        ("--score-threshold=0.3", False),
-        ("--fp16", False),
-    ],
-)
-def test_a_threshold_below_that_of_the_network_is_warned_of(
-    option: str, is_warned: bool, tmp_path: Path
-) -> None:
-    model = odd.write_selecting(tmp_path / "model.onnx", families.end2end(), 0.1)
-    done = init(model, "--preset", "ultralytics", "--num-classes", 5, option)
-    assert done.exit_code == 0, done.stderr
-    assert ("leaves out detections with scores of up to 0.1" in done.stderr) == is_warned
-
-
-def test_no_warning_for_a_head_that_postprocess_suppresses(tmp_path: Path) -> None:
-    model = odd.write_selecting(tmp_path / "model.onnx", families.yolov8(), 0.1)
-    done = init(model, "--score-threshold", 0.05)
-    assert done.exit_code == 0, done.stderr
-    assert done.stderr == ""
 
 
 def test_a_fixed_number_of_rows_in_batches(tmp_path: Path) -> None:

@@ -221,19 +221,3 @@ def test_every_file_that_is_copied_is_named(tmp_path: Path) -> None:
         for text in (done.stdout, readme):
             (line,) = (line for line in text.splitlines() if location in line)
             assert f"copied as {name} ({size} bytes)" in line
-
-
-def test_weights_that_do_not_fit_are_refused_before_any_is_written(tmp_path: Path) -> None:
-    model = write_split(tmp_path / "model.onnx", "weights.data")
-    space = os.statvfs(tmp_path)
-    size = space.f_blocks * space.f_frsize + 2**30
-    with (tmp_path / "weights.data").open("r+b") as file:
-        try:
-            file.truncate(size)  # a hole, which takes no space
-        except OSError:
-            pytest.skip("the file system takes no file of its own size")
-    done = init(model)
-    assert done.exit_code == 2, done.output
-    assert "bytes, and" in done.stderr
-    assert "are free where" in done.stderr
-    assert not (tmp_path / "models").exists()

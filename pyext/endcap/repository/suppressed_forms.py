@@ -1,0 +1,255 @@
+"""Forms of outputs of networks with suppression inside: rows of finished detections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from endcap.repository.graph_edit import edited_output
+from endcap.repository.head_evidence import (
+    PADDING,
+    Head,
+    Hints,
+    Outputs,
+    are_class_ids,
+    are_fractions,
+    box_unit,
+    final_box_parameters,
+    may_be_detections,
+)
+from endcap.repository.network_tensors import NetworkOutput, OutputEdit
+from endcap.repository.options import AS_GIVEN, Decision, row_places
+
+ADDED_BATCH = OutputEdit(adds_batch=True)
+_INTEGERS = ("INT32", "INT64")
+# Names of the outputs of TensorRT's EfficientNMS and BatchedNMS plugins, and of exports like them.
+_EFFICIENT_NMS_NAMES = {
+    "num_detections": ("num_dets", "num_detections", "num_det", "det_nums", "num_predictions"),
+    "boxes": ("det_boxes", "detection_boxes", "nmsed_boxes", "boxes", "pred_boxes"),
+    "scores": ("det_scores", "detection_scores", "nmsed_scores", "scores", "pred_scores"),
+    "classes": (
+        *("det_classes", "detection_classes", "nmsed_classes", "classes", "det_labels"),
+        "pred_classes",
+    ),
+}
+_SCORE_NAMES = ("score", "conf", "prob")
+_CLASS_NAMES = ("class", "label", "cls", "categor")
+# Columns of rows of all images together: PaddleDetection's, YOLO-NAS' and YOLOv7's.
+_PADDLE_COLUMNS = "class,score,box"
+_FLAT_COLUMNS = ("image,box,score,class", "image,box,class,score")
+_MISSING_COLUMNS = (
+    "nothing tells which of its last two columns is the score and which the class; give --columns "
+    "image,box,score,class (YOLO-NAS has this order) or image,box,class,score (YOLOv7)"
+)
+
+
+def read_efficient_nms(outputs: Outputs, _: Hints) -> Iterator[Head]:
+    """Read four outputs with the names and the shapes of the plugin's.
+
+    TensorFlow's detectors use the same names; they count in floats, and put y before x.
+    """
+    by_name = {output.name.lower(): output for output in outputs}
+    found = {
+        part: next((by_name[name] for name in names if name in by_name), None)
+        for part, names in _EFFICIENT_NMS_NAMES.items()
+    }
+    inputs = {part: output for part, output in found.items() if output is not None}
+    if len(inputs) < len(found):
+        return
+    listed = ", ".join(output.name for output in inputs.values())
+    if inputs["num_detections"].is_float:
+        reason = f"{listed}: a count of type {inputs['num_detections'].data_type}, y before x"
+        yield Head("tensorflow_detection", {}, None, reason)
+        return
+    rows = inputs["boxes"].dims[:1]
+    shapes = {"boxes": [(*rows, 4)], "scores": [rows], "classes": [rows]}
+    shapes["num_detections"] = [(), (1,)]
+    if rows and all(inputs[part].dims in shapes[part] for part in shapes):
+        parameters = {"box_unit": box_unit(inputs["boxes"].values)}
+        yield Head(
+            "efficient_nms", inputs, None, f"{listed}: suppressed inside", parameters=parameters
+        )
+
+
+def read_detections(outputs: Outputs, hints: Hints) -> Iterator[Head]:
+    """Read boxes [K, 4], scores [K] and class ids [K], each with or without a batch dimension.
+
+    Their order and names (numbers, mostly) depend on the exporter: shape, type and values tell them
+    apart, and names only where those fit several.
+    """
+    found = _find_detections(outputs)
+    if found is None:
+        return
+    boxes, scores, classes = (
+        _with_batch(output, rank) for output, rank in zip(found, (2, 1, 1), strict=True)
+    )
+    if classes.data_type not in _INTEGERS:
+        edit = replace(classes.edit, data_type=_INTEGERS[0])
+        classes = replace(classes, data_type=_INTEGERS[0], edit=edit)
+    used = boxes.values
+    if used is not None and classes.values is not None:
+        used = used[classes.values != PADDING]
+    listed = ", ".join(f"{each.name} {list(each.shape)}" for each in found)
+    head = Head(
+        "detections",
+        {"boxes": boxes, "scores": scores, "classes": classes},
+        None,
+        f"{listed}: {_row_text(boxes)}",
+        parameters=final_box_parameters(used, ""),
+    )
+    yield _with_background(head, classes, hints, scores)
+
+
+def _find_detections(
+    outputs: Outputs,
+) -> tuple[NetworkOutput, NetworkOutput, NetworkOutput] | None:
+    for boxes in outputs:
+        found = _scores_and_classes(_columns_next_to(boxes, outputs, 4))
+        if found is not None:
+            return (boxes, *found)
+    return None
+
+
+def _columns_next_to(rows: NetworkOutput, outputs: Outputs, columns: int) -> list[NetworkOutput]:
+    """Return the outputs [K] next to rows [K, columns] of detections."""
+    rank = len(rows.shape)
+    if not rows.is_float or rank not in (2, 3) or rows.shape[-1] != columns:
+        return []
+    if not (rows.has_batch if rank == 3 else _are_rows(rows)):
+        return []
+    return [each for each in outputs if each.shape == rows.shape[:-1]]
+
+
+def _are_rows(output: NetworkOutput) -> bool:
+    """Return whether two dimensions are rows of detections, and not the scores of one image."""
+    return output.shape[0] != 1 or output.rows_vary
+
+
+def _scores_and_classes(columns: Outputs) -> tuple[NetworkOutput, NetworkOutput] | None:
+    numbers = [each for each in columns if each.is_float]
+    classes = [each for each in columns if each.data_type in _INTEGERS]
+    if not classes:  # of real numbers, and whole
+        classes = [each for each in numbers if are_class_ids(each)]
+        numbers = [each for each in numbers if each not in classes]
+    used = [each.values != PADDING for each in classes if each.values is not None]
+    scores = [
+        each
+        for each in numbers
+        if each.values is not None
+        and are_fractions(each.values[np.any(used, axis=0)] if used else each.values)
+    ]
+    scores, classes = _named(scores, _SCORE_NAMES), _named(classes, _CLASS_NAMES)
+    return (scores[0], classes[0]) if len(scores) == len(classes) == 1 else None
+
+
+def _named(outputs: list[NetworkOutput], parts: Sequence[str]) -> list[NetworkOutput]:
+    """Return the outputs with such a part in their name where there are several, else all."""
+    named = [each for each in outputs if any(part in each.name.lower() for part in parts)]
+    return named if len(outputs) > 1 and named else outputs
+
+
+def _with_batch(output: NetworkOutput, rank: int) -> NetworkOutput:
+    """Return an output of so many dimensions with a batch dimension, which an edit may add."""
+    taken = output if len(output.shape) > rank else edited_output(output, ADDED_BATCH)
+    return replace(taken, rows_vary=output.rows_vary or any(taken.is_dynamic[1:]))
+
+
+def _row_text(rows: NetworkOutput) -> str:
+    return "as many rows as there are detections" if rows.rows_vary else "a row for each detection"
+
+
+def _with_background(
+    head: Head, classes: NetworkOutput, hints: Hints, scores: NetworkOutput
+) -> Head:
+    """Return detections with the number of classes, and which id is for no object."""
+    given, columns = hints.settings.get("background"), hints.count_columns(scores)
+    if columns is None:
+        return head
+    where = f"the network has a {columns.activation} over {columns.count} scores"
+    count, has_background = columns.count, columns.has_background
+    if given is not None:
+        background = Decision(given, AS_GIVEN)
+        has_background &= given != "none"
+    elif not has_background or hints.num_classes == count:
+        background, has_background = Decision("none", f"{where}, for as many classes"), False
+    elif classes.values is not None and (classes.values == 0).any():
+        reason = f"{where}, one for no object, and class 0 was found in noise"
+        background = Decision("none", reason)
+    elif classes.rows_vary:
+        reason = f"{where}, the first of them for no object, as in torchvision's detectors"
+        background = Decision("first", reason)
+    else:
+        missing = (
+            f"{where}, one of them for no object, and nothing tells whether class ids begin with 0 "
+            "or 1; give --set background=none (with 0) or first (with 1)"
+        )
+        return replace(head, missing=missing)
+    return replace(
+        head,
+        num_classes=count - has_background,
+        parameters={"background": background, **head.parameters},
+        classes_reason=where,
+    )
+
+
+def read_reordered_rows(outputs: Outputs, hints: Hints) -> Iterator[Head]:
+    """Read rows of all images in another order, or rows in the order that the user gives."""
+    for output in outputs:
+        shape = output.shape
+        is_flat = len(shape) == 2
+        if not output.is_float or len(shape) not in (2, 3) or not (hints.columns or is_flat):
+            continue
+        if is_flat and not _are_rows(output):
+            continue
+        fitting = []
+        for columns in _possible_columns(output, outputs, hints):
+            places, length = row_places(columns)
+            if length != shape[-1]:
+                continue
+            taken = edited_output(output, OutputEdit(adds_batch=is_flat, columns=places))
+            if may_be_detections(taken.values):
+                fitting.append(replace(taken, rows_vary=is_flat or output.rows_vary))
+        if fitting:
+            order = ", ".join(map(str, fitting[0].edit.columns))
+            reason = (
+                f"{output.name} {list(shape[-2:])}: {_row_text(fitting[0])}, of which columns "
+                f"{order} are the box, the score and the class"
+            )
+            # Both orders: the trial run gave no row, or none that tells scores from class ids.
+            missing = _MISSING_COLUMNS if len(fitting) > 1 else ""
+            yield replace(rows_head(fitting[0], hints, reason), missing=missing)
+
+
+def _possible_columns(output: NetworkOutput, outputs: Outputs, hints: Hints) -> tuple[str, ...]:
+    if hints.columns:
+        return (hints.columns,)
+    counts = [each for each in outputs if not each.is_float and each.shape == (1,)]
+    return (*_FLAT_COLUMNS, *([_PADDLE_COLUMNS] if counts and len(outputs) == 2 else []))
+
+
+def read_rows_with_classes(outputs: Outputs, hints: Hints) -> Iterator[Head]:
+    """Read rows [K, 5] of a box and a score next to class ids [K], which may be real numbers."""
+    for output in outputs:
+        columns = _columns_next_to(output, outputs, 5)
+        classes = [each for each in columns if each.data_type in _INTEGERS]
+        classes = classes or [each for each in columns if are_class_ids(each)]
+        if len(classes) != 1:
+            continue
+        edit = OutputEdit(adds_batch=len(output.shape) == 2, appends=classes[0].name)
+        rows = edited_output(output, edit, classes[0])
+        if may_be_detections(rows.values):
+            rows = replace(rows, rows_vary=output.rows_vary or any(rows.is_dynamic[1:]))
+            reason = (
+                f"{output.name} {list(output.shape)} and {classes[0].name}: a box, a score and a "
+                "class for each detection"
+            )
+            yield rows_head(rows, hints, reason)
+
+
+def rows_head(rows: NetworkOutput, hints: Hints, reason: str) -> Head:
+    """Return `end2end` for rows of a box, a score, a class id, and maybe more."""
+    used = None if rows.values is None else rows.values[rows.values[:, 5] != PADDING][:, :4]
+    parameters = final_box_parameters(used, hints.metadata.head)
+    return Head("end2end", {"head": rows}, None, reason, parameters=parameters)
