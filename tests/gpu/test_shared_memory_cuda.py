@@ -11,7 +11,7 @@ import pytest
 from pictures import FILES
 
 import endcap
-from endcap.client.calls import InputTensor, OutputTensor, Response, SharedOutput, SharedSlice
+from endcap.client.calls import InputTensor, OutputTensor, Response, SharedSlice, TensorSpec
 from endcap.client.lease import KINDS, Lease
 from endcap.errors import InvalidArgumentError
 
@@ -31,7 +31,7 @@ def region(real_gpu: endcap.CudaState) -> Any:
 def read_back(lease: Lease, tensor: InputTensor) -> np.ndarray:
     """The tensor as another user of the region finds it."""
     assert isinstance(tensor.data, SharedSlice)
-    response = Response({}, {"same": SharedOutput(tensor.shape, tensor.datatype)})
+    response = Response({}, {"same": TensorSpec(tensor.datatype, tensor.shape)})
     return np.asarray(lease.read(OutputTensor("same", tensor.data), response).to_numpy())
 
 

@@ -11,11 +11,9 @@ import pytest
 from running_server import RunningServer
 from tcp_proxy import TcpProxy
 
-from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor, Response
-from endcap.client.connection import Connection
-from endcap.client.connection_aio import AsyncConnection
-from endcap.client.options import ConnectionOptions
+from endcap.client.connection import AsyncConnection, Connection
+from endcap.client.options import ConnectionOptions, parse_address
 
 LOGITS = np.arange(10, dtype=np.float32).reshape(2, 5)
 CLASSES = Call(

@@ -16,12 +16,10 @@ from connection_calls import CLASSES, KINDS, PROTOCOLS, echo, open_connection, r
 from running_server import RunningServer, wait_for
 from tcp_proxy import proxy_to
 
-from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor
-from endcap.client.connection import Connection
-from endcap.client.connection_aio import AsyncConnection
+from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions
+from endcap.client.options import ConnectionOptions, parse_address
 
 
 @pytest.fixture(scope="session")
@@ -171,24 +169,6 @@ def test_a_cancelled_task_cancels_its_request_alone(server: RunningServer, proto
     asyncio.run(run())
     if protocol == "grpc":  # over HTTP this server does not look whether its client has gone
         wait_for(lambda: server.log_lines("echo: gone is cancelled"))
-
-
-def test_a_stream_that_breaks_leaves_no_task(server: RunningServer) -> None:
-    async def test() -> None:
-        async with AsyncConnection(parse_address(proxy.address)) as connection:
-            assert await connection.is_live()
-            before = len(asyncio.all_tasks())
-            async with connection.stream() as stream:
-                await stream.send(CLASSES)
-                await stream.receive()
-                await asyncio.to_thread(proxy.cut)
-                with pytest.raises(RequestError):
-                    await stream.receive(5)
-            await asyncio.sleep(0.05)
-            assert len(asyncio.all_tasks()) == before
-
-    with proxy_to(server.grpc) as proxy:
-        asyncio.run(test())
 
 
 @KINDS

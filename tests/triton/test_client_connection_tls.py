@@ -13,12 +13,10 @@ import pytest
 from running_server import RunningServer, run_server
 from tcp_proxy import TcpProxy, proxy_to
 
-from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, Response
-from endcap.client.connection import Connection
-from endcap.client.connection_aio import AsyncConnection
+from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions, Tls
+from endcap.client.options import ConnectionOptions, Tls, parse_address
 from endcap.errors import InvalidArgumentError
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "tls"  # see make.sh there

@@ -19,12 +19,10 @@ from model_folders import ON_CPU, tensor, write_ensemble, write_model, write_pre
 from overload import SLOW, flood
 from running_server import RunningServer, run_server
 
-from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor, SequenceStep
-from endcap.client.connection import Connection
-from endcap.client.connection_aio import AsyncConnection
+from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions
+from endcap.client.options import ConnectionOptions, parse_address
 
 _X = [tensor("x", "TYPE_INT32", [1])]
 _TOLD = [tensor("told", "TYPE_INT64", [1])]

@@ -12,10 +12,9 @@ from shared_memory_models import IMAGE, REGION_BYTES, SHAPE, call, expected
 
 import endcap
 from endcap.client import SharedMemoryPool
-from endcap.client.address import parse_address
 from endcap.client.calls import Call
 from endcap.client.connection import Connection
-from endcap.client.options import ConnectionOptions
+from endcap.client.options import ConnectionOptions, parse_address
 from endcap.triton.installation import gpu_count
 
 STATE = endcap.cuda_state()

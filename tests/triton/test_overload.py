@@ -20,10 +20,9 @@ from running_server import RunningServer, run_server, wait_for
 from tritonclient.utils import InferenceServerException
 
 import endcap
-from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor
 from endcap.client.connection import Connection
-from endcap.client.options import ConnectionOptions
+from endcap.client.options import ConnectionOptions, parse_address
 
 SIZE = (96, 128)
 PARAMETERS = {"preset": "ultralytics", "size": "96,128", "threads": 1}

@@ -16,10 +16,9 @@ from running_server import RunningServer, run_server
 from videos import encode
 
 from endcap.client import DetectionClient
-from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor
 from endcap.client.connection import Connection
-from endcap.client.options import ConnectionOptions
+from endcap.client.options import ConnectionOptions, parse_address
 from endcap.triton.config_edits import set_parameter
 
 PIPELINE = ("preprocess", "detector", "postprocess", "detect")

@@ -21,9 +21,8 @@ from running_server import FREE_PORTS
 from tritonclient.utils import InferenceServerException
 
 from endcap.client import SharedMemoryPool
-from endcap.client.address import parse_address
 from endcap.client.connection import Connection
-from endcap.client.options import ConnectionOptions
+from endcap.client.options import ConnectionOptions, parse_address
 from endcap.errors import UnsupportedError
 from endcap.server import ServerSettings, TritonServer
 from endcap.server.exposure import CLOSED_GRPC_KEY

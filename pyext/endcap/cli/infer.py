@@ -74,7 +74,7 @@ from endcap.client import (
     Task,
 )
 from endcap.client.concurrency import run
-from endcap.client.model_search import find_model
+from endcap.client.served_model import find_model
 from endcap.errors import InvalidArgumentError
 from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels

@@ -22,9 +22,9 @@ from endcap.cli.console import (
 )
 from endcap.cli.init import DEFAULT_OUTPUT, print_decisions, write_models
 from endcap.client import ClientArguments, ClientError, Connection
-from endcap.client.address import parse_address
 from endcap.client.concurrency import run
-from endcap.client.model_search import models_with_images
+from endcap.client.options import parse_address
+from endcap.client.served_model import models_with_images
 from endcap.errors import EndcapError
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import InitOptions

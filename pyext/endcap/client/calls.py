@@ -59,16 +59,12 @@ class InputTensor:
     name: str
     shape: tuple[int, ...]
     datatype: str
-    data: NDArray[Any] | SharedSlice
+    data: NDArray[Any] | SharedSlice = field(repr=False)
 
     @staticmethod
     def of(name: str, array: NDArray[Any]) -> InputTensor:
         """Return the input that holds `array`; one of bytes has dtype object."""
         return InputTensor(name, array.shape, triton_type(array.dtype), array)
-
-    def __repr__(self) -> str:
-        place = f", {self.data}" if isinstance(self.data, SharedSlice) else ""
-        return f"<InputTensor {self.name} {self.datatype} {list(self.shape)}{place}>"
 
 
 @dataclass(frozen=True)
@@ -137,11 +133,11 @@ class Call:
 
 
 @dataclass(frozen=True)
-class SharedOutput:
-    """The shape and data type of an output in shared memory."""
+class TensorSpec:
+    """The type and shape of a tensor; in a model's metadata -1 is a dimension of any size."""
 
-    shape: tuple[int, ...]
     datatype: str
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -155,30 +151,10 @@ class Response:
         final: Whether no other response follows, for decoupled models.
     """
 
-    tensors: Mapping[str, NDArray[Any] | None]
-    shared: Mapping[str, SharedOutput] = field(default_factory=dict)
+    tensors: Mapping[str, NDArray[Any] | None] = field(repr=False)
+    shared: Mapping[str, TensorSpec] = field(default_factory=dict)
     request_id: str = ""
     final: bool = True
-
-    def __repr__(self) -> str:
-        tensors = [
-            f"{name} {'missing' if each is None else f'{each.dtype} {list(each.shape)}'}"
-            for name, each in self.tensors.items()
-        ]
-        tensors += (
-            f"{name} {each.datatype} {list(each.shape)} in shared memory"
-            for name, each in self.shared.items()
-        )
-        more = "" if self.final else ", more follow"
-        return f"<Response {self.request_id!r}: {', '.join(tensors) or 'no tensors'}{more}>"
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """A tensor in a model's metadata; -1 is a dimension of any size."""
-
-    datatype: str
-    shape: tuple[int, ...]
 
 
 @cache  # NumPy makes a type's name anew each time
@@ -263,18 +239,11 @@ def _elements(tensor: InputTensor, data: NDArray[Any]) -> NDArray[Any]:
             f"input {tensor.name} is declared as {tensor.datatype} {list(tensor.shape)}, but its "
             f"data are {triton_type(data.dtype)} {list(data.shape)}; make them agree"
         )
-    if tensor.datatype != "BYTES" or all(type(element) is bytes for element in data.flat):
-        return data
-    content = np.empty(data.shape, np.object_)
-    for position, element in enumerate(data.flat):
-        element = element.encode() if isinstance(element, str) else element
-        if not isinstance(element, (bytes, bytearray, memoryview)):
-            raise InvalidArgumentError(
-                f"input {tensor.name} is of type BYTES, but has an element of type "
-                f"{type(element).__name__}; give bytes"
-            )
-        content.flat[position] = bytes(element)
-    return content
+    if tensor.datatype == "BYTES" and not all(type(element) is bytes for element in data.flat):
+        raise InvalidArgumentError(
+            f"input {tensor.name} has elements that are not bytes; give bytes"
+        )
+    return data
 
 
 def read_response(
@@ -299,7 +268,7 @@ def read_response(
     """
     shared = {output.name for output in call.outputs if output.shared is not None}
     tensors: dict[str, Any] = {o.name: None for o in call.outputs if o.name not in shared}
-    in_region: dict[str, SharedOutput] = {}
+    in_region: dict[str, TensorSpec] = {}
     try:
         for name, sides, datatype in outputs:
             shape = tuple(sides)
@@ -308,7 +277,7 @@ def read_response(
             if not isinstance(datatype, str) or datatype not in DATATYPES:
                 raise ValueError(f"an output has the type {datatype!r}")
             if name in shared:
-                in_region[name] = SharedOutput(shape, datatype)
+                in_region[name] = TensorSpec(datatype, shape)
             else:
                 tensors[name] = as_numpy(name)
     except (*UNREADABLE, import_client("utils").InferenceServerException) as error:

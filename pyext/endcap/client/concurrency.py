@@ -1,7 +1,8 @@
 """The driver of threads and asyncio: the client is written once, as coroutines.
 
 `Tasks` runs them in an event loop. With `Threads` whatever they await has finished when it returns:
-it blocks its thread instead of suspending, so that `run` completes a coroutine in one step.
+it blocks its thread instead of suspending, so that `run` completes a coroutine in one step. What
+tritonclient has for asyncio only runs for threads in one event loop of the process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import contextvars
 import functools
 import inspect
+import os
 import queue
 import threading
 import time
@@ -34,7 +36,7 @@ R = TypeVar("R")
 # Seconds to wait for a thread whose work is not wanted any more. One that waits for a camera's next
 # frame is left alone, and ends with the program.
 _STOP_TIMEOUT_S = 0.1
-_END: Any = object()
+END: Any = object()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -52,17 +54,18 @@ def iterate(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
     """Yield the items of an asynchronous generator that uses `Threads`."""
     step: Any = items.__anext__
     try:
-        while (item := run(_next(step))) is not _END:
+        while (item := run(next_item(step))) is not END:
             yield item
     finally:
         run(items.aclose())
 
 
-async def _next(step: Callable[[], Awaitable[T]]) -> T:
+async def next_item(step: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of `__anext__` of a generator, END where it has ended."""
     try:
         return await step()
     except StopAsyncIteration:
-        return _END  # type: ignore[no-any-return]
+        return END  # type: ignore[no-any-return]
 
 
 async def as_async(items: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator[T, None]:
@@ -73,22 +76,6 @@ async def as_async(items: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator[T, N
     else:
         for item in items:
             yield item
-
-
-async def resolved(value: Any) -> Any:
-    """Return the result of an awaitable; what is not one, of a blocking call, unchanged."""
-    return await value if inspect.isawaitable(value) else value
-
-
-@contextlib.asynccontextmanager
-async def entered(manager: Any) -> AsyncIterator[Any]:
-    """Enter a context manager of either kind."""
-    if hasattr(manager, "__aenter__"):
-        async with manager as value:
-            yield value
-    else:
-        with manager as value:
-            yield value
 
 
 # --- threads --------------------------------------------------------------------------------------
@@ -127,7 +114,7 @@ class _ThreadSemaphore:
         self._permits.release()
 
     async def acquire(self, timeout_s: float | None = None) -> bool:
-        """Wait for a permit; return whether there was one. Tasks ignore `timeout_s`."""
+        """Wait for a permit; return whether there was one within `timeout_s` seconds."""
         return self._permits.acquire(timeout=timeout_s)
 
 
@@ -175,6 +162,43 @@ class Threads:
     async def call(function: Callable[..., T], *arguments: Any) -> T:
         """Call a function in this thread."""
         return function(*arguments)
+
+    @staticmethod
+    async def finish(
+        work: Any, timeout_s: float | None = None, in_flight: set[Any] | None = None
+    ) -> Any:
+        """Do what `finish` does; an awaitable runs in the event loop of the process."""
+        if not inspect.isawaitable(work):
+            return work
+        done = asyncio.run_coroutine_threadsafe(finish(work, timeout_s, in_flight), event_loop())
+        try:
+            return done.result()
+        except BaseException:
+            done.cancel()  # after KeyboardInterrupt, for example
+            raise
+
+
+@functools.cache
+def _loop_of(process: int) -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(_handle_exception)
+    threading.Thread(target=loop.run_forever, name="endcap client loop", daemon=True).start()
+    return loop
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of this process, which a daemon thread runs."""
+    with _LOOP_LOCK:
+        return _loop_of(os.getpid())
+
+
+_LOOP_LOCK = threading.Lock()
+
+
+def _handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    # aiohttp reports clients that are garbage in a forked child, which must not close them.
+    if not {"client_session", "connector"} & context.keys():
+        loop.default_exception_handler(context)
 
 
 # --- tasks of an event loop -----------------------------------------------------------------------
@@ -226,7 +250,16 @@ class _TaskSemaphore(asyncio.Semaphore):
     """`_ThreadSemaphore` for tasks."""
 
     async def acquire(self, timeout_s: float | None = None) -> Any:
-        return await super().acquire()
+        if not self.locked():
+            return await super().acquire()
+        waiting = asyncio.ensure_future(super().acquire())
+        try:
+            await asyncio.wait([waiting], timeout=timeout_s)
+        except asyncio.CancelledError:
+            if not waiting.cancel():  # it was granted at the same time
+                self.release()
+            raise
+        return not waiting.cancel()
 
 
 class _TaskJob:
@@ -259,10 +292,17 @@ async def settle(work: asyncio.Future[Any], *, cancel: bool = False) -> None:
         raise asyncio.CancelledError
 
 
-async def finish(work: Any, timeout_s: float | None = None) -> Any:
+async def finish(
+    work: Any, timeout_s: float | None = None, in_flight: set[Any] | None = None
+) -> Any:
     """Return the result of an awaitable; what is not one, of a blocking call, unchanged.
 
     A cancellation of the caller cancels the awaitable.
+
+    Args:
+        work: The awaitable.
+        timeout_s: Seconds to wait for it.
+        in_flight: A set that holds the awaitable's task meanwhile, for others to cancel it.
 
     Raises:
         TimeoutError: There is no result within `timeout_s` seconds.
@@ -271,14 +311,18 @@ async def finish(work: Any, timeout_s: float | None = None) -> Any:
     if not inspect.isawaitable(work):
         return work
     task = asyncio.ensure_future(work)
+    in_flight = set() if in_flight is None else in_flight
+    in_flight.add(task)
     try:
         await asyncio.wait([task], timeout=timeout_s)
+        if not task.done():
+            await settle(task, cancel=True)
+            raise TimeoutError
     except asyncio.CancelledError:
         await settle(task, cancel=True)
         raise
-    if not task.done():
-        await settle(task, cancel=True)
-        raise TimeoutError
+    finally:
+        in_flight.discard(task)
     if task.cancelled():
         raise InterruptedError
     return task.result()
@@ -291,6 +335,7 @@ class Tasks:
     semaphore = _TaskSemaphore
     start = _TaskJob
     sleep = staticmethod(asyncio.sleep)
+    finish = staticmethod(finish)
 
     @staticmethod
     async def call(function: Callable[..., T], *arguments: Any) -> T:
@@ -336,10 +381,10 @@ async def map_unordered(
         try:
             while True:
                 async with turn:
-                    item = _END if stopped else await _next(items.__anext__)
-                    if item is not _END and started < limit:
+                    item = END if stopped else await next_item(items.__anext__)
+                    if item is not END and started < limit:
                         start()
-                if item is _END:
+                if item is END:
                     break
                 results.put((await function(item),))
                 del item  # not to be kept alive until the next one
@@ -379,50 +424,3 @@ def map_in_threads(
         return function(item)
 
     return iterate(map_unordered(Threads(), call, as_async(items), limit))
-
-
-class ItemReader(Generic[T]):
-    """Reads items from a generator on request, concurrently with its user.
-
-    Args:
-        runtime: Threads or tasks.
-        items: The generator.
-        put: A function that is called with a tuple of each item, and at the end with the error, or
-            with None.
-    """
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        items: AsyncGenerator[T, None],
-        put: Callable[[tuple[T] | Exception | None], None],
-    ) -> None:
-        self._items = items
-        self._put = put
-        self._wanted = runtime.queue()
-        self._is_stopped = False
-        self._job = runtime.start("endcap images", self._run)
-
-    def request_next(self) -> None:
-        """Request one more item."""
-        self._wanted.put(None)
-
-    async def stop(self) -> None:
-        """Read no more items; close the generator, unless a thread is blocked in it."""
-        self._is_stopped = True
-        self.request_next()
-        await self._job.stop()
-
-    async def _run(self) -> None:
-        async with contextlib.aclosing(self._items):
-            try:
-                while True:
-                    await self._wanted.get()
-                    item = _END if self._is_stopped else await _next(self._items.__anext__)
-                    if item is _END:
-                        break
-                    self._put((item,))
-                    del item
-                self._put(None)
-            except Exception as error:
-                self._put(error)

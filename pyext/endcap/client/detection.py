@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
 import os
 import time
@@ -19,30 +20,49 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
-from endcap.client.address import Address, Protocol
-from endcap.client.batches import Batch, BatchRun, RequestFormat
-from endcap.client.calls import Call, Response, SequenceStep
-from endcap.client.concurrency import Runtime, as_async, entered, map_unordered, resolved
-from endcap.client.connection_aio import AsyncConnection
+from endcap.client.batches import Batch, RequestFormat
+from endcap.client.calls import SequenceStep
+from endcap.client.concurrency import Runtime, as_async, map_unordered
+from endcap.client.connection import AsyncConnection
 from endcap.client.errors import ClientError, RequestError, as_request_error
-from endcap.client.images import Color, Image, is_read, refuse_single
-from endcap.client.model_search import fetch_served_model
-from endcap.client.options import ClientArguments, ConnectionOptions, SharedMemory
+from endcap.client.images import Image, is_read, refuse_single
+from endcap.client.options import Address, ClientArguments, ConnectionOptions
 from endcap.client.response_reader import ImageResponse, ResponseReader
 from endcap.client.retry import Attempts, Deadline
-from endcap.client.served_model import ServedModel
+from endcap.client.served_model import ServedModel, fetch_served_model
+from endcap.client.shared_memory import AsyncSharedMemoryPool
 from endcap.client.stream import SequenceSteps, StreamOrder, stream_results
 from endcap.client.videos import Video, check_options, video_inputs, video_name
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
 from endcap.results import ImageResult, Results, Task
 
 Images = Iterable[Image] | AsyncIterable[Image]
-Outcome = list[ImageResponse | RequestError] | RequestError
+Outcome = Sequence[ImageResponse | RequestError] | RequestError
 C = TypeVar("C", bound="Detector")
+P = ParamSpec("P")
 
 _TRACK_IDS = "track_ids"
+# Statuses of the server or the deadline, not of an image: a request per image would change nothing.
+_SHARED_STATUSES = frozenset({"unavailable", "timeout", "cancelled"})
+
+
+def _with_arguments_of(
+    value: Callable[P, ClientArguments],
+) -> Callable[[Callable[[C, ClientArguments], None]], Callable[Concatenate[C, P], None]]:
+    """Let a constructor that takes a value take the arguments of the value's constructor."""
+
+    def decorate(method: Callable[[C, ClientArguments], None]) -> Callable[Concatenate[C, P], None]:
+        def initialize(self: C, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            method(self, value(*args, **kwargs))
+
+        parameters = inspect.signature(value).parameters.values()
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        initialize.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]
+        return initialize
+
+    return decorate
 
 
 class Detector:
@@ -50,46 +70,9 @@ class Detector:
 
     _runtime: ClassVar[Runtime]
 
-    def __init__(
-        self,
-        url: str = "127.0.0.1:8001",
-        *,
-        protocol: Protocol | None = None,
-        model: str = "detect",
-        timeout_s: float = 30.0,
-        concurrency: int = 4,
-        batch: int = 1,
-        labels: Sequence[str] | None = None,
-        extras: bool = True,
-        shared_memory: SharedMemory = "none",
-        regions: int | None = None,
-        region_bytes: int | None = None,
-        classify: int | None = None,
-        color: Color = "rgb",
-        jpeg_quality: int = 95,
-        request_id: str | None = None,
-        options: ConnectionOptions | None = None,
-    ) -> None:
-        self._initialize(
-            ClientArguments(
-                url=url,
-                protocol=protocol,
-                model=model,
-                timeout_s=timeout_s,
-                concurrency=concurrency,
-                batch=batch,
-                labels=labels,
-                extras=extras,
-                shared_memory=shared_memory,
-                regions=regions,
-                region_bytes=region_bytes,
-                classify=classify,
-                color=color,
-                jpeg_quality=jpeg_quality,
-                request_id=request_id,
-                options=options,
-            )
-        )
+    @_with_arguments_of(ClientArguments)
+    def __init__(self, arguments: ClientArguments) -> None:
+        self._initialize(arguments)
 
     @classmethod
     def from_arguments(cls: type[C], arguments: ClientArguments) -> C:
@@ -102,7 +85,7 @@ class Detector:
         self._arguments = arguments
         self._is_connected = False
         self._is_closed = False
-        self._pool: Any = None
+        self._pool: AsyncSharedMemoryPool | None = None
         self._permits = self._runtime.semaphore(arguments.concurrency)
         self._request_id_prefix = arguments.request_id_prefix()
         self._request_numbers = itertools.count(1)
@@ -164,28 +147,27 @@ class Detector:
             self._prepare_requests(model)
             if arguments.shared_memory != "none":
                 needed = self._request_format.region_bytes(arguments.batch)
-                self._pool = self._new_pool(
+                self._pool = AsyncSharedMemoryPool(
+                    self._connection,
                     regions=arguments.regions or arguments.concurrency,
                     region_bytes=arguments.region_bytes or needed,
                     kind=arguments.shared_memory,
                 )
-                await self._resources.enter_async_context(entered(self._pool))
+                await self._resources.enter_async_context(self._pool)
         except BaseException:
             await self._resources.aclose()
             raise
         self._is_connected = True
-
-    def _new_pool(self, **arguments: Any) -> Any:
-        """Return a pool of shared memory, as a context manager of either kind."""
-        raise NotImplementedError
 
     def _prepare_requests(self, model: ServedModel) -> None:
         arguments = self._arguments
         self._served_model = model
         self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
         self._response_reader = ResponseReader(model, self._labels, arguments.classify)
-        outputs = self._response_reader.wanted(extras=arguments.extras)
-        self._request_format = RequestFormat(model, outputs, self._response_reader.class_counts)
+        self._outputs = self._response_reader.wanted(extras=arguments.extras)
+        self._request_format = RequestFormat(
+            model, self._outputs, self._response_reader.class_counts
+        )
         if arguments.batch > model.batch_limit:
             raise InvalidArgumentError(
                 f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "
@@ -267,13 +249,13 @@ class Detector:
         try:
             inputs = await self._runtime.call(video_inputs, video, options)
         except RequestError as error:
-            yield ImageResult(name, error.status_name, error=str(error), task=self.task)
+            yield self._response_reader.result(name, error)
             return
         results = self._stream_results(
             [b""],  # one request, whose inputs are known
             SequenceSteps(None),
             limit=1,
-            request_format=self._request_format.for_video(inputs),
+            request_format=RequestFormat(self._served_model, self._outputs, inputs=inputs),
         )
         async with contextlib.aclosing(results):
             async for result in results:
@@ -289,19 +271,15 @@ class Detector:
         restarts: bool = False,
         request_format: RequestFormat | None = None,
     ) -> AsyncGenerator[ImageResult, None]:
+        order = StreamOrder(
+            request_format or self._request_format,
+            self._response_reader,
+            self._next_request_id,
+            restarts=restarts,
+        )
+        reader = self._arguments.image_reader
         return stream_results(
-            self._runtime,
-            self._connection,
-            StreamOrder(
-                request_format or self._request_format,
-                self._response_reader,
-                self._next_request_id,
-                restarts=restarts,
-            ),
-            images,
-            reader=self._arguments.image_reader,
-            steps=steps,
-            limit=limit,
+            self._connection, order, images, reader=reader, steps=steps, limit=limit
         )
 
     async def _run_all(self, images: Images) -> AsyncGenerator[tuple[int, list[ImageResult]], None]:
@@ -322,70 +300,98 @@ class Detector:
         self, batch: Batch, step: SequenceStep | None = None
     ) -> tuple[int, list[ImageResult]]:
         """Return the position of a batch's first image, and the batch's results."""
+        files: list[bytes | RequestError]
         async with self._permits:
             if self._is_closed:
-                return batch.start, batch.cancelled(self.task)
-            arguments = (batch, self._arguments.image_reader, self.task)
-            if all(map(is_read, batch.images)):
-                run = BatchRun(*arguments)
+                message = "the client was closed before this image was sent; make another one"
+                files = [RequestError("cancelled", message)] * len(batch.images)
+            elif all(map(is_read, batch.images)):
+                files = batch.read(self._arguments.image_reader)
             else:
-                run = await self._runtime.call(BatchRun, *arguments)
-            while (attempt := run.next()) is not None:
-                deadline = Deadline(self.options.timeout_s, attempt.spent_s)
-                request_id = self._next_request_id()
-                begin = time.perf_counter()
-                outcome = await self._infer(attempt.contents, request_id, deadline, step)
-                run.take(attempt, outcome, (time.perf_counter() - begin) * 1e3, request_id)
-        return batch.start, run.results()
+                files = await self._runtime.call(batch.read, self._arguments.image_reader)
+            result, results = self._response_reader.result, dict[int, ImageResult]()
+            sent = dict[int, bytes]()
+            for row, (name, file) in enumerate(zip(batch.names, files, strict=True)):
+                if isinstance(file, RequestError):
+                    results[row] = result(name, file)
+                else:
+                    sent[row] = file
+            if sent:
+                results |= await self._request(batch.names, sent, step)
+        return batch.start, [results[row] for row in sorted(results)]
+
+    async def _request(
+        self,
+        names: list[str],
+        files: dict[int, bytes],
+        step: SequenceStep | None,
+        spent_s: float = 0.0,
+    ) -> dict[int, ImageResult]:
+        """Return the results of a batch's files by row.
+
+        After an error that one of them may have caused, each is sent again in its own request.
+        """
+        deadline = Deadline(self.options.timeout_s, spent_s)
+        request_id = self._next_request_id()
+        begin = time.perf_counter()
+        outcome = await self._infer(list(files.values()), request_id, deadline, step)
+        latency_s = time.perf_counter() - begin
+        if isinstance(outcome, RequestError):
+            if len(files) > 1 and outcome.status_name not in _SHARED_STATUSES:
+                results: dict[int, ImageResult] = {}
+                for row, file in files.items():
+                    results |= await self._request(names, {row: file}, step, latency_s)
+                return results
+            outcome = [outcome] * len(files)
+        result = self._response_reader.result
+        return {
+            row: result(names[row], each, latency_ms=latency_s * 1e3, request_id=request_id)
+            for row, each in zip(files, outcome, strict=True)
+        }
 
     async def _infer(
         self,
-        contents: Sequence[bytes],
+        files: Sequence[bytes],
         request_id: str,
         deadline: Deadline,
         step: SequenceStep | None,
     ) -> Outcome:
         """Return each image's part of the response, or the error of the request."""
-        if self._pool is None:
-            return await self._call_model(contents, request_id, deadline, step, None)
+        pool = self._pool
         retries = self._connection.retry_policy.retries() if step is None else 0
         try:
+            if pool is None:
+                return await self._call_model(files, request_id, deadline, step, None)
             attempts = Attempts(retries, deadline.left_s())
-        except RequestError as error:
-            return error
+        except EndcapError as error:
+            return as_request_error(error)
         while True:
             try:
-                async with entered(self._pool.acquire(deadline.left_s())) as lease:
-                    outcome = await self._call_model(contents, request_id, deadline, step, lease)
+                async with pool.acquire(deadline.left_s()) as lease:
+                    return await self._call_model(files, request_id, deadline, step, lease)
             except EndcapError as error:
-                outcome = as_request_error(error)
-            wait_s = attempts.wait_after_lost(outcome)
+                failed = as_request_error(error)
+            wait_s = attempts.wait_after_lost(failed)
             if wait_s is None:
-                return outcome
+                return failed
             await self._runtime.sleep(wait_s)
 
     async def _call_model(
         self,
-        contents: Sequence[bytes],
+        files: Sequence[bytes],
         request_id: str,
         deadline: Deadline,
         step: SequenceStep | None,
         lease: Any,
     ) -> Outcome:
-        # The result holds no view of shared memory, which ends with the lease.
-        try:
-            call = replace(self._request_format.call(contents, request_id, lease), sequence=step)
-            response = await self._send(call, lease, deadline.left_s())
-            tensors = self._request_format.read(call, response, len(contents), lease)
-            return [self._response_reader.try_read(each) for each in tensors]
-        except EndcapError as error:
-            return as_request_error(error)
-
-    async def _send(self, call: Call, lease: Any, left_s: float) -> Response:
-        if lease is None:
-            return await self._connection.infer(call, timeout_s=left_s)
-        response: Response = await resolved(self._pool.infer(lease, call, timeout_s=left_s))
-        return response
+        call = replace(self._request_format.call(files, request_id, lease), sequence=step)
+        if self._pool is None:
+            response = await self._connection.infer(call, timeout_s=deadline.left_s())
+        else:
+            response = await self._pool.infer(lease, call, timeout_s=deadline.left_s())
+        tensors = self._request_format.read(call, response, len(files), lease)
+        # No result holds a view of shared memory, which ends with the lease.
+        return [self._response_reader.try_read(each) for each in tensors]
 
     def _next_request_id(self) -> str:
         return f"{self._request_id_prefix}-{next(self._request_numbers)}"

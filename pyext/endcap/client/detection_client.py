@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from types import TracebackType
-from typing import Any
 
 from endcap.client.calls import SequenceStep
 from endcap.client.concurrency import Threads, iterate, run
-from endcap.client.connection import Connection
 from endcap.client.detection import Detector
 from endcap.client.images import Image
 from endcap.client.options import ClientArguments
-from endcap.client.shared_memory import SharedMemoryPool
 from endcap.client.videos import Video
 from endcap.results import ImageResult, Results
 
@@ -181,6 +178,3 @@ class DetectionClient(Detector):
             UnsupportedError: The model reads no videos; over HTTP, or with shared memory.
         """
         return iterate(self._video(video, options))
-
-    def _new_pool(self, **arguments: Any) -> SharedMemoryPool:
-        return SharedMemoryPool(Connection.around(self._connection), **arguments)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any
 
 from endcap.client.calls import SequenceStep
 from endcap.client.concurrency import Tasks
 from endcap.client.detection import Detector
 from endcap.client.images import Image
-from endcap.client.shared_memory import AsyncSharedMemoryPool
 from endcap.client.videos import Video
 from endcap.results import ImageResult, Results
 
@@ -76,6 +74,3 @@ class AsyncDetectionClient(Detector):
     ) -> AsyncGenerator[ImageResult, None]:
         """Yield the results of a video's frames in their order; see `DetectionClient.video`."""
         return self._video(video, options)
-
-    def _new_pool(self, **arguments: Any) -> AsyncSharedMemoryPool:
-        return AsyncSharedMemoryPool(self._connection, **arguments)

@@ -7,7 +7,6 @@ import os
 import re
 from typing import Any
 
-from endcap.client.address import Protocol
 from endcap.errors import EndcapError, Status
 
 
@@ -162,43 +161,14 @@ def from_os_error(error: OSError) -> RequestError:
     return RequestError("unavailable", message, transient=passes, refused=refused)
 
 
-def connection_lost(message: str) -> RequestError:
-    """Return the error of a connection that broke before any part of a response."""
-    return RequestError("unavailable", message, transient=True)
-
-
-def response_truncated() -> RequestError:
-    """Return the error of a connection that broke in the middle of the response."""
-    return RequestError("unavailable", "the connection broke in the middle of the response")
-
-
 def timed_out(timeout_s: float) -> RequestError:
     """Return the error of a request whose deadline is over."""
     return RequestError("timeout", f"no response within {timeout_s:.3g} s")
 
 
-def not_triton(protocol: Protocol) -> RequestError:
-    """Return the error of a response that is not from a Triton server."""
-    return RequestError(
-        "unavailable",
-        f"the server is not a Triton server's {protocol} service; the usual ports are 8000 for "
-        "HTTP and 8001 for gRPC",
-    )
-
-
 def closed() -> RequestError:
     """Return the error of a request over a connection that this program has closed."""
     return RequestError("cancelled", "the connection was closed; open another one")
-
-
-def stream_closed() -> RequestError:
-    """Return the error of a stream that this program has closed."""
-    return RequestError("cancelled", "the stream was closed; open another one")
-
-
-def ended_by_server() -> RequestError:
-    """Return the error of a stream that the server has ended without one."""
-    return RequestError("unavailable", "the server has ended the stream; open another one")
 
 
 def _error(

@@ -87,6 +87,13 @@ class ImageReader:
             array = array[..., 0]
         return self._encoded(array[..., ::-1] if self.color == "bgr" and array.ndim == 3 else array)
 
+    def try_read(self, image: Image) -> bytes | RequestError:
+        """Return the result of `read` or its error, without references to the image."""
+        try:
+            return self.read(image)
+        except RequestError as error:
+            return error.with_traceback(None)
+
     def _encoded(self, pixels: NDArray[np.uint8]) -> bytes:
         file = io.BytesIO()
         picture = PIL.Image.fromarray(np.ascontiguousarray(pixels))

@@ -33,7 +33,6 @@ from endcap.client.errors import RequestError
 from endcap.cuda_array import CudaArray
 
 FOLDER = Path("/dev/shm")
-MEMINFO = Path("/proc/meminfo")
 # Of user and PID namespace, process, its start time, and a number in the process.
 _NAME = re.compile(r"endcap-([0-9]+-[0-9]+)-([0-9]+)-([0-9]+)-[0-9]+")
 _ALIGNMENT = 64  # a cache line
@@ -93,21 +92,16 @@ def _start_time(process: int) -> str | None:
     return None if state in "ZX" else fields[18]
 
 
-def check_capacity(regions: int, region_bytes: int, *, meminfo: Path = MEMINFO) -> None:
-    """Raise OutOfMemoryError for more than is free in /dev/shm, or half of the available memory.
-
-    Without the other half the kernel may end a process, first the server, which is the largest.
-    """
+def check_capacity(regions: int, region_bytes: int) -> None:
+    """Raise OutOfMemoryError for more than is free in /dev/shm."""
     status = os.statvfs(FOLDER)
     free = status.f_bavail * status.f_frsize
-    available = re.search(r"MemAvailable: +([0-9]+) kB", meminfo.read_text())
-    limit = min(free, int(available[1]) * 512) if available else free
-    if regions * region_bytes > limit:
+    if regions * region_bytes > free:
         raise errors.OutOfMemoryError(
             f"{regions} shared-memory regions of {region_bytes} bytes each do not fit into "
-            f"{FOLDER}, where they may take {limit >> 20} MiB: what is free there (in a container: "
-            "--shm-size), and no more than half of the available memory; give less regions= or "
-            "region_bytes= (--region-bytes), or with their defaults less concurrency= or batch="
+            f"{FOLDER}, where {free >> 20} MiB are free (in a container: --shm-size); give less "
+            "regions= or region_bytes= (--region-bytes), or with their defaults less concurrency= "
+            "or batch="
         )
 
 
@@ -367,7 +361,7 @@ class Lease:
 
     def _written(
         self, output: calls.OutputTensor, response: calls.Response
-    ) -> tuple[calls.SharedOutput, calls.SharedSlice]:
+    ) -> tuple[calls.TensorSpec, calls.SharedSlice]:
         self._check()
         room, told = output.shared, response.shared.get(output.name)
         if room is None or told is None:

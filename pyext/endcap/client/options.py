@@ -1,4 +1,4 @@
-"""Options of a connection, and the arguments of a client."""
+"""Addresses of servers, options of a connection, and the arguments of a client."""
 
 from __future__ import annotations
 
@@ -7,32 +7,80 @@ import re
 import secrets
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal
 
-from endcap.client.address import Address, Protocol, parse_address
 from endcap.client.images import Color, ImageReader
 from endcap.errors import InvalidArgumentError
+
+Protocol = Literal["grpc", "http"]
+
+DEFAULT_PORTS: dict[str, int] = {"grpc": 8001, "http": 8000, "grpcs": 8001, "https": 443}
+
+_SCHEMES: dict[str, tuple[Protocol, bool]] = {
+    "grpc": ("grpc", False),
+    "http": ("http", False),
+    "grpcs": ("grpc", True),
+    "https": ("http", True),
+}
+_HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)(?::(?P<port>\d{1,5}))?")
 
 Compression = Literal["gzip", "deflate"]
 
 _LONGEST_TIMEOUT_S = 86400.0  # a day
 _MOST_RETRIES = 100
-# The name and the value of a header, RFC 9110 sections 5.1 and 5.5, without obsolete bytes.
-_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
-_METADATA_NAME = re.compile(r"[0-9A-Za-z_.\-]+")  # gRPC's; it goes in small letters
-# Headers that the client sets itself.
-_OWN_HEADERS = (
-    "accept-encoding",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "inference-header-content-length",
-    "te",
-    "transfer-encoding",
-)
+# Headers that can be sent over both protocols; over gRPC names go in small letters.
+_HEADER_NAME = re.compile(r"[0-9A-Za-z_.\-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of a server, its protocol, and whether TLS is used."""
+
+    authority: str  # host:port
+    protocol: Protocol
+    secure: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.protocol}{'s' if self.secure else ''}://{self.authority}"
+
+
+def parse_address(url: str, protocol: Protocol | None = None) -> Address:
+    """Read HOST, HOST:PORT, or either behind grpc://, http://, grpcs:// or https://.
+
+    The port defaults to 8001 for gRPC, to 8000 for HTTP, and to 443 for https://: Triton itself has
+    no HTTPS, but proxies in front of it do. An internationalized name is encoded as in the DNS.
+
+    Args:
+        url: The address.
+        protocol: The protocol of a URL without a scheme; None is gRPC.
+
+    Raises:
+        InvalidArgumentError: The URL has another form, or contradicts `protocol`.
+    """
+    scheme, separator, rest = url.rpartition("://")
+    if separator and scheme not in _SCHEMES:
+        raise InvalidArgumentError(
+            f"url {url!r} has the scheme {scheme}; use grpc://, http://, grpcs:// or https://"
+        )
+    if protocol is not None and protocol not in ("grpc", "http"):
+        raise InvalidArgumentError(f"protocol {protocol!r} is unknown; use grpc or http")
+    scheme_protocol, secure = _SCHEMES[scheme or protocol or "grpc"]
+    if protocol is not None and scheme_protocol != protocol:
+        raise InvalidArgumentError(f"url {url!r} contradicts protocol {protocol!r}; leave one out")
+    match = _HOST_AND_PORT.fullmatch(rest.rstrip("/"))
+    port = int(match["port"] or DEFAULT_PORTS[scheme or scheme_protocol]) if match else 0
+    if match is None or not 0 < port < 65536:
+        raise InvalidArgumentError(f"url {url!r} is not HOST:PORT with a port from 1 to 65535")
+    try:
+        host = match["host"].encode("idna").decode("ascii")
+    except UnicodeError as error:
+        raise InvalidArgumentError(
+            f"url {url!r} has an invalid host name; give names of 1 to 63 characters between "
+            "the dots"
+        ) from error
+    return Address(f"{host}:{port}", scheme_protocol, secure)
 
 
 @dataclass(frozen=True)
@@ -119,17 +167,11 @@ class ConnectionOptions:
 
     timeout_s: float = 30.0
     retries: int = 12
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # may be secret
     tls: Tls | None = None
     compression: Compression | None = None
     keepalive: Keepalive | None = None
     send_timeout: bool = True
-
-    def __repr__(self) -> str:
-        """Return the options without the values of headers, which may be secrets."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        values["headers"] = dict.fromkeys(self.headers, "...")
-        return f"ConnectionOptions({', '.join(f'{n}={v!r}' for n, v in values.items())})"
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout_s)
@@ -142,7 +184,11 @@ class ConnectionOptions:
                 f"compression {self.compression!r} is unknown; use gzip, deflate or None"
             )
         for name, value in self.headers.items():
-            _check_header(name, value)
+            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+                raise InvalidArgumentError(
+                    f"header {name!r}: {value!r} cannot be sent; give a name of letters, digits, "
+                    "'-', '_' and '.', and a value of printable ASCII"
+                )
 
 
 def check_timeout(timeout_s: float) -> None:
@@ -150,30 +196,6 @@ def check_timeout(timeout_s: float) -> None:
     if not 0 < timeout_s <= _LONGEST_TIMEOUT_S:
         raise InvalidArgumentError(
             f"timeout is {timeout_s:g} s: give more than 0 and at most {_LONGEST_TIMEOUT_S:g}"
-        )
-
-
-def check_metadata(headers: Mapping[str, str]) -> None:
-    """Raise InvalidArgumentError for headers that can go over HTTP, but not over gRPC."""
-    for name, value in headers.items():
-        if not _METADATA_NAME.fullmatch(name) or "\t" in value:
-            raise InvalidArgumentError(
-                f"header {name!r}: {value!r} cannot be sent over gRPC; give a name of letters, "
-                "digits, '-', '_' and '.', and a value without tabs"
-            )
-
-
-def _check_header(name: str, value: str) -> None:
-    if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-        raise InvalidArgumentError(
-            f"header {name!r}: {value!r} cannot be sent; give a name of letters, digits and '-', "
-            "and a value of printable ASCII"
-        )
-    if name.lower() in _OWN_HEADERS or name.lower().startswith("grpc-"):
-        raise InvalidArgumentError(f"header {name!r} is the client's own; leave it out")
-    if name.lower().endswith("-bin"):
-        raise InvalidArgumentError(
-            f"header {name!r} would be binary over gRPC; give it a name that does not end in -bin"
         )
 
 
@@ -218,6 +240,7 @@ class ClientArguments:
     """
 
     url: str = "127.0.0.1:8001"
+    _: KW_ONLY
     protocol: Protocol | None = None
     model: str = "detect"
     timeout_s: float = 30.0

@@ -15,7 +15,7 @@ from endcap.client.errors import RequestError
 from endcap.client.served_model import ServedModel
 from endcap.detections import ClassScore, ImageDetections
 from endcap.errors import InvalidArgumentError, Status
-from endcap.results import PROBABILITIES, FramePosition, Task, status_name
+from endcap.results import PROBABILITIES, FramePosition, ImageResult, Task, status_name
 
 Tensors = Mapping[str, NDArray[Any] | None]
 
@@ -138,6 +138,34 @@ class ResponseReader:
         found = _checked(tensors, _FRAME_OUTPUTS)
         _check_finite("pts_seconds", found["pts_seconds"])
         return FramePosition(*(found[name].reshape(-1)[0].item() for name in _FRAME_OUTPUTS))
+
+    def result(
+        self,
+        name: str,
+        outcome: ImageResponse | RequestError,
+        *,
+        latency_ms: float | None = None,
+        request_id: str = "",
+        final: bool = True,
+        frame: FramePosition | None = None,
+    ) -> ImageResult:
+        """Return the result of an image, of its response or the error."""
+        error = outcome if isinstance(outcome, RequestError) else None
+        response = ImageResponse() if isinstance(outcome, RequestError) else outcome
+        return ImageResult(
+            name,
+            "ok" if error is None else error.status_name,
+            response.detections,
+            error=None if error is None else str(error),
+            latency_ms=latency_ms,
+            classes=response.classes,
+            task=self.model.task,
+            request_id=request_id,
+            final=final,
+            upright=response.upright,
+            frame=frame,
+            tensors=response.tensors,
+        )
 
     def try_read(self, tensors: Tensors) -> ImageResponse | RequestError:
         """Return the result of `read` or its error, without references to the tensors."""

@@ -1,16 +1,23 @@
-"""The metadata of a served model, checked before use: a server is not trusted."""
+"""The model to which a client sends images, requested from its server and checked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from endcap.client.calls import DATATYPES, TensorSpec
+from endcap.client.calls import DATATYPES, UNREADABLE, TensorSpec
 from endcap.client.errors import ClientError, RequestError
+from endcap.client.options import Address, ConnectionOptions, Protocol
 from endcap.errors import InvalidArgumentError
-from endcap.results import INPUT, Task, task_of, why_no_task
+from endcap.results import INPUT, VIDEO_INPUTS, Task, task_of, why_no_task
 from endcap.triton.labels import parse_labels
+
+if TYPE_CHECKING:
+    from endcap.client.connection import AsyncConnection
+
+_PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long
+_MODELS_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -27,17 +34,22 @@ def read_metadata(model: str, document: Mapping[str, Any]) -> ModelMetadata:
     Raises:
         RequestError: A name, data type or shape is impossible.
     """
-    return ModelMetadata(
-        _read_specs(model, document.get("inputs", [])),
-        _read_specs(model, document.get("outputs", [])),
-    )
+    try:
+        return ModelMetadata(
+            _read_specs(model, document.get("inputs", [])),
+            _read_specs(model, document.get("outputs", [])),
+        )
+    except UNREADABLE as error:
+        raise RequestError(
+            "internal", f"the metadata of model '{model}' cannot be read: {str(error)[:200]}"
+        ) from error
 
 
 def _read_specs(model: str, tensors: Iterable[Mapping[str, Any]]) -> dict[str, TensorSpec]:
     specs: dict[str, TensorSpec] = {}
     for tensor in tensors:
         name, datatype = str(tensor.get("name", "")), tensor.get("datatype", "")
-        shape = tuple(tensor.get("shape", ()))
+        shape = tuple(map(int, tensor.get("shape", ())))
         if name in specs or datatype not in DATATYPES or any(side < -1 for side in shape):
             raise RequestError(
                 "internal",
@@ -112,3 +124,160 @@ class ServedModel:
             return parse_labels(self.labels_text) or None
         except InvalidArgumentError as error:
             raise ClientError(f"in the parameter labels of model '{self.name}', {error}") from error
+
+
+async def fetch_served_model(
+    connection: AsyncConnection, model: str, *, best_classes: bool = False
+) -> ServedModel:
+    """Return the model as the server describes it.
+
+    Args:
+        connection: With the server.
+        model: The model's name.
+        best_classes: Whether classes come from Triton's classification extension.
+
+    Raises:
+        ClientError: No server responds, it does not serve `model`, or the model's tensors are not
+            those of encoded images, and of detections, classes or, with geometry, others.
+    """
+    address = connection.address
+    try:
+        if not await connection.is_ready(model):
+            if not await connection.is_live():
+                raise ClientError(
+                    f"the server at {address} is not a Triton server, or not live; "
+                    "pass the address of another with --url (`url=` in Python)"
+                )
+            advice = await _advice(connection)
+            raise ClientError(
+                f"the server at {address} has no model '{model}' that is ready; {advice}"
+            )
+        metadata = await connection.metadata(model)
+        config = await connection.config(model)
+    except RequestError as error:
+        raise await _no_server(connection, error) from error
+    decoupled = _is_decoupled(config)
+    reads_videos = decoupled and set(metadata.inputs) == VIDEO_INPUTS
+    name = INPUT if reads_videos else image_input(metadata.inputs)
+    task = task_of(metadata.outputs, decoupled=decoupled, best_classes=best_classes)
+    if name is None or task is None:
+        advice = await _advice(connection)
+        raise ClientError(
+            f"model '{model}' does not take encoded images and return detections, classes or, with "
+            f"geometry, other tensors: {why_no_images(metadata, decoupled=decoupled)}; {advice}"
+        )
+    encoded = metadata.inputs[name]
+    limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
+    return ServedModel(
+        model,
+        task,
+        encoded,
+        metadata.outputs,
+        max(limit, 1),
+        decoupled,
+        _parameter(config, "labels"),
+        upright=_parameter(config, "exif") != "ignore",
+        input_name=name,
+        reads_videos=reads_videos,
+    )
+
+
+def _parameter(config: Mapping[str, Any], name: str) -> str:
+    return str(config.get("parameters", {}).get(name, {}).get("string_value", ""))
+
+
+def _is_decoupled(config: Mapping[str, Any]) -> bool:
+    return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
+
+
+async def find_model(connection: AsyncConnection, default: str) -> str:
+    """Return `default` where it is ready or nothing else fits, else the only model for images.
+
+    Args:
+        connection: With the server.
+        default: The model's usual name.
+
+    Raises:
+        ClientError: No server responds.
+    """
+    try:
+        if await connection.is_ready(default):
+            return default
+    except RequestError as error:
+        raise await _no_server(connection, error) from error
+    names = await models_with_images(connection)
+    return names[0] if len(names) == 1 else default
+
+
+async def _no_server(connection: AsyncConnection, error: RequestError) -> ClientError:
+    address, timeout_s = connection.address, connection.options.timeout_s
+    other: Protocol = "http" if address.protocol == "grpc" else "grpc"
+    if await _responds(connection, replace(address, protocol=other)):
+        port = {"http": "HTTP", "grpc": "gRPC"}[other]
+        return ClientError(
+            f"no Triton server responds at {address} ({error}); this looks like the {port} port: "
+            f"give {other}://{address.authority}"
+        )
+    if error.status_name == "timeout":
+        return ClientError(
+            f"{address} did not respond within {timeout_s:g} s; give it longer with --timeout "
+            "(`timeout_s=` in Python)"
+        )
+    return ClientError(
+        f"no Triton server responds at {address} ({error}); start one with "
+        "`endcap serve REPOSITORY`, or give its address with --url (`url=` in Python)"
+    )
+
+
+async def _responds(connection: AsyncConnection, address: Address) -> bool:
+    """Return whether a Triton server responds at an address, without TLS."""
+    if address.secure:
+        return False
+    options = ConnectionOptions(
+        timeout_s=min(connection.options.timeout_s, _PROBE_TIMEOUT_S), retries=0
+    )
+    try:
+        async with connection.to(address, options) as other:
+            await other.ready_models()  # the port for metrics calls itself live, too
+    except (ClientError, RequestError):  # without HTTP's package, or no server
+        return False
+    return True
+
+
+async def _advice(connection: AsyncConnection) -> str:
+    """Return which model to name instead, or why none can be."""
+    reasons = await _why_no_images(connection)
+    names = [name for name, reason in reasons.items() if reason is None]
+    if len(names) == 1:
+        return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
+    if names:
+        return f"name one of these with --model (`model=` in Python): {', '.join(names)}"
+    if not reasons:
+        return "name an ensemble that takes images with --model (`model=` in Python)"
+    shown = [f"{name} ({reason})" for name, reason in reasons.items()][:_MODELS_SHOWN]
+    more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""
+    return (
+        "none of the server's models takes encoded images and returns detections or classes: "
+        f"{', '.join(shown)}{more}"
+    )
+
+
+async def models_with_images(connection: AsyncConnection) -> list[str]:
+    """Return the ready models that a client can send images to; none where no server responds."""
+    reasons = await _why_no_images(connection)
+    return [name for name, reason in reasons.items() if reason is None]
+
+
+async def _why_no_images(connection: AsyncConnection) -> dict[str, str | None]:
+    """Return the ready models, each with why a client cannot send images to it."""
+    reasons: dict[str, str | None] = {}
+    try:
+        for model in await connection.ready_models():
+            metadata = await connection.metadata(model)
+            reason = why_no_images(metadata)
+            if reason is not None and why_no_images(metadata, decoupled=True) is None:
+                reason = None if _is_decoupled(await connection.config(model)) else reason
+            reasons[model] = reason
+    except RequestError:  # it is for advice only: the error that calls for it is raised anyway
+        return {}
+    return reasons

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import dataclasses
@@ -10,12 +9,12 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 from endcap.client.calls import Call, RegionKind, Response
-from endcap.client.connection import Connection
-from endcap.client.connection_aio import AsyncConnection
+from endcap.client.concurrency import run
+from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.errors import RequestError
 from endcap.client.lease import KINDS, Lease, check_capacity, is_abandoned, remove_abandoned
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
@@ -24,18 +23,18 @@ from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
 # for a request.
 _CLOSING_S, _WAIT_S, _SHORTEST_S = 3.0, 0.05, 0.1
 _NO_SERVER = {"unavailable", "timeout", "cancelled"}
-_living: weakref.WeakSet[_Pool[Any]] = weakref.WeakSet()
-C = TypeVar("C", Connection, AsyncConnection)
+_living: weakref.WeakSet[AsyncSharedMemoryPool] = weakref.WeakSet()
 
 
-class _Pool(Generic[C]):
-    """The regions of a pool. What sends requests uses a separate connection, and blocks."""
+class AsyncSharedMemoryPool:
+    """SharedMemoryPool for the tasks of one event loop.
 
-    _semaphore: Callable[[int], Any]
+    What changes the regions uses another connection, and blocks: it runs in a thread.
+    """
 
     def __init__(
         self,
-        connection: C,
+        connection: AsyncConnection,
         *,
         regions: int = 4,
         region_bytes: int,
@@ -48,14 +47,32 @@ class _Pool(Generic[C]):
         for name, value in (("regions", regions), ("region_bytes", region_bytes)):
             if value < 1:
                 raise InvalidArgumentError(f"{name} is {value}; it must be at least 1")
-        self._connection: C = connection
+        self._connection, self._runtime = connection, connection.runtime
         self._limit, self._byte_size = regions, region_bytes
         self._kind, self._device_id = kind, device_id
         self._process = os.getpid()
         self._closing = self._closed = False
-        self._permits = self._semaphore(regions)
+        self._permits = self._runtime.semaphore(regions)
         self._taking, self._changing = threading.Lock(), threading.Lock()
         _living.add(self)
+
+    @classmethod
+    async def create(cls, connection: AsyncConnection, **settings: Any) -> AsyncSharedMemoryPool:
+        """Return an opened pool; raise what the constructor of SharedMemoryPool does."""
+        pool = cls(connection, **settings)
+        await pool.open()
+        return pool
+
+    async def open(self) -> None:
+        """Make and register the regions; raise what the constructor of SharedMemoryPool does."""
+        await self._runtime.call(self._open)
+
+    async def __aenter__(self) -> AsyncSharedMemoryPool:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
 
     def __repr__(self) -> str:
         count = f"{len(self._regions)} {self._kind} regions"
@@ -70,6 +87,40 @@ class _Pool(Generic[C]):
         """The names of the regions that exist now."""
         return sorted(region.name for region in self._regions)
 
+    @contextlib.asynccontextmanager
+    async def acquire(self, timeout_s: float | None = None) -> AsyncIterator[Lease]:
+        """See SharedMemoryPool."""
+        deadline = self._deadline(timeout_s, lending=True)
+        if not await self._permits.acquire(max(deadline - time.monotonic(), 0)):
+            raise RequestError(
+                "timeout",
+                f"all {self._limit} shared-memory regions were in use until the deadline; make the "
+                "pool with more, or send less at once",
+            )
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._permits.release)
+            while (lease := self._take()) is None:
+                await self._runtime.call(self._add, deadline)
+            ends.callback(lease.end)
+            yield lease
+
+    async def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Response:
+        """See SharedMemoryPool."""
+        deadline = self._deadline(timeout_s)
+        try:
+            with lease.sending():
+                return await self._connection.infer(call, timeout_s=timeout_s)
+        except RequestError as error:
+            if not error.region_lost:
+                raise
+        await self._runtime.call(self._register_again, deadline)
+        with lease.sending():
+            return await self._connection.infer(call, timeout_s=_left_s(deadline))
+
+    async def close(self) -> None:
+        """See SharedMemoryPool."""
+        await self._runtime.call(self._close)
+
     def _deadline(self, timeout_s: float | None, *, lending: bool = False) -> float:
         """Return the deadline of a call; raise an error where the pool cannot be used."""
         if os.getpid() != self._process:
@@ -81,18 +132,16 @@ class _Pool(Generic[C]):
         limit_s = self._connection.options.timeout_s if timeout_s is None else timeout_s
         return time.monotonic() + limit_s
 
-    def _none_free(self) -> RequestError:
-        message = f"all {self._limit} shared-memory regions were in use until the deadline; make "
-        return RequestError("timeout", message + "the pool with more, or send less at once")
-
     def _open(self) -> None:
         """Make and register the regions; remove those of dead processes."""
         remove_abandoned()
+        if self._kind == "system":
+            check_capacity(self._limit, self._byte_size)
         deadline = self._deadline(None)
         try:
             with self._changes(deadline) as server:
-                for missing in range(self._limit, 0, -1):
-                    self._make(server, deadline, missing)
+                for _ in range(self._limit):
+                    self._make(server, deadline)
                 known = server.registered(self._kind, timeout_s=_left_s(deadline))
                 in_file = self._kind == "system"
                 gone = [name for name in known if is_abandoned(name, in_file=in_file)]
@@ -170,11 +219,9 @@ class _Pool(Generic[C]):
         finally:
             self._changing.release()
 
-    def _make(self, server: Connection, deadline: float, missing: int = 1) -> None:
-        """Make and register a region, if memory has room for all that are missing."""
+    def _make(self, server: Connection, deadline: float) -> None:
+        """Make and register a region."""
         self._deadline(None)  # raises an error where the pool was closed meanwhile
-        if self._kind == "system":
-            check_capacity(missing, self._byte_size)
         region = KINDS[self._kind](self._byte_size, self._device_id)
         region.retired = True  # until it is registered
         self._regions.append(region)
@@ -183,7 +230,7 @@ class _Pool(Generic[C]):
 
     def _register(self, server: Connection, region: Any, deadline: float) -> None:
         try:
-            server.register_shared(self._kind, **region.registration, timeout_s=_left_s(deadline))
+            server.register_shared(self._kind, region.registration, timeout_s=_left_s(deadline))
         except RequestError as error:
             if error.status_name in _NO_SERVER:
                 raise
@@ -218,7 +265,7 @@ class _Pool(Generic[C]):
         return len([region for region in self._regions if region in regions])
 
 
-class SharedMemoryPool(_Pool[Connection]):
+class SharedMemoryPool:
     """Regions of shared memory that are made and registered once, and lent to one user at a time.
 
     `SharedMemoryPool` is for threads, and opened when it is made. `AsyncSharedMemoryPool` is for
@@ -244,17 +291,23 @@ class SharedMemoryPool(_Pool[Connection]):
         RequestError: The server does not respond.
     """
 
-    _semaphore = threading.Semaphore
-
     def __init__(self, connection: Connection, **settings: Any) -> None:
-        super().__init__(connection, **settings)
-        self._open()
+        self._coroutines = AsyncSharedMemoryPool(connection.coroutines, **settings)
+        run(self._coroutines.open())
 
     def __enter__(self) -> SharedMemoryPool:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        return repr(self._coroutines).replace("Async", "", 1)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the regions that exist now."""
+        return self._coroutines.names
 
     @contextlib.contextmanager
     def acquire(self, timeout_s: float | None = None) -> Iterator[Lease]:
@@ -266,15 +319,12 @@ class SharedMemoryPool(_Pool[Connection]):
         Raises:
             RequestError: With the status "timeout" when no region becomes free.
         """
-        deadline = self._deadline(timeout_s, lending=True)
-        if not self._permits.acquire(timeout=max(deadline - time.monotonic(), 0)):
-            raise self._none_free()
-        with contextlib.ExitStack() as ends:
-            ends.callback(self._permits.release)
-            while (lease := self._take()) is None:
-                self._add(deadline)
-            ends.callback(lease.end)
+        block = self._coroutines.acquire(timeout_s)
+        lease = run(block.__aenter__())
+        try:
             yield lease
+        finally:
+            run(block.__aexit__(None, None, None))
 
     def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Response:
         """Send a request that uses the lease's region, and return its response.
@@ -282,16 +332,7 @@ class SharedMemoryPool(_Pool[Connection]):
         When the server does not know the region, as after a restart, all are registered again and
         the request is sent once more, within the same time.
         """
-        deadline = self._deadline(timeout_s)
-        try:
-            with lease.sending():
-                return self._connection.infer(call, timeout_s=timeout_s)
-        except RequestError as error:
-            if not error.region_lost:
-                raise
-        self._register_again(deadline)
-        with lease.sending():
-            return self._connection.infer(call, timeout_s=_left_s(deadline))
+        return run(self._coroutines.infer(lease, call, timeout_s=timeout_s))
 
     def close(self) -> None:
         """Wait for the leases, as long as a request may take, and remove all regions.
@@ -300,71 +341,7 @@ class SharedMemoryPool(_Pool[Connection]):
         respond delays it by a few seconds at most. An interrupted wait leaves the pool open; that
         of a cancelled task goes on in a thread.
         """
-        self._close()
-
-
-class AsyncSharedMemoryPool(_Pool[AsyncConnection]):
-    """SharedMemoryPool for the tasks of one event loop."""
-
-    _semaphore = asyncio.Semaphore
-
-    @classmethod
-    async def create(cls, connection: AsyncConnection, **settings: Any) -> AsyncSharedMemoryPool:
-        """Return an opened pool; raise what the constructor of SharedMemoryPool does."""
-        pool = cls(connection, **settings)
-        await pool.open()
-        return pool
-
-    async def open(self) -> None:
-        """Make and register the regions; raise what the constructor of SharedMemoryPool does."""
-        await asyncio.to_thread(self._open)
-
-    async def __aenter__(self) -> AsyncSharedMemoryPool:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.close()
-
-    @contextlib.asynccontextmanager
-    async def acquire(self, timeout_s: float | None = None) -> AsyncIterator[Lease]:
-        """See SharedMemoryPool."""
-        deadline = self._deadline(timeout_s, lending=True)
-        if not await self._permit(deadline):
-            raise self._none_free()
-        with contextlib.ExitStack() as ends:
-            ends.callback(self._permits.release)
-            while (lease := self._take()) is None:
-                await asyncio.to_thread(self._add, deadline)
-            ends.callback(lease.end)
-            yield lease
-
-    async def _permit(self, deadline: float) -> bool:
-        waiting = asyncio.ensure_future(self._permits.acquire())
-        try:
-            await asyncio.wait([waiting], timeout=max(deadline - time.monotonic(), 0))
-        except asyncio.CancelledError:
-            if not waiting.cancel():  # it was granted at the same time
-                self._permits.release()
-            raise
-        return not waiting.cancel()
-
-    async def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Response:
-        """See SharedMemoryPool."""
-        deadline = self._deadline(timeout_s)
-        try:
-            with lease.sending():
-                return await self._connection.infer(call, timeout_s=timeout_s)
-        except RequestError as error:
-            if not error.region_lost:
-                raise
-        await asyncio.to_thread(self._register_again, deadline)
-        with lease.sending():
-            return await self._connection.infer(call, timeout_s=_left_s(deadline))
-
-    async def close(self) -> None:
-        """See SharedMemoryPool."""
-        await asyncio.to_thread(self._close)
+        run(self._coroutines.close())
 
 
 def _left_s(deadline: float) -> float:

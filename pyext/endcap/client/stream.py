@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from typing import Any
 
 from endcap.client.batches import RequestFormat
 from endcap.client.calls import Call, Response, SequenceStep
-from endcap.client.concurrency import ItemReader, Runtime, as_async
-from endcap.client.connection_aio import AsyncConnection, AsyncStream
-from endcap.client.errors import RequestError, timed_out
+from endcap.client.concurrency import END, Runtime, as_async, next_item
+from endcap.client.connection import AsyncConnection
+from endcap.client.errors import RequestError, closed, from_grpc, from_stream, timed_out
+from endcap.client.grpc_transport import GrpcTransport, read_message
 from endcap.client.images import Image, ImageReader, is_read, name_of
 from endcap.client.response_reader import ImageResponse, ResponseReader
 from endcap.results import FramePosition, ImageResult
@@ -76,11 +78,7 @@ class SequenceSteps:
 
 def read_stream_image(image: Image, position: int, reader: ImageReader) -> StreamImage:
     """Return an image with its encoded bytes, or with the error of reading it."""
-    name = name_of(image, position)
-    try:
-        return StreamImage(name, reader.read(image))
-    except RequestError as error:
-        return StreamImage(name, error.with_traceback(None))
+    return StreamImage(name_of(image, position), reader.try_read(image))
 
 
 @dataclass
@@ -103,7 +101,7 @@ class StreamOrder:
         request_format: Writes the requests.
         response_reader: Reads the responses.
         next_id: A function that returns a new request id.
-        restarts: Whether a sequence begins anew with the request after one that has failed. Then
+        restarts: Whether a sequence begins again with the request after one that has failed. Then
             one request may be in flight at a time.
     """
 
@@ -120,7 +118,6 @@ class StreamOrder:
         self._next_id = next_id
         self._order: deque[_Sent] = deque()
         self._in_flight: dict[str, _Sent] = {}
-        self._without_id: list[RequestError] = []
         self._restarts = restarts
         self._has_failed = False  # the last request
 
@@ -137,7 +134,7 @@ class StreamOrder:
         """Add the next image; return its request, None where there is none to send."""
         if isinstance(image.content, RequestError):
             self._order.append(_Sent(image.name, None))
-            self._fail(self._order[-1], image.content)
+            self._hold(self._order[-1], image.content, 0.0)
             return None
         step = image.step
         if step is not None and self._restarts and self._has_failed:
@@ -148,57 +145,37 @@ class StreamOrder:
         self._in_flight[call.request_id] = self._order[-1]
         return call
 
-    def received(self, response: Response, at: float | None = None) -> None:
-        """Record a response; ignore one for a request that is not in flight.
-
-        Args:
-            response: The response.
-            at: Its time of arrival, by time.perf_counter(); None is now.
-        """
+    def received(self, response: Response, at: float) -> None:
+        """Record a response, of time.perf_counter() `at`; ignore one that nobody waits for."""
         sent = self._in_flight.get(response.request_id)
         if sent is None or sent.call is None:
             return
         frame: FramePosition | None = None
+        final = response.final
         try:
             (tensors,) = self._request_format.read(sent.call, response, 1)
             frame = self._response_reader.read_frame(tensors)
-            parsed = self._response_reader.read_part(tensors)
+            outcome: ImageResponse | RequestError = self._response_reader.read_part(tensors)
         except RequestError as error:
-            if frame is None:
-                self._fail(sent, error, at)
-                return
-            # One frame of a video has failed, and the others follow.
-            final, status, text = response.final, error.status_name, str(error)
-            self._result(sent, status, at, error=text, final=final, frame=frame)
-        else:
-            self._result(sent, "ok", at, parsed=parsed, final=response.final, frame=frame)
-        if response.final:
-            self._finish(sent)
+            outcome = error
+            final = final or frame is None  # other frames of a video follow one that has failed
+        self._hold(sent, outcome, at, final=final, frame=frame)
 
-    def failed(self, error: RequestError, at: float | None = None) -> None:
-        """Record the error of one request, `at` as in `received`.
-
-        An error without a request id is assigned to the only request in flight, or to a remaining
-        one after the responses of all others.
-        """
+    def failed(self, error: RequestError, at: float) -> None:
+        """Record the error of one request, `at` as in `received`."""
         sent = self._in_flight.get(error.request_id)
         if sent is not None:
             self._has_failed = True
-            self._fail(sent, error, at)
-        elif not error.request_id:
-            self._without_id.append(error)
-        self._settle()
+            self._hold(sent, error, at)
 
     def lost(self, error: RequestError) -> None:
         """Record the end of the stream: all requests in flight have failed."""
-        for sent in list(self._in_flight.values()):
+        for request_id in list(self._in_flight):
             self._has_failed = True
-            self._fail(sent, error)
-        self._without_id.clear()
+            self._hold(self._in_flight[request_id], error, time.perf_counter())
 
     def take(self) -> list[ImageResult]:
         """Return and remove the results that are next in order."""
-        self._settle()
         taken: list[ImageResult] = []
         while self._order:
             first = self._order[0]
@@ -209,65 +186,33 @@ class StreamOrder:
             self._order.popleft()
         return taken
 
-    def _settle(self) -> None:
-        if self._without_id and len(self._without_id) >= len(self._in_flight):
-            errors = dict(zip(list(self._in_flight), self._without_id, strict=False))
-            self._without_id.clear()
-            for request_id, error in errors.items():
-                self._has_failed = True
-                self._fail(self._in_flight[request_id], error)
-
-    def _fail(self, sent: _Sent, error: RequestError, at: float | None = None) -> None:
-        self._result(sent, error.status_name, at, error=str(error))
-        self._finish(sent)
-
-    def _finish(self, sent: _Sent) -> None:
-        sent.done = True
-        if sent.call is not None:
-            self._in_flight.pop(sent.call.request_id, None)
-
-    def _result(
+    def _hold(
         self,
         sent: _Sent,
-        status: str,
-        at: float | None,
+        outcome: ImageResponse | RequestError,
+        at: float,
         *,
-        parsed: ImageResponse | None = None,
-        error: str | None = None,
         final: bool = True,
         frame: FramePosition | None = None,
     ) -> None:
-        parsed = parsed or ImageResponse()
-        at = time.perf_counter() if at is None else at
+        """Keep a result until it is its turn."""
+        request_id = "" if sent.call is None else sent.call.request_id
         sent.held.append(
-            ImageResult(
+            self._response_reader.result(
                 sent.name,
-                status,
-                parsed.detections,
-                error,
-                (at - sent.begin) * 1e3 if sent.call is not None else None,
-                parsed.classes,
-                self._response_reader.model.task,
-                sent.call.request_id if sent.call is not None else "",
-                final,
-                parsed.upright,
-                frame,
-                parsed.tensors,
+                outcome,
+                latency_ms=(at - sent.begin) * 1e3 if sent.call is not None else None,
+                request_id=request_id,
+                final=final,
+                frame=frame,
             )
         )
-
-
-@dataclass(frozen=True)
-class _Received:
-    """A response or error of a stream, and its time of arrival by time.perf_counter()."""
-
-    number: int
-    response: Response | RequestError
-    at: float
+        if final:
+            sent.done = True
+            self._in_flight.pop(request_id, None)
 
 
 async def stream_results(
-    runtime: Runtime,
     connection: AsyncConnection,
     order: StreamOrder,
     images: Iterable[Image] | AsyncIterable[Image],
@@ -277,36 +222,58 @@ async def stream_results(
     limit: int,
 ) -> AsyncGenerator[ImageResult, None]:
     """Yield the results of images, at most `limit` of which are in flight or wait for a result."""
+    runtime = connection.runtime
+    # Images (StreamImage), responses (_Received), None after the last image, or its source's error.
     events = runtime.queue()
-    source = ItemReader(runtime, _in_steps(runtime, images, reader, steps), events.put)
-    requested, more = 0, True
+    wanted = runtime.semaphore(0)
+    stopped = False
+
+    async def read_images() -> None:
+        items = _in_steps(runtime, images, reader, steps)
+        try:
+            async with contextlib.aclosing(items):
+                while True:
+                    await wanted.acquire()
+                    image = END if stopped else await next_item(items.__anext__)
+                    if image is END:
+                        break
+                    events.put(image)
+                    del image  # not to be kept alive until the next one
+            events.put(None)
+        except Exception as error:
+            events.put(error)
+
+    job = runtime.start("endcap images", read_images)
     sender = _Sender(connection, order, events.put)
+    requested, more = 0, True
     try:
         while True:
             while more and requested + len(order) < limit:
-                source.request_next()
+                wanted.release()
                 requested += 1
             if not (more or order.in_flight):
                 return
             try:
                 event = await events.get(sender.left_s())
             except TimeoutError:
-                await sender.time_out()
+                await sender.lose(timed_out(connection.options.timeout_s))
             else:
-                if isinstance(event, tuple):
+                if isinstance(event, StreamImage):
                     requested -= 1
-                    await sender.send(event[0])
+                    await sender.send(event)
                 elif isinstance(event, _Received):
                     await sender.take(event)
-                else:
-                    if event is not None:
-                        raise event
+                elif event is None:
                     more = False
+                else:
+                    raise event
             for result in order.take():
                 yield result
     finally:
+        stopped = True
+        wanted.release()
         await sender.close()
-        await source.stop()
+        await job.stop()
 
 
 async def _in_steps(
@@ -329,6 +296,79 @@ async def _in_steps(
         yield ready
 
 
+@dataclass(frozen=True)
+class _Received:
+    """A response or error of a stream, and its time of arrival by time.perf_counter()."""
+
+    stream: _Stream
+    response: Response | RequestError
+    at: float
+
+
+class _Stream:
+    """A gRPC stream, whose responses are passed to `put` on arrival, and its end as an error.
+
+    All requests of one are for one model: where a decoupled model and another one share a stream,
+    Triton (2.51, and its sources up to 2.71) may begin a write before another one has ended, and
+    gRPC then aborts the server.
+    """
+
+    def __init__(
+        self, connection: AsyncConnection, client: Any, put: Callable[[_Received], None]
+    ) -> None:
+        transport = connection.transport
+        assert isinstance(transport, GrpcTransport)
+        self._connection = connection
+        self._transport = transport
+        self._put = put
+        self._requests = connection.runtime.queue()
+        self._call = transport.start_stream(
+            client, self._requests.until(None), connection.headers()
+        )
+        self.end: RequestError | None = None
+        self._job = connection.runtime.start("endcap stream", self._receive)
+
+    def send(self, call: Call) -> None:
+        self._requests.put(self._transport.stream_request(call))
+
+    async def close(self) -> None:
+        """End the stream; what has no response is cancelled."""
+        self._call.cancel()
+        await self._job.join()
+
+    async def _receive(self) -> None:
+        try:
+            async for message in as_async(self._call):
+                self._received(_read_stream_message(message))
+            error = RequestError("unavailable", "the server has ended the stream")
+        except (Exception, asyncio.CancelledError) as raised:  # gRPC's aio cancels calls so
+            error = self._error(raised)
+        self.end = error
+        self._received(error)
+        self._requests.put(None)  # gRPC's thread or task that waits for requests ends
+
+    def _received(self, response: Response | RequestError) -> None:
+        self._put(_Received(self, response, time.perf_counter()))
+
+    def _error(self, error: BaseException) -> RequestError:
+        status = error.code().name if hasattr(error, "code") else ""
+        is_cancelled = status == "CANCELLED" or isinstance(error, asyncio.CancelledError)
+        if self._connection.is_closed or is_cancelled:
+            return closed()
+        if status:
+            return from_grpc(status, error.details() or status)  # type: ignore[attr-defined]
+        return RequestError("internal", f"the stream has ended by {type(error).__name__}: {error}")
+
+
+def _read_stream_message(message: Any) -> Response | RequestError:
+    if message.error_message:
+        return from_stream(message.error_message, request_id=message.infer_response.id)
+    try:
+        return read_message(message.infer_response, Call("", [], []))
+    except RequestError as error:
+        return error
+
+
 class _Sender:
     """The sender, which opens a stream when needed, and another when it was lost.
 
@@ -346,8 +386,7 @@ class _Sender:
         self._connection = connection
         self._order = order
         self._put = put
-        self._stream: AsyncStream | None = None
-        self._number = 0  # of streams so far
+        self._stream: _Stream | None = None
         self._since = 0.0  # the last time without requests in flight, or of a response
 
     async def send(self, image: StreamImage) -> None:
@@ -358,49 +397,41 @@ class _Sender:
         if call is None:
             return
         try:
-            if self._stream is None:
-                self._number += 1
-                self._stream = self._connection.stream(partial(self._arrived, self._number))
-            await self._stream.send(call)
+            client = self._connection.open()
         except RequestError as error:
-            await self._lose(error)
+            await self.lose(error)
+            return
+        if self._stream is None or self._stream.end is not None:
+            self._stream = _Stream(self._connection, client, self._put)
+        self._stream.send(call)
 
     def left_s(self) -> float | None:
         """Return the seconds to wait for the next response, None without requests in flight."""
         if not self._order.in_flight:
             return None
-        return max(self._since + self._timeout_s - time.perf_counter(), 0.0)
+        timeout_s = self._connection.options.timeout_s
+        return max(self._since + timeout_s - time.perf_counter(), 0.0)
 
     async def take(self, received: _Received) -> None:
         """Process a response; ignore those of a lost stream."""
-        if self._stream is None or received.number != self._number:
+        if received.stream is not self._stream:
             return
         self._since = max(self._since, received.at)
         response = received.response
         if isinstance(response, Response):
             self._order.received(response, received.at)
-        elif response.request_id or self._stream.alive:
+        elif response.request_id:
             self._order.failed(response, received.at)
-        else:
-            await self._lose(response)
+        else:  # the end, or an error that names no request
+            await self.lose(response)
 
-    async def time_out(self) -> None:
-        """End the stream after a timeout."""
-        await self._lose(timed_out(self._timeout_s))
+    async def lose(self, error: RequestError) -> None:
+        """End the stream; what is in flight has failed by `error`."""
+        await self.close()
+        self._order.lost(error)
 
     async def close(self) -> None:
         """Close the stream."""
         stream, self._stream = self._stream, None
         if stream is not None:
             await stream.close()
-
-    @property
-    def _timeout_s(self) -> float:
-        return self._connection.options.timeout_s
-
-    def _arrived(self, number: int, response: Response | RequestError) -> None:
-        self._put(_Received(number, response, time.perf_counter()))
-
-    async def _lose(self, error: RequestError) -> None:
-        await self.close()
-        self._order.lost(error)

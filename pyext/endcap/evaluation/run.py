@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from endcap.client import DetectionClient, ImageResult, Task
-from endcap.client.address import Protocol
+from endcap.client.options import Protocol
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import (
     Dataset,

@@ -20,7 +20,7 @@ from echo_model import ECHO, TENSORS, write_echo_model, write_model
 from family_networks import classifier, yolov8
 from responding_model import CONFIG, MODEL
 
-from endcap.client.address import parse_address
+from endcap.client.options import parse_address
 from endcap.server import locate_server
 from endcap.server.launch import is_ready
 from endcap.server.python_stub import PYTHON_VERSION

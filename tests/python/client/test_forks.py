@@ -11,8 +11,8 @@ from raw_responses import raw_server, whole
 
 PROGRAM = """
 import asyncio, os, sys
-from endcap.client.address import parse_address
-from endcap.client.connection_aio import AsyncConnection
+from endcap.client.options import parse_address
+from endcap.client.connection import AsyncConnection
 from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 

@@ -14,7 +14,6 @@ from endcap.client import errors
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
 from endcap.client.errors import (
     RequestError,
-    connection_lost,
     from_grpc,
     from_os_error,
     from_stream,
@@ -127,7 +126,7 @@ LOST = {
     "gRPC, reset": from_grpc("UNAVAILABLE", "recvmsg:Connection reset by peer"),
     "proxy": from_http(503, b"upstream connect error or disconnect"),
     "TCP": from_os_error(OSError(104, "Connection reset by peer")),
-    "HTTP": connection_lost("Server disconnected"),
+    "HTTP": RequestError("unavailable", "Server disconnected", transient=True),
 }
 
 

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endcap.client.calls import InputTensor, Response, SharedOutput, SharedSlice
+from endcap.client.calls import InputTensor, Response, SharedSlice, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.lease import (
     FOLDER,
     KINDS,
     Lease,
-    check_capacity,
     is_abandoned,
     new_name,
     remove_abandoned,
@@ -60,7 +59,7 @@ def part_of(tensor: InputTensor) -> SharedSlice:
 
 
 def response(name: str, shape: tuple[int, ...], datatype: str = "FP32") -> Response:
-    return Response({}, {name: SharedOutput(shape, datatype)})
+    return Response({}, {name: TensorSpec(datatype, shape)})
 
 
 def test_a_region_is_a_file_that_only_its_owner_can_read(region: Any) -> None:
@@ -301,17 +300,3 @@ def test_descriptors_and_mappings_go_with_the_region() -> None:
     del region
     gc.collect()
     assert counts() == before
-
-
-def test_half_of_the_available_memory_may_be_used(tmp_path: Path) -> None:
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal: 9 kB\nMemAvailable:   8192 kB\nBuffers: 1 kB\n")
-    check_capacity(4, 1 << 20, meminfo=meminfo)
-    with pytest.raises(OutOfMemoryError, match="5 shared-memory regions of 1048576 bytes") as found:
-        check_capacity(5, 1 << 20, meminfo=meminfo)
-    for part in ("may take 4 MiB", "--shm-size", "--region-bytes", "batch="):
-        assert part in str(found.value)
-    meminfo.write_text("MemTotal: 9 kB\n")  # of kernels before 3.14
-    check_capacity(5, 1 << 20, meminfo=meminfo)
-    with pytest.raises(OutOfMemoryError):
-        check_capacity(1 << 20, 1 << 40, meminfo=meminfo)
