@@ -14,6 +14,7 @@ import functools
 import inspect
 import os
 import queue
+import selectors
 import threading
 import time
 from collections import deque
@@ -180,7 +181,8 @@ class Threads:
 
 @functools.cache
 def _loop_of(process: int) -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
+    # Not epoll, whose state a forked child shares: what it frees would go for its parent, too.
+    loop = asyncio.SelectorEventLoop(selectors.PollSelector())
     loop.set_exception_handler(_handle_exception)
     threading.Thread(target=loop.run_forever, name="endcap client loop", daemon=True).start()
     return loop
