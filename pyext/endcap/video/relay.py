@@ -2,17 +2,20 @@
 
 FFmpeg would follow redirects to other hosts and does not count bytes. It connects to the relay,
 which connects to one host only, checks its certificate, and ends the connection on a redirect.
+It serves this process alone: other programs on the machine would reach the host through it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import selectors
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 from endcap.errors import EndcapError, ImageLimitError, InvalidArgumentError
 from endcap.triton.video_sources import Address
@@ -76,15 +79,17 @@ class Relay:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self._listener.accept()
+                client, (_, port) = self._listener.accept()
                 threading.Thread(
-                    target=self._serve, args=(client,), name="endcap video relay", daemon=True
+                    target=self._serve, args=(client, port), name="endcap video relay", daemon=True
                 ).start()
 
-    def _serve(self, client: socket.socket) -> None:
-        self.error = None
+    def _serve(self, client: socket.socket, port: int) -> None:
         # Errors of connections: one side is gone, and FFmpeg reports what it lacks.
         with contextlib.suppress(OSError), client, self._closable(client):
+            if not _owns_connection(port, client.getsockname()[1]):
+                return
+            self.error = None
             try:
                 with self._connect() as server, self._closable(server):
                     self._relay(client, server)
@@ -158,3 +163,15 @@ class Relay:
             f"{self._name} redirects to another address, which is not followed; send or configure "
             "the address that it leads to"
         )
+
+
+def _owns_connection(port: int, peer_port: int) -> bool:
+    """Return whether this process has the socket of a connection from one port on loopback."""
+    ends = [f"0100007F:{each:04X}" for each in (port, peer_port)]
+    rows = map(str.split, Path("/proc/self/net/tcp").read_text("ascii").splitlines())
+    sockets = {f"socket:[{row[9]}]" for row in rows if row[1:3] == ends}
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.readlink(descriptor) in sockets:
+                return True
+    return False

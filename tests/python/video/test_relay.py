@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -113,6 +115,21 @@ def test_bytes_are_counted_over_all_connections() -> None:
                     pass
         with pytest.raises(ImageLimitError, match="camera gate has more than 1000 bytes"):
             raise relay.error or AssertionError
+
+
+def test_other_processes_get_no_connection_to_the_server() -> None:
+    connect = (
+        "import socket, sys\n"
+        "with socket.create_connection(('127.0.0.1', int(sys.argv[1])), 10) as relay:\n"
+        "    sys.exit(len(relay.recv(1)))"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        with relay_to("rtsp", server.getsockname()[1]) as relay:
+            port = parse_address(relay.source.target).port  # type: ignore[arg-type]
+            subprocess.run([sys.executable, "-c", connect, str(port)], check=True, timeout=30)
+            with pytest.raises(TimeoutError):
+                server.accept()
 
 
 @pytest.mark.parametrize("scheme", ["https", "rtsps"])
