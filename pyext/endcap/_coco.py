@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endcap._detection import Detection
+from endcap.detections import Detection
 from endcap.drawing.draw import mask_fits
 
 Size = tuple[int, int]  # width, height of an image in pixels, in the orientation of its boxes

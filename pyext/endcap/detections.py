@@ -1,6 +1,7 @@
 """Result types: detections and classes of batches, of images, and single ones.
 
 A `Detections` is a batch, an item of it an `ImageDetections`, and an item of that a `Detection`.
+What a server returns for an image is an `ImageResult`.
 """
 
 from __future__ import annotations
@@ -8,30 +9,19 @@ from __future__ import annotations
 import importlib
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from enum import Enum
 from functools import cached_property
 from itertools import islice, repeat
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypedDict, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from endcap._arrays import empty
-from endcap._detection import (
-    ROW_COLUMNS,
-    Box,
-    ClassScore,
-    Detection,
-    Keypoint,
-    Mask,
-    Point,
-    class_name,
-    le90_boxes,
-    rotated_corners,
-)
-from endcap._html import MOST_ROWS, html_table
 from endcap.cuda_array import CudaArray, on_host
 from endcap.errors import InvalidArgumentError, Status, UnsupportedError
 from endcap.masks import decode_rle, encode_rle
@@ -39,30 +29,150 @@ from endcap.masks import decode_rle, encode_rle
 if TYPE_CHECKING:
     import PIL.Image
 
-__all__ = [
-    "FIELDS",
-    "ROW_COLUMNS",
-    "Array",
-    "Box",
-    "ClassScore",
-    "Classification",
-    "Detection",
-    "Detections",
-    "ImageDetections",
-    "Keypoint",
-    "Mask",
-    "Point",
-    "classes_to_html",
-    "classes_to_supervision",
-    "make_detections",
-    "status_label",
-]
+Box = tuple[float, float, float, float]
+Point = tuple[float, float]
+Keypoint = tuple[float, float, float]  # x, y, visibility
+
+# The columns of a detection in a table, between the image's and those of only some models.
+ROW_COLUMNS = ("class_id", "label", "score", "x1", "y1", "x2", "y2")
+
+
+class Mask(TypedDict):
+    """A mask in COCO's run-length encoding, for pycocotools and `endcap.masks.decode_rle`."""
+
+    size: list[int]  # height, width
+    counts: str  # compressed
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """One class of a classified image, or the class that a cascade gives a detection."""
+
+    class_id: int
+    score: float
+    label: str | None = None  # None where the class has no name
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object that `endcap infer --json` prints."""
+        return {"class_id": self.class_id, "label": self.label, "score": self.score}
+
+    def to_row(self) -> dict[str, Any]:
+        """Return ROW_COLUMNS by name; a class has no box."""
+        return dict.fromkeys(ROW_COLUMNS) | self.to_dict()
+
+
+@dataclass(frozen=True)
+class Detection:
+    """One object of an image.
+
+    Attributes:
+        box: x1, y1, x2, y2 in pixels of the source image.
+        score: 0 to 1.
+        class_id: the class's number.
+        label: the class's name; None where it has none.
+        index: the anchor of the model's head that the detection comes from.
+        keypoints: of a pose, x and y in those pixels, and visibility as the network gives it; None
+            where the model gives none, as the next three.
+        angle: of a rotated box, radians, clockwise on the screen. `box` is then the box before it
+            is rotated around its centre, not clipped to the image.
+        mask: size and counts in COCO's format; `size` is the image's where the model's
+            `mask_resolution` is `source`.
+        classification: of a cascade, the class that its second network gives the object.
+        track_id: of `endcap.Tracker`, from 1; None without a track.
+    """
+
+    box: Box
+    score: float
+    class_id: int
+    label: str | None = None
+    index: int = -1
+    keypoints: list[Keypoint] | None = None
+    angle: float | None = None
+    mask: Mask | None = None
+    classification: ClassScore | None = None
+    track_id: int | None = None
+
+    def __repr__(self) -> str:
+        values = ", ".join(
+            f"{each.name}={value!r}"
+            for each in fields(self)
+            if each.name != "mask" and (value := getattr(self, each.name)) is not None
+        )
+        height, width = (0, 0) if self.mask is None else self.mask["size"]
+        mask = "" if self.mask is None else f", mask=<{height}x{width}>"
+        return f"Detection({values}{mask})"
+
+    def corners(self) -> list[Point]:
+        """Return the four corners of the box, rotated where it has an angle.
+
+        They are in the order top left, top right, bottom right, bottom left of the box before it is
+        rotated.
+        """
+        if self.angle is None:
+            x1, y1, x2, y2 = self.box
+            return [(x1, y1), (x2, y1), (x2, y2), (x1, y2)]
+        (corners,) = rotated_corners(np.array([self.box]), np.array([self.angle])).tolist()
+        return [(x, y) for x, y in corners]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object that `endcap infer --json` prints."""
+        row: dict[str, Any] = {
+            "box": list(self.box),
+            "score": self.score,
+            "class_id": self.class_id,
+            "label": self.label,
+        }
+        if self.keypoints is not None:
+            row["keypoints"] = [list(point) for point in self.keypoints]
+        if self.angle is not None:
+            row["angle"] = self.angle
+        if self.mask is not None:
+            row["mask"] = self.mask
+        if self.classification is not None:
+            row["classification"] = self.classification.to_dict()
+        if self.track_id is not None:
+            row["track_id"] = self.track_id
+        return row
+
+    def to_row(self) -> dict[str, Any]:
+        """Return ROW_COLUMNS by name, and what some models give: angle, track, class."""
+        values = (self.class_id, self.label, self.score, *self.box)
+        row: dict[str, Any] = dict(zip(ROW_COLUMNS, values, strict=True))
+        if self.angle is not None:
+            row["angle"] = self.angle
+        if self.track_id is not None:
+            row["track_id"] = self.track_id
+        if self.classification is not None:
+            row |= {
+                "classification_id": self.classification.class_id,
+                "classification_label": self.classification.label,
+                "classification_score": self.classification.score,
+            }
+        return row
+
+
+def class_name(class_id: int, label: str | None) -> str:
+    """Return the name of a class, "class N" of one without a label."""
+    return f"class {class_id}" if label is None else label
+
+
+def rotated_corners(boxes: npt.NDArray[Any], angles: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the corners of boxes [N, 4] rotated around their centres, float64 [N, 4, 2]."""
+    x1, y1, x2, y2 = boxes.astype(np.float64).T
+    angles = angles.astype(np.float64)
+    across = np.stack([np.cos(angles), np.sin(angles)], 1) * ((x2 - x1) / 2)[:, None]
+    down = np.stack([-np.sin(angles), np.cos(angles)], 1) * ((y2 - y1) / 2)[:, None]
+    centre = np.stack([x1 + x2, y1 + y2], 1) / 2
+    corners = [-across - down, across - down, across + down, down - across]
+    return np.stack([centre + corner for corner in corners], 1)
+
+
+_MAX_IN_REPR = 20
 
 # A NumPy array, or with device="cuda" a CudaArray.
 Array: TypeAlias = Any
 
 _Batch = TypeVar("_Batch", "Detections", "Classification")
-_Rotated = TypeVar("_Rotated", "Detections", "ImageDetections")
 
 # Fields of the results by the names of the postprocess step's output tensors.
 FIELDS = {
@@ -234,31 +344,6 @@ class ImageDetections(Sequence[Detection]):
         ]
         return f"<ImageDetections: {self._summary()}{''.join(f', {name}' for name in extras)}>"
 
-    def _repr_html_(self) -> str:
-        """Return a table of the best detections, for notebooks."""
-        best = self[:MOST_ROWS]
-        columns: dict[str, list[Any]] = {
-            "class": best._names(),
-            "score": [f"{score:.3f}" for score in best.scores.tolist()],
-        }
-        for number, side in enumerate(("x1", "y1", "x2", "y2")):
-            columns[side] = [f"{value:.1f}" for value in best.boxes[:, number].tolist()]
-        if best.angles is not None:
-            columns["angle"] = [f"{angle:.3f}" for angle in best.angles.tolist()]
-        if best.keypoints is not None:
-            columns["keypoints"] = [best.keypoints.shape[1]] * len(best)
-        if best.mask_size is not None:
-            columns["mask"] = ["{} x {}".format(*best.mask_size)] * len(best)
-        if best.track_ids is not None:
-            columns["track"] = [None if track < 0 else track for track in best.track_ids.tolist()]
-        if best.classifications is not None:
-            columns["classification"] = [
-                "" if each is None else f"{class_name(each.class_id, each.label)} {each.score:.3f}"
-                for each in best.classifications
-            ]
-        rows = zip(range(len(best)), *columns.values(), strict=True)
-        return html_table(self._summary(), ["", *columns], rows, len(self))
-
     def _summary(self) -> str:
         counts = Counter(self._names())
         contents = ", ".join(f"{count} {name}" for name, count in counts.most_common())
@@ -335,14 +420,6 @@ class ImageDetections(Sequence[Detection]):
         """
         angles = np.zeros(len(self)) if self.angles is None else self.angles
         return rotated_corners(self.boxes, angles).astype(np.float32)
-
-    def to_le90(self) -> ImageDetections:
-        """Return the same rotated boxes with angles from 0 to less than 90 degrees.
-
-        Width and height are exchanged where that is needed, as ``angle_range="le90"`` does it, and
-        ultralytics' ``predict()``. Detections without angles are returned unmodified.
-        """
-        return _to_le90(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return lists of numbers by the names of the attributes, for JSON.
@@ -471,10 +548,6 @@ class Detections(Sequence[ImageDetections]):
         """
         return _on_host(self)
 
-    def to_le90(self) -> Detections:
-        """Return the detections in host memory, as of ``ImageDetections.to_le90``."""
-        return _to_le90(self.to_numpy())
-
     def __len__(self) -> int:
         return len(self.num_detections)
 
@@ -513,23 +586,6 @@ class Detections(Sequence[ImageDetections]):
             return f"<Detections: {images} images, at most {rows} detections each, {self.device}>"
         counts = _first(map(str, self.num_detections.tolist()), images)
         return f"<Detections: {images} images of {counts} detections>"
-
-    def _repr_html_(self) -> str | None:
-        """Return a table of the images, or of the only image's detections, for notebooks."""
-        if self.device != "cpu":
-            return None
-        if len(self) == 1:
-            return self[0]._repr_html_()
-        rows = (
-            (number, each._summary(), status_label(each.status))
-            for number, each in enumerate(self[image] for image in range(len(self)))
-        )
-        return html_table(
-            f"Detections of {len(self)} images",
-            ["image", "result", "status"],
-            rows,
-            len(self),
-        )
 
     def to_supervision(self) -> Any:
         """Return the only image's ``supervision.Detections``.
@@ -603,47 +659,10 @@ class Classification:
         )
         return f"<Classification: {len(self)} images, best class {best}>"
 
-    def _repr_html_(self) -> str | None:
-        """Return a table of the images' best classes, or of the only image's, for notebooks."""
-        if self.device != "cpu":
-            return None
-        if len(self) == 1:
-            return classes_to_html(self[0], "Best classes")
-        rows = (
-            (number, *_best_cells(classes), status_label(int(self.status[number])))
-            for number, classes in enumerate(self)
-        )
-        return html_table(
-            f"Best classes of {len(self)} images",
-            ["image", "class", "score", "status"],
-            rows,
-            len(self),
-        )
-
-
-def classes_to_html(classes: Sequence[ClassScore], caption: str) -> str:
-    """Return a table of the classes of one image."""
-    rows = ((class_name(each.class_id, each.label), f"{each.score:.3f}") for each in classes)
-    return html_table(caption, ["class", "score"], rows, len(classes))
-
-
-def status_label(status: int) -> str:
-    """Return the name of a status, its number where it has none."""
-    try:
-        return Status(status).label
-    except ValueError:
-        return str(status)
-
-
-def _best_cells(classes: Sequence[ClassScore]) -> tuple[str, str]:
-    if not classes:
-        return "none", ""
-    return class_name(classes[0].class_id, classes[0].label), f"{classes[0].score:.3f}"
-
 
 def _first(texts: Iterable[str], total: int) -> str:
     """Return the first texts, and how many more there are."""
-    shown = list(islice(texts, MOST_ROWS))
+    shown = list(islice(texts, _MAX_IN_REPR))
     more = f", and {total - len(shown)} more" if total > len(shown) else ""
     return ", ".join(shown) + more
 
@@ -683,13 +702,6 @@ def _on_host(result: _Batch) -> _Batch:
     return type(result)(**values)
 
 
-def _to_le90(detections: _Rotated) -> _Rotated:
-    if detections.angles is None:
-        return detections
-    boxes, angles = le90_boxes(detections.boxes, detections.angles)
-    return replace(detections, boxes=boxes, angles=angles)
-
-
 def _of_all_or_none(values: list[Any], name: str) -> list[Any] | None:
     missing = sum(value is None for value in values)
     if missing == len(values):
@@ -709,3 +721,327 @@ def _import_supervision() -> ModuleType:
         raise UnsupportedError(
             "to_supervision() needs the package supervision: pip install supervision"
         ) from error
+
+
+INPUT = "encoded"
+# Those of a model that reads videos: the bytes of a file, or a URL.
+VIDEO_INPUTS = frozenset({INPUT, "source", "options"})
+# The output that Triton's classification extension takes the best elements of.
+PROBABILITIES = "class_probabilities"
+
+
+class Task(str, Enum):
+    """What a served model returns: detections, classes, or the tensors of another network."""
+
+    detection = "detection"
+    classification = "classification"
+    tensors = "tensors"
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The outputs that a model of this task must have."""
+        return _REQUIRED[self]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that are read where the model has them."""
+        return self.required + _OPTIONAL[self]
+
+
+_REQUIRED = {
+    Task.detection: (
+        "num_detections",
+        "detection_boxes",
+        "detection_scores",
+        "detection_classes",
+        "detection_indices",
+        "status",
+    ),
+    Task.classification: ("class_scores", "class_ids"),
+    Task.tensors: ("geometry",),
+}
+_OPTIONAL: dict[Task, tuple[str, ...]] = {
+    Task.detection: (
+        "detection_keypoints",
+        "track_ids",
+        "detection_angles",
+        "detection_rle",
+        "mask_size",
+        "class_scores",
+        "class_ids",
+        "class_labels",
+    ),
+    Task.classification: ("class_labels", "status"),
+    Task.tensors: ("status",),
+}
+# Those of preprocess, which is no model that clients call.
+_PREPROCESS_OUTPUTS = {"images", "geometry", "status"}
+# The outputs that describe a whole image, which a response for one detection lacks.
+_IMAGE_OUTPUTS = {"num_detections", "status"}
+
+
+def why_no_task(outputs: Collection[str]) -> str:
+    """Return what keeps clients from using a model for which `task_of` returns None."""
+    task = Task.detection if "detection_boxes" in outputs else Task.classification
+    if not set(outputs) & set(task.required):
+        return f"its outputs are {', '.join(sorted(outputs))}"
+    lacking = [name for name in task.required if name not in outputs]
+    return f"of the outputs of {task.value} it lacks {', '.join(lacking)}"
+
+
+def task_of(
+    outputs: Collection[str], *, decoupled: bool = False, best_classes: bool = False
+) -> Task | None:
+    """Return the task of a model with these outputs, None for one that clients cannot use.
+
+    A model with boxes is no classifier, whatever other outputs it has. One with `geometry` and
+    other outputs returns tensors, as an ensemble of `endcap init --head none`. A decoupled one may
+    send a response for each detection: it needs no number of them and no status.
+
+    Args:
+        outputs: The names of its outputs.
+        decoupled: Whether it may send several responses to a request.
+        best_classes: Whether Triton's classification extension is used; it needs one output.
+    """
+    names = set(outputs)
+    if "detection_boxes" in names:
+        required = set(Task.detection.required) - (_IMAGE_OUTPUTS if decoupled else set())
+        return Task.detection if names >= required else None
+    if best_classes and PROBABILITIES in names:
+        return Task.classification
+    if names <= _PREPROCESS_OUTPUTS:
+        return None
+    return next((task for task in Task if names >= set(task.required)), None)
+
+
+@dataclass(frozen=True)
+class FramePosition:
+    """Where in its video a frame is.
+
+    Attributes:
+        index: Of the video's frames, from 0; those that were left out count.
+        seconds: Its time stamp, from that of the first frame.
+        dropped: Frames of a live source between this one and the one before that came too fast.
+    """
+
+    index: int
+    seconds: float
+    dropped: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class ImageResult:
+    """The result for one image, best score first; `error` is the reason when `status` is not "ok".
+
+    Attributes:
+        image: Its path, or "image N" with its position where it was given as bytes or an array.
+        status: See above; `ok` tells whether it is "ok".
+        detections: Of the task detection; empty for a classifier and for an image that failed.
+        error: The error message; None for a good image.
+        latency_ms: Of the image's last request, which all images of that request share: from its
+            encoded bytes in memory to the result, with retries, the pauses between them and the
+            wait for shared memory. In a stream it is from sending the request to its response.
+            Reading the file, and the wait until fewer than `concurrency` requests are in flight, do
+            not count. None if not sent.
+        classes: Of the task classification.
+        task: The model's task.
+        request_id: Of the last request of this image; the server's log has it. Empty if not sent.
+        final: Whether no other result of this image follows; only of `detect_stream` it may be
+            False.
+        upright: Whether boxes, keypoints and masks are in pixels after the EXIF orientation; else,
+            of a model that ignores the orientation, in those of the image as it is stored.
+        frame: Of a model that reads videos: which frame it is.
+        tensors: Of the task tensors: all outputs by name but `status`, NumPy arrays without the
+            batch dimension.
+    """
+
+    image: str
+    status: str
+    detections: ImageDetections = field(default_factory=lambda: ImageDetections.from_list([]))
+    error: str | None = None
+    latency_ms: float | None = None
+    classes: list[ClassScore] = field(default_factory=list)
+    task: Task = Task.detection
+    request_id: str = ""
+    final: bool = True
+    upright: bool = True
+    frame: FramePosition | None = None
+    tensors: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        if not self.ok:
+            return f"<ImageResult {self.image}: {self.status}, {self.error}>"
+        if self.task is Task.detection:
+            return f"<ImageResult {self.image}: {self.detections!r}>"
+        if self.task is Task.tensors:
+            return f"<ImageResult {self.image}: {', '.join(self.tensor_texts())}>"
+        named = (
+            f"{class_name(each.class_id, each.label)} {each.score:.2f}" for each in self.classes
+        )
+        return f"<ImageResult {self.image}: {_first(named, len(self.classes)) or 'no class'}>"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the image was processed; it may still have no detections."""
+        return self.status == "ok"
+
+    def tensor_texts(self) -> list[str]:
+        """Return name, type and shape of each tensor, such as `heat float32 [17, 64, 48]`."""
+        return [f"{name} {each.dtype} {[*each.shape]}" for name, each in self.tensors.items()]
+
+    def above(self, score: float) -> ImageResult:
+        """Return the result without detections and classes of a lower score."""
+        if score <= 0 or not self.ok:
+            return self
+        return replace(
+            self,
+            detections=self.detections[self.detections.scores >= score],
+            classes=[each for each in self.classes if each.score >= score],
+        )
+
+    @property
+    def predictions(self) -> Sequence[Detection] | Sequence[ClassScore]:
+        """The detections or, of the task classification, the classes; empty of other tensors."""
+        return self.classes if self.task is Task.classification else self.detections
+
+    def draw(
+        self,
+        image: Any = None,
+        *,
+        labels: Sequence[str] | None = None,
+        within: tuple[int, int] | None = None,
+    ) -> PIL.Image.Image:
+        """Return a new picture with the result, a Pillow image, which notebooks show.
+
+        That is boxes, labels, masks and keypoints, or the best class in a corner.
+
+        Args:
+            image: As for `endcap.ImageDetections.draw`; None opens the file that the client read.
+            labels: Names of classes by id, for results without labels.
+            within: Width and height in pixels that the picture is scaled to fit.
+
+        Raises:
+            CorruptImageError: A file that Pillow cannot read.
+            InvalidArgumentError: The image failed, or it was given as bytes or pixels and is
+                missing here.
+            OSError: A file that cannot be opened.
+        """
+        from endcap.drawing.draw import draw_result
+        from endcap.drawing.sources import picture_of
+
+        if not self.ok:
+            raise InvalidArgumentError(
+                f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
+            )
+        if self.task is Task.tensors:
+            raise InvalidArgumentError(
+                f"the model of {self.image} returns tensors, which have no picture"
+            )
+        if image is None and not Path(self.image).is_file():
+            raise InvalidArgumentError(
+                f"{self.image} is no file: give the image, result.draw(image)"
+            )
+        with picture_of(self.image if image is None else image) as picture:
+            return draw_result(picture, self, labels, within=within)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object that `endcap infer --json` prints for this image."""
+        row: dict[str, Any] = {"image": self.image, "status": self.status}
+        if self.task is Task.tensors:
+            row["latency_ms"] = self.latency_ms
+            row["tensors"] = {
+                name: {"dtype": str(each.dtype), "shape": [*each.shape]}
+                for name, each in self.tensors.items()
+            }
+        else:
+            key = "classes" if self.task is Task.classification else "detections"
+            row[key] = [each.to_dict() for each in self.predictions]
+        if self.error is not None:
+            row["error"] = self.error
+        if self.frame is not None:
+            row["frame_index"] = self.frame.index
+            row["pts_seconds"] = self.frame.seconds
+            row["dropped"] = self.frame.dropped
+        return row
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a flat row for each detection or class, for `pandas.DataFrame` and the like.
+
+        Columns are image, status, class_id, label, score, x1, y1, x2, y2; angle of a rotated box;
+        track_id of a tracked one; classification_id, classification_label, classification_score of
+        a cascade; error of an image that failed. One without detections has one row, None from
+        class_id on, and a class has no box. Keypoints and masks are in `to_dict` only.
+        """
+        head = {"image": self.image, "status": self.status}
+        end = {} if self.error is None else {"error": self.error}
+        return [{**head, **each.to_row(), **end} for each in self.predictions] or [
+            {**head, **dict.fromkeys(ROW_COLUMNS), **end}
+        ]
+
+    def to_supervision(self) -> Any:
+        """Return a `supervision.Detections`, or of a classifier a `supervision.Classifications`.
+
+        See `endcap.ImageDetections.to_supervision`.
+
+        Raises:
+            InvalidArgumentError: The image failed.
+            UnsupportedError: supervision is not installed.
+        """
+        if not self.ok:
+            raise InvalidArgumentError(
+                f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
+            )
+        if self.task is Task.tensors:
+            raise UnsupportedError(
+                f"the model of {self.image} returns tensors; supervision has detections and classes"
+            )
+        if self.task is Task.classification:
+            return classes_to_supervision(self.classes)
+        return self.detections.to_supervision()
+
+
+class Results(list[ImageResult]):
+    """The results for several images, in their order: a list with conversions."""
+
+    def __repr__(self) -> str:
+        return f"[{_first(map(repr, self), len(self))}]"
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the list that `endcap infer --json` prints."""
+        return [result.to_dict() for result in self]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of all images, see `ImageResult.to_rows`."""
+        return [row for result in self for row in result.to_rows()]
+
+
+def join_responses(parts: Iterable[ImageResult]) -> Iterator[ImageResult]:
+    """Yield one result for each image from the responses of a decoupled model.
+
+    Args:
+        parts: In the order of the images; the last one of each image is `final`. An image with a
+            failed response is failed.
+    """
+    so_far: list[ImageResult] = []
+    for part in parts:
+        so_far.append(part)
+        if not part.final:
+            continue
+        if len(so_far) > 1:
+            part = next((each for each in so_far if not each.ok), None) or replace(
+                part,
+                detections=ImageDetections.from_list(
+                    found for each in so_far for found in each.detections
+                ),
+                classes=[found for each in so_far for found in each.classes],
+            )
+        yield part
+        so_far = []
+
+
+def status_name(code: int) -> str:
+    """Return the name of a `status` tensor's value, "internal" for one that does not exist."""
+    try:
+        return Status(code).label
+    except ValueError:
+        return Status.INTERNAL.label

@@ -13,9 +13,9 @@ from endcap.batch.errors import BatchError
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.rows import ImageRow
 from endcap.client import DetectionClient
+from endcap.detections import ImageResult, Task
 from endcap.drawing.orientation import oriented_size
 from endcap.errors import InvalidArgumentError
-from endcap.results import ImageResult, Task
 
 # Statuses that say nothing of the image: the server is gone, or too slow.
 _OF_THE_SERVER = frozenset({"unavailable", "timeout", "cancelled"})

@@ -21,11 +21,10 @@ from endcap.batch.errors import BatchError, import_package
 from endcap.batch.rows import ImageRow
 from endcap.batch.storage import Storage
 from endcap.cuda_array import on_host
-from endcap.detections import ClassScore, ImageDetections
+from endcap.detections import ClassScore, ImageDetections, ImageResult, Task, status_name
 from endcap.errors import EndcapError, Status, UnsupportedError
 from endcap.postprocess import Postprocessor
 from endcap.preprocess import Preprocessor
-from endcap.results import ImageResult, Task, status_name
 from endcap.triton.ensemble import (
     POSTPROCESS_BACKEND,
     PREPROCESS_BACKEND,

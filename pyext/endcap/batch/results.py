@@ -12,8 +12,7 @@ from endcap._coco import FIRST_COCO_ID, coco_annotation, coco_image
 from endcap.batch.errors import import_package
 from endcap.batch.rows import ImageRow, to_table
 from endcap.batch.storage import Storage
-from endcap.detections import Detection
-from endcap.results import Task
+from endcap.detections import Detection, Task
 
 COCO_NAME = "detections.json"
 _ROWS_AT_A_TIME = 1024

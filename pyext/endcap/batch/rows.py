@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from endcap.batch.errors import import_package
-from endcap.detections import ImageDetections
-from endcap.results import ImageResult, Task
+from endcap.detections import ImageDetections, ImageResult, Task
 
 PATH = "path"
 STATUS = "status"

@@ -29,8 +29,8 @@ from endcap.batch.results import count_statuses, finished_parts, write_coco, wri
 from endcap.batch.rows import ImageRow
 from endcap.batch.storage import Storage
 from endcap.batch.transforms import unreadable
+from endcap.detections import Task
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.results import Task
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from endcap.batch.inputs import BYTES, READ_ERROR
 from endcap.batch.pipeline import PipelineSpec
 from endcap.batch.rows import PATH, ImageRow, to_table
 from endcap.cuda_array import on_host
+from endcap.detections import ImageResult, Task
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import PreprocessParameters, list_parameters
 from endcap.preprocess import Preprocessor
-from endcap.results import ImageResult, Task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

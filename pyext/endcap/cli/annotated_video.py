@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from endcap.cli.files import MADE_BY
+from endcap.detections import ImageResult
 from endcap.drawing import TrailDrawer
-from endcap.results import ImageResult
 from endcap.video import VideoFrame, VideoWriter
 
 _FRAMES_AHEAD = 8

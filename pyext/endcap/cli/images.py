@@ -18,8 +18,8 @@ from endcap._images import IMAGE_SUFFIXES, is_address
 from endcap.cli.console import count, progress_bar, say
 from endcap.cli.downloads import FRAMES_ADVICE, check_address, download, file_name
 from endcap.client.errors import RequestError
+from endcap.detections import ImageResult, Task
 from endcap.errors import InvalidArgumentError
-from endcap.results import ImageResult, Task
 
 VIDEO_SUFFIXES = (".avi", ".flv", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".wmv")
 _FORMATS = (

@@ -17,10 +17,10 @@ from endcap.cli.files import MADE_BY, make_folder, refuse_foreign, refuse_to_ove
 from endcap.cli.latency import Latency
 from endcap.cli.report import summary
 from endcap.client import ImageResult, Mask
+from endcap.detections import Task
 from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
 from endcap.drawing.draw import draw_result, mask_fits
 from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented_size
-from endcap.results import Task
 
 _QUALITY = 90
 _SHEET_QUALITY = 76

@@ -15,8 +15,7 @@ from rich.console import Group
 from endcap.cli.console import count, printable
 from endcap.cli.export import csv_cell
 from endcap.cli.report import image_heading, most_common, one_line, write_text
-from endcap.detections import ROW_COLUMNS
-from endcap.results import ImageResult, Task
+from endcap.detections import ROW_COLUMNS, ImageResult, Task
 from endcap.video import VideoFrame
 
 FRAME_COLUMNS = ("source", "frame_index", "pts_seconds", "dropped")

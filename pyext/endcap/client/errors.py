@@ -18,7 +18,7 @@ class RequestError(EndcapError, RuntimeError):
     """A failed request; other requests are not affected.
 
     Args:
-        status_name: The failure class, see `endcap.results`.
+        status_name: The failure class, see `endcap.detections`.
         request_id: The request's id; "" where it is unknown.
         region_lost: Whether a shared-memory region is not registered with the server.
         transient: Whether the server is unavailable for now; the same request may succeed later.

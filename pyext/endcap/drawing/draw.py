@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from endcap._detection import ClassScore, Detection, Keypoint, Mask, class_name
+from endcap.detections import ClassScore, Detection, Keypoint, Mask, class_name
 from endcap.drawing.labels import (
     Color,
     Label,

@@ -1,8 +1,7 @@
-"""Pictures to draw on, of what callers hold, and pictures for notebooks."""
+"""Pictures to draw on, of what callers hold."""
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 from collections.abc import Iterator
@@ -14,10 +13,8 @@ import numpy as np
 from PIL import Image
 
 from endcap._images import to_buffer
-from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented_size
+from endcap.drawing.orientation import NOT_A_PICTURE, open_picture
 from endcap.errors import CorruptImageError, InvalidArgumentError
-
-_QUALITY = 85
 
 
 @contextmanager
@@ -63,17 +60,3 @@ def _opened(file: Any) -> Iterator[Image.Image]:
         except NOT_A_PICTURE as error:
             raise CorruptImageError(f"the image cannot be read by Pillow ({error})") from error
         yield picture
-
-
-def fitting(file: Path, longest: int) -> tuple[int, int] | None:
-    """Return the size that a file's picture has to fit; None for one that is small enough."""
-    size = oriented_size(file)
-    return (longest, longest) if size is not None and max(size) > longest else None
-
-
-def image_tag(picture: Image.Image) -> str:
-    """Return a picture as an <img> of HTML that holds its pixels."""
-    file = io.BytesIO()
-    picture.save(file, "JPEG", quality=_QUALITY)
-    content = base64.b64encode(file.getvalue()).decode("ascii")
-    return f'<img src="data:image/jpeg;base64,{content}" style="max-width: 100%">'

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from endcap._detection import Detection
+from endcap.detections import Detection
 from endcap.drawing.draw import (
     Drawable,
     class_color,

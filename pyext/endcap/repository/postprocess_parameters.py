@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from endcap._detection import class_name
+from endcap.detections import class_name
 from endcap.errors import InvalidArgumentError
 from endcap.postprocess import Postprocessor
 from endcap.repository.head_evidence import Head

@@ -19,8 +19,8 @@ import endcap
 from endcap.batch.errors import BatchError
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.storage import Storage
+from endcap.detections import Task
 from endcap.errors import UnsupportedError
-from endcap.results import Task
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("shapes_[3-8]*.jpg"))

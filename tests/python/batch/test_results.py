@@ -25,10 +25,9 @@ from endcap.batch.results import (
 )
 from endcap.batch.rows import ImageRow
 from endcap.batch.storage import Storage
-from endcap.detections import ClassScore, Detection, ImageDetections
+from endcap.detections import ClassScore, Detection, ImageDetections, ImageResult, Task
 from endcap.errors import InvalidArgumentError
 from endcap.masks import encode_rle
-from endcap.results import ImageResult, Task
 
 
 def detected(name: str, *detections: Detection) -> ImageRow:

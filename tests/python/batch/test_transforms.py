@@ -16,8 +16,8 @@ from jpegs import encode, photo
 import endcap
 from endcap.batch import Detect, PipelineSpec, Preprocess
 from endcap.batch.datasource import EncodedImages
+from endcap.detections import Task
 from endcap.errors import InvalidArgumentError
-from endcap.results import Task
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_640x427.jpg"

@@ -18,8 +18,8 @@ from endcap.client.served_model import (
     image_input,
     why_no_images,
 )
+from endcap.detections import PROBABILITIES, task_of, why_no_task
 from endcap.errors import InvalidArgumentError
-from endcap.results import PROBABILITIES, task_of, why_no_task
 from endcap.triton.labels import parse_labels
 
 Tensors = dict[str, NDArray[Any] | None]

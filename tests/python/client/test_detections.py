@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from endcap.client.errors import RequestError
 from endcap.client.response_reader import read_rows
+from endcap.detections import ImageResult, status_name
 from endcap.errors import Status
-from endcap.results import ImageResult, status_name
 
 Tensors = dict[str, NDArray[Any] | None]
 

@@ -198,11 +198,6 @@ def test_le90_is_the_same_rectangle(geometry: np.ndarray | None) -> None:
             rtol=0,
             atol=tolerances.ROUND_TRIP_PIXELS,
         )
-    for converted in (raw.to_le90()[0], raw[0].to_le90()):
-        np.testing.assert_array_equal(converted.angles, angles)
-        np.testing.assert_allclose(
-            converted.boxes, le90[0].boxes, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS
-        )
 
 
 def to_xywhr(rows: endcap.ImageDetections) -> np.ndarray:
@@ -210,12 +205,6 @@ def to_xywhr(rows: endcap.ImageDetections) -> np.ndarray:
     low, high = rows.boxes[:, :2].astype(np.float64), rows.boxes[:, 2:].astype(np.float64)
     assert rows.angles is not None
     return np.hstack([(low + high) / 2, high - low, rows.angles[:, None]])
-
-
-def test_detections_without_angles_have_nothing_to_convert() -> None:
-    rows = endcap.Postprocessor(num_classes=1)(obb_head(7, anchors=50, num_classes=1)[:5])
-    assert rows.to_le90() is rows
-    assert rows[0].to_le90().angles is None
 
 
 def test_corners_of_upright_boxes() -> None:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from endcap._pip_commands import install_command
 from endcap.client import DetectionClient, ImageResult
+from endcap.detections import Task
 from endcap.drawing import TrailDrawer
 from endcap.drawing.sources import picture_of
 from endcap.errors import EndcapError
-from endcap.results import Task
 from endcap.tracking import Tracker
 
 if TYPE_CHECKING:
