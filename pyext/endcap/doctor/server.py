@@ -88,7 +88,8 @@ def check_start(subject: Subject) -> str:
     repository, models = subject.repository
     free = ServerPorts(http=0, grpc=0, metrics=0)
     server = TritonServer(repository, ServerSettings(tritonserver=subject.tritonserver, ports=free))
-    serve = f"all output of the server: `{shlex.join(['endcap', 'serve', str(repository)])} -v`"
+    command = shlex.join(["endcap", "serve", str(repository), "--verbose"])
+    serve = f"all output of the server: `{command}`"
     begin = time.perf_counter()
     try:
         server.start()
