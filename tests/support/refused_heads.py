@@ -118,11 +118,6 @@ HEADS: Refusals = {
         ["--head", "classification", "--preset", "torchvision"],
         ["do not have the form of classification"],
     ),
-    "a detector's head without a batch": (
-        network(odd.without_batch(families.yolov8(batch=1))),
-        ["--runtime", "onnxruntime"],
-        ["without a batch dimension", "--runtime python"],
-    ),
     "TensorFlow's detector": (
         network(odd.tensorflow_detector()),
         [],
@@ -149,11 +144,6 @@ HEADS: Refusals = {
         ["do not have the form of yolov5"],
     ),
     "features of patches": (shapes({"patches": ["n", 197, 768]}), [], ["look like no head"]),
-    "ids of another type": (
-        network(families.efficient_nms(ids="int64")),
-        ["--num-classes", 6, "--preset", "ultralytics", "--runtime", "onnxruntime"],
-        ["INT64", "--runtime python"],
-    ),
 }
 ULTRALYTICS = {"author": "Ultralytics", "stride": "32"}
 

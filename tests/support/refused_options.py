@@ -130,7 +130,7 @@ OPTIONS: Refusals = {
     "labels that cannot be lines": (
         with_labels("cat\x07\ndog\nfish\n"),
         ["--labels", "labels.txt"],
-        ["control characters in line 1"],
+        ["control characters, in line 1"],
     ),
     "columns of something else": (
         network(families.end2end()),
@@ -145,7 +145,7 @@ OPTIONS: Refusals = {
     "labels empty": (
         with_labels("cat\n\ndog\n"),
         ["--labels", "labels.txt"],
-        ["has no name in line 2"],
+        ["has no name", "in line 2"],
     ),
     "labels in a pipe": (
         with_labels_in_a_pipe,

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import cli_runs
 import cv2
@@ -62,16 +61,6 @@ def as_bytes(jpeg: bytes) -> tuple[Floats, Floats]:
     return np.round(tensor * 255), geometry
 
 
-def as_yolox(jpeg: bytes) -> tuple[Floats, Floats]:
-    """YOLOX's preparation for 64x64: BGR from 0 to 255 in the upper left corner."""
-    pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
-    height, width = pixels.shape[:2]
-    place = placement.letterbox(height, width, 64, 64, upscale=True, pad_align="top_left")
-    resized = cv2.resize(pixels, (place.new_w, place.new_h), interpolation=cv2.INTER_LINEAR)
-    canvas = placement.on_canvas(resized, place, 64, 64)
-    return canvas.astype(np.float32).transpose(2, 0, 1), place.geometry(height, width)
-
-
 def channels_last(jpeg: bytes) -> tuple[Floats, Floats]:
     tensor, geometry = letterboxed(jpeg)
     return tensor.transpose(1, 2, 0), geometry
@@ -89,31 +78,16 @@ def cropped(jpeg: bytes) -> tuple[Floats, None]:
 
 
 IN_PYTHON = ("--preprocess", "python", "--runtime", "python", "--postprocess", "python")
-YOLOX = ["--preset", "ultralytics"]
-YOLOX += [f"--set={each}" for each in ("color=bgr", "scale=1", "pad_align=top_left")]
 CASES = {
     "v8": Case(families.yolov8(), "yolov8"),
     "v8_single": Case(families.yolov8(batch=1), "yolov8"),
-    "v8_single_in_python": Case(families.yolov8(batch=1), "yolov8", ["--runtime", "python"]),
     "v8_one_inside": Case(odd.for_one(families.yolov8()), "yolov8"),
-    "v8_one_asked_for": Case(odd.for_one(families.yolov8()), "yolov8", ["--max-batch", 1]),
     "v8_declared_for_one": Case(odd.declared_for_one(families.yolov8()), "yolov8"),
     "v8_half": Case(families.yolov8(dtype="float16"), "yolov8"),
     "v8_bytes": Case(families.yolov8(dtype="uint8"), "yolov8", image=as_bytes),
     "v8_last": Case(families.yolov8(layout="nhwc"), "yolov8", image=channels_last),
     "v8_named": Case(families.yolov8(metadata={"names": NAMES, "stride": "32"}), "yolov8"),
-    "v8_any_size": Case(
-        families.yolov8(size=("height", "width")), "yolov8", ["--size", "64", "--max-batch", 4]
-    ),
     "v8_in_python": Case(families.yolov8(), "yolov8", IN_PYTHON),
-    "v5": Case(families.yolov5(), "yolov5"),
-    "yolox": Case(families.yolox(), "yolox", YOLOX, image=as_yolox),
-    "v10": Case(families.end2end(), "end2end", ["--num-classes", 5, "--preset", "ultralytics"]),
-    "nms_inside": Case(
-        families.efficient_nms(),
-        "efficient_nms",
-        ["--num-classes", 6, "--preset", "ultralytics"],
-    ),
     "nms_inside_int64": Case(
         families.efficient_nms(ids="int64"),
         "efficient_nms",
@@ -122,20 +96,8 @@ CASES = {
     "logits": Case(
         families.classifier(), "classification", ["--preset", "torchvision"], image=cropped
     ),
-    "logits_in_python": Case(
-        families.classifier(),
-        "classification",
-        ["--preset", "torchvision", *IN_PYTHON],
-        image=cropped,
-    ),
     "one_logit": Case(
         Network({"logit": families.Output(np.float32(0.3), 2.0)}),
-        "classification",
-        ["--head", "classification", "--preset", "torchvision"],
-        image=cropped,
-    ),
-    "softmax": Case(
-        families.classifier(softmax=True),
         "classification",
         ["--head", "classification", "--preset", "torchvision"],
         image=cropped,
@@ -208,14 +170,11 @@ def expected_rows(case: Case, jpeg: bytes) -> detections.Rows:
             for i in range(count)
         ]
     else:
-        read: Any = getattr(heads, case.family)
-        grid = {"size": (64, 64)} if case.family == "yolox" else {}
-        candidates = read(first, score_threshold=0.25, **grid)
-    suppresses = case.family in ("yolov5", "yolox", "yolov8")
+        candidates = heads.yolov8(first, score_threshold=0.25)
     ranked, _ = heads.best(candidates, 30000)
     return detections.pack(
         ranked,
         max_detections=DETECTIONS,
         geometry=geometry,
-        iou_threshold=0.7 if suppresses else None,
+        iou_threshold=0.7 if case.family == "yolov8" else None,
     )

@@ -57,7 +57,7 @@ SAMPLE_DETECTORS: dict[str, list[Step]] = {
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("init")
-    labels = {name: ["--labels", write_labels(folder)] for name in ("logits", "logits_in_python")}
+    labels = {"logits": ["--labels", write_labels(folder)]}
     cases = ((n, case.network, [*case.options, *labels.get(n, [])]) for n, case in CASES.items())
     of_sample = ((name, SampleDetector(steps), []) for name, steps in SAMPLE_DETECTORS.items())
     unread = ((name, each, ["--head", "none", *ULTRALYTICS]) for name, each in UNREAD.items())
@@ -176,8 +176,6 @@ def test_the_commands_take_an_ensemble_without_a_head(
 
 SCORES: Mapping[str, Callable[[Floats], Floats]] = {
     "logits": heads.softmax,
-    "logits_in_python": heads.softmax,
-    "softmax": lambda scores: scores,
     "one_logit": lambda logit: heads.sigmoid(np.atleast_1d(logit)),
 }
 
@@ -197,9 +195,8 @@ def test_classes_equal_the_reference(
             np.testing.assert_allclose(response[output][row], expected, rtol=0, atol=SERVED_SCORE)
 
 
-@pytest.mark.parametrize("name", ["logits", "logits_in_python"])
-def test_classes_have_their_names(connection: grpc_client.InferenceServerClient, name: str) -> None:
-    response = infer(connection, name, {"encoded": strings(PICTURES[:1])})
+def test_classes_have_their_names(connection: grpc_client.InferenceServerClient) -> None:
+    response = infer(connection, "logits", {"encoded": strings(PICTURES[:1])})
     names = ["tench, Tinca tinca", "goldfish", "shark", "ray", "cock", "hen", "ostrich"]
     expected = [names[class_id].encode() for class_id in response["class_ids"][0]]
     assert response["class_labels"][0].tolist() == expected

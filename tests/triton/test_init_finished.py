@@ -11,7 +11,6 @@ import pytest
 import tritonclient.grpc as grpc_client
 from calls import Arrays, infer, strings
 from commands import endcap
-from documented_heads import HEADS, DocumentedHead
 from finished_networks import ROWS, SIDE, Finished
 from init_cases import DETECTIONS, PICTURES, write_together
 from jpegs import photo_jpeg
@@ -26,17 +25,11 @@ from reference.heads import Candidate
 DARK = photo_jpeg(80, 60, seed=4)
 NETWORKS = {
     "stretched": Finished(least=9),
-    "batched": Finished(least=9, has_batch=True, order=("scores", "classes", "boxes"), more=True),
     "padded": Finished(least=9, softmax=False),
-    "in_python": Finished(least=9),
     "dark": Finished(least=-20),
     "dark_in_python": Finished(least=-20),
 }
 IN_PYTHON = ("--preprocess", "python", "--runtime", "python", "--postprocess", "python")
-
-
-def documented(head: DocumentedHead) -> str:
-    return f"{head.network}_{head.exporter}".translate({ord(each): "_" for each in " ,-"})
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +37,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = [
         (name, network, IN_PYTHON if "python" in name else ()) for name, network in NETWORKS.items()
     ]
-    cases += [(documented(head), head, head.options) for head in HEADS]
     return write_together(cases, tmp_path_factory.mktemp("init"))
 
 
@@ -110,13 +102,6 @@ def test_no_rows_are_no_detections(served: RunningServer, name: str) -> None:
     response = response_to(served, name, DARK)
     assert response["num_detections"][0, 0] == 0
     assert not response["detection_scores"].any()
-
-
-@pytest.mark.parametrize("head", HEADS, ids=lambda head: f"{head.network}, {head.exporter}")
-def test_documented_heads_are_served(served: RunningServer, head: DocumentedHead) -> None:
-    response = response_to(served, documented(head), PICTURES[0])
-    assert response["num_detections"][0, 0] > 3
-    assert (np.diff(response["detection_scores"][0]) <= 0).all()
 
 
 def test_infer_reads_them(served: RunningServer, tmp_path: Path) -> None:

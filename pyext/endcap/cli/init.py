@@ -182,8 +182,7 @@ def init(
         Runtime | None,
         typer.Option(
             help="Backend of the network; endcap_onnx and python are ONNX Runtime in endcap's "
-            "backend and in a Python-backend model. [default: endcap_onnx, or python where an "
-            "output has to be converted]",
+            "backend and in a Python-backend model. [default: endcap_onnx]",
             show_default=False,
             rich_help_panel=_SERVING,
         ),
@@ -253,7 +252,7 @@ def init(
 
     Reads the network's graph and metadata, runs it on noise, and prints its decisions with their
     reasons. An ambiguous network is refused with the candidates for --head or --preset. The network
-    runs in a process of its own, which ends at --trial-timeout and --trial-memory.
+    runs in a separate process, which ends at --trial-timeout and --trial-memory.
 
     The folder holds the models preprocess, the network, postprocess and their ensemble, each with a
     config.pbtxt, and a README with example calls.

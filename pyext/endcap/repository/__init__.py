@@ -14,7 +14,7 @@
    the head says how `graph_edit` changes them. With `--head none` nothing is recognised, and there
    is no postprocess.
 4. `preprocess_parameters` and `postprocess_parameters` (with the class names) choose the values to
-   write, each with its reason; `network_model` chooses what runs the network.
+   write, each with its reason.
 5. `rendering` makes the texts from the plan and `templates/`; `writing` writes all or nothing.
 
 `options` is what the user gives, `head_families` what is known of each family. `validation` is

@@ -1,4 +1,4 @@
-"""Configuration files beside a network, as transformers, Optimum and timm write them.
+"""Configuration files next to a network, as transformers, Optimum and timm write them.
 
 `config.json` names the classes and the architecture; how images are prepared is in
 `preprocessor_config.json` of transformers, or under `pretrained_cfg` in timm's `config.json`. They
@@ -21,8 +21,8 @@ from endcap.repository.options import Decision
 _CONFIG = "config.json"
 _PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 _PROCESSOR_KEYS = {"image_mean", "do_resize", "do_rescale", "image_processor_type"}
-_MOST_BYTES = 16 * 2**20  # with the names of some ten thousand classes
-_MOST_CLASSES = 1_000_000
+_MAX_BYTES = 16 * 2**20  # with the names of some ten thousand classes
+_MAX_CLASSES = 1_000_000
 _TASKS = {"ForImageClassification": "classify", "ForObjectDetection": "detect"}
 _FILTERS = {0: "nearest", 2: "bilinear", 3: "bicubic", 4: "area"}  # by Pillow's numbers
 _TIMM_FILTERS = ("nearest", "bilinear", "bicubic")
@@ -47,7 +47,7 @@ class ImageRecipe:
 
 @dataclass(frozen=True)
 class CompanionConfig:
-    """What the files beside a network say.
+    """What the files next to a network say.
 
     Attributes:
         task: classify, detect, or "" where unknown.
@@ -83,20 +83,32 @@ class CompanionConfig:
 
         None where no file says it.
         """
-        if self.processor is not None:
-            file, content = self.processor
-            reason = self._reason(file)
-            return _read_processor(content, size, reason=reason, is_detector=is_detector)
-        if self.timm is not None:
-            return _read_timm(self.timm, size, reason=self._reason(f"pretrained_cfg in {_CONFIG}"))
-        return None
+        try:
+            if self.processor is not None:
+                file, content = self.processor
+                reason = self._reason(file)
+                values = {
+                    **_processor_fit(content, size, is_detector=is_detector),
+                    **_processor_values(content),
+                }
+            elif self.timm is not None:
+                reason = self._reason(f"pretrained_cfg in {_CONFIG}")
+                values = _timm_values(self.timm, size)
+            else:
+                return None
+        except (_UnreadableError, OverflowError) as error:
+            missing = f"{reason}: {str(error)[:_MAX_MESSAGE]}"
+            return ImageRecipe(Decision("", reason), missing=missing)
+        preset = "rtdetr" if values["fit"] == "stretch" else "torchvision"
+        parameters = {name: Decision(value, reason) for name, value in values.items()}
+        return ImageRecipe(Decision(preset, f"{reason}, on Pillow images"), parameters)
 
     def _reason(self, file: str) -> str:
         return f"as {self.given} says" if self.given else f"{file} beside the network"
 
 
 def read_companion(network: Path) -> CompanionConfig:
-    """Return what the files beside a network say; those in another form say nothing."""
+    """Return what the files next to a network say; those in another form say nothing."""
     folder = network.resolve().parent
     folders = [network.parent, *([folder.parent] if folder.name == "onnx" else [])]
     for each in folders:
@@ -139,7 +151,7 @@ def _companion(
     timm = pretrained if isinstance(pretrained, dict) else None
     names = _names(config)
     count = len(names) if names else config.get("num_classes") if timm else None
-    if type(count) is not int or not 0 < count <= _MOST_CLASSES:
+    if type(count) is not int or not 0 < count <= _MAX_CLASSES:
         count = None
     if names and all(name == f"LABEL_{number}" for number, name in enumerate(names)):
         names = None
@@ -169,7 +181,7 @@ def _image_processor(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _read_json(path: Path) -> Mapping[str, Any]:
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
             return {}
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -190,22 +202,6 @@ def _names(config: Mapping[str, Any]) -> tuple[str, ...] | None:
         return None
     names = tuple(name if isinstance(name, str) else "" for name in ordered)
     return names if any(names) else None
-
-
-def _read_processor(
-    content: Mapping[str, Any], size: tuple[int, int], *, reason: str, is_detector: bool
-) -> ImageRecipe:
-    """Return the recipe of an image processor of transformers."""
-    try:
-        values = {
-            **_processor_fit(content, size, is_detector=is_detector),
-            **_processor_values(content),
-        }
-    except (_UnreadableError, OverflowError) as error:
-        return ImageRecipe(Decision("", reason), missing=f"{reason}: {str(error)[:_MAX_MESSAGE]}")
-    preset = "rtdetr" if values["fit"] == "stretch" else "torchvision"
-    parameters = {name: Decision(value, reason) for name, value in values.items()}
-    return ImageRecipe(Decision(preset, f"{reason}, on Pillow images"), parameters)
 
 
 class _UnreadableError(Exception):
@@ -287,35 +283,28 @@ def _processor_values(content: Mapping[str, Any]) -> dict[str, str]:
     return values
 
 
-def _read_timm(content: Mapping[str, Any], size: tuple[int, int], *, reason: str) -> ImageRecipe:
-    try:
-        interpolation, mode = content.get("interpolation"), content.get("crop_mode") or "center"
-        share: Any = content.get("crop_pct")
-        if content.get("test_input_size") == [3, *size] and "test_crop_pct" in content:
-            share = content["test_crop_pct"]
-        if interpolation not in _TIMM_FILTERS:
-            raise _UnreadableError(f"interpolation is {interpolation!r}")
-        if not _is_number(share) or not 0 < share <= 1:
-            raise _UnreadableError(f"crop_pct is {share!r}")
-        mean, std = _statistics(content.get("mean"), content.get("std"))
-        if mode == "center" and size[0] == size[1]:
-            resized = math.floor(min(size) / share)
-            fit = {"fit": "center_crop", "resize_shorter": str(resized)}
-        elif mode == "squash" and share == 1:
-            fit = {"fit": "stretch"}
-        else:
-            raise _UnreadableError(f"crop_mode is {mode!r} at crop_pct {share:g}")
-    except (_UnreadableError, OverflowError) as error:
-        return ImageRecipe(Decision("", reason), missing=f"{reason}: {str(error)[:_MAX_MESSAGE]}")
-    values = {
+def _timm_values(content: Mapping[str, Any], size: tuple[int, int]) -> dict[str, str]:
+    interpolation, mode = content.get("interpolation"), content.get("crop_mode") or "center"
+    share: Any = content.get("crop_pct")
+    if content.get("test_input_size") == [3, *size] and "test_crop_pct" in content:
+        share = content["test_crop_pct"]
+    if interpolation not in _TIMM_FILTERS:
+        raise _UnreadableError(f"interpolation is {interpolation!r}")
+    if not _is_number(share) or not 0 < share <= 1:
+        raise _UnreadableError(f"crop_pct is {share!r}")
+    if mode == "center" and size[0] == size[1]:
+        fit = {"fit": "center_crop", "resize_shorter": str(math.floor(min(size) / share))}
+    elif mode == "squash" and share == 1:
+        fit = {"fit": "stretch"}
+    else:
+        raise _UnreadableError(f"crop_mode is {mode!r} at crop_pct {share:g}")
+    mean, std = _statistics(content.get("mean"), content.get("std"))
+    return {
         **fit,
         "interpolation": str(interpolation),
         "mean": _joined(mean),
         "std": _joined(std),
     }
-    parameters = {name: Decision(value, reason) for name, value in values.items()}
-    preset = "rtdetr" if values["fit"] == "stretch" else "torchvision"
-    return ImageRecipe(Decision(preset, f"{reason}, on Pillow images"), parameters)
 
 
 def _statistics(mean: object, std: object) -> tuple[list[float], list[float]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ RTDETR_DECODER = "RTDETRDecoder"  # `head` in the metadata of Ultralytics' RT-DE
 
 # A location by which ONNX Runtime takes weights from its own memory: not for files.
 _MEMORY_LOCATION = "_ORT_MEM_ADDR_"
-_MOST_CLASS_ID_DIGITS = 10
+_MAX_CLASS_ID_DIGITS = 10
 
 
 @dataclass(frozen=True)
@@ -106,79 +105,23 @@ class OnnxFile:
 
 
 # What leads from files of other kinds to an ONNX file, by the end of their names.
-_TORCH_EXPORT = "torch.onnx.export(model, example, 'model.onnx')"
-_TF2ONNX = "python -m tf2onnx.convert"
 _EXPORTS = {
-    (".pt", ".pth"): (
-        "export it: `yolo export model={path} format=onnx` for a model of ultralytics, "
-        f"{_TORCH_EXPORT} for others"
-    ),
-    (".torchscript", ".ts", ".jit"): (
-        f"TorchScript does not lead back to ONNX; export its model by {_TORCH_EXPORT}"
-    ),
-    (".engine", ".plan", ".trt"): (
-        "a TensorRT engine fits one GPU and is made from ONNX; give the ONNX file that it was made "
-        "from: `endcap init MODEL.onnx -o models --runtime tensorrt`"
-    ),
-    ("saved_model.pb",): f"convert it: `{_TF2ONNX} --saved-model {{folder}} --output model.onnx`",
-    (".pb",): (
-        f"convert it: `{_TF2ONNX} --graphdef {{path}} --inputs INPUT:0 --outputs OUTPUT:0 "
-        "--output model.onnx`, with the names of its tensors"
-    ),
-    (".h5", ".keras"): f"convert it: `{_TF2ONNX} --keras {{path}} --output model.onnx`",
-    (".tflite",): f"convert it: `{_TF2ONNX} --tflite {{path}} --output model.onnx`",
-    (".pdmodel", ".pdiparams"): (
-        "convert it: `paddle2onnx --model_dir {folder} --model_filename {stem}.pdmodel "
-        "--params_filename {stem}.pdiparams --save_file model.onnx`"
-    ),
-    (".xml", ".bin"): (
-        "OpenVINO's format does not lead back to ONNX; give the file that it was made from, or "
-        f"export its model by {_TORCH_EXPORT}"
-    ),
-    (".mlmodel", ".mlpackage"): (
-        "Core ML's format does not lead back to ONNX; export the model that it was made from, by "
-        f"`yolo export model=MODEL.pt format=onnx` or {_TORCH_EXPORT}"
-    ),
-    (".safetensors",): (
-        "it holds weights alone; export the model, for one of transformers by "
-        "`optimum-cli export onnx --model {folder} onnx/`"
-    ),
+    (".pt", ".pth"): "export it: `yolo export model={path} format=onnx` for a model of "
+    "ultralytics, torch.onnx.export for others",
+    (".engine", ".plan", ".trt"): "give the ONNX file that it was made from, with "
+    "--runtime tensorrt",
+    (".pb", ".h5", ".keras", ".tflite"): "convert it by tf2onnx, `python -m tf2onnx.convert`",
+    (".pdmodel", ".pdiparams"): "convert it by `paddle2onnx`",
+    (".safetensors",): "it holds weights alone; export the model, for one of transformers by "
+    "`optimum-cli export onnx`",
 }
-_MOST_FILES = 1000  # of a folder that are looked at
-_SHOWN_FILES = 3
 
 
 def _advice(path: Path) -> str:
-    beside = path.with_suffix(".onnx")
-    if beside != path and beside.is_file():
-        runtime = " --runtime tensorrt" if path.suffix in (".engine", ".plan", ".trt") else ""
-        return f"{beside} lies beside it: `endcap init {_word(beside)} -o models{runtime}`"
     for suffixes, advice in _EXPORTS.items():
         if path.name.lower().endswith(suffixes):
-            return advice.format(path=_word(path), folder=_word(path.parent), stem=_word(path.stem))
+            return advice.format(path=shlex.quote(str(path)))
     return "export the network to ONNX and give that file"
-
-
-def _advice_for_folder(path: Path) -> str:
-    """Return what leads from a folder to an ONNX file."""
-    if path.suffix == ".mlpackage":
-        return _advice(path)
-    files = sorted(
-        itertools.islice(itertools.chain(path.glob("*"), path.glob("onnx/*")), _MOST_FILES)
-    )
-    networks = [file for file in files if file.suffix == ".onnx"]
-    if networks:
-        listed = " or ".join(map(str, networks[:_SHOWN_FILES]))
-        return f"give the ONNX file in it, {listed}"
-    for name in ("saved_model.pb", ".pdmodel", ".safetensors", ".pt"):
-        for file in files:
-            if file.name.endswith(name):
-                return f"of {file.name} in it: {_advice(file)}"
-    return "give the ONNX file itself"
-
-
-def _word(path: Path | str) -> str:
-    return shlex.quote(str(path))
 
 
 def read_onnx(path: Path) -> OnnxFile:
@@ -190,7 +133,7 @@ def read_onnx(path: Path) -> OnnxFile:
     """
     onnx: Any = import_onnx()
     if path.is_dir():
-        raise RepositoryError(f"{path} is a folder; {_advice_for_folder(path)}")
+        raise RepositoryError(f"{path} is a folder; give the ONNX file itself")
     if path.exists() and not path.is_file():
         raise RepositoryError(f"{path} is a pipe or a device; give the ONNX file itself")
     encoded = path.read_bytes()
@@ -244,40 +187,21 @@ def _external_files(path: Path, model: Any) -> Iterator[tuple[str, Path]]:
             )
         (location,) = locations
         file = path.parent / location
-        if _MEMORY_LOCATION in location:
-            raise RepositoryError(
-                f"{path} keeps the weights {tensor.name} in {location}, which is an address in "
-                "memory and no file; export it with the weights inside or beside it"
-            )
-        outside = Path(location).is_absolute() or ".." in Path(location).parts
-        if not outside and not file.is_file():
+        # Absolute, leading out of the folder, or hidden, as files of settings and keys are.
+        parts = Path(location).parts
+        outside = Path(location).is_absolute() or any(part.startswith(".") for part in parts)
+        is_file = file.is_file() and _MEMORY_LOCATION not in location
+        if not outside and not is_file:
             raise RepositoryError(
                 f"{path} keeps the weights {tensor.name} in {location}, and {file} is not there; "
-                "put that file beside the network"
+                "put that file next to the network, or export it with its weights inside"
             )
         if outside or not any(file.resolve().is_relative_to(folder) for folder in folders):
             raise RepositoryError(
-                f"{path} keeps the weights {tensor.name} in {location}, outside of its folder; "
-                "export it with the weights beside it"
+                f"{path} keeps the weights {tensor.name} in {location}, which is hidden or outside "
+                "of its folder; export it with the weights next to it"
             )
-        _refuse_hidden(path, tensor.name, location, file, folders)
         yield location, file
-
-
-def _refuse_hidden(
-    path: Path, weights: str, location: str, file: Path, folders: tuple[Path, ...]
-) -> None:
-    """Raise RepositoryError for files that keep secrets, such as .ssh/id_rsa, and no weights."""
-    resolved = file.resolve()
-    within = (resolved.relative_to(each) for each in folders if resolved.is_relative_to(each))
-    for place in (Path(location), *within):
-        hidden = [part for part in place.parts if part.startswith(".")]
-        if hidden:
-            raise RepositoryError(
-                f"{path} keeps the weights {weights} in {location}, and {hidden[0]} is hidden, as "
-                "files of settings and keys are; if it does hold weights, give file and folder a "
-                "name without the dot, and export the network again"
-            )
 
 
 def _external_tensors(model: Any) -> Iterator[Any]:
@@ -327,7 +251,7 @@ def _literal(text: str) -> Any:
 
 def _class_names(value: Any) -> tuple[str, ...] | None:
     if isinstance(value, dict) and all(isinstance(each, str) for each in value):
-        keys = [key for key in value if key.isdecimal() and len(key) < _MOST_CLASS_ID_DIGITS]
+        keys = [key for key in value if key.isdecimal() and len(key) < _MAX_CLASS_ID_DIGITS]
         value = {int(key): value[key] for key in keys}
     if isinstance(value, dict) and set(value) == set(range(len(value))):
         value = [value[class_id] for class_id in range(len(value))]

@@ -92,7 +92,7 @@ class InitOptions:
         columns: What the columns of a row of detections are, `image,box,class,score` for example,
             where a box is four; None: by the values of the trial run.
         settings: Parameters of preprocess and postprocess by name, which win over recognised ones.
-        runtime: None is endcap_onnx, or python where an output has to be converted.
+        runtime: None is endcap_onnx.
     """
 
     runtime: Runtime | None = None

@@ -10,8 +10,8 @@ from pathlib import Path
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.parameters import suggestion
 from endcap.repository.companion_config import CompanionConfig, read_companion, read_recipe
-from endcap.repository.errors import MissingOptionError, RepositoryError, UnknownOperatorError
-from endcap.repository.graph_edit import edit_network
+from endcap.repository.errors import MissingOptionError, UnknownOperatorError
+from endcap.repository.graph_edit import edit_network, edited_output
 from endcap.repository.head_evidence import Head, collect_hints
 from endcap.repository.head_families import NO_HEAD
 from endcap.repository.head_recognition import (
@@ -19,7 +19,6 @@ from endcap.repository.head_recognition import (
     leave_outputs,
     recognize_head,
 )
-from endcap.repository.network_model import NetworkModel, choose_runtime, served_outputs
 from endcap.repository.network_tensors import (
     NetworkInput,
     OutputEdit,
@@ -28,6 +27,7 @@ from endcap.repository.network_tensors import (
 )
 from endcap.repository.onnx_file import OnnxFile, read_onnx
 from endcap.repository.options import (
+    AS_GIVEN,
     Decision,
     InitOptions,
     PostprocessBackend,
@@ -49,7 +49,11 @@ from endcap.repository.trial_run import (
     find_nms_boxes,
     try_network,
 )
-from endcap.triton.tensor_contract import postprocess_contract, preprocess_contract
+from endcap.triton.tensor_contract import (
+    other_head_types,
+    postprocess_contract,
+    preprocess_contract,
+)
 from endcap.triton.tensor_spec import TensorSpec
 
 # Decided before the others, and by more than a value.
@@ -92,7 +96,6 @@ class Plan:
     Attributes:
         preprocess: The parameters to write, each with its reason.
         postprocess: Likewise.
-        model: What runs the network, and its outputs under the network's own names.
         network_batch: The largest batch of the network and of the ensemble; preprocess and
             postprocess take `options.max_batch`.
         is_for_one_image: Whether no export of the network would take batches.
@@ -107,7 +110,6 @@ class Plan:
     classes: ClassNames
     preprocess: dict[str, Decision]
     postprocess: dict[str, Decision]
-    model: NetworkModel
     names: ModelNames
     network_batch: int
     is_for_one_image: bool = False
@@ -117,12 +119,15 @@ class Plan:
     @property
     def runtime(self) -> Runtime:
         """What runs the network."""
-        return self.model.runtime
+        return self.options.runtime or Runtime.endcap_onnx
 
     @property
     def served(self) -> tuple[TensorSpec, ...]:
         """Outputs of the network's model."""
-        return self.model.outputs
+        return tuple(
+            TensorSpec(output.name, output.data_type, output.served_dims)
+            for output in self.head.inputs.values()
+        )
 
     @property
     def is_classifier(self) -> bool:
@@ -168,11 +173,6 @@ class Plan:
     @property
     def fits_onnxruntime(self) -> bool:
         """Whether Triton's own backend for ONNX Runtime could run the network's file as it is."""
-        try:
-            path, runtime = self.network.path, Runtime.onnxruntime
-            tuple(served_outputs(path, self.head, runtime, decided_values(self.postprocess)))
-        except RepositoryError:
-            return False
         return self.image.batch is None or self.runtime is Runtime.endcap_onnx
 
     @property
@@ -221,7 +221,8 @@ class Plan:
             yield SummaryRow(name, decision.value, decision.reason)
         for name, decision in self.postprocess.items():
             yield SummaryRow(name, decision.value, decision.reason)
-        yield SummaryRow("runtime", self.runtime.value, self.model.reason)
+        reason = AS_GIVEN if self.options.runtime else "ONNX Runtime inside the server, no Python"
+        yield SummaryRow("runtime", self.runtime.value, reason)
         if self.has_postprocess:
             names = self.classes.names
             value = "none" if names is None else _shortened(names)
@@ -305,7 +306,12 @@ def _decide(
         except AmbiguousHeadError as error:
             more = _missing_with_each(error.heads, network, image, companion, options)
             raise MissingOptionError(path, str(error), *more) from error
-    is_for_one = any(output.edit.adds_batch for output in head.inputs.values())
+    inputs = {
+        part: each if each.has_batch else edited_output(each, OutputEdit(adds_batch=True))
+        for part, each in head.inputs.items()
+    }
+    head = replace(head, inputs=inputs)
+    is_for_one = any(output.edit.adds_batch for output in inputs.values())
     if image.batch == 1 or is_for_one:
         largest = LargestBatch(1)
     elif metadata.has_nms and trial.batch_error:
@@ -327,6 +333,7 @@ def _decide(
     if head.family != NO_HEAD:
         classes = choose_class_names(path, head, metadata, options)
         postprocess = choose_postprocess_parameters(path, image, head, classes, options)
+        head = _with_types(head, postprocess_contract(decided_values(postprocess)).inputs)
     return Plan(
         options=options,
         network=edit_network(network, image, head.inputs.values(), scratch, dropped),
@@ -335,13 +342,26 @@ def _decide(
         classes=classes,
         preprocess=preprocess,
         postprocess=postprocess,
-        model=choose_runtime(path, head, options.runtime, decided_values(postprocess)),
         names=_names(options, head.family),
         network_batch=min(largest.images, options.max_batch),
         is_for_one_image=is_for_one,
         batch_reason=largest.reason,
         dropped=dropped,
     )
+
+
+def _with_types(head: Head, taken: Sequence[TensorSpec]) -> Head:
+    """Return a head whose outputs an edit gives the types and shapes that postprocess takes."""
+    specs, inputs = {spec.name: spec for spec in taken}, {}
+    for part, output in head.inputs.items():
+        spec, edited = specs.get(part), output
+        if spec is not None and len(spec.dims) == 1 and not output.dims:
+            edited = edited_output(output, replace(output.edit, shape=(1,)))
+        if spec is not None and output.data_type not in (spec.data_type, *other_head_types(spec)):
+            edit = replace(edited.edit, data_type=spec.data_type)
+            edited = replace(edited, data_type=spec.data_type, edit=edit)
+        inputs[part] = edited
+    return replace(head, inputs=inputs)
 
 
 def _missing_options(

@@ -53,12 +53,12 @@ def choose_class_names(
             f"labels file {options.labels} has {len(names)} lines, and {path} has {known} classes; "
             "give a file with one name a line, in the order of the class ids"
         )
-    flaw = _flaw(names)
-    if flaw is not None:
-        raise InvalidArgumentError(
-            f"labels file {options.labels} has {flaw}; give a file with one name a line, in the "
-            "order of the class ids"
-        )
+    for number, name in enumerate(names, 1):
+        if not _is_usable(name):
+            raise InvalidArgumentError(
+                f"labels file {options.labels} has no name, or one with control characters, in "
+                f"line {number}; give a file with one name a line, in the order of the class ids"
+            )
     return ClassNames(names, f"the lines of {options.labels}")
 
 
@@ -66,39 +66,21 @@ def _declared_names(metadata: ExporterMetadata, known: int | None) -> ClassNames
     names = metadata.names
     if names is None:
         return ClassNames(None, "the metadata names none; --labels FILE does")
-    flaws = {number: flaw for number, name in enumerate(names) if (flaw := _flaw_of(name))}
-    if len(flaws) == len(names):
-        return ClassNames(None, f"the metadata's names have {flaws[0]}; --labels FILE names them")
     if known not in (None, len(names)):
         return ClassNames(
             None,
             f"the metadata names {len(names)}, and the head has {known}; --labels FILE names them",
         )
+    kept = tuple(class_name(n, name if _is_usable(name) else None) for n, name in enumerate(names))
     reason = metadata.names_source
-    if flaws:
-        number, flaw = next(iter(flaws.items()))
-        more = f" and {len(flaws) - 1} more" if len(flaws) > 1 else ""
-        reason += f", where class {number}{more} has {flaw}; --labels FILE names them all"
-    kept = tuple(class_name(n, None if n in flaws else name) for n, name in enumerate(names))
+    if kept != names:
+        reason += ", where some are empty or have control characters; --labels FILE names them all"
     return ClassNames(kept, reason)
 
 
-def _flaw(names: tuple[str, ...]) -> str | None:
-    """Return what keeps names from being the lines of a file; None where nothing does."""
-    if not names:
-        return "no line"
-    for number, name in enumerate(names, 1):
-        if (flaw := _flaw_of(name)) is not None:
-            return f"{flaw} in line {number}"
-    return None
-
-
-def _flaw_of(name: str) -> str | None:
-    """Return what keeps a name from being a line of a file; None where nothing does."""
-    if not name.strip():
-        return "no name"
-    # A line's end, or what no encoding has.
-    return None if name.isprintable() else "control characters"
+def _is_usable(name: str) -> bool:
+    """Return whether a name can be a line of a file: without its end, or what no encoding has."""
+    return bool(name.strip()) and name.isprintable()
 
 
 def find_missing_options(

@@ -6,7 +6,7 @@ import importlib
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,7 @@ _BOX_FORMATS = dict.fromkeys(("end2end", "end2end_seg", "end2end_pose"), "xyxy")
 # Their parameters say what they are.
 _NEVER_OMITTED = ("classification", "rtdetr", "rtdetr_seg", "ssd", "detections")
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./-]+")
-Text = tuple[str, str, Mapping[str, Any]]  # a file's path, its template, and its context
-_ENCODED = TensorSpec("encoded", "UINT8", (-1,))
+_ENCODED_BYTES = TensorSpec("encoded", "UINT8", (-1,))  # of NVIDIA's DALI backend
 
 
 def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]:
@@ -110,9 +109,15 @@ def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]
     }
     if plan.has_postprocess:
         templates[f"{names.postprocess}/config.pbtxt"] = "postprocess.config.pbtxt.j2"
-    texts: list[Text] = [(path, template, context) for path, template in templates.items()]
+    texts = [(path, template, context) for path, template in templates.items()]
     if plan.options.preprocess is PreprocessBackend.dali:
-        texts += in_dali_backend(plan, context)
+        there = {**context, "encoded": _ENCODED_BYTES, "in_dali_backend": True}
+        in_backend = {
+            f"{names.preprocess}/1/dali.py": "dali.py.j2",
+            f"{names.preprocess}/configs/dali.pbtxt": "preprocess_dali_backend.config.pbtxt.j2",
+            f"{names.ensemble}/configs/dali.pbtxt": "ensemble.config.pbtxt.j2",
+        }
+        texts += [(path, template, there) for path, template in in_backend.items()]
     return {
         path: environment.get_template(template).render(given).lstrip("\n")
         for path, template, given in texts
@@ -140,12 +145,22 @@ def joined_labels(names: tuple[str, ...]) -> str:
 def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
     # Most backends batch only what the file leaves free; Python's code takes what it gets.
     whole = plan.image.batch is not None and plan.runtime is not Runtime.python
-    network_input = TensorSpec(plan.image.name, plan.image.data_type, plan.image.dims)
+    dims = (1, *plan.image.dims) if whole else plan.image.dims
+    network_input = TensorSpec(plan.image.name, plan.image.data_type, dims)
+    results_text = "classes" if plan.is_classifier else "detections"
+    if not plan.has_postprocess:
+        results_text = "the network's outputs"
+    preprocess = preprocess_contract(decided_values(plan.preprocess))
+    order = "channels first" if plan.image.layout == "nchw" else "channels last"
+    values = preprocess.parameters
     labels = plan.classes.names
     given_labels = plan.is_classifier and labels is not None
     return {
         "options": plan.options,
-        "stage_backends": _stage_backends(plan),
+        "stage_backends": (
+            _PREPROCESS_TEXTS[plan.options.preprocess],
+            _POSTPROCESS_TEXTS[plan.options.postprocess],
+        ),
         "python_stages": _python_stages(plan),
         "our_backends": list(plan.our_backends),
         "runtime": plan.runtime.value,
@@ -154,26 +169,32 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "head": plan.head,
         "is_classifier": plan.is_classifier,
         "has_postprocess": plan.has_postprocess,
-        "results_text": _results_text(plan),
+        "results_text": results_text,
         "encoded": ENCODED,
         "has_whole_shapes": whole,
         "may_be_onnxruntime": plan.fits_onnxruntime,
-        "network_input": _with_batch(network_input) if whole else network_input,
+        "network_input": network_input,
         "network_batch": plan.network_batch,
         "is_for_one_image": plan.is_for_one_image,
         "batch_text": plan.batch_text,
         "batch_reason": plan.batch_reason,
         "batch_advice": plan.batch_advice,
-        "image_note": _image_note(plan),
-        "preprocess_outputs": preprocess_contract(decided_values(plan.preprocess)).outputs,
+        "image_note": f"{values['color']}, {order}, {values['fit']}",
+        "preprocess_outputs": preprocess.outputs,
         "preprocess": plan.preprocess,
-        "served_outputs": [_with_batch(each) if whole else each for each in _declared(plan)],
+        "served_outputs": _declared(plan, whole=whole),
         "output_notes": {
             output.name: f"for postprocess' {part}"
             for part, output in plan.head.inputs.items()
             if plan.has_postprocess
         },
-        "postprocess_inputs": (*_head_inputs(plan), *SIDE_INPUTS[plan.is_classifier :]),
+        "postprocess_inputs": (
+            *(
+                TensorSpec(part, spec.data_type, spec.dims)
+                for part, spec in zip(plan.head.inputs, plan.served, strict=True)
+            ),
+            *SIDE_INPUTS[plan.is_classifier :],
+        ),
         "postprocess": _written_parameters(plan),
         "results": plan.results,
         "result_notes": _RESULT_NOTES | _FAMILY_NOTES.get(plan.head.family, {}),
@@ -182,27 +203,15 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         else {},
         "labels_file": given_labels,
         "labels": joined_labels(labels) if labels else None,
-        "ignores_exif": preprocess_contract(decided_values(plan.preprocess)).parameters["exif"]
-        == "ignore",
+        "ignores_exif": values["exif"] == "ignore",
         "summary": list(plan.summary()),
         "model_file": plan.network.path.name,
         "folder": f"./{folder}" if folder.startswith("-") else folder,
         "shapes": _engine_shapes(plan),
         "network_size": plan.image.size,
-        **dali_context(plan),
+        "in_dali_backend": False,
+        **_dali_context(plan, preprocess.outputs),
     }
-
-
-def _stage_backends(plan: Plan) -> tuple[str, str]:
-    """Return what preprocess and postprocess run in."""
-    return _PREPROCESS_TEXTS[plan.options.preprocess], _POSTPROCESS_TEXTS[plan.options.postprocess]
-
-
-def _results_text(plan: Plan) -> str:
-    """Return what the ensemble gives, in a word or two."""
-    if not plan.has_postprocess:
-        return "the network's outputs"
-    return "classes" if plan.is_classifier else "detections"
 
 
 def _python_stages(plan: Plan) -> str:
@@ -215,40 +224,18 @@ def _python_stages(plan: Plan) -> str:
     return " and ".join(names) + (" run" if len(names) == 2 else " runs")
 
 
-def _declared(plan: Plan) -> list[TensorSpec]:
+def _declared(plan: Plan, *, whole: bool) -> list[TensorSpec]:
     """Return the network's outputs; Triton's ONNX Runtime backend wants -1 where the file is open.
 
     endcap's backend takes both, and its config is to be one for the other.
     """
-    if plan.runtime not in (Runtime.endcap_onnx, Runtime.onnxruntime):
-        return [*plan.served]
-    outputs = {output.name: output for output in plan.head.inputs.values()}
-    return [
-        replace(
-            spec,
-            dims=tuple(
-                -1 if free else dim
-                for dim, free in zip(spec.dims, outputs[spec.name].is_dynamic[1:], strict=True)
-            ),
-        )
-        for spec in plan.served
-    ]
-
-
-def _with_batch(spec: TensorSpec) -> TensorSpec:
-    return replace(spec, dims=(1, *spec.dims))
-
-
-def _head_inputs(plan: Plan) -> list[TensorSpec]:
-    """Return the network's outputs under the names that postprocess has for them."""
-    served = zip(plan.head.inputs, plan.served, strict=True)
-    return [TensorSpec(part, spec.data_type, spec.dims) for part, spec in served]
-
-
-def _image_note(plan: Plan) -> str:
-    parameters = preprocess_contract(decided_values(plan.preprocess)).parameters
-    order = "channels first" if plan.image.layout == "nchw" else "channels last"
-    return f"{parameters['color']}, {order}, {parameters['fit']}"
+    leaves_open = plan.runtime in (Runtime.endcap_onnx, Runtime.onnxruntime)
+    declared = []
+    for spec, output in zip(plan.served, plan.head.inputs.values(), strict=True):
+        free = zip(spec.dims, output.is_dynamic[1:], strict=True)
+        dims = tuple(-1 if is_free else dim for dim, is_free in free) if leaves_open else spec.dims
+        declared.append(replace(spec, dims=(1, *dims) if whole else dims))
+    return declared
 
 
 def _written_parameters(plan: Plan) -> dict[str, Decision]:
@@ -313,21 +300,16 @@ def _octal(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
-def dali_context(plan: Plan) -> dict[str, Any]:
-    """Return the templates' values for a DALI pipeline, or that there is none."""
+def _dali_context(plan: Plan, outputs: Sequence[TensorSpec]) -> dict[str, Any]:
+    """Return the templates' values for a DALI pipeline, if there is one."""
     if plan.options.preprocess is not PreprocessBackend.dali:
-        return {"in_dali_backend": False}
-    outputs = [
-        spec
-        for spec in preprocess_contract(decided_values(plan.preprocess)).outputs
-        # No step of a classifier takes it, and the backend returns all outputs or none.
-        if not (plan.is_classifier and spec.name == "geometry")
-    ]
-    texts = [f"{spec.name} [{', '.join(map(str, spec.dims))}]" for spec in outputs]
+        return {}
+    # No step of a classifier takes it, and the backend returns all outputs or none.
+    outputs = [each for each in outputs if not (plan.is_classifier and each.name == "geometry")]
+    *texts, last = (f"{spec.name} [{', '.join(map(str, spec.dims))}]" for spec in outputs)
     return {
-        "in_dali_backend": False,
         "pipeline_outputs": outputs,
-        "pipeline_text": f"{', '.join(texts[:-1])} and {texts[-1]}",
+        "pipeline_text": f"{', '.join(texts)} and {last}",
         "dali_arguments": {
             name: _dali_literal(name, value)
             for name, value in dali_arguments(decided_values(plan.preprocess)).items()
@@ -339,18 +321,3 @@ def _dali_literal(name: str, value: Argument) -> str:
     if name == "dtype":
         return f"types.{value}"
     return f'"{value}"' if isinstance(value, str) else repr(value)  # names need no escapes
-
-
-def in_dali_backend(plan: Plan, context: Mapping[str, Any]) -> list[Text]:
-    """Return the files for that backend."""
-    there = {**context, "encoded": _ENCODED, "in_dali_backend": True}
-    names = plan.names
-    return [
-        (f"{names.preprocess}/1/dali.py", "dali.py.j2", there),
-        (
-            f"{names.preprocess}/configs/dali.pbtxt",
-            "preprocess_dali_backend.config.pbtxt.j2",
-            there,
-        ),
-        (f"{names.ensemble}/configs/dali.pbtxt", "ensemble.config.pbtxt.j2", there),
-    ]

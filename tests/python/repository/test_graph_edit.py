@@ -65,6 +65,7 @@ def edited(folder: Path, edit: OutputEdit, opset: int = 17, **options: Any) -> A
         OutputEdit(adds_batch=True),
         OutputEdit(adds_batch=True, transposes=True),
         OutputEdit(adds_batch=True, columns=(3, 0, 3)),
+        OutputEdit(adds_batch=True, shape=(20,)),
         OutputEdit(adds_batch=True, transposes=True, columns=(2, 1), data_type="INT64"),
     ],
     ids=str,

@@ -12,69 +12,19 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from documented_heads import flat
 from family_networks import Network, Output
 from finished_networks import Finished
 from init_runs import init
 
 from endcap.repository.errors import RepositoryError
-from endcap.repository.options import InitOptions, Runtime, decided_values
+from endcap.repository.options import InitOptions, decided_values
 from endcap.repository.plan import Plan, make_plan
 from endcap.repository.rendering import render
 
 
 def plan_of(network: Finished, folder: Path, **options: Any) -> Plan:
     return make_plan(network.write(folder / "model.onnx"), InitOptions(**options), folder)
-
-
-def parts(plan: Plan) -> dict[str, str]:
-    return {part: output.name for part, output in plan.head.inputs.items()}
-
-
-@pytest.mark.parametrize("has_batch", [False, True])
-@pytest.mark.parametrize("least", [0, 1, 5], ids=["no rows of noise", "one", "five"])
-def test_rows_of_torchvisions_detectors(has_batch: bool, least: int, tmp_path: Path) -> None:
-    plan = plan_of(Finished(has_batch=has_batch, least=least), tmp_path)
-    assert plan.head.family == "detections"
-    assert parts(plan) == {"boxes": "1", "scores": "2", "classes": "3"}
-    chosen = decided_values(plan.postprocess)
-    assert (chosen["num_classes"], chosen["background"]) == ("3", "first")
-    assert "Softmax over 4 scores" in plan.postprocess["background"].reason
-    assert (chosen["box_format"], chosen["box_unit"]) == ("xyxy", "pixel")
-    assert [str(each) for each in plan.served] == ["1 FP32 [-1, 4]", "2 FP32 [-1]", "3 INT64 [-1]"]
-    assert plan.runtime is Runtime.endcap_onnx
-    assert plan.network_batch == 1
-
-
-@pytest.mark.parametrize("order", [("boxes", "classes", "scores"), ("scores", "classes", "boxes")])
-def test_the_order_of_the_outputs_does_not_matter(order: tuple[str, ...], tmp_path: Path) -> None:
-    plan = plan_of(Finished(order=order), tmp_path)
-    assert parts(plan) == dict(zip(order, ["1", "2", "3"], strict=True))
-
-
-def test_a_sigmoid_has_no_score_for_no_object(tmp_path: Path) -> None:
-    plan = plan_of(Finished(softmax=False), tmp_path)
-    chosen = decided_values(plan.postprocess)
-    assert (chosen["num_classes"], chosen["background"]) == ("3", "none")
-
-
-def test_as_many_names_as_scores_name_no_object_too(tmp_path: Path) -> None:
-    labels = tmp_path / "labels.txt"
-    labels.write_text("__background__\na\nb\nc\n")
-    chosen = decided_values(plan_of(Finished(), tmp_path, labels=labels).postprocess)
-    assert (chosen["num_classes"], chosen["background"]) == ("4", "none")
-
-
-@pytest.mark.parametrize(("background", "classes"), [("none", "4"), ("first", "3")])
-def test_a_background_that_is_given(background: str, classes: str, tmp_path: Path) -> None:
-    plan = plan_of(Finished(), tmp_path, settings={"background": background})
-    chosen = decided_values(plan.postprocess)
-    assert (chosen["num_classes"], chosen["background"]) == (classes, background)
-
-
-def test_masks_beside_the_detections_are_said_not_to_be_read(tmp_path: Path) -> None:
-    plan = plan_of(Finished(more=True), tmp_path)
-    assert plan.head.family == "detections"
-    assert "masks not read" in plan.head.reason
 
 
 # SSDLite has the same mean for all channels.
@@ -90,11 +40,6 @@ def test_normalisation_inside_the_network_is_not_repeated(
     assert (chosen["mean"], chosen["std"]) == ("0,0,0", "1,1,1")
     assert text in plan.preprocess["mean"].reason
     assert "fit" not in chosen  # a softmax without RoiAlign: SSD, which stretches
-
-
-def test_detectors_other_than_ssd_keep_the_aspect_ratio(tmp_path: Path) -> None:
-    chosen = decided_values(plan_of(Finished(softmax=False), tmp_path).preprocess)
-    assert (chosen["fit"], chosen["pad_align"]) == ("letterbox", "top_left")
 
 
 def test_without_normalisation_the_recipe_is_asked_for(tmp_path: Path) -> None:
@@ -159,74 +104,6 @@ def test_advice_to_leave_out_ultralytics_nms_for_batches(tmp_path: Path) -> None
         assert ("dynamic batch" in done.stderr) != has_nms
 
 
-def test_a_fixed_number_of_rows_in_batches(tmp_path: Path) -> None:
-    network = families.efficient_nms(ids="int64")
-    outputs = {name: each for name, each in network.outputs.items() if name != "num_dets"}
-    model = Network(outputs).write(tmp_path / "model.onnx")
-    options = InitOptions(num_classes=6, preset="ultralytics")
-    plan = make_plan(model, options, tmp_path)
-    assert plan.head.family == "detections"
-    assert [str(each) for each in plan.served] == [
-        "det_boxes FP32 [20, 4]",
-        "det_scores FP32 [20]",
-        "det_classes INT64 [20]",
-    ]
-    assert plan.network_batch == options.max_batch
-
-
-def test_class_ids_that_are_real_numbers_are_cast(tmp_path: Path) -> None:
-    network = families.efficient_nms(ids="float32")
-    names = {"det_boxes": "a", "det_scores": "b", "det_classes": "c"}
-    outputs = {names[name]: network.outputs[name] for name in names}
-    model = Network(outputs).write(tmp_path / "model.onnx")
-    plan = make_plan(model, InitOptions(num_classes=6, preset="ultralytics"), tmp_path)
-    assert parts(plan) == {"boxes": "a", "scores": "b", "classes": "c"}
-    session = onnxruntime.InferenceSession(plan.network.file)
-    assert {each.name: each.type for each in session.get_outputs()}["c"] == "tensor(int32)"
-
-
-def flat(columns: list[int], *, count: bool = False) -> Network:
-    """Rows without a batch dimension: an image's number, box, score and class in another order."""
-    (output,) = families.end2end().outputs.values()
-    rows = np.hstack([output.base, np.zeros((len(output.base), 1), np.float32)])
-    outputs = {"out": Output(np.ascontiguousarray(rows[:, columns]), batch=False)}
-    if count:
-        outputs["num"] = Output(np.array([30], np.float32), dtype="int32", batch=False)
-    return Network(outputs, batch=1)
-
-
-@pytest.mark.parametrize(
-    "network",
-    [
-        flat([5, 4, 0, 1, 2, 3], count=True),
-        flat([6, 0, 1, 2, 3, 4, 5]),
-        flat([6, 0, 1, 2, 3, 5, 4]),
-    ],
-    ids=["PaddleDetection", "YOLO-NAS", "YOLOv7"],
-)
-def test_rows_in_another_order(network: Network, tmp_path: Path) -> None:
-    model = network.write(tmp_path / "model.onnx")
-    plan = make_plan(model, InitOptions(num_classes=5, preset="ultralytics"), tmp_path)
-    assert plan.head.family == "end2end"
-    session = onnxruntime.InferenceSession(plan.network.file)
-    image = {"images": np.zeros((1, 3, 64, 64), np.float32)}
-    (output,) = families.end2end().outputs.values()
-    np.testing.assert_array_equal(session.run(["out"], image)[0], output.base[None])
-
-
-@pytest.mark.parametrize(
-    ("columns", "order"),
-    [("image,box,class,score", (1, 2, 3, 4, 6, 5)), ("image,box,score,class", (1, 2, 3, 4, 5, 6))],
-)
-def test_the_user_names_columns_where_no_row_shows_them(
-    columns: str, order: tuple[int, ...], tmp_path: Path
-) -> None:
-    model = Network({"output": Output(np.zeros((0, 7)), batch=False)}, batch=1)
-    options = InitOptions(num_classes=5, preset="ultralytics", columns=columns)
-    plan = make_plan(model.write(tmp_path / "model.onnx"), options, tmp_path)
-    assert plan.head.inputs["head"].edit.columns == order
-
-
 def test_columns_of_batches_are_named_too(tmp_path: Path) -> None:
     (output,) = families.end2end().outputs.values()
     swapped = Network({"output0": Output(output.base[:, [5, 4, 0, 1, 2, 3]])})
@@ -235,43 +112,6 @@ def test_columns_of_batches_are_named_too(tmp_path: Path) -> None:
     session = onnxruntime.InferenceSession(plan.network.file)
     (given,) = session.run(None, {"images": np.zeros((2, 3, 64, 64), np.float32)})
     np.testing.assert_array_equal(given, np.stack([output.base] * 2))
-
-
-@pytest.mark.parametrize("ids", ["float32", "int64"])
-def test_rows_of_class_minus_1_are_padding(ids: str, tmp_path: Path) -> None:
-    """KerasCV fills up boxes and scores with -1, too."""
-    given = families.efficient_nms().outputs
-    outputs = {}
-    for name, dtype in (("det_boxes", ""), ("det_scores", ""), ("det_classes", ids)):
-        base = given[name].base.copy()
-        base[12:] = -1
-        outputs[name] = Output(base, dtype=dtype or "float32")
-    model = Network(outputs).write(tmp_path / "model.onnx")
-    plan = make_plan(model, InitOptions(num_classes=6, preset="ultralytics"), tmp_path)
-    assert plan.head.family == "detections"
-    assert decided_values(plan.postprocess)["box_unit"] == "pixel"
-
-
-def test_padding_alone_tells_nothing_of_the_boxes(tmp_path: Path) -> None:
-    model = families.dets_and_labels(used=0).write(tmp_path / "model.onnx")
-    plan = make_plan(model, InitOptions(num_classes=5, preset="ultralytics"), tmp_path)
-    assert plan.head.family == "end2end"
-    assert "noise gives no boxes" in plan.postprocess["box_unit"].reason
-
-
-@pytest.mark.parametrize("classes", [4, 5, 6, 7])
-def test_a_classifier_that_also_gives_its_best_class_has_no_rows(
-    classes: int, tmp_path: Path
-) -> None:
-    scores = np.eye(classes, dtype=np.float32)[-1]  # as a softmax that is sure
-    outputs = {
-        "probabilities": Output(scores),
-        "score": Output(np.float32(1)),
-        "label": Output(np.float32(classes - 1), dtype="int64"),
-    }
-    model = Network(outputs).write(tmp_path / "model.onnx")
-    options = InitOptions(head="classification", preset="torchvision")
-    assert make_plan(model, options, tmp_path).head.family == "classification"
 
 
 @pytest.mark.parametrize("has_batch", [False, True])
