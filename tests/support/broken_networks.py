@@ -34,11 +34,6 @@ def pipe(path: Path) -> Path:
     return path
 
 
-def with_labels_in_a_pipe(path: Path) -> Path:
-    os.mkfifo(path.parent / "labels.txt")
-    return families.yolov8().write(path)
-
-
 def shapes(outputs: dict[str, list[Any]], **options: Any) -> Maker:
     return lambda path: write_shapes(path, outputs, **options)
 

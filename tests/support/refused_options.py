@@ -13,7 +13,6 @@ from broken_networks import (
     text,
     with_a_stride,
     with_labels,
-    with_labels_in_a_pipe,
     with_varying_rows,
     with_weights_elsewhere,
     without_external_file,
@@ -85,11 +84,6 @@ FILES: Refusals = {
         ["--head", "classification", "--preset", "torchvision"],
         ["crops a square", "--set fit=stretch"],
     ),
-    "width by height": (
-        network(families.yolov8(size=("h", "w"))),
-        ["--size", "64x64"],
-        ["height,width"],
-    ),
     "a size beyond all": (
         network(families.yolov8(size=("h", "w"))),
         ["--size", "2000000"],
@@ -113,7 +107,11 @@ OPTIONS: Refusals = {
         ["score_threshold is given twice"],
     ),
     "the name of the README": (network(families.yolov8()), ["--name", "README.md"], ["README.md"]),
-    "an unknown family": (network(families.yolov8()), ["--head", "yolov9"], ["is no family"]),
+    "an unknown family": (
+        network(families.yolov8()),
+        ["--head", "yolo11"],
+        ["did you mean 'yolov8'? Give one of"],
+    ),
     "a family in --set": (network(families.yolov8()), ["--set", "head=end2end"], ["with --head"]),
     "classes in --set": (
         network(families.yolov8()),
@@ -126,7 +124,6 @@ OPTIONS: Refusals = {
         ["top_k changes nothing", "yolov8"],
     ),
     "a name that leads out": (network(families.yolov8()), ["--name", ".."], ["'..'"]),
-    "a name of the folder itself": (network(families.yolov8()), ["--name", "."], ["'.'"]),
     "labels that cannot be lines": (
         with_labels("cat\x07\ndog\nfish\n"),
         ["--labels", "labels.txt"],
@@ -146,16 +143,6 @@ OPTIONS: Refusals = {
         with_labels("cat\n\ndog\n"),
         ["--labels", "labels.txt"],
         ["has no name", "in line 2"],
-    ),
-    "labels in a pipe": (
-        with_labels_in_a_pipe,
-        ["--labels", "labels.txt"],
-        ["labels.txt is a pipe or a device"],
-    ),
-    "labels not there": (
-        network(families.yolov8()),
-        ["--labels", "nosuch.txt"],
-        ["nosuch.txt cannot be read"],
     ),
     "classes not known": (
         network(families.end2end()),
@@ -190,11 +177,15 @@ OPTIONS: Refusals = {
         ["--num-classes", 6],
         ["--preset", "ultralytics, rtdetr, rfdetr or ssd"],
     ),
-    "unknown preset": (network(families.yolov8()), ["--preset", "yolo"], ["yolo", "ultralytics"]),
+    "unknown preset": (
+        network(families.yolov8()),
+        ["--preset", "imagenet"],
+        ["did you mean 'torchvision'?"],
+    ),
     "unknown parameter": (
         network(families.yolov8()),
-        ["--set", "threshold=1"],
-        ["--set threshold", "score_threshold"],
+        ["--set", "conf=0.3"],
+        ["--set conf: neither", "did you mean 'score_threshold'? They have size, "],
     ),
     "a resize of a classifier": (
         network(families.yolov8()),

@@ -77,7 +77,7 @@ def cropped(jpeg: bytes) -> tuple[Floats, None]:
     return ((pixels - mean) / std).transpose(2, 0, 1), None
 
 
-IN_PYTHON = ("--preprocess", "python", "--runtime", "python", "--postprocess", "python")
+IN_PYTHON = ("--preprocess", "python", "--postprocess", "python")
 CASES = {
     "v8": Case(families.yolov8(), "yolov8"),
     "v8_single": Case(families.yolov8(batch=1), "yolov8"),

@@ -137,7 +137,7 @@ def test_requests_are_not_merged_where_the_backend_cannot_merge_them(tmp_path: P
     [
         ("v8", []),
         ("v8_half", ["--set", "mean=0.1,0.2,0.3", "--set", "upscale=false", "--max-batch", 4]),
-        ("softmax", ["--set", "interpolation=area"]),
+        ("logits", ["--head", "classification", "--set", "interpolation=area"]),
     ],
 )
 def test_what_init_writes_gives_the_tensors_of_its_parameters(

@@ -29,7 +29,7 @@ NETWORKS = {
     "dark": Finished(least=-20),
     "dark_in_python": Finished(least=-20),
 }
-IN_PYTHON = ("--preprocess", "python", "--runtime", "python", "--postprocess", "python")
+IN_PYTHON = ("--preprocess", "python", "--postprocess", "python")
 
 
 @pytest.fixture(scope="module")

@@ -179,14 +179,12 @@ def init(
         ),
     ] = None,
     runtime: Annotated[
-        Runtime | None,
+        Runtime,
         typer.Option(
-            help="Backend of the network; endcap_onnx and python are ONNX Runtime in endcap's "
-            "backend and in a Python-backend model. [default: endcap_onnx]",
-            show_default=False,
+            help="Backend of the network; endcap_onnx is ONNX Runtime in endcap's backend.",
             rich_help_panel=_SERVING,
         ),
-    ] = None,
+    ] = _OPTIONS.runtime,
     preprocess: Annotated[
         PreprocessBackend,
         typer.Option(
@@ -338,7 +336,7 @@ def _report(plan: Plan, output: Path) -> None:
         )
     folder = shell_word(f"./{output}" if str(output).startswith("-") else str(output))
     first = "endcap dali build, then " if plan.options.preprocess is PreprocessBackend.dali else ""
-    if plan.runtime in (Runtime.endcap_onnx, Runtime.python):
+    if plan.runtime is Runtime.endcap_onnx:
         _print(console, f"Next: {first}endcap serve {folder}")
     else:
         needed = f"with a server that has the backend {plan.runtime.value}"

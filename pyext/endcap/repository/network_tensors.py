@@ -157,17 +157,6 @@ def _layout(path: Path, spec: TensorSpec) -> str:
     )
 
 
-def _as_predict(metadata: ExporterMetadata, size: tuple[int, int], of_file: str) -> str:
-    """Return how Ultralytics' predict, with whose results users compare, pads as preprocess."""
-    if not metadata.is_ultralytics:
-        return ""
-    imgsz = str(size[0]) if size[0] == size[1] else f"{size[0]},{size[1]}"
-    return (
-        f". Ultralytics' predict{of_file} pads as here with rect=False imgsz={imgsz}, else to a "
-        "rectangle or another size"
-    )
-
-
 def _size(
     path: Path,
     spec: TensorSpec,
@@ -185,12 +174,10 @@ def _size(
         return wanted, "--size"
     height, width = sides
     if height is not None and width is not None:
-        reason = "the input's shape" + _as_predict(metadata, (height, width), " of the .pt file")
-        return (height, width), reason
+        return (height, width), "the input's shape"
     declared = metadata.size
     if declared and all(side in (None, want) for side, want in zip(sides, declared, strict=True)):
-        reason = "imgsz in the metadata; the network itself takes any size"
-        return declared, reason + _as_predict(metadata, declared, "")
+        return declared, "imgsz in the metadata; the network itself takes any size"
     return None, (
         f"{path} takes images of any height and width ({spec}); say which it was trained for, for "
         "example --size 640 or --size 480,640 (height, width)"

@@ -61,7 +61,6 @@ class Runtime(str, Enum):
     """What runs the network."""
 
     endcap_onnx = "endcap_onnx"  # ONNX Runtime in endcap's backend
-    python = "python"  # ONNX Runtime in a Python-backend model
     onnxruntime = "onnxruntime"
     tensorrt = "tensorrt"
     openvino = "openvino"
@@ -92,10 +91,9 @@ class InitOptions:
         columns: What the columns of a row of detections are, `image,box,class,score` for example,
             where a box is four; None: by the values of the trial run.
         settings: Parameters of preprocess and postprocess by name, which win over recognised ones.
-        runtime: None is endcap_onnx.
     """
 
-    runtime: Runtime | None = None
+    runtime: Runtime = Runtime.endcap_onnx
     preprocess: PreprocessBackend = PreprocessBackend.cpp
     postprocess: PostprocessBackend = PostprocessBackend.cpp
     head: str | None = None

@@ -119,7 +119,7 @@ class Plan:
     @property
     def runtime(self) -> Runtime:
         """What runs the network."""
-        return self.options.runtime or Runtime.endcap_onnx
+        return self.options.runtime
 
     @property
     def served(self) -> tuple[TensorSpec, ...]:
@@ -171,11 +171,6 @@ class Plan:
         )
 
     @property
-    def fits_onnxruntime(self) -> bool:
-        """Whether Triton's own backend for ONNX Runtime could run the network's file as it is."""
-        return self.image.batch is None or self.runtime is Runtime.endcap_onnx
-
-    @property
     def our_backends(self) -> dict[str, str]:
         """The models that run in endcap's compiled backends, and in which."""
         names, options = self.names, self.options
@@ -221,7 +216,8 @@ class Plan:
             yield SummaryRow(name, decision.value, decision.reason)
         for name, decision in self.postprocess.items():
             yield SummaryRow(name, decision.value, decision.reason)
-        reason = AS_GIVEN if self.options.runtime else "ONNX Runtime inside the server, no Python"
+        is_default = self.runtime is Runtime.endcap_onnx
+        reason = "ONNX Runtime inside the server, no Python" if is_default else AS_GIVEN
         yield SummaryRow("runtime", self.runtime.value, reason)
         if self.has_postprocess:
             names = self.classes.names

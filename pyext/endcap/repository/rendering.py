@@ -28,7 +28,6 @@ from endcap.triton.tensor_spec import TensorSpec
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _RUNTIMES = {
     Runtime.endcap_onnx: "backend `endcap_onnx`: ONNX Runtime",
-    Runtime.python: "Python backend with ONNX Runtime",
     Runtime.onnxruntime: "backend `onnxruntime`",
     Runtime.tensorrt: "backend `tensorrt`",
     Runtime.openvino: "backend `openvino`",
@@ -143,8 +142,7 @@ def joined_labels(names: tuple[str, ...]) -> str:
 
 
 def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
-    # Most backends batch only what the file leaves free; Python's code takes what it gets.
-    whole = plan.image.batch is not None and plan.runtime is not Runtime.python
+    whole = plan.image.batch is not None  # backends batch only what the file leaves free
     dims = (1, *plan.image.dims) if whole else plan.image.dims
     network_input = TensorSpec(plan.image.name, plan.image.data_type, dims)
     results_text = "classes" if plan.is_classifier else "detections"
@@ -172,7 +170,6 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "results_text": results_text,
         "encoded": ENCODED,
         "has_whole_shapes": whole,
-        "may_be_onnxruntime": plan.fits_onnxruntime,
         "network_input": network_input,
         "network_batch": plan.network_batch,
         "is_for_one_image": plan.is_for_one_image,

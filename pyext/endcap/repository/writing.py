@@ -21,7 +21,6 @@ _PYTHON_MODELS = {
     "preprocess": {"python": "preprocess_python", "dali": "preprocess_dali"},
     "postprocess": {"python": "postprocess_python"},
 }
-_MODEL_ON_ONNX_RUNTIME = Path("detector_python") / "1" / "model.py"
 
 
 def check_target(target: Path) -> None:
@@ -95,9 +94,6 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
         if model and backend.value in models:
             path = Path(models[backend.value]) / "1" / "model.py"
             contents[f"{model}/1/model.py"] = (shipped / path).read_bytes()
-    if plan.runtime is Runtime.python:
-        code = (shipped / _MODEL_ON_ONNX_RUNTIME).read_bytes()
-        contents[f"{names.network}/1/model.py"] = code
     if plan.network.external_files:
         relocated = plan.network.relocated(plan.network.weight_names())
         contents[_network_path(plan, "model.onnx")] = relocated

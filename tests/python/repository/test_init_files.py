@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -32,7 +31,6 @@ def config(model: Path) -> model_config_pb2.ModelConfig:
     ("runtime", "more"),
     [
         ("endcap_onnx", {"detector/1/model.onnx"}),
-        ("python", {"detector/1/model.py", "detector/1/model.onnx"}),
         ("onnxruntime", {"detector/1/model.onnx"}),
         ("openvino", {"detector/1/model.onnx"}),
         ("tensorrt", {"detector/model.onnx"}),
@@ -80,13 +78,7 @@ def test_a_dali_pipeline_is_written_for_both_places(tmp_path: Path) -> None:
     assert endcap("validate", models, "--strict").exit_code == 0
 
 
-def test_the_last_step_is_no_dali_pipeline(tmp_path: Path) -> None:
-    done = init(families.yolov8().write(tmp_path / "model.onnx"), "--postprocess", "dali")
-    assert done.exit_code == 2
-    assert "'dali' is not one of 'cpp', 'python'" in done.stderr
-
-
-@pytest.mark.parametrize("runtime", ["endcap_onnx", "python", "onnxruntime", "openvino"])
+@pytest.mark.parametrize("runtime", ["endcap_onnx", "onnxruntime", "openvino"])
 @pytest.mark.parametrize("batch", [1, "batch"])
 def test_validate_agrees_with_what_is_written(
     runtime: str, batch: int | str, tmp_path: Path
@@ -186,52 +178,11 @@ def test_labels_as_one_text(names: tuple[str, ...], text: str) -> None:
     assert joined_labels(names) == text
 
 
-@pytest.mark.parametrize(
-    ("batch", "runtime", "steps"),
-    [
-        (1, "endcap_onnx", (8, 0, 8, 1)),  # 0: the file's own batch of one is part of the shape
-        (1, "python", (8, 1, 8, 1)),
-        ("batch", "endcap_onnx", (8, 8, 8, 8)),
-    ],
-)
-def test_a_network_of_one_image_limits_the_ensemble_and_no_other_step(
-    batch: int | str, runtime: str, steps: tuple[int, ...], tmp_path: Path
-) -> None:
-    network = families.yolov8(batch=batch)
-    models = written(tmp_path, network, "--max-batch", 8, "--runtime", runtime)
+def test_a_network_of_one_image_limits_the_ensemble_and_no_other_step(tmp_path: Path) -> None:
+    models = written(tmp_path, families.yolov8(batch=1), "--max-batch", 8)
     names = ("preprocess", "detector", "postprocess", "detect")
-    assert tuple(config(models / name).max_batch_size for name in names) == steps
-
-
-def test_names_that_would_break_a_comment_or_a_table_do_not(tmp_path: Path) -> None:
-    odd = Network({"out\nput | x": families.yolov8().outputs["output0"]})
-    models = written(tmp_path, odd)
-    assert config(models / "postprocess").backend == "endcap_postprocess"
-    assert config(models / "detector").output[0].name == "out\nput | x"
-    rows = [line for line in (models / "README.md").read_text().splitlines() if "| head |" in line]
-    assert [row.replace("\\|", "").count("|") for row in rows] == [4]
-
-
-@pytest.mark.parametrize(("name", "written_as"), [("images", "images"), ("input:0", "'input:0'")])
-def test_trtexec_gets_the_shapes_through_a_shell(
-    name: str, written_as: str, tmp_path: Path
-) -> None:
-    model = onnx.load(str(families.yolov8().write(tmp_path / "model.onnx")))
-    for node in model.graph.node:
-        node.input[:] = [name if each == "images" else each for each in node.input]
-    model.graph.input[0].name = name
-    onnx.save(model, str(tmp_path / "model.onnx"))
-    assert init(tmp_path / "model.onnx", "--runtime", "tensorrt").exit_code == 0
-    readme = (tmp_path / "models" / "README.md").read_text()
-    (line,) = (line for line in readme.splitlines() if "trtexec" in line)
-    assert f"--optShapes={written_as}:8x3x64x64" in shlex.split(line)
-
-
-def test_labels_as_other_programs_write_them(tmp_path: Path) -> None:
-    labels = tmp_path / "labels.txt"
-    labels.write_bytes(b"\xef\xbb\xbfcat\r\ndog\r\nfish\r\n")
-    models = written(tmp_path, families.yolov8(), "--labels", labels)
-    assert config(models / "detect").parameters["labels"].string_value == "cat,dog,fish"
+    sizes = tuple(config(models / name).max_batch_size for name in names)
+    assert sizes == (8, 0, 8, 1)  # 0: the file's own batch of one is part of the shape
 
 
 CONTROLS = "im\n\n    rm -rf ~\n\x1b]0;title\x07'\\x\u202e"
@@ -266,9 +217,7 @@ def test_the_command_for_an_engine_stays_one_line_whatever_the_input_is_called(
     assert all(line.isprintable() for line in text.split("\n"))
 
 
-@pytest.mark.parametrize(
-    "name", ["a b", "$(touch x);x y", "-o", "new\nline \x1b[1m", b"not utf8 \xff"]
-)
+@pytest.mark.parametrize("name", ["$(touch x);x y", "-o", b"new\nline \x1b[1m, not utf8 \xff"])
 def test_the_folder_is_one_word_of_every_command(
     tmp_path: Path, name: str | bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

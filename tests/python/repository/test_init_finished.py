@@ -75,13 +75,6 @@ def test_configs_leave_the_number_of_rows_open(tmp_path: Path) -> None:
     assert "TYPE_INT64" in postprocess
 
 
-def test_no_advice_to_export_it_for_batches(tmp_path: Path) -> None:
-    done = init(Finished().write(tmp_path / "model.onnx"))
-    assert done.exit_code == 0, done.stderr
-    assert "dynamic batch" not in done.stderr
-    assert (tmp_path / "models" / "detector" / "1" / "model.onnx").is_file()
-
-
 def test_edits_of_the_graph_are_listed(tmp_path: Path) -> None:
     rows = [row for row in plan_of(Finished(), tmp_path).summary() if row.name == "graph edit"]
     assert [row.value for row in rows] == ["image", "1", "2", "3"]
@@ -102,16 +95,6 @@ def test_advice_to_leave_out_ultralytics_nms_for_batches(tmp_path: Path) -> None
         assert "takes one image at a time" in done.stderr
         assert ("leave out nms=True" in done.stderr) == has_nms
         assert ("dynamic batch" in done.stderr) != has_nms
-
-
-def test_columns_of_batches_are_named_too(tmp_path: Path) -> None:
-    (output,) = families.end2end().outputs.values()
-    swapped = Network({"output0": Output(output.base[:, [5, 4, 0, 1, 2, 3]])})
-    options = InitOptions(num_classes=5, preset="ultralytics", columns="class,score,box")
-    plan = make_plan(swapped.write(tmp_path / "model.onnx"), options, tmp_path)
-    session = onnxruntime.InferenceSession(plan.network.file)
-    (given,) = session.run(None, {"images": np.zeros((2, 3, 64, 64), np.float32)})
-    np.testing.assert_array_equal(given, np.stack([output.base] * 2))
 
 
 @pytest.mark.parametrize("has_batch", [False, True])
@@ -164,14 +147,6 @@ def test_known_inputs_beside_the_image_become_constants(tmp_path: Path) -> None:
     seen = ["orig_target_sizes_seen", "scale_factor_seen", "im_shape_seen"]
     given = session.run(seen, {"images": np.zeros((1, 3, 64, 96), np.float32)})
     assert [each.tolist() for each in given] == [[[96, 64]], [[1, 1]], [[64, 96]]]
-
-
-def test_an_unknown_input_beside_the_image_is_refused(tmp_path: Path) -> None:
-    model = onnx.load(families.yolov8().write(tmp_path / "plain.onnx"))
-    model.graph.input.append(onnx.helper.make_tensor_value_info("other", 1, ["batch", 2]))
-    onnx.save(model, str(tmp_path / "model.onnx"))
-    with pytest.raises(RepositoryError, match="has 2 inputs"):
-        make_plan(tmp_path / "model.onnx", InitOptions(), tmp_path)
 
 
 def test_rows_of_a_head_that_needs_all_of_them_are_refused(tmp_path: Path) -> None:

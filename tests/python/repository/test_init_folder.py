@@ -7,51 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import family_networks as families
-import onnx
 import pytest
-from init_runs import COMMON, files, init, written
-
-
-def test_external_weights_come_along(tmp_path: Path) -> None:
-    model = onnx.load(str(families.yolov8().write(tmp_path / "inside.onnx")))
-    path = tmp_path / "model.onnx"
-    onnx.save(
-        model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=100
-    )
-    assert init(path).exit_code == 0
-    copied = tmp_path / "models" / "detector" / "1" / "weights.bin"
-    assert copied.read_bytes() == (tmp_path / "weights.bin").read_bytes()
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-def test_no_half_folder_is_ever_seen(
-    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the largest files are copied, the last things, no model is where it will be."""
-    model = families.yolov8().write(tmp_path / "model.onnx")
-    models = tmp_path / "models"
-    if is_there:
-        models.mkdir()
-    seen: list[list[str]] = []
-    copy = shutil.copyfile
-
-    def look_and_copy(source: Path, target: Path) -> None:
-        folders = list(models.glob("*")) if models.is_dir() else []
-        seen.append([each.name for each in folders if not each.name.startswith(".")])
-        copy(source, target)
-
-    monkeypatch.setattr("shutil.copyfile", look_and_copy)
-    assert init(model).exit_code == 0
-    assert seen == [[]]
-    assert [each.name for each in (tmp_path, models) if list(each.glob(".*"))] == []
-
-
-def test_a_folder_that_is_there_stays_the_same_one(tmp_path: Path) -> None:
-    models = tmp_path / "models"
-    models.mkdir()
-    before = models.stat().st_ino
-    assert files(written(tmp_path, families.yolov8())) >= COMMON
-    assert models.stat().st_ino == before
+from init_runs import init
 
 
 def test_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,32 @@ from endcap.repository.suppressed_forms import read_detections
 
 @dataclass(frozen=True)
 class Case:
-    """A network, options, and the decisions: parameters by name, outputs by postprocess' input."""
+    """A network, options, and the decisions, as texts of NAME=VALUE, with - for nothing.
+
+    Attributes:
+        options: Those of init; others are parameters, as of --set.
+        expected: Parameters of preprocess and postprocess.
+        inputs: The network's outputs by postprocess' inputs.
+    """
 
     network: Network | Finished
-    options: Mapping[str, Any]
+    options: str
     family: str
-    expected: Mapping[str, str | None] = field(default_factory=dict)
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    expected: str = ""
+    inputs: str = ""
+
+
+def values(text: str) -> dict[str, Any]:
+    pairs = (each.partition("=")[::2] for each in text.split())
+    return {name: None if value == "-" else value for name, value in pairs}
+
+
+def init_options(text: str) -> dict[str, Any]:
+    given = values(text)
+    options = {name: given.pop(name) for name in [*given] if hasattr(InitOptions(), name)}
+    if "num_classes" in options:
+        options["num_classes"] = int(options["num_classes"])
+    return {**options, "settings": given}
 
 
 def task(name: str, **more: object) -> dict[str, str]:
@@ -105,332 +124,272 @@ def logits_of_yolov8() -> Network:
     return Network({"out": Output(np.ascontiguousarray(head.T))})
 
 
-MASKS = {"mask_coefficients": "32", "prototype_size": "16,16", "input_size": "64,64"}
 END2END = {"author": "Ultralytics", "stride": "32", "end2end": "True", "names": str([*"abcde"])}
 NMS = {**END2END, "end2end": "", "args": "{'batch': 1, 'nms': True}"}
-POSE = {"num_keypoints": "5", "keypoint_values": "2"}
-QUERIES = {"background": "none", "box_unit": "normalized"}
-RFDETR = {"multi_label": None, "activation": "sigmoid", "box_unit": "normalized"}
-GRID = {"anchors": "grid", "anchor_grid": families.ANCHOR_GRID}
-DECODED = {"anchors": "none", "background": "none", "activation": "none"}
-YOLO, SSD = {"preset": "ultralytics"}, {"preset": "ssd"}
-FIVE = {**YOLO, "num_classes": 5}
-SIX = {**YOLO, "num_classes": 6}
-XYXY = {"box_format": "xyxy", "box_unit": "pixel"}
-TORCHVISION = {"num_classes": "3", "background": "first", **XYXY}
+
+CLASSES = "head=classification preset=torchvision"
+FIVE = "preset=ultralytics num_classes=5"
+SIX = "preset=ultralytics num_classes=6"
+SSD3 = "preset=ssd num_classes=3"
+MASKS = "mask_coefficients=32 prototype_size=16,16 input_size=64,64"
+POSE = "num_keypoints=5 keypoint_values=2"
+XYXY = "box_format=xyxy box_unit=pixel"
+DECODED = "anchors=none background=none activation=none"
+TORCHVISION = "num_classes=3 background=first"
+RFDETR = "multi_label=- activation=sigmoid box_unit=normalized"
+YOLO = "preset=ultralytics"
 
 CASES = {
     # Grids.
-    "yolov8": Case(families.yolov8(), {}, "yolov8", {**YOLO, "num_classes": "3"}),
+    "yolov8": Case(families.yolov8(), "", "yolov8", f"{YOLO} num_classes=3"),
     "yolov8, logits and fractions": Case(
-        logits_of_yolov8(),
-        {},
-        "yolov8",
-        {"activation": "sigmoid", "box_unit": "normalized", "input_size": "64,64"},
+        logits_of_yolov8(), "", "yolov8", "activation=sigmoid box_unit=normalized input_size=64,64"
     ),
     "yolov8, transposed": Case(
-        odd.named(odd.transposed(families.yolov8(classes=4)), 4), {}, "yolov8", {"num_classes": "4"}
+        odd.named(odd.transposed(families.yolov8(classes=4)), 4), "", "yolov8", "num_classes=4"
     ),
-    "yolov8 of other strides": Case(
-        few_cells(), {}, "yolov8", {"num_classes": "3", "box_format": "cxcywh"}
-    ),
-    "yolov5": Case(families.yolov5(), {}, "yolov5", {**YOLO, "num_classes": "4"}),
-    "yolov5, one class": Case(families.yolov5(classes=1), {}, "yolov5", {"num_classes": "1"}),
+    "yolov8 of other strides": Case(few_cells(), "", "yolov8", "num_classes=3 box_format=cxcywh"),
+    "yolov5": Case(families.yolov5(), "", "yolov5", f"{YOLO} num_classes=4"),
     "yolov5 by the names, one anchor in a cell": Case(
-        odd.named(odd.transposed(families.yolov8(classes=4)), 3), {}, "yolov5", {"num_classes": "3"}
+        odd.named(odd.transposed(families.yolov8(classes=4)), 3), "", "yolov5", "num_classes=3"
     ),
-    "yolox": Case(
-        families.yolox(), {}, "yolox", {"color": "bgr", "scale": "1", "pad_align": "top_left"}
-    ),
+    "yolox": Case(families.yolox(), "", "yolox", "color=bgr scale=1 pad_align=top_left"),
     "masks": Case(
-        families.seg(),
-        {},
-        "yolov8_seg",
-        {**YOLO, **MASKS},
-        {"head": "output0", "protos": "output1"},
+        families.seg(), "", "yolov8_seg", f"{YOLO} {MASKS}", "head=output0 protos=output1"
     ),
     "masks by the task": Case(
         families.seg(metadata=task("segment", names=[*"abc"])),
-        {},
+        "",
         "yolov8_seg",
-        {"num_classes": "3", "activation": "none", **MASKS},
+        f"num_classes=3 activation=none {MASKS}",
     ),
     "keypoints by the metadata": Case(
         families.pose(values=2, metadata=task("pose", kpt_shape=[5, 2])),
-        {},
+        "",
         "yolov8_pose",
-        {"num_classes": "2", "input_size": None, **POSE},
+        f"num_classes=2 input_size=- {POSE}",
     ),
     "keypoints by the user": Case(
-        families.pose(values=2), {"settings": POSE}, "yolov8_pose", {"num_classes": "2", **POSE}
+        families.pose(values=2), POSE, "yolov8_pose", f"num_classes=2 {POSE}"
     ),
-    "angles by the task": Case(families.obb(metadata=task("obb")), {}, "yolov8_obb"),
     "angles": Case(
-        families.obb(),
-        {},
-        "yolov8_obb",
-        {"num_classes": "3", "rotated_nms": "probiou_fast", "box_format": "cxcywh"},
-    ),
-    "angles, compared otherwise": Case(
-        families.obb(),
-        {"settings": {"rotated_nms": "polygon"}},
-        "yolov8_obb",
-        {"rotated_nms": "polygon"},
+        families.obb(), "", "yolov8_obb", "num_classes=3 rotated_nms=probiou_fast box_format=cxcywh"
     ),
     # Suppression inside.
     "rows": Case(families.end2end(), FIVE, "end2end", XYXY),
     "rows without a batch": Case(odd.without_batch(families.end2end(batch=1)), FIVE, "end2end"),
     "rows with masks": Case(
         suppressed(32, {**END2END, "task": "segment"}, masks=True),
-        {},
+        "",
         "end2end_seg",
-        {**YOLO, "num_classes": "5", **XYXY, **MASKS},
+        f"{FIVE} {XYXY} {MASKS}",
     ),
     "rows with keypoints": Case(
         suppressed(15, {**NMS, "task": "pose", "kpt_shape": "[5, 3]"}),
-        {},
+        "",
         "end2end_pose",
-        {**XYXY, "num_keypoints": "5", "keypoint_values": "3"},
+        f"{XYXY} num_keypoints=5 keypoint_values=3",
     ),
     "rows with angles": Case(
         suppressed(1, {**NMS, "task": "obb"}),
-        {},
+        "",
         "end2end_obb",
-        {"box_format": None, "rotated_nms": None, "box_unit": "pixel"},
+        "box_format=- rotated_nms=- box_unit=pixel",
     ),
     "rows with masks, no metadata": Case(suppressed(32, masks=True), FIVE, "end2end_seg"),
     "rows with angles, no metadata": Case(suppressed(1), FIVE, "end2end_obb"),
     "rows with keypoints, no metadata": Case(
-        suppressed(10), {**FIVE, "settings": POSE}, "end2end_pose", POSE
+        suppressed(10), f"{FIVE} {POSE}", "end2end_pose", POSE
     ),
     "PaddleDetection": Case(flat([5, 4, 0, 1, 2, 3], count=True), FIVE, "end2end", XYXY),
     "YOLO-NAS": Case(flat([6, 0, 1, 2, 3, 4, 5]), FIVE, "end2end", XYXY),
     "YOLOv7": Case(flat([6, 0, 1, 2, 3, 5, 4]), FIVE, "end2end", XYXY),
     "rows of named columns": Case(
         Network({"out": Output(np.zeros((0, 7)), batch=False)}, batch=1),
-        {**FIVE, "columns": "image,box,class,score"},
+        f"{FIVE} columns=image,box,class,score",
         "end2end",
     ),
-    "MMDetection": Case(unsorted_dets(batch=True), FIVE, "end2end", XYXY, {"head": "dets"}),
-    "MMDetection, one image": Case(unsorted_dets(batch=False), FIVE, "end2end", XYXY),
+    "rows of named columns in batches": Case(
+        Network({"out": Output(families.end2end().outputs["output0"].base[:, [5, 4, 0, 1, 2, 3]])}),
+        f"{FIVE} columns=class,score,box",
+        "end2end",
+        XYXY,
+    ),
+    "MMDetection": Case(unsorted_dets(batch=True), FIVE, "end2end", XYXY, "head=dets"),
     "EfficientNMS": Case(finished_rows("int32", count=True), SIX, "efficient_nms"),
     "boxes, scores, classes": Case(
         finished_rows("int64"),
         SIX,
         "detections",
         XYXY,
-        {"boxes": "det_boxes", "scores": "det_scores", "classes": "det_classes"},
+        "boxes=det_boxes scores=det_scores classes=det_classes",
     ),
     "classes as real numbers": Case(
         renamed(finished_rows("float32"), "a", "b", "c"),
         SIX,
         "detections",
         XYXY,
-        {"boxes": "a", "scores": "b", "classes": "c"},
+        "boxes=a scores=b classes=c",
     ),
     "classes of -1 as padding": Case(finished_rows("int64", padded=True), SIX, "detections", XYXY),
-    "classes of -1.0 as padding": Case(
-        finished_rows("float32", padded=True), SIX, "detections", XYXY
-    ),
     "torchvision": Case(
         Finished(),
-        {},
+        "",
         "detections",
-        {**TORCHVISION, **SSD},
-        {"boxes": "1", "scores": "2", "classes": "3"},
+        f"{TORCHVISION} {XYXY} preset=ssd",
+        "boxes=1 scores=2 classes=3",
     ),
     "torchvision, a batch of one": Case(
-        Finished(has_batch=True, least=1), {}, "detections", TORCHVISION
+        Finished(has_batch=True, least=1), "", "detections", f"{TORCHVISION} {XYXY}"
     ),
     "torchvision in another order": Case(
         Finished(order=("scores", "classes", "boxes"), least=5),
-        {},
+        "",
         "detections",
-        TORCHVISION,
-        {"boxes": "3", "scores": "1", "classes": "2"},
+        f"{TORCHVISION} {XYXY}",
+        "boxes=3 scores=1 classes=2",
     ),
     "torchvision, a sigmoid": Case(
         Finished(softmax=False),
-        {},
+        "",
         "detections",
-        {
-            "num_classes": "3",
-            "background": "none",
-            "fit": "letterbox",  # no SSD, which stretches
-            "pad_align": "top_left",
-        },
+        "num_classes=3 background=none fit=letterbox pad_align=top_left",
     ),
     "torchvision, every id named": Case(
         Finished(metadata={"names": str([*"0abc"])}),
-        {},
+        "",
         "detections",
-        {"num_classes": "4", "background": "none"},
+        "num_classes=4 background=none",
     ),
     "torchvision, as given": Case(
-        Finished(),
-        {"settings": {"background": "none"}},
-        "detections",
-        {"num_classes": "4", "background": "none"},
+        Finished(), "background=none", "detections", "num_classes=4 background=none"
     ),
     # Queries.
     "RT-DETR": Case(
         families.rtdetr(),
-        {"num_classes": 4, "preset": "rtdetr"},
+        "num_classes=4 preset=rtdetr",
         "rtdetr",
-        {"num_classes": "4", "activation": "sigmoid", "multi_label": None, **QUERIES},
+        "num_classes=4 activation=sigmoid multi_label=- background=none box_unit=normalized",
     ),
     "queries of other names": Case(
         renamed(families.rtdetr(classes=5), "241", "242"),
-        {"num_classes": 5, "preset": "rtdetr"},
+        "num_classes=5 preset=rtdetr",
         "rtdetr",
-        QUERIES,
-        {"boxes": "242"},
+        "background=none box_unit=normalized",
+        "boxes=242",
     ),
     "queries of other names, four classes": Case(
         renamed(families.rtdetr(classes=4), "241", "242"),
-        {"num_classes": 4, "preset": "rtdetr"},
+        "num_classes=4 preset=rtdetr",
         "rtdetr",
-        QUERIES,
-        {"boxes": "242"},
+        "background=none box_unit=normalized",
+        "boxes=242",
     ),
-    "queries by --head": Case(
-        families.decoded(), {"head": "rtdetr", "num_classes": 3, **YOLO}, "rtdetr"
-    ),
+    "queries by --head": Case(families.decoded(), f"head=rtdetr num_classes=3 {YOLO}", "rtdetr"),
     "queries in one output": Case(
-        families.joined(),
-        {},
-        "rtdetr",
-        {"joined": "true", "num_classes": "4", "activation": "none", "preset": "rtdetr"},
+        families.joined(), "", "rtdetr", "joined=true num_classes=4 activation=none preset=rtdetr"
     ),
     "queries in one output, logits": Case(
-        families.joined(raw=True), {}, "rtdetr", {"activation": "sigmoid", "input_size": "64,64"}
+        families.joined(raw=True), "", "rtdetr", "activation=sigmoid input_size=64,64"
     ),
     "DETR": Case(
         families.detr(),
-        {"num_classes": 4, "preset": "torchvision", "settings": {"fit": "stretch"}},
+        "num_classes=4 preset=torchvision fit=stretch",
         "rtdetr",
-        {"background": "last", "activation": "softmax", "multi_label": "false"},
-    ),
-    "DETR by its names": Case(
-        replace(families.detr(), metadata={"names": str([*"abcd"])}),
-        YOLO,
-        "rtdetr",
-        {"num_classes": "4", "background": "last"},
-    ),
-    "DETR, as given": Case(
-        families.detr(),
-        {**YOLO, "settings": {"background": "last"}},
-        "rtdetr",
-        {"num_classes": "4", "background": "last"},
+        "background=last activation=softmax multi_label=false",
     ),
     "DETR behind a softmax": Case(
         with_outputs(families.detr(), logits=Output(np.full((60, 5), 0.2, np.float32))),
         YOLO,
         "rtdetr",
-        {"num_classes": "4", "background": "last", "activation": "none"},
+        "num_classes=4 background=last activation=none",
     ),
     "RF-DETR": Case(
         families.rfdetr(columns=5),
-        {"num_classes": 5},
+        "num_classes=5",
         "rtdetr",
-        {"num_classes": "5", "background": "none", "preset": "rfdetr", **RFDETR},
+        f"num_classes=5 background=none preset=rfdetr {RFDETR}",
     ),
     "RF-DETR, fine-tuned": Case(
         families.rfdetr(columns=4),
-        {"num_classes": 3},
+        "num_classes=3",
         "rtdetr",
-        {"num_classes": "3", "background": "last", **RFDETR},
+        f"num_classes=3 background=last {RFDETR}",
     ),
     "RF-DETR for COCO": Case(
-        families.rfdetr(columns=91), {}, "rtdetr", {"num_classes": "91", "background": "none"}
+        families.rfdetr(columns=91), "", "rtdetr", "num_classes=91 background=none"
     ),
     "RF-DETR of other names": Case(
         renamed(families.rfdetr(), "241", "242"),
-        {"num_classes": 4, "preset": "rfdetr"},
+        "num_classes=4 preset=rfdetr",
         "rtdetr",
-        {"num_classes": "4", "background": "last", **RFDETR},
+        f"num_classes=4 background=last {RFDETR}",
     ),
     "RF-DETR-Seg": Case(
         families.rfdetr(masks=(18, 16)),
-        {"num_classes": 4},
+        "num_classes=4",
         "rtdetr_seg",
-        {"background": "last", "prototype_size": "18,16", "input_size": "64,64", **RFDETR},
-        {"logits": "labels", "boxes": "dets", "masks": "masks"},
-    ),
-    "RF-DETR-Seg of other names": Case(
-        renamed(families.rfdetr(masks=(18, 16)), "pred_boxes", "logits", "pred_masks"),
-        {"num_classes": 4, "preset": "rfdetr"},
-        "rtdetr_seg",
-        RFDETR,
-    ),
-    "RF-DETR-Seg without its masks": Case(
-        families.rfdetr(masks=(18, 16)), {"num_classes": 4, "head": "rtdetr"}, "rtdetr"
+        f"background=last prototype_size=18,16 input_size=64,64 {RFDETR}",
+        "logits=labels boxes=dets masks=masks",
     ),
     # Anchors.
     "SSD": Case(
         families.ssd(),
-        {**SSD, "num_classes": 3},
+        SSD3,
         "ssd",
-        {
-            "num_classes": "3",
-            "background": "first",
-            "activation": "softmax",
-            "anchors": "input",
-            "variances": "0.1,0.1,0.2,0.2",
-            **XYXY,
-        },
+        f"{TORCHVISION} activation=softmax anchors=input variances=0.1,0.1,0.2,0.2 {XYXY}",
     ),
     "SSD of other names, four classes": Case(
         renamed(families.ssd(classes=4), "b", "s", "a"),
-        {**SSD, "num_classes": 4},
+        "preset=ssd num_classes=4",
         "ssd",
-        {},
-        {"boxes": "b", "scores": "s", "anchors": "a"},
+        "",
+        "boxes=b scores=s anchors=a",
     ),
     "SSD with anchors described": Case(
         families.ssd(anchors=False),
-        {**SSD, "num_classes": 3, "settings": GRID},
+        f"{SSD3} anchors=grid anchor_grid=8:16x16,24x12;16:32x32",
         "ssd",
-        {**GRID, "input_size": "64,64", "background": "first"},
+        "anchors=grid anchor_grid=8:16x16,24x12;16:32x32 input_size=64,64 background=first",
     ),
     "SSD, background last": Case(
         with_outputs(
             families.ssd(),
             scores=Output(np.roll(families.ssd().outputs["scores"].base, -1, axis=1)),
         ),
-        {**SSD, "num_classes": 3},
+        SSD3,
         "ssd",
-        {"background": "last"},
+        "background=last",
     ),
     "RetinaNet": Case(
         families.ssd(),
-        {**SSD, "settings": {"background": "none"}},
+        "preset=ssd background=none",
         "ssd",
-        {"num_classes": "4", "variances": "1,1,1,1", "activation": "sigmoid"},
+        "num_classes=4 variances=1,1,1,1 activation=sigmoid",
     ),
     "decoded boxes": Case(
-        families.decoded(), SSD, "ssd", {"num_classes": "3", "variances": None, **DECODED, **XYXY}
+        families.decoded(), "preset=ssd", "ssd", f"num_classes=3 variances=- {DECODED} {XYXY}"
     ),
     "decoded boxes, centres": Case(
-        corners_as_centres(), SSD, "ssd", {**DECODED, "box_format": "cxcywh"}
+        corners_as_centres(), "preset=ssd", "ssd", f"{DECODED} box_format=cxcywh"
     ),
     "decoded boxes, fractions": Case(
         with_outputs(
             families.decoded(), boxes=Output(families.decoded().outputs["boxes"].base / 64)
         ),
-        SSD,
+        "preset=ssd",
         "ssd",
-        {**DECODED, "box_unit": "normalized"},
+        f"{DECODED} box_unit=normalized",
     ),
     "decoded boxes next to their anchors": Case(
         with_outputs(families.decoded(), priors=Output(families.ssd().outputs["anchors"].base)),
-        SSD,
+        "preset=ssd",
         "ssd",
         DECODED,
-        {"boxes": "boxes", "scores": "scores"},
+        "boxes=boxes scores=scores",
     ),
     "decoded boxes called by their anchors": Case(
-        renamed(families.decoded(), "anchor_boxes", "scores"), SSD, "ssd", DECODED
+        renamed(families.decoded(), "anchor_boxes", "scores"), "preset=ssd", "ssd", DECODED
     ),
     "PP-YOLOE": Case(
         with_outputs(
@@ -443,35 +402,22 @@ CASES = {
     "both the other way round": Case(odd.transposed(families.decoded()), YOLO, "ssd", DECODED),
     "YOLOv4": Case(
         families.yolov4(),
-        {},
+        "",
         "ssd",
-        {
-            **YOLO,
-            "fit": "stretch",
-            "multi_label": "false",
-            **DECODED,
-            "box_format": "xyxy",
-            "box_unit": "normalized",
-        },
+        f"{YOLO} fit=stretch multi_label=false {DECODED} box_format=xyxy box_unit=normalized",
     ),
     # Classes.
     "one logit": Case(
         Network({"logit": Output(np.float32(0.3))}),
-        {"head": "classification", "preset": "torchvision"},
+        CLASSES,
         "classification",
-        {"num_classes": "1", "activation": "sigmoid", "top_k": "1"},
+        "num_classes=1 activation=sigmoid top_k=1",
     ),
     "logits": Case(
-        families.classifier(),
-        {"head": "classification", "preset": "torchvision"},
-        "classification",
-        {"activation": "softmax", "score_threshold": None},
+        families.classifier(), CLASSES, "classification", "activation=softmax score_threshold=-"
     ),
     "probabilities": Case(
-        families.classifier(softmax=True),
-        {"preset": "torchvision"},
-        "classification",
-        {"activation": "none"},
+        families.classifier(softmax=True), "preset=torchvision", "classification", "activation=none"
     ),
     "probabilities and the best class": Case(
         Network(
@@ -481,15 +427,15 @@ CASES = {
                 "label": Output(np.float32(4), dtype="int64"),
             }
         ),
-        {"head": "classification", "preset": "torchvision"},
+        CLASSES,
         "classification",
     ),
     "logits next to features": Case(
         with_outputs(families.classifier(), features=Output(np.zeros(32, np.float32))),
-        {"num_classes": 7, "preset": "torchvision"},
+        "num_classes=7 preset=torchvision",
         "classification",
-        {},
-        {"logits": "logits"},
+        "",
+        "logits=logits",
     ),
 }
 
@@ -497,11 +443,13 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_decided_about_a_network(name: str, tmp_path: Path) -> None:
     case = CASES[name]
-    plan = plan_of(case.network, tmp_path, **case.options)
+    plan = plan_of(case.network, tmp_path, **init_options(case.options))
     assert plan.head.family == case.family
     chosen = decided_values({**plan.preprocess, **plan.postprocess})
-    assert {key: chosen.get(key) for key in case.expected} == case.expected
-    assert {part: plan.head.inputs[part].name for part in case.inputs} == case.inputs
+    expected = values(case.expected)
+    assert {key: chosen.get(key) for key in expected} == expected
+    inputs = values(case.inputs)
+    assert {part: plan.head.inputs[part].name for part in inputs} == inputs
     onnx.checker.check_model(str(plan.network.file))
 
 
@@ -559,7 +507,7 @@ def test_scores_may_exceed_1_by_rounding() -> None:
 
 
 def test_padding_alone_tells_nothing_of_the_boxes(tmp_path: Path) -> None:
-    plan = plan_of(families.dets_and_labels(used=0), tmp_path, **FIVE)
+    plan = plan_of(families.dets_and_labels(used=0), tmp_path, num_classes=5, preset="ultralytics")
     assert "noise gives no boxes" in plan.postprocess["box_unit"].reason
 
 

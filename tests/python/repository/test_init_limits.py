@@ -128,8 +128,9 @@ def test_limits_in_which_nothing_runs_are_refused(tmp_path: Path, option: str, v
     assert f"{option.removeprefix('--')} is {value}" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("group", [False, True], ids=["process", "terminal"])
+@pytest.mark.parametrize(
+    ("number", "group"), [(signal.SIGINT, True), (signal.SIGTERM, False)], ids=["terminal", "kill"]
+)
 def test_a_signal_ends_it_at_once_and_nothing_is_left(
     tmp_path: Path, temporary: Path, number: signal.Signals, group: bool
 ) -> None:

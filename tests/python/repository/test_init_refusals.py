@@ -51,13 +51,6 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
     onnx.load(str(model))
 
 
-def test_a_folder_that_is_a_link_to_itself_is_an_error_message(tmp_path: Path) -> None:
-    (tmp_path / "models").symlink_to("models")
-    done = init(families.yolov8().write(tmp_path / "model.onnx"))
-    assert done.exit_code == 2
-    assert "is a link that leads to itself" in done.stderr
-
-
 def test_a_folder_that_cannot_be_made_is_an_error_message(tmp_path: Path) -> None:
     model = families.yolov8().write(tmp_path / "model.onnx")
     for output, part in (

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import family_networks as families
@@ -74,13 +75,10 @@ def test_pip_accepts_each_command_in_messages_and_templates(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("network", "options"),
     [
-        (families.yolov8(), ()),
-        (families.yolov8(), ("--preprocess", "python", "--runtime", "python")),
         (families.yolov8(), ("--preprocess", "dali", "--runtime", "tensorrt")),
         (families.classifier(), ("--head", "classification", "--preset", "torchvision")),
-        (families.classifier(), ("--head", "classification", "--preset", "inception")),
     ],
-    ids=["detector", "in Python", "for DALI", "classifier", "stretching classifier"],
+    ids=["for DALI", "classifier"],
 )
 def test_no_line_end_is_escaped(network: Network, options: tuple[str, ...], tmp_path: Path) -> None:
     done = init(network.write(tmp_path / "model.onnx"), *options)
@@ -89,3 +87,18 @@ def test_no_line_end_is_escaped(network: Network, options: tuple[str, ...], tmp_
     texts = [each.read_text() for each in written if each.suffix in (".md", ".pbtxt")]
     for text in (done.stdout, done.stderr, *texts):
         assert "\\n" not in text
+
+
+def test_names_of_a_network_are_no_links_in_the_readme(tmp_path: Path) -> None:
+    network = families.yolov8()
+    (output,) = network.outputs.values()
+    name = "![x](http://evil/x.png) [y](javascript:z)"
+    replace(network, outputs={name: output}).write(tmp_path / "model.onnx")
+    done = init(tmp_path / "model.onnx", "--num-classes", "3")
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "models" / "README.md").read_text()
+    cells = [line for line in text.splitlines() if "evil" in line and line.startswith("|")]
+    assert cells
+    for line in cells:
+        outside_of_code = re.sub(r"(`+).*?\1", "", line)
+        assert not re.search(r"(?<!\\)\[[^\]]*\]\(", outside_of_code), line
