@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import av
+import moving_shapes
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from endcap.cli import moving_shapes
 from endcap.video import VideoWriter
 
 Pixels = NDArray[np.uint8]
@@ -78,7 +78,7 @@ def moving_frames(
 
 def write_clip(path: Path, frames: int, *, rate: float = moving_shapes.FRAME_RATE) -> Path:
     """Writes the beginning of the demo's scene, or more than it where that many are asked for."""
-    with VideoWriter(path, frame_rate=rate, options={"crf": "18", "preset": "veryfast"}) as writer:
+    with VideoWriter(path, frame_rate=rate) as writer:
         for seconds, pixels in moving_shapes.frames(frames / rate, rate=rate):
             writer.write(pixels, seconds)
     return path

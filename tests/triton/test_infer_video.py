@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from commands import ENDCAP
 from commands import endcap as endcap_command
+from moving_shapes import FRAME_RATE as RATE
 from running_server import RunningServer, run_server
 from videos import pictures_of, times_of, write_clip
 
 from endcap.cli.files import find_repository
-from endcap.cli.moving_shapes import FRAME_RATE as RATE
 from endcap.client import DetectionClient
 from endcap.drawing import track_color
 from endcap.tracking import Tracker

@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
-from os.path import relpath
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import endcap
 from endcap._coco import FIRST_COCO_ID, Size, coco_annotation, coco_image
-from endcap._images import is_address
-from endcap.client import ImageResult
-from endcap.detections import ROW_COLUMNS
+from endcap.detections import ROW_COLUMNS, ImageResult
 from endcap.drawing.orientation import oriented_size
 
 CSV_COLUMNS = ("image", "status", *ROW_COLUMNS)
@@ -56,12 +54,7 @@ def csv_cell(value: object) -> object:
     return f"'{value}" if is_formula else value
 
 
-def as_coco(
-    results: Sequence[ImageResult],
-    labels: Sequence[str] | None,
-    files: Mapping[str, Path] | None = None,
-    folder: Path | None = None,
-) -> str:
+def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:
     """Return one JSON object that pycocotools reads; its list `annotations` loads as results, too.
 
     A category's id is class_id + 1; the classes of `labels` are listed, and those of the results.
@@ -69,26 +62,16 @@ def as_coco(
     where it cannot be read. A failed image is listed with its status, without annotations. An
     annotation's `area` is its box's; `bbox` encloses a rotated box, whose corners are the
     `segmentation`. A mask is the segmentation where it has the image's size.
-
-    Args:
-        results: The images.
-        labels: Class names by id.
-        files: Those of the images whose results do not have their paths.
-        folder: The folder that `file_name` of the other images starts from, as `endcap evaluate`
-            takes it; None keeps their paths.
+    `file_name` starts from the folder that all images lie in, as `endcap evaluate` takes it.
     """
-    paths = [(files or {}).get(each.image, Path(each.image)) for each in results]
+    paths = [Path(each.image) for each in results]
+    folder = os.path.commonpath([os.path.abspath(path.parent) for path in paths]) if paths else "."
     sizes = [
         oriented_size(path, upright=each.upright) or (0, 0)
         for path, each in zip(paths, results, strict=True)
     ]
     images = [
-        coco_image(
-            each.image if folder is None or is_address(each.image) else relpath(each.image, folder),
-            each.status,
-            size,
-            n,
-        )
+        coco_image(os.path.relpath(each.image, folder), each.status, size, n)
         for (n, each), size in zip(_numbered(results), sizes, strict=True)
     ]
     parts = {

@@ -39,9 +39,6 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-FileId = tuple[int, int]
-
-
 def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advice: str) -> None:
     """Raise InvalidArgumentError where a target is one of the inputs, by whatever name or link.
 
@@ -66,7 +63,7 @@ def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advi
 # In the first bytes of every file that a command writes under a name that the user has not given.
 MADE_BY = "made by endcap"
 _MARKED_WITHIN_BYTES = 4096
-_LARGEST_INDEX_BYTES = 64 << 20  # of a video; 40 bytes a frame
+_MAX_INDEX_BYTES = 64 << 20  # of a video; 40 bytes a frame
 
 
 def refuse_foreign(targets: Iterable[Path], *, advice: str) -> None:
@@ -90,14 +87,7 @@ def _first_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             begin = file.read(_MARKED_WITHIN_BYTES)
-            if begin[4:8] != b"ftyp":
-                return begin
-            first = int.from_bytes(begin[:4], "big")
-            length, kind = begin[first : first + 4], begin[first + 4 : first + 8]
-            if kind != b"moov":
-                return begin
-            file.seek(first)
-            return file.read(min(int.from_bytes(length, "big"), _LARGEST_INDEX_BYTES))
+            return begin + file.read(_MAX_INDEX_BYTES) if begin[4:8] == b"ftyp" else begin
     except OSError as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -121,7 +111,7 @@ def _entries(folder: Path) -> list[Path]:
     return []
 
 
-def _file_id(path: Path) -> FileId | None:
+def _file_id(path: Path) -> tuple[int, int] | None:
     """Return device and number of a file, None where there is none."""
     with contextlib.suppress(OSError):
         status = os.stat(path)

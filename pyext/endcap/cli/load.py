@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from endcap.cli import options
 from endcap.cli.console import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
@@ -22,7 +21,8 @@ from endcap.cli.console import (
     stopped_by_signals,
 )
 from endcap.cli.files import SAMPLES, find_repository
-from endcap.cli.images import image_inputs
+from endcap.cli.images import expand_images
+from endcap.cli.options import OUTPUT_PANEL, Model, ServerOptions, Verbose, option, with_options
 from endcap.cli.report import write_table, write_text
 from endcap.client import ClientArguments
 from endcap.errors import InvalidArgumentError
@@ -43,28 +43,23 @@ _CLIENT = ClientArguments()
 _MAX_BYTES = 512 << 20
 
 
+@with_options
 def load(
+    server: ServerOptions,
     images: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Files, folders, glob patterns, and http:// or https:// addresses. Default: the "
-            "samples of the package.",
+            help="Files, folders and glob patterns. Default: the samples of the package.",
             show_default=False,
         ),
     ] = None,
-    url: options.Url = options.DEFAULT_URL,
-    model: options.Model = _CLIENT.model,
-    timeout: options.Timeout = _CLIENT.timeout_s,
+    model: Model = _CLIENT.model,
     concurrency: Annotated[
         str, typer.Option(help="Requests in flight at once, by level.", metavar="N,N,...")
     ] = "1,4,16",
     rate: Annotated[
         str | None,
-        typer.Option(
-            help="Requests per second at random times instead, by level.",
-            metavar="N,N,...",
-            show_default=False,
-        ),
+        option(None, "Requests per second at random times instead, by level.", metavar="N,N,..."),
     ] = None,
     duration: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Seconds of the measurement of each level.")
@@ -72,17 +67,10 @@ def load(
     warmup: Annotated[
         float, typer.Option(min=0, max=3600, help="Seconds before it that do not count.")
     ] = 1.0,
-    batch: options.Batch = _CLIENT.batch,
-    shm: options.Shm = options.SharedMemory.none,
-    header: options.Headers = None,
-    tls_ca: options.TlsCa = None,
     json_output: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print JSON, not a table.", rich_help_panel=options.OUTPUT_PANEL
-        ),
+        bool, typer.Option("--json", help="Print JSON, not a table.", rich_help_panel=OUTPUT_PANEL)
     ] = False,
-    verbose: options.Verbose = False,
+    verbose: Verbose = False,
 ) -> None:
     """Measure the throughput and latency of a running server under load.
 
@@ -103,24 +91,13 @@ def load(
             if rate is None
             else [(MAX_SENDERS, each) for each in _read_numbers("--rate", rate)]
         )
-        arguments = ClientArguments(
-            url,
-            model=model,
-            batch=batch,
-            shared_memory=shm.value,
-            options=options.connection_options(
-                timeout=timeout, retries=0, headers=header or (), tls_ca=tls_ca
-            ),
-        )
-        with image_inputs(images or [str(find_repository() / SAMPLES)]) as inputs:
-            inputs.download(timeout_s=timeout)
-            for failed, error in inputs.failures.items():
-                raise InvalidArgumentError(f"image {failed} cannot be downloaded ({error})")
-            if sum(path.stat().st_size for path in inputs.paths) > _MAX_BYTES:
-                raise InvalidArgumentError(
-                    f"the images are held in memory; give at most {_MAX_BYTES >> 20} MiB"
-                )
-            contents = [path.read_bytes() for path in inputs.paths]
+        arguments = server.client_arguments(model=model, retries=0)
+        paths = expand_images(images or [str(find_repository() / SAMPLES)])
+        if sum(path.stat().st_size for path in paths) > _MAX_BYTES:
+            raise InvalidArgumentError(
+                f"the images are held in memory; give at most {_MAX_BYTES >> 20} MiB"
+            )
+        contents = [path.read_bytes() for path in paths]
         measured: list[Level] = []
         try:
             for senders, each_rate in levels:
@@ -145,10 +122,11 @@ def load(
                 for level in measured
             ]
             write_text(
-                json.dumps({"model": model, "batch": batch, "levels": rows}, indent=2), sys.stdout
+                json.dumps({"model": model, "batch": server.batch, "levels": rows}, indent=2),
+                sys.stdout,
             )
         elif measured:
-            write_table(_table(measured), sys.stdout)
+            write_table(level_table(measured), sys.stdout)
     if len(measured) < len(levels):
         raise typer.Exit(INTERRUPTED)
     if any(level.failures for level in measured):
@@ -167,7 +145,8 @@ def _read_numbers(option: str, text: str) -> list[float]:
     return numbers
 
 
-def _table(levels: Sequence[Level]) -> Table:
+def level_table(levels: Sequence[Level]) -> Table:
+    """Return a row for each level."""
     table = Table(box=None, pad_edge=False)
     for title in ("in flight" if levels[0].rate is None else "rate/s", "images/s", "requests",
                   "p50 ms", "p90 ms", "p99 ms", "server ms", "queue ms", "compute ms"):  # fmt: skip

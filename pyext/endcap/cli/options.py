@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from endcap.client import ConnectionOptions, Tls
+from endcap.client import ClientArguments, ConnectionOptions, Tls
 from endcap.errors import InvalidArgumentError
 
 SERVER_PANEL = "Server"
@@ -20,7 +23,7 @@ FRAMES_PANEL = "Videos and tracks"
 OUTPUT_PANEL = "Output"
 # The port follows from the protocol.
 DEFAULT_URL = "127.0.0.1"
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_CLIENT = ClientArguments()
 
 
 class ProtocolName(str, Enum):
@@ -38,35 +41,14 @@ class SharedMemory(str, Enum):
     cuda = "cuda"
 
 
-class CompressionName(str, Enum):
-    """Values of `--compression`."""
-
-    gzip = "gzip"
-    deflate = "deflate"
+def option(panel: str | None, help: str, *names: str, **settings: Any) -> Any:
+    """Return an option of a panel of the help, whose default is in its description."""
+    return typer.Option(*names, help=help, show_default=False, rich_help_panel=panel, **settings)
 
 
-def byte_count(text: str) -> int:
-    """Return the bytes of 16777216, 16M or 16MiB. Raises BadParameter for anything else."""
-    match = re.fullmatch(r"([1-9]\d{0,15}) ?(?:([KMG])(?:iB)?)?", text.strip(), re.IGNORECASE)
-    if match is None:
-        raise typer.BadParameter(f"{text!r} is not a size; write 16777216, 16M or 16MiB")
-    return int(match[1]) * _UNITS[(match[2] or "").upper()]
-
-
-Url = Annotated[
-    str,
-    typer.Option(
-        help="HOST, HOST:PORT, or either after grpc://, grpcs://, http:// or https://.",
-        rich_help_panel=SERVER_PANEL,
-    ),
-]
 Protocol = Annotated[
     ProtocolName | None,
-    typer.Option(
-        help="Protocol of requests. Default: that of --url, else grpc.",
-        show_default=False,
-        rich_help_panel=SERVER_PANEL,
-    ),
+    option(SERVER_PANEL, "Protocol of requests. Default: that of --url, else grpc."),
 ]
 Model = Annotated[str, typer.Option(help="Name of the ensemble.", rich_help_panel=SERVER_PANEL)]
 Timeout = Annotated[
@@ -75,74 +57,103 @@ Timeout = Annotated[
 Concurrency = Annotated[
     int, typer.Option(min=1, help="Requests in flight at once.", rich_help_panel=SENDING_PANEL)
 ]
-Batch = Annotated[
-    int, typer.Option(min=1, help="Images in one request.", rich_help_panel=SENDING_PANEL)
-]
-Shm = Annotated[
-    SharedMemory,
-    typer.Option(
-        help="Send tensors through memory shared with a server on this machine: system or GPU "
-        "memory. The server has to allow it: `endcap serve --client-shared-memory`.",
-        rich_help_panel=SENDING_PANEL,
-    ),
-]
-RegionBytes = Annotated[
-    int | None,
-    typer.Option(
-        parser=byte_count,
-        help="Shared memory of a request, such as 16777216, 16M or 16MiB. Default: 8 MiB for each "
-        "encoded image, and the size of the tensors.",
-        metavar="SIZE",
-        show_default=False,
-        rich_help_panel=SENDING_PANEL,
-    ),
-]
-Headers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--header",
-        help="Header of each request; may be repeated.",
-        metavar="NAME:VALUE",
-        show_default=False,
-        rich_help_panel=CONNECTION_PANEL,
-    ),
-]
-TlsCa = Annotated[
-    Path | None,
-    typer.Option(
-        help="PEM file of certificate authorities; turns TLS on.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=CONNECTION_PANEL,
-    ),
-]
-Compression = Annotated[
-    CompressionName | None,
-    typer.Option(
-        help="Compression of requests. JPEG files do not get smaller by it.",
-        show_default=False,
-        rich_help_panel=CONNECTION_PANEL,
-    ),
-]
-Retries = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        help="How often to repeat a request to a server that is not available.",
-        rich_help_panel=CONNECTION_PANEL,
-    ),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        help="File for the report. Default: standard output.",
-        show_default=False,
-        rich_help_panel=OUTPUT_PANEL,
-    ),
-]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")]
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """The server, and how a client sends requests to it."""
+
+    url: Annotated[
+        str,
+        typer.Option(
+            help="HOST, HOST:PORT, or either after grpc://, grpcs://, http:// or https://.",
+            rich_help_panel=SERVER_PANEL,
+        ),
+    ] = DEFAULT_URL
+    protocol: Protocol = None
+    timeout: Timeout = _CLIENT.timeout_s
+    batch: Annotated[
+        int, typer.Option(min=1, help="Images in one request.", rich_help_panel=SENDING_PANEL)
+    ] = _CLIENT.batch
+    shm: Annotated[
+        SharedMemory,
+        typer.Option(
+            help="Send tensors through memory shared with a server on this machine: system or GPU "
+            "memory. The server has to allow it: `endcap serve --client-shared-memory`.",
+            rich_help_panel=SENDING_PANEL,
+        ),
+    ] = SharedMemory.none
+    region_bytes: Annotated[
+        int | None,
+        option(
+            SENDING_PANEL,
+            "Bytes of shared memory of a request. Default: 8 MiB for each encoded image, and the "
+            "size of the tensors.",
+            min=1,
+        ),
+    ] = None
+    header: Annotated[
+        list[str] | None,
+        option(CONNECTION_PANEL, "Header of each request; may be repeated.", metavar="NAME:VALUE"),
+    ] = None
+    tls_ca: Annotated[
+        Path | None,
+        option(
+            CONNECTION_PANEL,
+            "PEM file of certificate authorities; turns TLS on.",
+            metavar="FILE",
+        ),
+    ] = None
+
+    def client_arguments(
+        self, *, retries: int = ConnectionOptions.retries, **others: Any
+    ) -> ClientArguments:
+        """Return the arguments of a client, with those that the command has beside these."""
+        return ClientArguments(
+            self.url,
+            protocol=self.protocol.value if self.protocol else None,
+            batch=self.batch,
+            shared_memory=self.shm.value,
+            region_bytes=self.region_bytes,
+            options=ConnectionOptions(
+                timeout_s=self.timeout,
+                retries=retries,
+                headers=_read_headers(self.header or ()),
+                tls=Tls(ca=self.tls_ca) if self.tls_ca else None,
+            ),
+            **others,
+        )
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose parameters of dataclasses are an option for each of their fields."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {
+        name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)
+    }
+    parameters = []
+    for parameter in inspect.signature(command).parameters.values():
+        group = groups.get(parameter.name)
+        if group is None:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        types = get_type_hints(group, include_extras=True)
+        parameters += [
+            parameter.replace(name=field.name, annotation=types[field.name], default=field.default)
+            for field in dataclasses.fields(group)
+        ]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        for name, kind in groups.items():
+            given = {field.name: values.pop(field.name) for field in dataclasses.fields(kind)}
+            values[name] = kind(**given)
+        command(**values)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
 
 
 def refused_option(name: str, ours: str) -> Any:
@@ -173,46 +184,19 @@ def read_settings(given: Sequence[str], others: Mapping[str, str] | None = None)
     return settings
 
 
-def connection_options(
-    *,
-    timeout: float,
-    retries: int,
-    headers: Sequence[str] = (),
-    tls_ca: Path | None = None,
-    compression: CompressionName | None = None,
-) -> ConnectionOptions:
-    """Return the options of a connection. Raises InvalidArgumentError or BadParameter."""
-    return ConnectionOptions(
-        timeout_s=timeout,
-        retries=retries,
-        headers=_headers(headers),
-        tls=Tls(ca=tls_ca) if tls_ca else None,
-        compression=compression.value if compression else None,
-    )
-
-
-def _headers(texts: Sequence[str]) -> dict[str, str]:
+def _read_headers(texts: Sequence[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for name, value in map(_header, texts):
-        if name.lower() in {each.lower() for each in headers}:
-            raise typer.BadParameter(
+    for text in texts:
+        name, colon, value = text.partition(":")
+        name = name.strip()
+        if not colon or not name:
+            raise InvalidArgumentError(
+                f"--header {text!r} is not NAME:VALUE, such as X-Request-Id:7"
+            )
+        if name.lower() in map(str.lower, headers):
+            raise InvalidArgumentError(
                 f"--header {name} is given twice; give one, its values separated by commas if it "
                 "is a list"
             )
-        headers[name] = value
+        headers[name] = value.strip()
     return headers
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise typer.BadParameter(f"--header {text!r} is not NAME:VALUE, such as X-Request-Id:7")
-    return name.strip(), value.strip()
-
-
-def check_region_bytes(region_bytes: int | None, *, is_shared: bool) -> None:
-    """Raise InvalidArgumentError for --region-bytes without --shm."""
-    if region_bytes is not None and not is_shared:
-        raise InvalidArgumentError(
-            "--region-bytes needs shared memory; give --shm system or --shm cuda, too"
-        )

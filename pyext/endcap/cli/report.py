@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TextIO
@@ -18,7 +18,7 @@ from rich.text import Text
 from endcap._files import whole_text_file
 from endcap.cli.console import PlainConsole, count, printable, printable_lines
 from endcap.cli.export import as_coco, as_csv, as_json
-from endcap.client import ClassScore, Detection, ImageResult, Task
+from endcap.detections import ClassScore, Detection, ImageResult, Task, class_name
 from endcap.drawing.draw import SEEN
 
 
@@ -51,25 +51,17 @@ def report_stream(output: Path | None) -> Iterator[TextIO]:
 
 
 def write_report(
-    results: Sequence[ImageResult],
-    form: Form,
-    labels: Sequence[str] | None,
-    stream: TextIO,
-    *,
-    files: Mapping[str, Path] | None = None,
-    folder: Path | None = None,
+    results: Sequence[ImageResult], form: Form, labels: Sequence[str] | None, stream: TextIO
 ) -> None:
-    """Write the results; labels, files and folder as for `as_coco`."""
+    """Write the results; labels are class names by id."""
     if form is Form.table:
         write_table(as_table(results), stream)
         if len(results) > 1:
             PlainConsole(file=stream, highlight=False).print(f"\n{summary(results)}", markup=False)
-        return
-    if form is Form.coco:
-        text = as_coco(results, labels, files, folder)
+    elif form is Form.coco:
+        write_text(as_coco(results, labels), stream)
     else:
-        text = as_csv(results) if form is Form.csv else as_json(results)
-    write_text(text, stream)
+        write_text(as_csv(results) if form is Form.csv else as_json(results), stream)
 
 
 def write_text(text: str, stream: TextIO) -> None:
@@ -99,31 +91,24 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
     width = max((len(_row_name(each)) for each in predictions), default=0)
     lines: list[Text | Padding] = []
     if predictions:
-        titles = (
-            "".join(f"{side:>8}" for side in _SIDES)
-            if isinstance(predictions[0], Detection)
-            else ""
-        )
+        sides = _SIDES if isinstance(predictions[0], Detection) else ()
+        titles = "".join(f"{side:>8}" for side in sides)
         titles += "".join(f"{title:>{_CELL}}" for title, _ in _extra_cells(predictions[0]))
         titles += "  class" if any(_classification(each) for each in predictions) else ""
         lines.append(one_line(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
     for result in results:
-        lines.append(_heading(result, latency))
-        if result.predictions:
-            lines += (one_line(_row(each, width)) for each in result.predictions)
+        heading = image_heading(result.image)
+        if latency and result.latency_ms is not None:
+            heading.append(f"  {result.latency_ms:.1f} ms", style="not bold")
+        lines.append(heading)
+        if not result.ok:
+            lines.append(failure_line(f"{result.status}: {result.error}"))
         elif result.tensors:
             lines += (_indented(Text(printable(each))) for each in result.tensor_texts())
-        elif result.ok:
-            lines.append(
-                _indented(
-                    Text(
-                        "no detections" if result.task is Task.detection else "no classes",
-                        style="dim",
-                    )
-                )
-            )
-        else:
-            lines.append(failure_line(f"{result.status}: {result.error}"))
+        elif not result.predictions:
+            kind = "detections" if result.task is Task.detection else "classes"
+            lines.append(_indented(Text(f"no {kind}", style="dim")))
+        lines += (one_line(_row(each, width)) for each in result.predictions)
     return Group(*lines)
 
 
@@ -175,13 +160,6 @@ def failure_line(message: str) -> Padding:
     return _indented(Text(printable(message), "red"))
 
 
-def _heading(result: ImageResult, latency: bool) -> Text:
-    heading = image_heading(result.image)
-    if latency and result.latency_ms is not None:
-        heading.append(f"  {result.latency_ms:.1f} ms", style="not bold")
-    return heading
-
-
 def _row(prediction: Detection | ClassScore, width: int) -> str:
     box = prediction.box if isinstance(prediction, Detection) else ()
     sides = "".join(f"{side:8.1f}" for side in box)
@@ -222,7 +200,7 @@ def _classification(prediction: Detection | ClassScore) -> str:
 
 
 def _name(prediction: Detection | ClassScore) -> str:
-    return prediction.label if prediction.label is not None else f"class {prediction.class_id}"
+    return class_name(prediction.class_id, prediction.label)
 
 
 def one_line(text: str, *, style: str = "") -> Text:

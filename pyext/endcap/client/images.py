@@ -59,9 +59,7 @@ class ImageReader:
         if isinstance(image, (str, os.PathLike)):
             if is_address(image):
                 raise RequestError(
-                    "unreadable",
-                    "an image is an address: download it, and give the bytes; `endcap infer` takes "
-                    "addresses",
+                    "unreadable", "an image is an address: download it, and give the bytes"
                 )
             return read_file(Path(image))
         if isinstance(image, (bytes, bytearray, memoryview)):

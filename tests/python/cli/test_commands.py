@@ -42,34 +42,22 @@ def test_a_report_never_replaces_what_is_read(pictures: Path, tmp_path: Path) ->
         by = f" by {output}" if output == link else ""
         assert_error_message(
             result,
-            f"{read}, which is an input, would be overwritten{by}: give --output another file",
+            f"{read}, which is an input, would be overwritten{by}: give --output another file, or",
         )
     assert contents(pictures) == before
     assert labels.read_text() == "ring\n"
 
 
 def test_pictures_never_replace_what_is_read(pictures: Path, tmp_path: Path) -> None:
-    (pictures / "b_detections.jpg").write_bytes((pictures / "a.JPEG").read_bytes())
-    before = contents(pictures)
     drawn = pictures / "b_detections.jpg"
+    drawn.write_bytes((pictures / "a.JPEG").read_bytes())
+    before = contents(pictures)
     (tmp_path / "link").symlink_to(pictures)
     for folder in (pictures, tmp_path / "link"):
         by = f" by {folder / drawn.name}" if folder != pictures else ""
-        assert_error_message(
-            endcap("infer", pictures, "--draw", folder),
-            f"{drawn}, which is an input, would be overwritten{by}: "
-            "give another folder for the pictures",
-        )
+        result = endcap("infer", pictures, "--draw", folder)
+        assert_error_message(result, f"{drawn}, which is an input, would be overwritten{by}: give")
     assert contents(pictures) == before
-
-
-def test_certificates_are_not_written_over(pictures: Path, tmp_path: Path) -> None:
-    certificates = tmp_path / "ca.pem"
-    certificates.write_text("certificates")
-    options = ["--tls-ca", certificates, "--output", certificates]
-    result = endcap("infer", pictures, "--url", "127.0.0.1:9", *options)
-    assert_error_message(result, "which is an input, would be overwritten", "another file")
-    assert certificates.read_text() == "certificates"
 
 
 def test_pictures_never_replace_labels_or_certificates(pictures: Path, tmp_path: Path) -> None:
@@ -93,19 +81,14 @@ def test_report_and_pictures_never_share_a_file(
     assert_error_message(result, f"--output {output} is a picture of --draw; give another file")
 
 
-@pytest.mark.parametrize("name", ["contact_sheet.jpg", "latency.json", "server.log"])
 @pytest.mark.parametrize("option", [[], ["--web"]], ids=["pictures", "web"])
-def test_a_demo_never_replaces_what_is_read(pictures: Path, name: str, option: list[str]) -> None:
-    target = pictures / name
-    (pictures / "b.jpg").rename(target)
+def test_a_demo_never_replaces_what_is_read(pictures: Path, option: list[str]) -> None:
+    (pictures / "b.jpg").rename(pictures / "server.log")
     before = contents(pictures)
-    (pictures / "linked.jpg").symlink_to(target)
+    (pictures / "linked.jpg").symlink_to("server.log")
     arguments = ["--images", pictures, "--output", pictures, "--url", "127.0.0.1:9", *option]
     result = endcap("demo", *arguments)
-    if option and name != "server.log":  # the page writes none of these
-        assert_error_message(result, "no Triton server responds")
-    else:
-        assert_error_message(result, "which is an input, would be overwritten", "another folder")
+    assert_error_message(result, "which is an input, would be overwritten", "another folder")
     (pictures / "linked.jpg").unlink()
     assert contents(pictures) == before
 
@@ -178,7 +161,7 @@ def test_version_is_the_packages() -> None:
         ["infer", "--x"],
         ["infer", "a.jpg", "--json", "--csv"],
         ["infer", "a.jpg", "--csv", "--coco"],
-        ["demo", "--repeat", "-1"],
+        ["demo", "--duration", "-1"],
         ["demo", "--port", "65536"],
     ],
 )
@@ -278,8 +261,7 @@ def test_files_that_a_folder_leaves_out_are_named(
         (tmp_path / f"photo{number}.heic\x1b[2J").write_bytes(b"")
     assert expand_images([str(tmp_path)]) == images
     said = capsys.readouterr().err
-    assert "skipped 7 files in" in said
-    assert "photo0.heic\\x1b[2J, photo1" in said
+    assert f"skipped 7 files of {tmp_path}: {tmp_path}/photo0.heic\\x1b[2J, " in said
     assert said.endswith("photo4.heic\\x1b[2J and 2 more\n")
 
 

@@ -208,7 +208,7 @@ def test_an_rle_that_is_none_makes_one_picture_missing(pictures: Path, tmp_path:
     folder = PictureFolder(tmp_path / "drawn", [pictures / "b.jpg"])
     found = Detection(BOX, 0.5, 0, None, 0, mask={"size": [480, 640], "counts": "~"})
     folder.add(ImageResult(str(pictures / "b.jpg"), "ok", ImageDetections.from_list([found])), None)
-    assert folder.written == []
+    assert folder.written == 0
     assert len(folder.failures) == 1
     assert "b.jpg cannot be drawn: " in folder.failures[0]
 

@@ -5,62 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import typer
 from cli_runs import assert_error_message, endcap
 
-from endcap.cli.infer import whole_results
-from endcap.cli.options import CompressionName, byte_count, connection_options
+from endcap.cli.options import ServerOptions
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
+from endcap.detections import join_responses
+from endcap.errors import InvalidArgumentError
 
 
 def test_options_of_the_connection() -> None:
-    options = connection_options(
-        timeout=2.5,
-        retries=0,
-        headers=["Authorization: Bearer a:b", "x-trace:7", "empty:"],
-        tls_ca=Path(__file__),
-        compression=CompressionName.gzip,
-    )
+    headers = ["Authorization: Bearer a:b", "x-trace:7", "empty:"]
+    server = ServerOptions(timeout=2.5, header=headers, tls_ca=Path(__file__))
+    options = server.client_arguments(retries=0).connection
     assert options.headers == {"Authorization": "Bearer a:b", "x-trace": "7", "empty": ""}
-    assert (options.timeout_s, options.retries, options.compression) == (2.5, 0, "gzip")
+    assert (options.timeout_s, options.retries) == (2.5, 0)
     assert options.tls is not None
     assert options.tls.ca == Path(__file__)
-    assert connection_options(timeout=1.0, retries=3).tls is None
-
-
-@pytest.mark.parametrize("text", ["no colon", ": value"])
-def test_a_header_that_is_none(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="NAME:VALUE"):
-        connection_options(timeout=1.0, retries=0, headers=[text])
-
-
-@pytest.mark.parametrize("again", ["X-A:1", "x-a: 2"])
-def test_a_header_given_twice_is_refused(again: str) -> None:
-    with pytest.raises(typer.BadParameter, match=r"(?i)x-a is given twice"):
-        connection_options(timeout=1.0, retries=0, headers=["X-A:1", "x-b:1", again])
+    assert ServerOptions().client_arguments().connection.tls is None
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
-    [("16777216", 1 << 24), ("16M", 1 << 24), ("16 mib", 1 << 24), ("3KiB", 3072), ("1G", 1 << 30)],
+    ("headers", "message"),
+    [
+        (["no colon"], "NAME:VALUE"),
+        ([": value"], "NAME:VALUE"),
+        (["X-A:1", "x-b:1", "x-a: 2"], "x-a is given twice"),
+    ],
 )
-def test_sizes(text: str, size: int) -> None:
-    assert byte_count(text) == size
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "16MB", "1.5M", "iB", "", "M"])
-def test_sizes_that_are_none(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="16MiB"):
-        byte_count(text)
-
-
-def test_regions_have_a_size_where_there_are_any() -> None:
-    command, url = ("infer", __file__), ("--url", "127.0.0.1:1")
-    alone = endcap(*command, *url, "--region-bytes", "16M")
-    assert_error_message(alone, "--region-bytes", "give --shm")
-    shared = endcap(*command, *url, "--region-bytes", "16M", "--shm", "system")
-    assert_error_message(shared, "no Triton server responds")
-    assert "16MiB" in endcap(*command, "--region-bytes", "16MB", columns=200).stderr
+def test_headers_that_are_refused(headers: list[str], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        ServerOptions(header=headers).client_arguments()
 
 
 def test_a_stream_has_no_batches(tmp_path: Path) -> None:
@@ -81,7 +55,7 @@ def test_the_responses_to_an_image_become_one_result() -> None:
         part("a", 1, final=False), part("a", 2, final=True), part("b", 3, final=True),
         part("a", 4, final=False), part("a", 5, final=True),  # the same file, given twice
     ]  # fmt: skip
-    whole = list(whole_results(parts))
+    whole = list(join_responses(parts))
     assert [(each.image, [d.index for d in each.detections]) for each in whole] == [
         ("a", [1, 2]), ("b", [3]), ("a", [4, 5])
     ]  # fmt: skip
@@ -91,12 +65,12 @@ def test_the_responses_to_an_image_become_one_result() -> None:
 
 def test_an_empty_last_response_ends_an_image() -> None:
     last = ImageResult("a", "ok", final=True)
-    (whole,) = whole_results([part("a", 1, final=False), last])
+    (whole,) = join_responses([part("a", 1, final=False), last])
     assert [each.index for each in whole.detections] == [1]
 
 
 def test_an_image_of_which_a_response_failed_has_failed() -> None:
-    (whole,) = whole_results(
+    (whole,) = join_responses(
         [part("a", 1, final=False), part("a", 2, final=True, status="internal")]
     )
     assert (whole.status, whole.detections) == ("internal", [])
@@ -107,7 +81,7 @@ def test_classes_are_put_together_too() -> None:
         scores = [ClassScore(class_id, 0.5, None)]
         return ImageResult("a", "ok", classes=scores, task=Task.classification, final=final)
 
-    (whole,) = whole_results([classes(1, final=False), classes(2, final=True)])
+    (whole,) = join_responses([classes(1, final=False), classes(2, final=True)])
     assert [each.class_id for each in whole.classes] == [1, 2]
 
 

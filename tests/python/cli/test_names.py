@@ -76,14 +76,14 @@ def test_no_picture_is_written_through_a_link(
 def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path, victim: Path) -> None:
     (tmp_path / "new.jpg").symlink_to(victim)
     with pytest.raises(InvalidArgumentError, match="is a symbolic link"):
-        save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg", quality=90)
+        save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg")
     assert victim.read_text() == "mine"
 
 
 def test_a_pipe_in_the_place_of_a_picture_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "new.jpg")
     with pytest.raises(InvalidArgumentError, match="is not a regular file"):
-        save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg", quality=90)
+        save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg")
 
 
 def test_a_pipe_that_comes_later_is_replaced_and_not_written_to(
@@ -106,9 +106,7 @@ def test_a_pipe_that_comes_later_is_replaced_and_not_written_to(
     assert target.read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize(
-    "name", ["server.log", "latency.json", "contact_sheet.jpg", "a_detections.jpg"]
-)
+@pytest.mark.parametrize("name", ["server.log", "a_detections.jpg"])
 def test_a_demo_writes_through_no_link(
     url: str, pictures: Path, tmp_path: Path, victim: Path, name: str
 ) -> None:
@@ -144,7 +142,7 @@ def test_a_demo_writes_its_log_to_a_new_file(
     for link_late in (False, True):
         if link_late:
             monkeypatch.setattr(demo, "make_folder", link_after_the_checks)
-        arguments = ["--images", pictures, "--output", output, "--repeat", "0"]
+        arguments = ["--images", pictures, "--output", output, "--duration", "0"]
         endcap("demo", *arguments, columns=200)
         assert victim.read_text() == "mine"
         assert log_file.is_file()
@@ -164,21 +162,6 @@ def test_pictures_replace_only_those_that_endcap_has_drawn(
     assert done.exit_code == 2
     assert f"{drawn} is there already, and endcap has not made it: move it away" in done.stderr
     assert drawn.read_bytes() == (pictures / "b.jpg").read_bytes()
-
-
-@pytest.mark.parametrize("name", ["latency.json", "contact_sheet.jpg", "b_detections.jpg"])
-def test_a_demo_replaces_only_what_a_demo_has_made(
-    url: str, pictures: Path, tmp_path: Path, name: str
-) -> None:
-    output = tmp_path / "output"
-    arguments = ["demo", "--images", pictures, "--output", output, "--url", url]
-    for _ in range(2):
-        assert endcap(*arguments).exit_code == 0
-    (output / name).write_text("precious")
-    done = endcap(*arguments, columns=200)
-    assert done.exit_code == 2
-    assert f"{output / name} is there already, and endcap has not made it" in done.stderr
-    assert (output / name).read_text() == "precious"
 
 
 def test_a_report_follows_the_link_that_was_named(url: str, pictures: Path, tmp_path: Path) -> None:
@@ -227,7 +210,8 @@ def test_tables_of_images_and_classes(url: str, hostile_pictures: Path, tmp_path
 
 def test_a_demo(url: str, hostile_pictures: Path, tmp_path: Path) -> None:
     output = tmp_path / f"o{ORDERS}"
-    done = endcap("demo", "--images", hostile_pictures, "--output", output, "--url", url)
+    arguments = ["--images", hostile_pictures, "--output", output, "--duration", "0"]
+    done = endcap("demo", *arguments, "--url", url)
     assert done.exit_code == 1
     assert_plain(done.stdout)
     assert_plain(done.stderr)

@@ -1,14 +1,15 @@
-"""Items of several sources, sent at the same time, and their results in order."""
+"""Frames that are sent several at a time, their results in order, and their tracks."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import itertools
 import threading
 import time
 import weakref
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
@@ -20,35 +21,30 @@ import endcap
 from endcap.client import Detection, ImageResult, Task
 from endcap.triton.video_settings import VideoOptions, VideoSettings
 from endcap.video import VideoFrame, detect_video
-from endcap.video.detection import _End, _Work, tracked
+from endcap.video.detection import tracked
+from endcap.video.in_order import submit_in_order
 from endcap.video.served import VideoInput, VideoJob, _Detected
 
 
-def result(name: object) -> ImageResult:
-    return ImageResult(str(name), "ok")
+def in_order(
+    function: Callable[[Any], Any], items: Iterable[Any], *, threads: int = 4
+) -> Iterator[Any]:
+    """The results of a function with so many threads, and twice as many items ahead."""
+    with ThreadPoolExecutor(threads) as pool:
+        submit = functools.partial(pool.submit, function)
+        with contextlib.closing(submit_in_order(submit, items, ahead=2 * threads)) as results:
+            for _, result in results:
+                yield result
 
 
-def run(work: _Work[Any]) -> Iterator[tuple[int, str]]:
-    """The number of each source with the names of its results, and "end" at its end."""
-    try:
-        for number, done in work.run():
-            yield number, "end" if isinstance(done, _End) else done[1].image
-    finally:
-        work.stop()
-
-
-def test_results_of_each_source_are_in_its_order() -> None:
+def test_results_are_in_the_order_of_the_items() -> None:
     delays = itertools.cycle([0.004, 0.0, 0.002, 0.001, 0.0])
 
-    def send(item: str) -> ImageResult:
+    def call(item: int) -> int:
         time.sleep(next(delays))
-        return result(item)
+        return -item
 
-    sources = [[f"{name}{number}" for number in range(50)] for name in "abc"]
-    found: dict[int, list[str]] = {0: [], 1: [], 2: []}
-    for number, name in run(_Work(send, sources, 4)):
-        found[number].append(name)
-    assert found == {number: [*source, "end"] for number, source in enumerate(sources)}
+    assert list(in_order(call, range(100))) == [-item for item in range(100)]
 
 
 def test_a_result_does_not_wait_for_later_items() -> None:
@@ -59,137 +55,53 @@ def test_a_result_does_not_wait_for_later_items() -> None:
         assert first_taken.wait(20)
         yield "b"
 
-    results = run(_Work(result, [items()], 4))
-    assert next(results) == (0, "a")
+    results = in_order(str, items())
+    assert next(results) == "a"
     first_taken.set()
-    assert list(results) == [(0, "b"), (0, "end")]
-
-
-def test_at_most_so_many_are_sent_at_once_and_as_many_as_that() -> None:
-    sending, most = 0, 0
-    lock = threading.Lock()
-    all_at_once = threading.Barrier(3)
-
-    def send(item: int) -> ImageResult:
-        nonlocal sending, most
-        with lock:
-            sending += 1
-            most = max(most, sending)
-        if item < 3:
-            all_at_once.wait(20)  # breaks where fewer are sent at once
-        with lock:
-            sending -= 1
-        return result(item)
-
-    assert len(list(run(_Work(send, [range(40)], 3)))) == 41
-    assert most == 3
-
-
-def test_sources_take_turns() -> None:
-    """A source that always has an item leaves others their share."""
-    sent: list[str] = []
-    may_begin = threading.Event()
-
-    def send(item: str) -> ImageResult:
-        assert may_begin.wait(20)
-        sent.append(item[0])
-        time.sleep(0.0005)
-        return result(item)
-
-    endless = [(f"{name}{number}" for number in itertools.count()) for name in "abc"]
-    work = _Work(send, endless, 2)
-    time.sleep(0.05)  # until all have an item
-    may_begin.set()
-    for _ in itertools.islice(run(work), 300):
-        pass
-    work.stop()
-    counts = Counter(sent[:300])
-    assert min(counts.values()) > 80, counts
+    assert list(results) == ["b"]
 
 
 def test_a_slow_caller_is_waited_for() -> None:
-    sent = 0
+    read = 0
 
-    def send(item: int) -> ImageResult:
-        nonlocal sent
-        sent += 1
-        return result(item)
+    def items() -> Iterator[int]:
+        nonlocal read
+        for read in itertools.count(1):
+            yield read
 
-    work = _Work(send, [itertools.count()], 4)
-    results = run(work)
+    results = in_order(str, items())
     next(results)
     time.sleep(0.2)
-    assert sent <= 1 + 2 * 4
+    assert read <= 1 + 2 * 4
     for _ in itertools.islice(results, 20):
         pass
     time.sleep(0.2)
-    assert 21 <= sent <= 21 + 2 * 4
-    work.stop()
+    assert 21 <= read <= 21 + 2 * 4
+    results.close()  # type: ignore[attr-defined]
 
 
-def test_the_last_source_has_all_requests() -> None:
-    """The share of those that have ended goes to the others."""
-    waiting = threading.Barrier(4)
-
-    def send(item: str) -> ImageResult:
-        if item.startswith("long"):
-            waiting.wait(20)
-        return result(item)
-
-    def later() -> Iterator[str]:
-        ended.wait(20)
-        for number in range(8):
-            yield f"long{number}"
-
-    ended = threading.Event()
-    sources = [["a"], ["b"], ["c"], ["d"], later()]
-    names = []
-    for _, name in run(_Work(send, sources, 4)):
-        names.append(name)
-        if names.count("end") == 4:
-            ended.set()
-    assert names.count("end") == 5
-    assert sum(name.startswith("long") for name in names) == 8
-
-
-def test_an_error_of_a_source_comes_after_its_results() -> None:
-    def broken() -> Iterator[str]:
-        yield "a0"
-        yield "a1"
+def test_errors_come_in_their_place() -> None:
+    def broken() -> Iterator[int]:
+        yield from range(3)
         raise endcap.CorruptImageError("damaged")
 
-    ends: dict[int, Exception | None] = {}
-    names: dict[int, list[str]] = {0: [], 1: []}
-    for number, done in _Work(result, [broken(), ["b0", "b1", "b2"]], 2).run():
-        if isinstance(done, _End):
-            ends[number] = done.error
-        else:
-            names[number].append(done[1].image)
-    assert names == {0: ["a0", "a1"], 1: ["b0", "b1", "b2"]}
-    assert isinstance(ends[0], endcap.CorruptImageError)
-    assert ends[1] is None
+    results = in_order(str, broken())
+    assert list(itertools.islice(results, 3)) == ["0", "1", "2"]
+    with pytest.raises(endcap.CorruptImageError, match="damaged"):
+        next(results)
+
+    results = in_order(lambda item: 1 // (item - 3), range(10))
+    assert list(itertools.islice(results, 3)) == [-1, -1, -1]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
 
 
-def test_an_error_of_sending_ends_all() -> None:
-    def send(item: int) -> ImageResult:
-        if item == 3:
-            raise endcap.UnsupportedError("not such a model")
-        return result(item)
-
-    work = _Work(send, [range(10)], 1)
-    with pytest.raises(endcap.UnsupportedError, match="not such a model"):
-        list(run(work))
-    work.stop()
-
-
-def test_stopping_ends_the_threads() -> None:
+def test_closing_ends_the_thread() -> None:
     before = set(threading.enumerate())
-    work = _Work(result, [itertools.count() for _ in range(3)], 4)
+    results = in_order(str, itertools.count())
+    next(results)
     threads = set(threading.enumerate()) - before
-    assert len(threads) == 3 + 4
-    for _ in itertools.islice(run(work), 10):
-        pass
-    work.stop()
+    results.close()  # type: ignore[attr-defined]
     for thread in threads:
         thread.join(20)
         assert not thread.is_alive()
@@ -209,7 +121,7 @@ def test_frames_are_not_kept() -> None:
             del frame
 
     alive = []
-    for _ in _Work(result, [frames()], 4).run():
+    for _ in in_order(id, frames()):
         alive.append(sum(each() is not None for each in made))
     gc.collect()
     assert max(alive) <= 2 * 4 + 4 + 2  # ahead, in the threads, and here

@@ -118,22 +118,20 @@ def next_of(reader: VideoReader, last: object) -> object:
 def test_a_server_that_comes_back_after_a_while(server: str) -> None:
     with proxy_to(server) as proxy:
         url = f"rtsp://me:secret@{proxy.address}/h264"
-        with VideoReader(url, reconnect_interval_s=0.05, max_reconnect_interval_s=0.2) as reader:
+        with VideoReader(url, reconnect_interval_s=0.05) as reader:
             next(reader)
             proxy.refuse()
             wait_for_state(reader, "reconnecting")
-            time.sleep(1)
+            time.sleep(0.3)
             status = reader.status
             assert (status.state, status.reconnects) == ("reconnecting", 0)
             assert status.error is not None
             assert "secret" not in status.error
             proxy.open()
-            begin = time.monotonic()
             frame = next(reader)
             while reader.status.reconnects == 0:
                 frame = next(reader)
-            assert time.monotonic() - begin <= 0.2 + 1
-            assert frame.seconds > 1, "the pause counts"
+            assert frame.seconds > 0.3, "the pause counts"
 
 
 def wait_for_state(reader: VideoReader, state: str) -> None:
@@ -143,20 +141,6 @@ def wait_for_state(reader: VideoReader, state: str) -> None:
         time.sleep(0.01)
 
 
-def test_attempts_are_bounded(server: str) -> None:
-    with (
-        proxy_to(server) as proxy,
-        VideoReader(
-            f"rtsp://{proxy.address}/h264", reconnect_interval_s=0.05, max_reconnects=3
-        ) as reader,
-    ):
-        next(reader)
-        proxy.refuse()
-        begin = time.monotonic()
-        with pytest.raises(VideoError, match="Connection refused"):
-            list(reader)
-        assert 0.05 + 0.1 + 0.2 <= time.monotonic() - begin < 3
-        assert reader.status.state == "failed"
 
 
 def test_silence_is_a_broken_connection(server: str) -> None:

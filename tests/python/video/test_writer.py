@@ -177,41 +177,22 @@ def test_what_was_there_stays_without_a_picture_and_after_discard(tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_other_encoders(tmp_path: Path) -> None:
-    with VideoWriter(tmp_path / "clip.mp4", codec="mpeg4", frame_rate=25) as writer:
-        for number, seconds in enumerate((0.0, 0.04, 0.1)):
-            writer.write(picture(number), seconds)
-    times, pictures, about = read(tmp_path / "clip.mp4")
-    assert about["codec"] == "mpeg4"
-    assert times == pytest.approx([0, 0.04, 0.1], abs=1e-4)
-    assert np.abs(pictures[2].astype(int) - picture(2)).mean() < tolerances.VIDEO_MEAN
-    best, small = tmp_path / "best.mp4", tmp_path / "small.mp4"
-    noise = np.random.default_rng(0).integers(0, 256, (240, 320, 3), np.uint8)
-    for path, crf in ((best, "10"), (small, "40")):
-        with VideoWriter(path, options={"crf": crf}) as writer:
-            writer.write(noise)
-    assert best.stat().st_size > 2 * small.stat().st_size
-    for codec in ("nonsense", "aac", "rawaudio"):
-        with pytest.raises(VideoError, match=f"no encoder {codec}"):
-            VideoWriter(tmp_path / "other.mp4", codec=codec)
-    assert not (tmp_path / "other.mp4").exists()
 
 
 def test_a_file_in_pieces_plays_when_its_program_is_killed(tmp_path: Path) -> None:
     program = (
         "import numpy as np, os, signal\n"
         "from endcap.video import VideoWriter\n"
-        f"writer = VideoWriter({str(tmp_path / 'clip.mp4')!r}, in_pieces=True, "
-        "options={'g': '10', 'preset': 'ultrafast', 'tune': 'zerolatency'})\n"
-        "for number in range(100):\n"
-        "    writer.write(np.full((240, 320, 3), number, np.uint8))\n"
+        f"writer = VideoWriter({str(tmp_path / 'clip.mp4')!r}, in_pieces=True)\n"
+        "for number in range(600):\n"
+        "    writer.write(np.full((48, 64, 3), number % 256, np.uint8))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
     (partial,) = tmp_path.iterdir()
     assert partial.name.startswith(".endcap-")
-    assert 80 <= len(read(partial)[0]) <= 100
+    assert 250 <= len(read(partial)[0]) <= 600
 
 
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
@@ -221,7 +202,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))  # more is an error of write()
     try:
-        writer = VideoWriter(path, options={"crf": "5"})
+        writer = VideoWriter(path)
         with pytest.raises(OSError, match="File too large") as raised:  # noqa: PT012
             for _ in range(100):
                 writer.write(noise)
@@ -261,8 +242,8 @@ def test_files_and_rates_that_are_refused(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for path, message in (
         (tmp_path, "it is a folder"),
-        (pipe, "it is a pipe or a device"),
-        (Path("/dev/null"), "it is a pipe or a device"),
+        (pipe, "is a pipe or a device"),
+        (Path("/dev/null"), "is a pipe or a device"),
         (tmp_path / "none" / "clip.mp4", "No such file"),
     ):
         with pytest.raises(endcap.InvalidArgumentError, match=message):
