@@ -21,10 +21,7 @@ from endcap.cli.console import (
     stopped_by_signals,
 )
 from endcap.cli.init import DEFAULT_OUTPUT, print_decisions, write_models
-from endcap.client import ClientArguments, ClientError, Connection
-from endcap.client.concurrency import run
-from endcap.client.options import parse_address
-from endcap.client.served_model import models_with_images
+from endcap.client import ClientArguments
 from endcap.errors import EndcapError
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import InitOptions
@@ -242,32 +239,12 @@ def _announce(server: TritonServer) -> None:
         age = f"; {problem}, see {BULLETINS}" if problem else ""
         rows.append(("server", f"{server.release}{age}"))
         rows.append(("", str(server.installation.executable)))
-    commands = _next_commands(models, server)
-    if commands:
-        rows.append(("try", commands))
+    model = next((name for name in ("detect", "classify") if name in models), None)
+    if model is not None:
+        named = "" if model == ClientArguments.model else f" --model {model}"
+        usual = server.grpc_url == f"grpc://{ClientArguments.url}"
+        at = "" if usual else f" --url {server.grpc_url.removeprefix('grpc://')}"
+        rows.append(("try", f"endcap infer photo.jpg{named}{at}"))
     console = PlainConsole(highlight=False, soft_wrap=True)
     console.print("[bold green]Ready.[/] Ctrl-C stops the server.")
     console.print(Text("\n".join(f"{name:<9}{value}" for name, value in rows)))
-
-
-def _next_commands(models: list[str], server: TritonServer) -> str:
-    """Return commands for a second shell; "" where no model takes images.
-
-    The model is that of a name that `init` chooses, else the first one.
-    """
-    with_images = _models_with_images(server)
-    model = next((name for name in ("detect", "classify", *models) if name in with_images), None)
-    if model is None:
-        return ""
-    named = "" if model == ClientArguments.model else f" --model {model}"
-    usual = server.grpc_url == f"grpc://{ClientArguments.url}"
-    at = "" if usual else f" --url {server.grpc_url.removeprefix('grpc://')}"
-    return f"endcap infer photo.jpg{named}{at}"
-
-
-def _models_with_images(server: TritonServer) -> list[str]:
-    try:
-        with Connection(parse_address(server.grpc_url)) as connection:
-            return run(models_with_images(connection.coroutines))
-    except ClientError:  # without the package
-        return []

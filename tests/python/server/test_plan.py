@@ -6,7 +6,6 @@ import dataclasses
 import importlib.metadata
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -36,7 +35,7 @@ from endcap.server.backends import (
 from endcap.server.models import TRITON_DEFAULT_POOL_MB, pool_megabytes
 from endcap.server.plan import LaunchPlan, plan_launch
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
-from endcap.triton.model_folder import read_repository
+from endcap.triton.model_folder import check_config_name, read_repository
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 
@@ -133,7 +132,11 @@ def plan_for(folder: Path, version: str, **options: Any) -> LaunchPlan:
 def test_apis_are_closed_by_servers_that_can(
     version: str, shared: bool, closed: str | None, allowed: bool, tmp_path: Path
 ) -> None:
-    command = plan_for(tmp_path, version, client_shared_memory=shared).command
+    command = plan_for(
+        tmp_path, version, client_shared_memory=shared, host="0.0.0.0", accept_old_server=True
+    ).command
+    services = ("http", "grpc", "metrics")
+    assert {f"--{service}-address=0.0.0.0" for service in services} <= set(command)
     options = [word.partition(":")[0] for word in command if "restricted" in word]
     names = ("--http-restricted-api", "--grpc-restricted-protocol")
     assert options == ([f"{name}={closed}" for name in names] if closed else [])
@@ -246,28 +249,17 @@ def test_hidden_gpus_do_not_count(
 
 
 def test_a_configuration_that_no_model_has_is_refused(tmp_path: Path) -> None:
-    def plan(config_name: str, *models: str) -> None:
-        settings = ServerSettings(ports=FREE, models=models, config_name=config_name)
-        scratch = tmp_path / "scratch"
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir()
-        plan_launch(tmp_path / "models", settings, scratch)
-
     for name in ("plain", "other"):
-        write_model(tmp_path / "models", name, 'backend: "endcap_preprocess"' + TENSORS)
-    with pytest.raises(ServerError, match=r"has a configs/nosuch\.pbtxt; leave --config-name out"):
-        plan("nosuch")
-    configs = tmp_path / "models" / "other" / "configs"
-    configs.mkdir()
+        write_model(tmp_path, name, "")
+    plain = r"has a configs/nosuch\.pbtxt; leave --config-name out"
+    with pytest.raises(ServerError, match=plain):
+        check_config_name(read_repository(tmp_path), "nosuch")
+    (tmp_path / "other" / "configs").mkdir()
     for name in ("small", "large"):
-        (configs / f"{name}.pbtxt").write_text('backend: "endcap_preprocess"' + TENSORS)
-    with pytest.raises(
-        ServerError, match=r"nosuch\.pbtxt; .* they have \(large, small\), or leave"
-    ):
-        plan("nosuch")
-    plan("small")
-    with pytest.raises(ServerError, match=r"configs/small\.pbtxt; leave --config-name out"):
-        plan("small", "plain")
+        (tmp_path / "other" / "configs" / f"{name}.pbtxt").touch()
+    with pytest.raises(ServerError, match=r"nosuch\.pbtxt; .* they have \(large, small\), or le"):
+        check_config_name(read_repository(tmp_path), "nosuch")
+    check_config_name(read_repository(tmp_path), "small")
 
 
 def test_numpy_2_is_refused_for_python_models(
