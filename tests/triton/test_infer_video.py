@@ -23,11 +23,7 @@ from running_server import RunningServer, run_server
 from videos import pictures_of, times_of, write_clip
 
 from endcap.cli.files import find_repository
-from endcap.client import DetectionClient
-from endcap.drawing import track_color
-from endcap.tracking import Tracker
-from endcap.video import VideoReader
-from endcap.video.detection import detect_video
+from endcap.drawing import class_color
 
 FRAMES = 112
 
@@ -81,20 +77,7 @@ def test_tracks_keep_their_ids_and_are_drawn(
         for each in rows[number]["detections"]:
             x1, y1, _, _ = (round(side) for side in each["box"])
             label = pictures[number][max(y1 - 12, 2), x1 + 2].astype(int)
-            assert np.abs(label - track_color(each["track_id"])).max() < 60
-
-
-def test_the_library_gives_what_the_command_prints(server: RunningServer, clip: Path) -> None:
-    done = endcap_command("infer", clip, "--track", "--json", "--every", 4, "--url", server.grpc)
-    rows = rows_of(done)
-    assert [row["frame_index"] for row in rows] == list(range(0, FRAMES, 4))
-    with DetectionClient(server.grpc) as client, VideoReader(clip, every=4) as reader:
-        found = list(detect_video(client, reader, tracker=Tracker(frame_rate=RATE / 4)))
-    assert len(found) == len(rows)
-    for (frame, result), row in zip(found, rows, strict=True):
-        assert frame.index == row["frame_index"]
-        assert result.image == f"frame {frame.index}"
-        assert [each.to_dict() for each in result.detections] == row["detections"]
+            assert np.abs(label - class_color(each["track_id"])).max() < 60
 
 
 def test_frames_by_rate_as_rows(server: RunningServer, clip: Path) -> None:
@@ -147,20 +130,6 @@ def test_a_damaged_video_among_good_ones(server: RunningServer, clip: Path, tmp_
     assert alone.stdout == ""
 
 
-def test_several_videos_are_read_at_the_same_time(server: RunningServer, tmp_path: Path) -> None:
-    clips = [write_clip(tmp_path / f"{name}.mp4", 60) for name in "abc"]
-    done = endcap_command("infer", *clips, "--json", "--concurrency", 2, "--url", server.grpc)
-    sources = [Path(row["source"]).stem for row in rows_of(done)]
-    assert Counter(sources) == {"a": 60, "b": 60, "c": 60}
-    half = Counter(sources[:90])
-    assert min(half.values()) >= 15, half
-    for name in "abc":
-        indices = [
-            row["frame_index"] for row in rows_of(done) if row["source"].endswith(f"{name}.mp4")
-        ]
-        assert indices == list(range(60))
-
-
 def test_an_interrupted_video_plays_until_there(server: RunningServer, tmp_path: Path) -> None:
     clip = write_clip(tmp_path / "long.mp4", 600)
     drawn = tmp_path / "drawn.mp4"
@@ -202,17 +171,6 @@ def test_frames_over_one_stream(server: RunningServer, clip: Path) -> None:
     streamed = endcap_command("infer", clip, "--stream", *arguments)
     assert streamed.returncode == 0, streamed.stderr
     assert rows_of(streamed) == rows_of(endcap_command("infer", clip, *arguments))
-
-
-def test_low_scores_are_left_out(server: RunningServer, clip: Path) -> None:
-    arguments = ["--json", "--track", "--every", 8, "--url", server.grpc]
-    all_of_them = rows_of(endcap_command("infer", clip, *arguments))
-    best = rows_of(endcap_command("infer", clip, *arguments, "--score-threshold", 0.93))
-    scores = [each["score"] for row in all_of_them for each in row["detections"]]
-    assert 0 < sum(score >= 0.93 for score in scores) < len(scores)
-    for whole, part in zip(all_of_them, best, strict=True):
-        expected = [each for each in whole["detections"] if each["score"] >= 0.93]
-        assert part["detections"] == expected
 
 
 @pytest.fixture

@@ -59,9 +59,7 @@ def test_latencies_count_from_the_scheduled_arrival(url: str, photo: Path) -> No
     assert slow["failures"] == {}
     assert slow["latency_ms"]["min"] >= 1e3 * SLEEP_S
     # Twice what the model can do: a closed loop would only see its sender wait for one response.
-    (closed,) = load(url, photo, "--concurrency", "1", "--duration", "1")
     (late,) = load(url, photo, "--rate", "50", "--duration", "1.5")
-    assert closed["latency_ms"]["p99"] < 5e3 * SLEEP_S
     assert late["latency_ms"]["max"] > 10e3 * SLEEP_S
     assert late["requests"] == pytest.approx(75, rel=0.5)
 

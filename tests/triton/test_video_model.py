@@ -171,17 +171,11 @@ def test_a_path_and_the_asynchronous_client(server: RunningServer, tmp_path: Pat
     assert missing.status == "unreadable"
 
 
-@pytest.mark.parametrize(
-    ("options", "frame_rate"),
-    [({"every": 3}, 25 / 3), ({"rate": 10}, 10), ({"keyframes_only": True}, 30)],
-    ids=["every", "rate", "keyframes"],
-)
-def test_frames_are_sampled_as_by_the_reader(
-    server: RunningServer, options: dict[str, Any], frame_rate: float
-) -> None:
-    results = read(server, CLIP, **options)
-    assert 0 < len(results) < len(FRAMES) / 2 + 1
-    check_frames(results, frame_rate=frame_rate, **options)
+def test_frames_are_sampled_as_by_the_reader(server: RunningServer) -> None:
+    results = read(server, CLIP, every=3)
+    assert 0 < len(results) < len(FRAMES) / 2
+    check_frames(results, frame_rate=25 / 3, every=3)
+    check_frames(read(server, CLIP, keyframes_only=True), frame_rate=30, keyframes_only=True)
 
 
 def test_options_of_detections_and_tracks(server: RunningServer) -> None:
@@ -270,16 +264,6 @@ def test_frames_of_one_video_share_batches(server: RunningServer) -> None:
     assert len(FRAMES) / 4 <= done < len(FRAMES), "four frames are in flight at the most"
 
 
-def test_detect_stream_takes_videos_as_well(server: RunningServer) -> None:
-    with DetectionClient(server.grpc, model="video") as client:
-        results = list(client.detect_stream([CLIP, b"no video", CLIP]))
-    by_image = [[each for each in results if each.image == f"image {n}"] for n in range(3)]
-    assert [len(each) for each in by_image] == [len(FRAMES) + 1, 1, len(FRAMES) + 1]
-    check_frames(by_image[0][:-1], frame_rate=25)
-    assert [each.final for each in by_image[2]] == [False] * len(FRAMES) + [True]
-    assert not by_image[1][0].ok
-
-
 def test_the_page_about_videos(
     server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -322,30 +306,15 @@ def test_a_model_that_is_not_there_fails_each_frame(server: RunningServer) -> No
     assert [result.status for result in results] == ["internal"] * 3
 
 
-@pytest.mark.parametrize(
-    "damage", [b"no video", b"\0" * 5000, CLIP[:200], CLIP[:-2000][-3000:]], ids=range(4)
-)
-def test_what_is_no_video_is_an_error(server: RunningServer, damage: bytes) -> None:
-    assert failure(server, damage)
-
-
-def test_a_damaged_video_gives_what_can_be_read(server: RunningServer) -> None:
-    damaged = bytearray(encode(FRAMES, "mpeg2", options={"g": "6"}))
-    for place in range(len(damaged) // 3, 2 * len(damaged) // 3, 977):
-        damaged[place] ^= 0xFF
-    results = read(server, bytes(damaged))
-    assert any(result.ok and result.detections for result in results)
-    cut = read(server, bytes(damaged[: len(damaged) // 4]))
-    assert any(result.ok for result in cut)
+def test_what_is_no_video_is_an_error(server: RunningServer) -> None:
+    assert "no video that is read here" in failure(server, CLIP[:200])
 
 
 @pytest.mark.parametrize(
     ("inputs", "part"),
     [
         ({}, "neither of the inputs 'encoded' and 'source'"),
-        ({"encoded": b"", "source": b""}, "neither of the inputs"),
         ({"encoded": CLIP, "source": b"http://a/b"}, "both of the inputs"),
-        ({"encoded": CLIP, "options": b"{"}, "options are no JSON"),
         ({"encoded": CLIP, "options": b'{"evry": 2}'}, "did you mean 'every'?"),
         ({"source": b"\xff"}, "input 'source' is no UTF-8"),
     ],
@@ -582,27 +551,15 @@ def test_the_shipped_model_opens_no_address(server: RunningServer, site: Site) -
 REFUSED = [
     "/etc/passwd",
     "file:/etc/passwd",
-    "file:///etc/passwd",
-    "FILE:///etc/passwd",
     "file,http://127.0.0.1:PORT/videos/clip.mp4",
     "concat:http://127.0.0.1:PORT/videos/clip.mp4|file:///etc/passwd",
-    "concatf:http://127.0.0.1:PORT/videos/clip.mp4",
     "subfile,,start,0,end,100,,:///etc/passwd",
-    "crypto:///etc/passwd",
     "crypto+http://127.0.0.1:PORT/videos/clip.mp4",
     "data:://text/plain;base64,AAAA",
     "cache:http://127.0.0.1:PORT/videos/clip.mp4",
-    "async:http://127.0.0.1:PORT/videos/clip.mp4",
-    "hls+http://127.0.0.1:PORT/videos/clip.mp4",
-    "tee:http://127.0.0.1:PORT/videos/clip.mp4",
     "pipe:0",
-    "fd:0",
     "tcp://127.0.0.1:PORT/videos/clip.mp4",
-    "udp://127.0.0.1:PORT",
     "rtp://127.0.0.1:PORT",
-    "srtp://127.0.0.1:PORT",
-    "unix:///tmp/socket",
-    "gopher://127.0.0.1:PORT/_GET",
     "ftp://127.0.0.1:PORT/videos/clip.mp4",
     "lavfi://testsrc",
     "HTTP://127.0.0.1:PORT/videos/clip.mp4",
@@ -610,20 +567,15 @@ REFUSED = [
     "https://127.0.0.1:PORT/videos/clip.mp4",
     "http://127.0.0.1:1/videos/clip.mp4",
     "http://127.0.0.1:PORT/secret",
-    "http://127.0.0.1:PORT/videosecret",
     "http://127.0.0.1:PORT/videos/../secret",
     "http://127.0.0.1:PORT/videos/%2e%2e/secret",
     "http://127.0.0.1:PORT/videos/..%2fsecret",
-    "http://127.0.0.1:PORT/videos/..;/secret",
     "http://127.0.0.1:PORT\\videos\\clip.mp4",
     "http://127.0.0.1:PORT/videos/clip.mp4\r\nX-A: b",
     "http://127.0.0.1:PORT/videos/" + 3000 * "a",
     "http://%31%32%37.0.0.1:PORT/videos/clip.mp4",
     "http://localhost:PORT/videos/clip.mp4",
-    "http://2130706433:PORT/videos/clip.mp4",
-    "http://[::ffff:127.0.0.1]:PORT/videos/clip.mp4",
     "http://user@127.0.0.1:PORT/videos/clip.mp4",
-    "http://127.0.0.1:PORT@127.0.0.1:PORT/videos/clip.mp4",
     "http://example.org#@127.0.0.1:PORT/videos/clip.mp4",
 ]
 
@@ -656,35 +608,18 @@ def playlists(port: int) -> dict[str, bytes]:
     """Files that name other files, which FFmpeg would open in their place."""
     url, file = f"http://127.0.0.1:{port}/secret", "/etc/passwd"
     hls = (
-        "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-MEDIA-SEQUENCE:0\n#EXTINF:1.0,\n{}\n"
-        "#EXT-X-ENDLIST\n"
-    )
-    dash = (
-        '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" '
-        'mediaPresentationDuration="PT1S"><Period><AdaptationSet mimeType="video/mp4">'
-        '<Representation id="1" bandwidth="1"><BaseURL>{}</BaseURL></Representation>'
-        "</AdaptationSet></Period></MPD>"
+        f'#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-KEY:METHOD=AES-128,URI="{url}"\n#EXTINF:1.0,\n'
+        f"{url}\n#EXT-X-ENDLIST\n"
     )
     sdp = (
         "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
         f"m=video {port} RTP/AVP 96\na=rtpmap:96 H264/90000\n"
     )
-    texts = {
-        "hls_url": hls.format(url),
-        "hls_file": hls.format(f"file://{file}"),
-        "hls_key": hls.format(url).replace(
-            "#EXTINF", f'#EXT-X-KEY:METHOD=AES-128,URI="{url}"\n#EXTINF'
-        ),
-        "concat_file": f"ffconcat version 1.0\nfile '{file}'\n",
-        "concat_url": f"ffconcat version 1.0\nfile '{url}'\n",
-        "dash": dash.format(url),
-        "dash_file": dash.format(f"file://{file}"),
-        "sdp": sdp,
-    }
+    texts = {"hls": hls, "concat": f"ffconcat version 1.0\nfile '{file}'\n", "sdp": sdp}
     return {name: text.encode() for name, text in texts.items()}
 
 
-@pytest.mark.parametrize("name", list(playlists(0)))
+@pytest.mark.parametrize("name", playlists(0))
 def test_playlists_at_an_allowed_address_are_not_followed(
     server: RunningServer, site: Site, name: str
 ) -> None:
@@ -696,49 +631,6 @@ def test_playlists_at_an_allowed_address_are_not_followed(
     assert "no video that is read here" in said
     assert "root:" not in said
     assert {*site.requested[requests_before:]} == {"/videos/list.m3u8"}
-
-
-def test_an_rtsp_redirect_is_not_followed(server: RunningServer, rtsp_port: int) -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as elsewhere,
-        redirecting(rtsp_port, elsewhere.getsockname()[1]) as requests,
-    ):
-        elsewhere.settimeout(1)
-        said = failure(server, f"rtsp://127.0.0.1:{rtsp_port}/live", "video_urls", max_frames=1)
-        assert "redirects to another address" in said
-        assert requests
-        assert requests[0].startswith(b"OPTIONS rtsp://127.0.0.1:")
-        with pytest.raises(TimeoutError):
-            elsewhere.accept()
-
-
-@contextlib.contextmanager
-def redirecting(port: int, to_port: int) -> Iterator[list[bytes]]:
-    """An RTSP server that sends its clients to another port, and the requests that it gets."""
-    requests: list[bytes] = []
-    location = f"rtsp://127.0.0.1:{to_port}/live"
-    response = f"RTSP/1.0 302 Found\r\nCSeq: 1\r\nLocation: {location}\r\n\r\n".encode()
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", port)) as listener:
-        listener.settimeout(0.2)
-
-        def run() -> None:
-            while not over.is_set():
-                with contextlib.suppress(OSError):
-                    connection, _ = listener.accept()
-                    with connection:
-                        connection.settimeout(5)
-                        requests.append(connection.recv(4096))
-                        connection.sendall(response)
-                        connection.recv(4096)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield requests
-        finally:
-            over.set()
-            thread.join()
 
 
 def test_the_configuration_says_how_to_ask(server: RunningServer) -> None:

@@ -1,8 +1,8 @@
-"""Pictures with what was detected in them, and sheets of many. Needs Pillow.
+"""Pictures with what was detected in them. Needs Pillow.
 
 `draw` draws one result, with `labels`; `trails` the frames of a video, with the ways of tracks;
 `sources` opens the images that callers hold; `orientation` opens a picture and applies its EXIF
-orientation as the core does; `contact_sheet` puts many on one page.
+orientation as the core does.
 """
 
 from endcap.drawing.draw import (
@@ -12,7 +12,7 @@ from endcap.drawing.draw import (
     draw_result,
     mask_fits,
 )
-from endcap.drawing.trails import TrailDrawer, track_color
+from endcap.drawing.trails import TrailDrawer
 
 __all__ = [
     "TrailDrawer",
@@ -21,5 +21,4 @@ __all__ = [
     "draw_detections",
     "draw_result",
     "mask_fits",
-    "track_color",
 ]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import colorsys
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from endcap.detections import ClassScore, Detection, Keypoint, Mask, class_name
+from endcap.detections import ClassScore, Detection, ImageResult, Keypoint, Mask, class_name
 from endcap.drawing.labels import (
     Color,
     Label,
@@ -49,25 +48,9 @@ def class_color(class_id: int) -> Color:
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
-class Drawable(Protocol):
-    """A result of a model of either task, such as an `endcap.client.ImageResult`."""
-
-    @property
-    def detections(self) -> Sequence[Detection]:
-        """Of a detector."""
-
-    @property
-    def classes(self) -> Sequence[ClassScore]:
-        """Of a classifier, best first; empty of a detector."""
-
-    @property
-    def upright(self) -> bool:
-        """Whether boxes are in pixels after the EXIF orientation."""
-
-
 def draw_result(
     image: Image.Image,
-    result: Drawable,
+    result: ImageResult,
     labels: Sequence[str] | None = None,
     *,
     within: tuple[int, int] | None = None,
@@ -98,7 +81,7 @@ def draw_class(
         labels: Class names by id, for a class without a label.
         within: As for `draw_detections`.
     """
-    picture, _ = _scaled(oriented(image).convert("RGB"), draws=True, within=within)
+    picture, _ = scaled(oriented(image).convert("RGB"), draws=True, within=within)
     draw_class_onto(picture, best, labels)
     return picture
 
@@ -151,7 +134,7 @@ def draw_detections(
     """
     picture = oriented(image, upright=upright).convert("RGB")
     source_size = picture.size
-    picture, scale = _scaled(picture, draws=bool(detections), within=within)
+    picture, scale = scaled(picture, draws=bool(detections), within=within)
     draw_detections_onto(picture, detections, labels, source_size, scale)
     return picture
 
@@ -198,11 +181,19 @@ def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:
     return mask["size"] == [height, width]
 
 
-def _scaled(
-    picture: Image.Image, *, draws: bool, within: tuple[int, int] | None
+def scaled(
+    picture: Image.Image, *, draws: bool, within: tuple[int, int] | None = None
 ) -> tuple[Image.Image, float]:
-    """Return the picture to draw on, scaled, and the factor of the scaling."""
-    scale = _scale(picture.size, draws, within)
+    """Return the picture to draw on, scaled, and the factor of the scaling.
+
+    Without a size that it has to fit it is enlarged, by a whole number, for letters to be readable.
+    """
+    scale: float = 1
+    if within is not None:
+        scale = min(within[0] / picture.width, within[1] / picture.height)
+    elif draws:
+        whole = math.ceil(_READABLE_SIDE / min(picture.size))
+        scale = max(1, min(whole, _LONGEST_ENLARGED_SIDE // max(picture.size)))
     if scale != 1:
         width, height = (max(1, round(side * scale)) for side in picture.size)
         picture = picture.resize((width, height), Image.Resampling.LANCZOS)
@@ -212,18 +203,6 @@ def _scaled(
 def line_width_of(picture: Image.Image) -> int:
     """Return the pixels of lines on a picture."""
     return max(2, round(min(picture.size) / 240))
-
-
-def _scale(size: tuple[int, int], draws: bool, within: tuple[int, int] | None) -> float:
-    if within is not None:
-        return min(within[0] / size[0], within[1] / size[1])
-    return readable_scale(size) if draws else 1
-
-
-def readable_scale(size: tuple[int, int]) -> int:
-    """Return the whole factor by which a picture is enlarged for letters to be readable."""
-    whole = math.ceil(_READABLE_SIDE / min(size))
-    return max(1, min(whole, _LONGEST_ENLARGED_SIDE // max(size)))
 
 
 def _draw_figures(

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from endcap.detections import Detection
+from endcap.detections import Detection, ImageResult
 from endcap.drawing.draw import (
-    Drawable,
     class_color,
     draw_class_onto,
     draw_detections_onto,
     line_width_of,
-    readable_scale,
+    scaled,
 )
 from endcap.drawing.labels import Color
 from endcap.errors import InvalidArgumentError
@@ -50,9 +49,9 @@ class TrailDrawer:
     """Draws the frames of one video, given in their order.
 
     Results are drawn as `draw_detections` and `draw_class` do. A track has one colour, that of its
-    box and label (`track_color`), and behind it a line through its last places, which fades with
-    age; where a track is not seen, its line fades away. Frames whose short side is below 240 pixels
-    are enlarged by a whole factor, all of them.
+    box and label (`class_color` of its id), and behind it a line through its last places, which
+    fades with age; where a track is not seen, its line fades away. Frames whose short side is below
+    240 pixels are enlarged by a whole factor, all of them.
 
     Args:
         length: The frames that a line goes back; 0 draws none.
@@ -90,20 +89,19 @@ class TrailDrawer:
         self._trails.clear()
 
     @overload
-    def __call__(self, frame: Pixels, result: Drawable | Sequence[Detection]) -> Pixels: ...
+    def __call__(self, frame: Pixels, result: ImageResult | Sequence[Detection]) -> Pixels: ...
     @overload
     def __call__(
-        self, frame: Image.Image, result: Drawable | Sequence[Detection]
+        self, frame: Image.Image, result: ImageResult | Sequence[Detection]
     ) -> Image.Image: ...
     def __call__(
-        self, frame: Pixels | Image.Image, result: Drawable | Sequence[Detection]
+        self, frame: Pixels | Image.Image, result: ImageResult | Sequence[Detection]
     ) -> Pixels | Image.Image:
         """Return a new picture of the next frame with its result, of the kind that was given.
 
         Args:
             frame: RGB pixels, uint8 [H,W,3], or a Pillow image; its EXIF orientation is ignored.
-            result: Of the frame: detections, such as `ImageDetections`, or a result with
-                `detections` or `classes`, such as `endcap.client.ImageResult`.
+            result: Of the frame: detections, such as `ImageDetections`, or the result of a client.
 
         Raises:
             InvalidArgumentError: A frame that is no such array, or a damaged mask.
@@ -113,10 +111,7 @@ class TrailDrawer:
         if picture is frame:
             picture = picture.copy()
         source_size = picture.size
-        scale = readable_scale(source_size)
-        if scale != 1:
-            width, height = source_size
-            picture = picture.resize((width * scale, height * scale), Image.Resampling.LANCZOS)
+        picture, scale = scaled(picture, draws=True)
         if isinstance(result, Sequence):
             detections, classes = result, []
         else:
@@ -157,20 +152,15 @@ class TrailDrawer:
             if not trail.points:
                 del self._trails[track]
 
-    def _draw_trails(self, picture: Image.Image, scale: int) -> None:
+    def _draw_trails(self, picture: Image.Image, scale: float) -> None:
         width = line_width_of(picture)
         for track, trail in self._trails.items():
             if len(trail.points) > 1:
-                points = np.array(trail.points, np.float64) * float(scale)
+                points = np.array(trail.points, np.float64) * scale
                 freshness = np.array(
                     [1 - (self._frame - frame) / self._length for frame in trail.frames]
                 )
-                _draw_line(picture, points, freshness, track_color(track), width)
-
-
-def track_color(track_id: int) -> Color:
-    """Return the colour of a track, always the same one, RGB 0-255."""
-    return class_color(track_id)
+                _draw_line(picture, points, freshness, class_color(track), width)
 
 
 def _draw_line(

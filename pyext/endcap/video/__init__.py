@@ -6,18 +6,15 @@ a server.
 """
 
 from endcap.video.detection import (
-    FrameResult,
     FrameSource,
     detect_in_order,
     detect_video,
-    detect_videos,
 )
 from endcap.video.frames import VideoFrame
 from endcap.video.reader import SourceStatus, VideoReader
 from endcap.video.writer import VideoWriter
 
 __all__ = [
-    "FrameResult",
     "FrameSource",
     "SourceStatus",
     "VideoFrame",
@@ -25,5 +22,4 @@ __all__ = [
     "VideoWriter",
     "detect_in_order",
     "detect_video",
-    "detect_videos",
 ]

@@ -17,7 +17,6 @@ from endcap.errors import InvalidArgumentError, VideoError
 from endcap.parameters import preprocess_defaults
 from endcap.video.frames import Orientation, Orientations, VideoFrame, to_image
 from endcap.video.source import (
-    OpenSettings,
     Source,
     VideoSource,
     coded_pixels,
@@ -32,6 +31,7 @@ _POLICIES = ("wait", "drop_oldest", "drop_newest")
 # Reads in a row that may fail before a file counts as ended: FFmpeg skips over some damage.
 _MOST_BAD_READS = 64
 _CLOSE_MARGIN_S = 5.0
+_MAX_RECONNECT_INTERVAL_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,10 @@ class VideoReader:
             live sources.
         reconnect: Whether the source is opened again after an error or its end. None: rtsp,
             cameras, and addresses of http without a duration.
-        reconnect_interval_s: Time before the first attempt; it doubles with each that fails.
-        max_reconnect_interval_s: The longest of these times.
-        max_reconnects: Attempts in a row, None for no limit.
+        reconnect_interval_s: Time before the first attempt; it doubles with each that fails, up to
+            30 seconds.
         timeout_s: For opening the source, and the longest silence of it.
         threads: The decoder's, 0 for as many as there are cores.
-        hardware: A device type of FFmpeg, for example "cuda"; "auto" takes one that works, or
-            software; None for software.
-        format: FFmpeg's name of the format, where it is not to be found out.
         options: FFmpeg's, of the format and the decoder.
         max_pixels: Most pixels of a frame (89478485, as for image files).
 
@@ -99,9 +95,7 @@ class VideoReader:
         frame_rate: Frames a second as the file declares them, or FFmpeg's guess, None where
             unknown.
         duration_s: Seconds, None where that is unknown.
-        frame_count: The number of frames that the file declares; None where it does not.
         is_live: Whether the source has no end, as cameras, rtsp and http without a duration.
-        hardware: Whether the frames are decoded by hardware.
 
     Raises:
         VideoError: The source cannot be opened or holds no video, or PyAV is not installed.
@@ -120,40 +114,48 @@ class VideoReader:
         on_full: OnFull | None = None,
         reconnect: bool | None = None,
         reconnect_interval_s: float = 1.0,
-        max_reconnect_interval_s: float = 30.0,
-        max_reconnects: int | None = None,
         timeout_s: float = 10.0,
         threads: int = 0,
-        hardware: str | None = None,
-        format: str | None = None,
         options: Mapping[str, str] | None = None,
         max_pixels: int | None = None,
     ) -> None:
         if max_pixels is None:
             max_pixels = int(preprocess_defaults()["max_pixels"])
-        _check(rate, every, on_full)
-        _check_least(1, every=every, queue_size=queue_size, max_pixels=max_pixels)
-        _check_least(0, threads=threads)
-        _check_seconds(timeout_s=timeout_s, reconnect_interval_s=reconnect_interval_s)
+        _check(
+            rate,
+            every,
+            on_full,
+            {
+                "every": (every, 1),
+                "queue_size": (queue_size, 1),
+                "max_pixels": (max_pixels, 1),
+                "threads": (threads, 0),
+            },
+            {"timeout_s": timeout_s, "reconnect_interval_s": reconnect_interval_s},
+        )
         found = source if isinstance(source, Source) else find_source(source)
         if reconnect and not found.can_reconnect:
             raise InvalidArgumentError(
                 "reconnect is for addresses and cameras: a file is read once, leave it out"
             )
-        opening = OpenSettings(timeout_s, max_pixels, hardware, format, dict(options or {}))
-        opened = _Opened(found, opening, keyframes_only=keyframes_only, threads=threads)
-        info = opened.info
-        self.name, self.codec = info.name, info.codec
-        self.width, self.height = info.width, info.height
-        self.frame_rate, self.duration_s = info.frame_rate, info.duration_s
-        self.frame_count = info.frame_count
-        self.is_live, self.hardware = info.is_live, info.is_hardware
-        backoff = _Backoff(reconnect_interval_s, max_reconnect_interval_s, max_reconnects)
+        opened = _Opened(
+            found,
+            dict(options or {}),
+            timeout_s=timeout_s,
+            max_pixels=max_pixels,
+            keyframes_only=keyframes_only,
+            threads=threads,
+        )
+        self.name, self.codec = found.name, opened.codec
+        self.width, self.height = opened.width, opened.height
+        self.frame_rate, self.duration_s = opened.frame_rate, opened.duration_s
+        self.is_live = opened.is_live
+        is_reopened = self.is_live if reconnect is None else reconnect
         self._work = _Decoding(
             opened,
-            sampling=_Sampling(rate, every, info),
+            sampling=_Sampling(rate, every, opened),
             queue=_FrameQueue(queue_size, on_full or ("drop_oldest" if self.is_live else "wait")),
-            backoff=backoff if (self.is_live if reconnect is None else reconnect) else None,
+            reconnect_interval_s=reconnect_interval_s if is_reopened else None,
         )
         self._timeout_s = timeout_s
         self._finalizer = weakref.finalize(self, self._work.stop)
@@ -221,62 +223,70 @@ class VideoReader:
         self.close()
 
 
-def _check(rate: float | None, every: int, on_full: str | None) -> None:
+def _check(
+    rate: float | None,
+    every: int,
+    on_full: str | None,
+    counts: Mapping[str, tuple[int, int]],
+    seconds: Mapping[str, float],
+) -> None:
+    """Raise InvalidArgumentError for a value that cannot be used; counts have their minimum."""
     if rate is not None and not 0 < rate < math.inf:
         raise InvalidArgumentError(f"rate is {rate}: give frames a second, above 0")
     if rate is not None and every != 1:
         raise InvalidArgumentError(f"rate is {rate} and every is {every}: give one of them")
     if on_full is not None and on_full not in _POLICIES:
         raise InvalidArgumentError(f"on_full is {on_full!r}: give one of {', '.join(_POLICIES)}")
-
-
-def _check_least(least: int, **values: int) -> None:
-    for name, value in values.items():
+    for name, (value, least) in counts.items():
         if value < least:
             raise InvalidArgumentError(f"{name} is {value}: give a number from {least} on")
-
-
-def _check_seconds(**values: float) -> None:
-    for name, seconds in values.items():
-        if not 0 < seconds < math.inf:
-            raise InvalidArgumentError(f"{name} is {seconds}: give seconds above 0")
-
-
-@dataclass(frozen=True)
-class _Info:
-    """What is known of an opened source."""
-
-    name: str
-    codec: str
-    width: int
-    height: int
-    time_base: Fraction
-    frame_rate: Fraction | None
-    duration_s: float | None
-    frame_count: int | None
-    is_live: bool
-    is_hardware: bool
+    for name, each in seconds.items():
+        if not 0 < each < math.inf:
+            raise InvalidArgumentError(f"{name} is {each}: give seconds above 0")
 
 
 class _Opened:
-    """An opened source, which can be opened again."""
+    """An opened source, which can be opened again, and what is known of it."""
+
+    container: Any = None
+    stream: Any = None
 
     def __init__(
-        self, source: Source, settings: OpenSettings, *, keyframes_only: bool, threads: int
+        self,
+        source: Source,
+        options: Mapping[str, str],
+        *,
+        timeout_s: float,
+        max_pixels: int,
+        keyframes_only: bool,
+        threads: int,
     ) -> None:
         self.source = source
-        self.settings = settings
+        self.timeout_s = timeout_s
+        self.max_pixels = max_pixels
         self.keyframes_only = keyframes_only
+        self._options = options
         self._threads = threads
-        self._was_open = False
-        self.container: Any = None
         self.open()
-        self._was_open = True
-        self.info = self._describe()
+        stream, context = self.stream, self.stream.codec_context
+        self.codec = context.name if stream.codec is None else stream.codec.canonical_name
+        self.width, self.height = context.width, context.height
+        self.time_base: Fraction = stream.time_base
+        rate = stream.guessed_rate or stream.average_rate
+        self.frame_rate = Fraction(rate) if rate else None
+        duration = self.container.duration
+        self.duration_s = duration / 1_000_000 if duration and duration > 0 else None
+        self.is_live = self._is_live()
 
-    def open(self) -> None:
-        """Open the source anew."""
-        self.container = open_source(self.source, self.settings, again=self._was_open)
+    def open(self, *, again: bool = False) -> None:
+        """Open the source."""
+        self.container = open_source(
+            self.source,
+            self._options,
+            timeout_s=self.timeout_s,
+            max_pixels=self.max_pixels,
+            again=again,
+        )
         self.orientations = Orientations()
         try:
             self._set_up()
@@ -302,14 +312,14 @@ class _Opened:
         context = self.stream.codec_context
         if context is None:
             raise VideoError(f"{name} is coded in a way that this PyAV does not decode")
-        pixels, limit = context.width * context.height, self.settings.max_pixels
-        if pixels > limit:
+        pixels = context.width * context.height
+        if pixels > self.max_pixels:
             raise VideoError(
                 f"{name} has frames of {context.width}x{context.height} = {pixels} pixels; "
-                f"max_pixels allows {limit}"
+                f"max_pixels allows {self.max_pixels}"
             )
-        most = coded_pixels(limit, context.width, context.height)
-        context.options = {**self.settings.options, "max_pixels": str(most)}
+        most = coded_pixels(self.max_pixels, context.width, context.height)
+        context.options = {**self._options, "max_pixels": str(most)}
         context.thread_count = self._threads
         # Frames that several threads decode at once come later: not from a camera.
         context.thread_type = "SLICE" if self._is_live() else "AUTO"
@@ -320,23 +330,6 @@ class _Opened:
         if self.source.is_live is not None:
             return self.source.is_live
         return not self.container.duration
-
-    def _describe(self) -> _Info:
-        stream, context = self.stream, self.stream.codec_context
-        rate = stream.guessed_rate or stream.average_rate
-        duration = self.container.duration
-        return _Info(
-            name=self.source.name,
-            codec=context.name if stream.codec is None else stream.codec.canonical_name,
-            width=context.width,
-            height=context.height,
-            time_base=stream.time_base,
-            frame_rate=Fraction(rate) if rate else None,
-            duration_s=duration / 1_000_000 if duration and duration > 0 else None,
-            frame_count=stream.frames or None,
-            is_live=self._is_live(),
-            is_hardware=bool(context.is_hwaccel),
-        )
 
 
 @dataclass
@@ -427,11 +420,11 @@ class _FrameQueue:
 class _Sampling:
     """Choice of frames by number or time."""
 
-    def __init__(self, rate: float | None, every: int, info: _Info) -> None:
+    def __init__(self, rate: float | None, every: int, opened: _Opened) -> None:
         self._rate = None if rate is None else Fraction(rate).limit_denominator(1_000_000)
         self._every = every
         # Time stamps are rounded, and cameras vary: the frame nearest to a time is taken.
-        frame_s = 1 / info.frame_rate if info.frame_rate else info.time_base
+        frame_s = 1 / opened.frame_rate if opened.frame_rate else opened.time_base
         self._early = min(frame_s * (self._rate or 0) / 2, Fraction(1, 4))  # intervals
         self._slot: int | None = None
 
@@ -481,23 +474,6 @@ class _Clock:
         return self._last
 
 
-@dataclass
-class _Backoff:
-    """Times between attempts to open a source again."""
-
-    interval_s: float
-    longest_s: float
-    most: int | None
-    attempts: int = 0
-
-    def next(self) -> float | None:
-        """Return the time to wait before the next attempt; None where there is none left."""
-        if self.most is not None and self.attempts >= self.most:
-            return None
-        self.attempts += 1
-        return min(self.interval_s * 2.0 ** min(self.attempts - 1, 60), self.longest_s)
-
-
 class _Decoding:
     """What the thread does: packets to frames, until the end or `stop`."""
 
@@ -507,11 +483,12 @@ class _Decoding:
         *,
         sampling: _Sampling,
         queue: _FrameQueue,
-        backoff: _Backoff | None,
+        reconnect_interval_s: float | None,
     ) -> None:
         self._opened = opened
         self._sampling = sampling
-        self._backoff = backoff
+        self._interval_s = reconnect_interval_s
+        self._attempts = 0  # in a row
         self._clock = _Clock()
         self._lock = threading.Lock()
         self._status = SourceStatus("reading", 0, 0, 0, 0, 0, None)
@@ -550,40 +527,37 @@ class _Decoding:
             self._status = replace(self._status, **{name: getattr(self._status, name) + 1})
 
     def _read_all(self) -> None:
+        name = self._opened.source.name
         while True:
             try:
                 self._read_once()
-                error = None
-                if self._backoff is None and self._status.decoded == 0:
-                    raise VideoError(f"{self._opened.info.name} holds no frame that can be decoded")
+                error = VideoError(f"{name} ended")
             except VideoError as raised:
-                if self._backoff is None:
+                if self._interval_s is None:
                     raise
                 error = raised
-            if self._backoff is None or self.queue.is_closed:
+            if self.queue.is_closed:
+                return
+            if self._interval_s is None:
+                if self._status.decoded == 0:
+                    raise VideoError(f"{name} holds no frame that can be decoded")
                 return
             self._opened.close()
-            self._reconnect(error or VideoError(f"{self._opened.info.name} ended"))
+            self._reconnect(error, self._interval_s)
             if self.queue.is_closed:
                 return
 
-    def _reconnect(self, error: VideoError) -> None:
-        """Open the source again, as often as that may be tried.
-
-        Raises:
-            VideoError: The last attempt failed, or no more are allowed.
-        """
-        assert self._backoff is not None
+    def _reconnect(self, error: VideoError, interval_s: float) -> None:
+        """Open the source again, until that succeeds or the reader is closed."""
         while not self.queue.is_closed:
             self._update(state="reconnecting", error=error)
-            wait_s = self._backoff.next()
-            if wait_s is None:
-                raise error
+            wait_s = min(interval_s * 2.0 ** min(self._attempts, 60), _MAX_RECONNECT_INTERVAL_S)
+            self._attempts += 1
             self.queue.sleep(wait_s)
             if self.queue.is_closed:
                 return
             try:
-                self._opened.open()
+                self._opened.open(again=True)
             except (VideoError, FileNotFoundError) as raised:
                 error = VideoError(str(raised))
                 continue
@@ -594,7 +568,7 @@ class _Decoding:
 
     def _read_once(self) -> None:
         """Read an opened source to its end."""
-        av = import_av()
+        av, name = import_av(), self._opened.source.name
         bad_reads = 0
         while not self.queue.is_closed:
             try:
@@ -615,10 +589,10 @@ class _Decoding:
                 if bad_reads > _MOST_BAD_READS:
                     return
             except av.error.ExitError as error:
-                name, seconds = self._opened.info.name, self._opened.settings.timeout_s
+                seconds = self._opened.timeout_s
                 raise VideoError(f"{name}: nothing came within {seconds:g} seconds") from error
             except av.error.FFmpegError as error:
-                raise VideoError(f"{self._opened.info.name}: {error.strerror}") from error
+                raise VideoError(f"{name}: {error.strerror}") from error
 
     def _decode(self, av: Any, packet: Any) -> None:
         try:
@@ -628,7 +602,7 @@ class _Decoding:
             self._update(error=error)
             return
         for frame in frames:
-            if frame.width * frame.height > self._opened.settings.max_pixels:
+            if frame.width * frame.height > self._opened.max_pixels:
                 self._count("damaged")
                 self._update(error=VideoError(f"a frame has {frame.width}x{frame.height} pixels"))
                 continue
@@ -641,10 +615,9 @@ class _Decoding:
         self._count("decoded")
         if frame.is_corrupt:
             self._count("damaged")
-        if self._backoff is not None:
-            self._backoff.attempts = 0
-        time_base = frame.time_base or self._opened.info.time_base
-        rate = self._opened.info.frame_rate
+        self._attempts = 0
+        time_base = frame.time_base or self._opened.time_base
+        rate = self._opened.frame_rate
         seconds = self._clock.seconds(frame.pts, time_base, 1 / rate if rate else Fraction(1, 30))
         if not self._sampling.takes(index, seconds):
             self._count("sampled_out")

@@ -1,20 +1,19 @@
 """The work of the model `video`: one video's frames through another model, in their order.
 
-A request takes three kinds of threads: one reads frames, some of the model's call the detector, and
-the request's own takes the results in the order of the frames, tracks them and sends them.
+A thread of the request reads frames, some of the model's call the detector, and another one of the
+request takes the results in the order of the frames, tracks them and sends them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import queue
 import random
 import struct
 import threading
 import time
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +37,7 @@ from endcap.tracking import Tracker
 from endcap.triton.video_settings import VideoOptions, VideoSettings
 from endcap.triton.video_sources import find_address
 from endcap.video.frames import VideoFrame
+from endcap.video.in_order import submit_in_order
 from endcap.video.reader import VideoReader
 from endcap.video.relay import Relay
 from endcap.video.source import Source
@@ -75,13 +75,6 @@ class _Detected:
     error: Exception | None = None
 
 
-@dataclass(frozen=True)
-class _End:
-    """The end of the frames, with the error that it came with."""
-
-    error: BaseException | None = None
-
-
 class VideoJob:
     """One request, from its source to the outputs of each frame.
 
@@ -111,7 +104,6 @@ class VideoJob:
         self._has_stopped = threading.Event()
         self._lock = threading.Lock()
         self._opened: list[Relay | VideoReader] = []
-        self._permits = threading.Semaphore(settings.frames_in_flight)
         self.failed_frames = 0
         self.first_failure: Exception | None = None
 
@@ -127,7 +119,6 @@ class VideoJob:
             self._stopped_by = reason or RequestCancelledError()
             opened = list(self._opened)
         self._has_stopped.set()
-        self._permits.release()
         for each in opened:  # the relay first, which ends a read that the reader waits for
             each.close()
 
@@ -210,60 +201,31 @@ class VideoJob:
 
     def _detect(self, reader: VideoReader) -> Iterator[Row]:
         tracker = Tracker(frame_rate=self._tracker_rate(reader)) if self._options.track else None
-        waiting: queue.SimpleQueue[tuple[VideoFrame, Future[_Detected]] | _End]
-        waiting = queue.SimpleQueue()
-        feeder = threading.Thread(
-            target=self._feed, args=(reader, waiting), name="endcap video frames", daemon=True
+        results = submit_in_order(
+            lambda frame: self._threads.submit(self._detect_frame, frame),
+            self._frames(reader),
+            ahead=self._settings.frames_in_flight,
         )
-        feeder.start()
-        ended = False
-        try:
-            while not ended:
-                item = waiting.get()
-                if isinstance(item, _End):
-                    ended = True
+        with contextlib.closing(results):
+            try:
+                for frame, detected in results:
                     self._check_stopped()
-                    if item.error is not None:
-                        raise item.error
-                    continue
-                frame, future = item
-                detected = future.result()
-                self._permits.release()
-                self._check_stopped()
-                yield self._row(frame, detected, tracker)
-        finally:
-            if not ended:
+                    yield self._row(frame, detected, tracker)
+            except GeneratorExit:
                 self.stop()
-            feeder.join()
+                raise
 
-    def _feed(
-        self,
-        reader: VideoReader,
-        waiting: queue.SimpleQueue[tuple[VideoFrame, Future[_Detected]] | _End],
-    ) -> None:
-        """Read frames and have them detected, as many at a time as there are permits."""
-        count = 0
-        try:
-            for frame in reader:
-                if self._options.max_frames is not None and count >= self._options.max_frames:
-                    break
-                if count >= self._settings.max_frames:
-                    raise ImageLimitError(
-                        f"the video has more than {self._settings.max_frames} frames, the limit "
-                        "of the parameter max_frames"
-                    )
-                self._permits.acquire()
-                if self._stopped_by is not None:
-                    break
-                future = self._threads.submit(self._detect_frame, frame)
-                waiting.put((frame, future))
-                count += 1
-        except BaseException as error:
-            waiting.put(_End(error))
-        else:
-            waiting.put(_End())
-        finally:
-            reader.close()
+    def _frames(self, reader: VideoReader) -> Iterator[VideoFrame]:
+        """Yield the frames that are detected."""
+        wanted, most = self._options.max_frames, self._settings.max_frames
+        for count, frame in enumerate(reader):
+            if wanted is not None and count >= wanted:
+                return
+            if count >= most:
+                raise ImageLimitError(
+                    f"the video has more than {most} frames, the limit of the parameter max_frames"
+                )
+            yield frame
 
     def _detect_frame(self, frame: VideoFrame) -> _Detected:
         if self._stopped_by is not None:

@@ -9,10 +9,10 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from endcap._pip_commands import install_command
 from endcap.errors import InvalidArgumentError, VideoError
@@ -33,14 +33,7 @@ def import_av() -> Any:
         ) from error
 
 
-class Readable(Protocol):
-    """A file object opened in binary mode. With `seek` and `tell` it may hold any format."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return up to `size` bytes, none at the end."""
-
-
-VideoSource: TypeAlias = "str | os.PathLike[str] | bytes | Readable | int"
+VideoSource: TypeAlias = "str | os.PathLike[str] | bytes | IO[bytes] | int"
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _CAMERA = re.compile(r"/dev/video\d+")
@@ -67,32 +60,12 @@ _BUFFER_BYTES = 1 << 18  # of one read from Python
 
 
 @dataclass(frozen=True)
-class OpenSettings:
-    """How a source is opened.
-
-    Attributes:
-        timeout_s: For opening it, and of silence.
-        max_pixels: The most of a frame.
-        hardware: A device type of FFmpeg, "auto", or None.
-        format: The name of one of FFmpeg's formats, in place of one that is found out.
-        options: FFmpeg's.
-    """
-
-    timeout_s: float
-    max_pixels: int
-    hardware: str | None = None
-    format: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Source:
     """Where a video comes from.
 
     Attributes:
         name: For messages.
-        target: What FFmpeg opens; of bytes and file objects a function that returns an object for
-            each attempt.
+        target: What FFmpeg opens: an address, a path or a file object.
         format: FFmpeg's name of it, where only one is possible.
         protocols: That FFmpeg may use, with commas between.
         formats: That FFmpeg may read, in the same way.
@@ -102,7 +75,7 @@ class Source:
     """
 
     name: str
-    target: str | Callable[[], Readable]
+    target: str | IO[bytes]
     format: str | None
     protocols: str
     formats: str
@@ -123,14 +96,14 @@ def find_source(source: VideoSource) -> Source:
     if isinstance(source, int):
         return _camera(f"/dev/video{source}")
     if isinstance(source, (bytes, bytearray, memoryview)):
-        data = bytes(source)
-        return _in_memory("the bytes of a video", lambda: io.BytesIO(data))
+        return _in_memory("the bytes of a video", io.BytesIO(source))
     if isinstance(source, str) and (match := _SCHEME.match(source)):
         return _address(source, match[1].lower())
     if isinstance(source, (str, os.PathLike)):
         return _file(Path(source))
     if hasattr(source, "read"):
-        return _in_memory(_name_of(source), _CheckedReads(source).from_start)
+        name = getattr(source, "name", None)
+        return _in_memory(name if isinstance(name, str) else "a file object", source)
     raise InvalidArgumentError(
         f"the source is of type {type(source).__name__}: give a path, an address, bytes, a file "
         "object that was opened in binary mode, or a camera's number"
@@ -143,7 +116,7 @@ def _camera(device: str) -> Source:
     return Source(device, device, _CAMERA_FORMAT, "file", _CAMERA_FORMAT, True, True)
 
 
-def _in_memory(name: str, target: Callable[[], Readable]) -> Source:
+def _in_memory(name: str, target: IO[bytes]) -> Source:
     return Source(name, target, None, "none", _CONTAINERS, False, False)
 
 
@@ -193,94 +166,59 @@ def hide_password(url: str) -> str:
     return re.sub(r"^([^/]*//)[^/?#]*@", r"\1", url)
 
 
-def _name_of(file: Any) -> str:
-    name = getattr(file, "name", None)
-    return name if isinstance(name, str) else "a file object"
-
-
-class _CheckedReads:
-    """A file object whose reads FFmpeg can rely on: bytes, and no more than it asked for."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        seekable = getattr(file, "seekable", None)
-        self._start: int | None = None
-        if hasattr(file, "seek") and hasattr(file, "tell") and (seekable is None or seekable()):
-            self.seek = file.seek
-            self.tell = file.tell
-            self._start = file.tell()
-
-    def from_start(self) -> _CheckedReads:
-        """Return itself, before the first byte where the file can be read again."""
-        if self._start is not None:
-            self.seek(self._start)
-        return self
-
-    def read(self, size: int) -> bytes:
-        part = self._file.read(size)
-        if not isinstance(part, (bytes, bytearray, memoryview)):
-            raise InvalidArgumentError(
-                f"the file object returned {type(part).__name__}: open it in binary mode ('rb')"
-            )
-        if len(part) > size:
-            raise InvalidArgumentError(
-                f"the file object returned {len(part)} bytes where {size} were asked for"
-            )
-        return bytes(part)
-
-
-def open_source(source: Source, settings: OpenSettings, *, again: bool = False) -> Any:
+def open_source(
+    source: Source,
+    options: Mapping[str, str],
+    *,
+    timeout_s: float,
+    max_pixels: int,
+    again: bool = False,
+) -> Any:
     """Open a source.
 
     Args:
         source: The source.
-        settings: Their time limit is for each attempt.
+        options: FFmpeg's, of the caller.
+        timeout_s: For opening it, and of silence.
+        max_pixels: The most of a frame.
         again: Whether it was open before: frames are not waited for to find out their rate.
 
     Returns:
         PyAV's container.
 
     Raises:
-        VideoError: It cannot be opened, or is no video.
-        InvalidArgumentError: An option or a type of hardware that there is not.
+        VideoError: It cannot be opened, or is not a video.
     """
     av = import_av()
-    format_name = settings.format or source.format
-    formats = source.formats if settings.format is None else f"{settings.format},{source.formats}"
     # Before the streams are known FFmpeg looks at frames by itself: the limit is for that, too.
-    options = {
-        "max_pixels": str(coded_pixels(settings.max_pixels)),
+    all_options = {
+        "max_pixels": str(coded_pixels(max_pixels)),
         "protocol_whitelist": source.protocols,
-        "format_whitelist": formats,
+        "format_whitelist": source.formats,
         **({"fpsprobesize": "0"} if again else {}),
         **source.options,
-        **settings.options,
+        **options,
     }
-    errors: list[str] = []
-    for hardware in _hardware_choices(settings.hardware):
-        target = source.target if isinstance(source.target, str) else source.target()
-        began = time.monotonic()
-        try:
-            container = av.open(
-                target,
-                "r",
-                format=format_name,
-                options=options,
-                hwaccel=hardware,
-                timeout=settings.timeout_s,
-                buffer_size=_BUFFER_BYTES,
-                metadata_errors="replace",
-            )
-            # Time stamps are those of the file; what it has none for is for the reader to guess.
-            container.flags &= ~int(av.container.Flags.gen_pts.value)
-            return container
-        except (av.error.FFmpegError, NotImplementedError, RuntimeError, ValueError) as error:
-            if isinstance(error, InvalidArgumentError):
-                raise
-            # FFmpeg reads the silence of an RTSP server as wrong data.
-            is_late = time.monotonic() - began >= settings.timeout_s
-            errors.append(_reason(av, error, source, settings, hardware, is_late=is_late))
-    raise VideoError(f"{source.name} cannot be opened: {errors[0]}")
+    began = time.monotonic()
+    try:
+        container = av.open(
+            source.target,
+            "r",
+            format=source.format,
+            options=all_options,
+            timeout=timeout_s,
+            buffer_size=_BUFFER_BYTES,
+            metadata_errors="replace",
+        )
+    except (av.error.FFmpegError, RuntimeError, ValueError) as error:
+        # FFmpeg reads the silence of an RTSP server as wrong data.
+        is_late = time.monotonic() - began >= timeout_s or isinstance(error, av.error.ExitError)
+        silence = f"nothing came within {timeout_s:g} seconds"
+        reason = silence if is_late else _reason(av, error, source)
+        raise VideoError(f"{source.name} cannot be opened: {reason}") from error
+    # Time stamps are those of the file; what it has none for is for the reader to guess.
+    container.flags &= ~int(av.container.Flags.gen_pts.value)
+    return container
 
 
 def coded_pixels(pixels: int, width: int = 0, height: int = 0) -> int:
@@ -295,17 +233,7 @@ def coded_pixels(pixels: int, width: int = 0, height: int = 0) -> int:
     return max((side + _BLOCK) ** 2, (width + _BLOCK) * (height + _BLOCK))
 
 
-def _reason(
-    av: Any,
-    error: Exception,
-    source: Source,
-    settings: OpenSettings,
-    hardware: Any,
-    *,
-    is_late: bool,
-) -> str:
-    if is_late or isinstance(error, av.error.ExitError):
-        return f"nothing came within {settings.timeout_s:g} seconds"
+def _reason(av: Any, error: Exception, source: Source) -> str:
     text = str(getattr(error, "strerror", None) or error)
     # FFmpeg adds six bytes to EINVAL, which it returns for the size of a Y4M file's frames.
     if getattr(error, "errno", None) == errno.EBUSY and source.format != _CAMERA_FORMAT:
@@ -313,35 +241,9 @@ def _reason(
             "its header gives a width or height that is not positive, or too large; write the "
             "file again"
         )
-    if hardware is not None:
-        return f"hardware {settings.hardware!r} does not decode it here ({text}); leave it out"
     if isinstance(error, (av.error.InvalidDataError, av.error.EOFError, ValueError)):
         return (
             f"it is empty, damaged at its beginning, or no video that is read here ({text}); give "
             "a file such as MP4, MKV, WebM, AVI or MPEG-TS, whole"
         )
     return text
-
-
-def _hardware_choices(hardware: str | None) -> Iterator[Any]:
-    """Yield the HWAccel objects to try, None for decoding in software."""
-    if hardware is None:
-        yield None
-        return
-    try:
-        accelerators = importlib.import_module("av.codec.hwaccel")
-    except ImportError as error:
-        raise VideoError(
-            "this PyAV does not decode by hardware: install a later one, or leave hardware out"
-        ) from error
-    available = list(accelerators.hwdevices_available())
-    if hardware == "auto":
-        for name in available:
-            yield accelerators.HWAccel(name, allow_software_fallback=False)
-        yield None
-        return
-    if hardware not in available:
-        raise InvalidArgumentError(
-            f"hardware is {hardware!r}: give auto or one that PyAV has, {', '.join(available)}"
-        )
-    yield accelerators.HWAccel(hardware, allow_software_fallback=False)

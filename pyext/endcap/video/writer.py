@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
@@ -52,8 +51,6 @@ class VideoWriter:
     Args:
         path: The file.
         frame_rate: Frames a second, for `write` without times and for the last picture's duration.
-        codec: The name of an encoder of FFmpeg; None takes H.264, else MPEG-4.
-        options: The encoder's, by FFmpeg's names; None takes some for good quality in real time.
         in_pieces: Whether the index is written piece by piece: memory then does not grow with the
             file, and the temporary file of a process that was killed plays. Players show no
             duration for it.
@@ -61,7 +58,7 @@ class VideoWriter:
         follow_links: Whether a link at `path` is written through; else it is refused.
 
     Raises:
-        VideoError: PyAV is not installed, or has no such encoder.
+        VideoError: PyAV is not installed, or has no encoder.
         InvalidArgumentError: The file cannot be made, or a value is impossible.
     """
 
@@ -70,8 +67,6 @@ class VideoWriter:
         path: str | os.PathLike[str],
         *,
         frame_rate: float | Fraction = 30,
-        codec: str | None = None,
-        options: Mapping[str, str] | None = None,
         in_pieces: bool = False,
         comment: str = "",
         follow_links: bool = True,
@@ -82,8 +77,7 @@ class VideoWriter:
             )
         self._path = Path(path)
         self._rate = Fraction(frame_rate).limit_denominator(1001)
-        self._codec = _encoder(codec)
-        self._options = dict(options) if options is not None else None
+        self._codec = _find_encoder()
         self._in_pieces = in_pieces
         self._comment = comment
         self._ticks = _FEWER_TICKS if self._codec == "mpeg4" else _TICKS
@@ -93,10 +87,7 @@ class VideoWriter:
         self._closed = False
         self._pictures = 0
         if self._path.exists() and not self._path.is_file() and not self._path.is_dir():
-            raise InvalidArgumentError(
-                f"file {path} cannot be written: it is a pipe or a device, and a video is not "
-                "written from its beginning to its end; give a file"
-            )
+            raise InvalidArgumentError(f"{path} is a pipe or a device; give a file for a video")
         self._opened: AbstractContextManager[IO[bytes]] = whole_file(
             self._path, follow_links=follow_links
         )
@@ -124,7 +115,7 @@ class VideoWriter:
 
     @property
     def pictures(self) -> int:
-        """The number of pictures until now."""
+        """The number of pictures until now; none after `discard`, or after an error."""
         return self._pictures
 
     def write(
@@ -185,6 +176,7 @@ class VideoWriter:
         if self._closed:
             return
         self._closed = True
+        self._pictures = 0
         if self._container is not None:
             with contextlib.suppress(Exception):
                 self._container.close()
@@ -256,9 +248,7 @@ class VideoWriter:
         context.thread_type = "FRAME"
         context.colorspace = context.color_primaries = context.color_trc = _BT709
         context.color_range = _LIMITED
-        if self._options is not None:
-            stream.options = dict(self._options)
-        elif self._codec == "libx264":
+        if self._codec == "libx264":
             stream.options = dict(_H264_OPTIONS)
         else:
             context.bit_rate = round(width * height * float(self._rate) * _BITS_PER_PIXEL)
@@ -274,19 +264,15 @@ class _DiscardedError(Exception):
     """Ends the block of a file that is not to be written."""
 
 
-def _encoder(codec: str | None) -> str:
+def _find_encoder() -> str:
     """Return the name of an encoder that PyAV has. Raises VideoError."""
     package = import_av()
-    for name in _ENCODERS if codec is None else (codec,):
+    for name in _ENCODERS:
         with contextlib.suppress(package.error.FFmpegError, ValueError):
-            found = package.Codec(name, "w")
-            if found.type == "video":
-                return str(found.name)
+            return str(package.Codec(name, "w").name)
     raise VideoError(
-        f"PyAV has no encoder {codec}; give libx264 for H.264, or leave codec out"
-        if codec is not None
-        else f"PyAV has no encoder of H.264 or MPEG-4 (none of {', '.join(_ENCODERS)}); install "
-        "the wheel of PyPI"
+        f"PyAV has no encoder of H.264 or MPEG-4 (none of {', '.join(_ENCODERS)}); install the "
+        "wheel of PyPI"
     )
 
 

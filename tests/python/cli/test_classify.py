@@ -12,11 +12,10 @@ from typing import Any
 import classifying_model
 import numpy as np
 import pytest
-from cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
+from cli_runs import assert_error_message, endcap, write_pictures
 from echo_model import write_echo_model, write_model
 from PIL import Image
 
-from endcap.client import ClassScore, DetectionClient, Task
 from endcap.drawing.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 
@@ -46,39 +45,13 @@ def classify(url: str, *arguments: object) -> Any:
     return endcap("infer", *arguments, "--url", url, "--model", "classify", columns=200)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_json_has_classes(urls: dict[str, str], pictures: Path, protocol: str) -> None:
-    result = classify(urls[protocol], pictures, "--json")
+def test_json_has_classes(urls: dict[str, str], pictures: Path) -> None:
+    result = classify(urls["grpc"], pictures, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == [
         {"image": str(pictures / name), "status": "ok", "classes": CLASSES}
         for name in ("a.JPEG", "b.jpg")
     ]
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_client_has_the_task(urls: dict[str, str], pictures: Path, protocol: str) -> None:
-    with DetectionClient(urls[protocol], model="classify") as client:
-        (result,) = client.detect([pictures / "b.jpg"])
-    assert (client.task, result.task) == (Task.classification, Task.classification)
-    assert result.classes[0] == ClassScore(1, 0.75, "dog, small")
-    assert result.detections == []
-    assert result.latency_ms is not None
-    with DetectionClient(urls[protocol], model="classify", labels=["a", "b"]) as client:
-        (result,) = client.detect([(pictures / "b.jpg").read_bytes()])
-    assert [each.label for each in result.classes] == ["b", "fish"]
-
-
-def test_a_failing_image_does_not_concern_the_others(urls: dict[str, str], pictures: Path) -> None:
-    (pictures / "c.jpg").write_bytes(b"C")
-    (pictures / "d.jpg").write_bytes(b"B")
-    result = classify(urls["grpc"], pictures, "--json")
-    assert result.exit_code == 1
-    rows = {Path(row["image"]).name: row for row in json.loads(result.stdout)}
-    assert {name: row["status"] for name, row in rows.items()} == {
-        "a.JPEG": "ok", "b.jpg": "ok", "c.jpg": "corrupt_image", "d.jpg": "image_limit"
-    }  # fmt: skip
-    assert rows["c.jpg"]["classes"] == []
 
 
 def test_the_table_shows_labels_and_scores(urls: dict[str, str], pictures: Path) -> None:
@@ -123,12 +96,9 @@ def test_the_best_class_stands_in_the_pictures_corner(
     assert not near[:, 320:].any()
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("model", ["detect", "echo"])
-def test_the_only_suitable_model_is_named(
-    urls: dict[str, str], pictures: Path, protocol: str, model: str
-) -> None:
-    result = endcap("infer", pictures, "--url", urls[protocol], "--model", model)
+def test_the_only_suitable_model_is_named(urls: dict[str, str], pictures: Path, model: str) -> None:
+    result = endcap("infer", pictures, "--url", urls["grpc"], "--model", model)
     assert_error_message(result, f"'{model}' ", "the server has classify: --model classify")
 
 

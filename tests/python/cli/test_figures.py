@@ -13,7 +13,7 @@ from typing import Any
 import coco_files
 import numpy as np
 import pytest
-from cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
+from cli_runs import assert_error_message, endcap, write_pictures
 from echo_model import write_model
 from PIL import Image
 from pycocotools import mask as coco_mask
@@ -114,9 +114,8 @@ def infer(url: str, *arguments: object) -> Any:
     return endcap("infer", *arguments, "--url", url, "--model", "figures")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_json(urls: dict[str, str], pictures: Path, protocol: str) -> None:
-    result = infer(urls[protocol], pictures / "b.jpg", "--json")
+def test_json(urls: dict[str, str], pictures: Path) -> None:
+    result = infer(urls["grpc"], pictures / "b.jpg", "--json")
     assert result.exit_code == 0, result.output
     ((detection,),) = (row["detections"] for row in json.loads(result.stdout))
     counts = encode_rle(mask()).decode()
@@ -183,13 +182,6 @@ def test_drawn_and_what_masks_are_missing(
         assert picture.convert("RGB").getpixel((40, 400)) == GRAY
 
 
-def test_no_message_where_all_masks_fit(
-    urls: dict[str, str], pictures: Path, tmp_path: Path
-) -> None:
-    result = infer(urls["grpc"], pictures / "b.jpg", "--draw", tmp_path / "drawn")
-    assert result.stderr == f"1 picture in {tmp_path / 'drawn'}/\n"
-
-
 def test_an_invalid_response_fails_its_image_alone(urls: dict[str, str], pictures: Path) -> None:
     (pictures / "c.jpg").write_bytes(b"A")
     result = infer(urls["grpc"], pictures, "--json")
@@ -213,9 +205,8 @@ def test_an_rle_that_is_none_makes_one_picture_missing(pictures: Path, tmp_path:
     assert "b.jpg cannot be drawn: " in folder.failures[0]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_client_may_do_without(urls: dict[str, str], pictures: Path, protocol: str) -> None:
-    with DetectionClient(urls[protocol], model="figures", extras=False) as client:
+def test_a_client_may_do_without(urls: dict[str, str], pictures: Path) -> None:
+    with DetectionClient(urls["grpc"], model="figures", extras=False) as client:
         assert "detection_rle" in client.outputs
         (result,) = client.detect([pictures / "b.jpg"])
     assert result.detections == [Detection(BOX, 0.75, 0, None, 4)]

@@ -8,7 +8,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import family_networks as families
@@ -21,8 +21,6 @@ from responding_model import CONFIG, MODEL
 from rich.table import Table
 
 import endcap as package
-from endcap import _files
-from endcap.cli import demo
 from endcap.cli.console import PlainConsole
 from endcap.cli.pictures import save_jpeg
 from endcap.errors import InvalidArgumentError
@@ -86,26 +84,6 @@ def test_a_pipe_in_the_place_of_a_picture_is_not_waited_for(tmp_path: Path) -> N
         save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg")
 
 
-def test_a_pipe_that_comes_later_is_replaced_and_not_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "new.jpg"
-    checked, read = _files.refuse_links, list[int]()
-
-    def make_pipe_after_the_check(targets: Iterable[Path]) -> None:
-        checked(targets)
-        os.mkfifo(target)
-        read.append(os.open(target, os.O_RDONLY | os.O_NONBLOCK))  # else the opening would block
-
-    monkeypatch.setattr(_files, "refuse_links", make_pipe_after_the_check)
-    with _files.whole_file(target, follow_links=False) as file:
-        file.write(b"mine")
-    assert os.read(read[0], 4) == b""
-    os.close(read[0])
-    assert target.is_file()
-    assert target.read_bytes() == b"mine"
-
-
 @pytest.mark.parametrize("name", ["server.log", "a_detections.jpg"])
 def test_a_demo_writes_through_no_link(
     url: str, pictures: Path, tmp_path: Path, victim: Path, name: str
@@ -117,37 +95,6 @@ def test_a_demo_writes_through_no_link(
     assert done.exit_code == 2
     assert f"{name} is a symbolic link" in done.stderr
     assert victim.read_text() == "mine"
-
-
-@pytest.mark.slow
-def test_a_demo_writes_its_log_to_a_new_file(
-    pictures: Path, tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output = tmp_path / "output"
-    output.mkdir()
-    log_file = output / "server.log"
-    log_file.hardlink_to(victim)
-    refused = endcap("demo", "--images", pictures, "--output", output, columns=200)
-    assert refused.exit_code == 2
-    assert f"{log_file} is there already, and endcap has not made it: move" in refused.stderr
-    log_file.unlink()
-    log_file.write_text("made by endcap demo: yesterday's")
-    checked = demo.make_folder
-
-    def link_after_the_checks(folder: Path) -> None:
-        checked(folder)
-        log_file.unlink()
-        log_file.symlink_to(victim)
-
-    for link_late in (False, True):
-        if link_late:
-            monkeypatch.setattr(demo, "make_folder", link_after_the_checks)
-        arguments = ["--images", pictures, "--output", output, "--duration", "0"]
-        endcap("demo", *arguments, columns=200)
-        assert victim.read_text() == "mine"
-        assert log_file.is_file()
-        assert not log_file.is_symlink()
-        assert "Started HTTPService" in log_file.read_text()
 
 
 def test_pictures_replace_only_those_that_endcap_has_drawn(

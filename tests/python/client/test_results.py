@@ -50,6 +50,13 @@ def test_rows_are_those_of_the_csv() -> None:
     assert as_csv(results).splitlines() == lines
 
 
+def test_results_of_a_low_score_are_left_out() -> None:
+    assert [each.score for each in FOUND.above(0.6).detections] == [0.75]
+    assert len(FOUND.detections) == 2
+    assert (CLASSES.above(0.75).classes, CLASSES.above(0.8).classes) == (CLASSES.classes, [])
+    assert FAILED.above(0.5) is FAILED
+
+
 def test_rows_of_rotated_boxes_and_cascades_have_more() -> None:
     rotated = Detection(RING.box, 0.5, 1, None, 0, angle=0.25)
     classified = Detection(RING.box, 0.5, 1, None, 0, classification=ClassScore(2, 0.9, "red"))

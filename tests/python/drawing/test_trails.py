@@ -9,7 +9,7 @@ from PIL import Image
 
 import endcap
 from endcap.client import ClassScore, Detection, ImageResult, Task
-from endcap.drawing import TrailDrawer, class_color, draw_detections, track_color
+from endcap.drawing import TrailDrawer, class_color, draw_detections
 
 GRAY = 90
 WIDTH, HEIGHT = 640, 480
@@ -30,7 +30,7 @@ def colored(picture: NDArray[np.uint8], color: tuple[int, int, int]) -> NDArray[
 
 def towards(picture: NDArray[np.uint8], track: int, x: int, y: int) -> float:
     """How far a pixel is from the gray of the frame to the colour of a track, 0 to 1."""
-    color = np.array(track_color(track), float)
+    color = np.array(class_color(track), float)
     return float(((picture[y, x] - float(GRAY)) @ (color - GRAY)) / ((color - GRAY) ** 2).sum())
 
 
@@ -47,7 +47,7 @@ def test_the_way_of_a_track_fades_with_age() -> None:
     for step in range(20):
         picture = drawer(frame(), [at(100 + 20 * step, 300)])
     last = 100 + 20 * 19
-    assert colored(picture, track_color(3))[300, last - 10]
+    assert colored(picture, class_color(3))[300, last - 10]
     shares = [towards(picture, 3, x, 300) for x in (130, 250, 350, 440)]
     assert shares == sorted(shares)
     assert 0.1 < shares[0] < 0.3
@@ -86,13 +86,12 @@ def test_each_track_has_its_color() -> None:
         picture = drawer(
             frame(), [at(100 + 20 * step, 150, track=4), at(100 + 20 * step, 400, track=5)]
         )
-    assert track_color(4) != track_color(5)
-    upper, lower = colored(picture, track_color(4)), colored(picture, track_color(5))
+    assert class_color(4) != class_color(5)
+    upper, lower = colored(picture, class_color(4)), colored(picture, class_color(5))
     assert upper[150, 270]
     assert lower[400, 270]
     assert not upper[260:].any()
     assert not lower[:260].any()
-    assert track_color(7) == class_color(7)
 
 
 def test_the_way_joins_the_feet_of_the_boxes() -> None:
@@ -100,7 +99,7 @@ def test_the_way_joins_the_feet_of_the_boxes() -> None:
         drawer = TrailDrawer(anchor=anchor)  # type: ignore[arg-type]
         for step in range(10):
             picture = drawer(frame(), [at(100 + 20 * step, 300)])
-        assert colored(picture, track_color(3))[row, 260 - 25]
+        assert colored(picture, class_color(3))[row, 260 - 25]
 
 
 def test_detections_without_a_track_leave_no_way() -> None:
@@ -134,7 +133,7 @@ def test_small_frames_are_all_enlarged_alike() -> None:
     pixels = frame(160, 120)
     empty, full = drawer(pixels, []), drawer(pixels, [at(80, 60)])
     assert empty.shape == full.shape == (240, 320, 3)
-    assert colored(full, track_color(3))[120, 120]  # the left edge, at twice its place
+    assert colored(full, class_color(3))[120, 120]  # the left edge, at twice its place
 
 
 def test_pictures_of_pillow_stay_such_and_are_not_changed() -> None:

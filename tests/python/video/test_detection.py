@@ -66,7 +66,8 @@ def test_a_slow_caller_is_waited_for() -> None:
 
     def items() -> Iterator[int]:
         nonlocal read
-        for read in itertools.count(1):
+        while True:
+            read += 1
             yield read
 
     results = in_order(str, items())

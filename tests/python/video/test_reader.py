@@ -100,8 +100,6 @@ def test_a_file_object_of_any_kind(clip: bytes) -> None:
         assert len(list(reader)) == 9
 
 
-
-
 def test_an_error_of_a_file_object_reaches_the_reader(clip: bytes) -> None:
     class Failing(io.BytesIO):
         fails = False
@@ -526,8 +524,6 @@ def test_the_lists_would_lead_to_the_file(secret: Path) -> None:
         Path(name).write_text(playlists(secret.name)[name], encoding="utf-8")
         with av.open(name) as container:
             assert len(list(container.decode(video=0))) == 5
-
-
 
 
 def test_names_mean_nothing_to_ffmpeg(clip: bytes, folder: Path) -> None:

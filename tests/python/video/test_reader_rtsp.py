@@ -141,8 +141,6 @@ def wait_for_state(reader: VideoReader, state: str) -> None:
         time.sleep(0.01)
 
 
-
-
 def test_silence_is_a_broken_connection(server: str) -> None:
     with (
         proxy_to(server) as proxy,

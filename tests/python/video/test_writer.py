@@ -177,8 +177,6 @@ def test_what_was_there_stays_without_a_picture_and_after_discard(tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
-
-
 def test_a_file_in_pieces_plays_when_its_program_is_killed(tmp_path: Path) -> None:
     program = (
         "import numpy as np, os, signal\n"
@@ -200,7 +198,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "clip.mp4"
     path.write_bytes(b"precious")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))  # more is an error of write()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))  # more is an error of write()
     try:
         writer = VideoWriter(path)
         with pytest.raises(OSError, match="File too large") as raised:  # noqa: PT012
