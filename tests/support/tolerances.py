@@ -34,11 +34,6 @@ YUV_OPENCV_STEPS = 1
 # neighbours that differ by 255 makes 0.008 along each axis; sums of float32 products add 1e-4.
 FLOAT_RESIZE_STEPS = 0.02
 
-# Float area resize against the float64 definition where the sides shrink by a few thousandths, in
-# 8-bit steps: OpenCV leaves out a source pixel of which no more than 1/1000 is covered, which may
-# happen at both ends of both axes and takes up to 0.255 away each time.
-AREA_COVER_STEPS = 1.02
-
 # Normalised float32 from float pixels, relative: three float32 operations, half an ulp each (6e-8).
 FLOAT_NORMALISE_RTOL = 3e-7
 

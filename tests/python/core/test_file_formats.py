@@ -302,13 +302,12 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])
-def test_exif_orientation(kind: str, orientation: int) -> None:
+def test_exif_orientation(kind: str) -> None:
     image = Image.fromarray(PICTURE)
     options = {"lossless": True} if kind == "WEBP" else {}
-    data = encode(image, kind, exif=exif(orientation), **options)
-    np.testing.assert_array_equal(endcap.decode(data), oriented(PICTURE, orientation))
+    data = encode(image, kind, exif=exif(6), **options)
+    np.testing.assert_array_equal(endcap.decode(data), oriented(PICTURE, 6))
     np.testing.assert_array_equal(endcap.decode(data, exif="ignore"), PICTURE)
 
 

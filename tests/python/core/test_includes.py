@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[3]
 SUFFIXES = (".h", ".cc", ".cu", ".cuh")
 # Folders that include paths are relative to; the one that holds the source is searched first.
@@ -140,63 +138,3 @@ def test_every_folder_of_the_core_has_a_layer() -> None:
 def test_exceptions_are_still_needed() -> None:
     used = {(include.folder, include.header) for include in read_includes(ROOT)}
     assert {*EXCEPTIONS} - used == set()
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A small tree that keeps to the layers."""
-    files = {
-        "csrc/include/endcap/nms.h": "#include <vector>\n",
-        "csrc/common/fail.h": '#include "endcap/nms.h"\n',
-        "csrc/cuda/runtime.h": '#include "common/fail.h"\n',
-        "csrc/cuda_library/kernel_table.h": "struct NmsLaunch;\n",
-        "csrc/nms/cuda/launch.h": "",
-        "csrc/nms/iou.h": "",
-        "csrc/nms/suppression.h": '#include "nms/iou.h"\n',
-        "csrc/nms/nms.cc": '#include "endcap/nms.h"\n#include "cuda_library/kernel_table.h"\n',
-        "csrc/preprocess/placement.h": "",
-        "csrc/postprocess/postprocessor.cc": '#include "nms/suppression.h"\n',
-        "csrc/cuda_library/library.cc": '#include "nms/cuda/launch.h"\n',
-        "backends/triton_util/log.h": "",
-        "backends/bls/routes.h": "",
-        "backends/onnx/session.cc": '#include "triton_util/log.h"\n#include "onnx_api.h"\n',
-        "pyext/bindings/bind_nms.cc": "#include <endcap/nms.h>\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path
-
-
-def test_a_tree_within_the_layers_passes(tree: Path) -> None:
-    assert find_violations(tree) == []
-
-
-@pytest.mark.parametrize(
-    ("source", "include", "header"),
-    [
-        ("csrc/cuda/runtime.h", '"nms/cuda/launch.h"', "csrc/nms/cuda/launch.h"),
-        ("csrc/common/fail.h", '"cuda/runtime.h"', "csrc/cuda/runtime.h"),
-        ("csrc/include/endcap/nms.h", '"common/fail.h"', "csrc/common/fail.h"),
-        ("csrc/nms/nms.cc", '"preprocess/placement.h"', "csrc/preprocess/placement.h"),
-        ("csrc/postprocess/postprocessor.cc", '"nms/iou.h"', "csrc/nms/iou.h"),
-        ("csrc/postprocess/postprocessor.cc", "<nms/iou.h>", "csrc/nms/iou.h"),
-        ("csrc/postprocess/postprocessor.cc", '"../nms/iou.h"', "csrc/nms/iou.h"),
-        ("backends/onnx/session.cc", '"common/fail.h"', "csrc/common/fail.h"),
-        ("backends/onnx/session.cc", '"bls/routes.h"', "backends/bls/routes.h"),
-        ("pyext/bindings/bind_nms.cc", '"nms/iou.h"', "csrc/nms/iou.h"),
-    ],
-)
-def test_a_forbidden_include_is_found(tree: Path, source: str, include: str, header: str) -> None:
-    with (tree / source).open("a") as file:
-        file.write(f"#  include {include}\n")
-    folder = find_folder(source)
-    assert find_violations(tree) == [f"{source} includes {header}, which {folder} may not"]
-
-
-def test_a_folder_without_a_layer_may_include_nothing(tree: Path) -> None:
-    (tree / "csrc/new_stage").mkdir()
-    (tree / "csrc/new_stage/new.cc").write_text('#include "common/fail.h"\n')
-    assert find_violations(tree) == [
-        "csrc/new_stage/new.cc includes csrc/common/fail.h, which csrc/new_stage may not"
-    ]

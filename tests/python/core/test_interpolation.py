@@ -1,4 +1,4 @@
-"""Bicubic and area against the installed OpenCV and Pillow, and both against their definitions."""
+"""Every interpolation against the installed OpenCV and Pillow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from jpegs import Pixels
 from PIL import Image
 
 import endcap
-from reference.resize import resize_cubic, shrink_area
 
 OPENCV = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC, "area": cv2.INTER_AREA}
 PILLOW = {
@@ -111,7 +110,7 @@ sides = st.integers(1, 70)
 
 
 @given(height=sides, width=sides, out_height=sides, out_width=sides, seed=st.integers(0, 9))
-@pytest.mark.parametrize("interpolation", ["bicubic", "area"])
+@pytest.mark.parametrize("interpolation", OPENCV)
 def test_any_shape_is_a_step_from_opencv_and_equals_pillow(
     interpolation: str, height: int, width: int, out_height: int, out_width: int, seed: int
 ) -> None:
@@ -143,31 +142,6 @@ def test_unquantized_is_a_float_resize(
         assert np.abs(smooth - expected).max() <= tolerances.FLOAT_RESIZE_STEPS
 
 
-@pytest.mark.parametrize("antialias", [False, True])
-@pytest.mark.parametrize(("source", "target"), SIZES, ids=str)
-def test_unquantized_bicubic_is_its_definition(
-    source: tuple[int, int], target: tuple[int, int], antialias: bool
-) -> None:
-    pixels = jpegs.photo(*source, seed=6)
-    actual = resized(pixels, *target, "bicubic", quantize="none", antialias=antialias)
-    expected = resize_cubic(pixels, *target, antialias=antialias)
-    assert np.abs(actual - expected).max() <= tolerances.FLOAT_RESIZE_STEPS
-
-
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [s for s in SIZES if s[0][0] >= s[1][0] and s[0][1] >= s[1][1]],
-    ids=str,
-)
-def test_unquantized_area_is_its_definition(
-    source: tuple[int, int], target: tuple[int, int]
-) -> None:
-    pixels = jpegs.photo(*source, seed=7)
-    actual = resized(pixels, *target, "area", quantize="none")
-    expected = shrink_area(pixels, *target)
-    assert np.abs(actual - expected).max() <= tolerances.FLOAT_RESIZE_STEPS
-
-
 @pytest.mark.parametrize("side", [1000, 999, 700])
 def test_area_of_nearly_the_same_size(side: int) -> None:
     pixels = jpegs.photo(1001, 1001, channels=1, seed=7)
@@ -176,8 +150,6 @@ def test_area_of_nearly_the_same_size(side: int) -> None:
     actual = resized(pixels, side, side, "area", quantize="none")
     expected = opencv(pixels.astype(np.float32), side, side, "area")
     assert np.abs(actual - expected).max() <= tolerances.FLOAT_RESIZE_STEPS
-    definition = shrink_area(pixels, side, side)
-    assert np.abs(actual - definition).max() <= tolerances.AREA_COVER_STEPS
 
 
 @pytest.mark.parametrize("interpolation", ["bicubic", "area"])
@@ -194,7 +166,7 @@ def test_a_crop_is_a_part_of_the_whole(interpolation: str, antialias: bool) -> N
     ("interpolation", "antialias"),
     [("nearest", False), *itertools.product(["bilinear", "bicubic", "area"], [False, True])],
 )
-@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("orientation", [1, 6])
 def test_a_crop_of_an_image_that_has_its_size_is_cut_out(
     interpolation: str, antialias: bool, orientation: int
 ) -> None:

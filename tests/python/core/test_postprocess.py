@@ -13,7 +13,7 @@ import tolerances
 from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
+from sample_heads import efficient_nms_outputs, end2end_head, yolov8_head
 
 import endcap
 from reference import heads
@@ -78,21 +78,6 @@ def test_yolov8(multi_label: bool, class_agnostic: bool, geometry: np.ndarray | 
     assert_rows(actual, expected)
     assert actual.status.tolist() == [0]
     assert actual.truncated.tolist() == [False]
-
-
-def test_yolov5() -> None:
-    head = yolov5_head(22, anchors=120, num_classes=5)
-    ranked, _ = heads.best(heads.yolov5(head, score_threshold=0.25), 30000)
-    expected = pack(ranked, max_detections=300, geometry=GEOMETRY, iou_threshold=0.7)
-    actual = endcap.Postprocessor("yolov5", num_classes=5)(head, GEOMETRY)
-    assert_rows(actual, expected)
-
-
-def test_end2end_is_not_suppressed_again() -> None:
-    head = end2end_head(23, rows=50, num_classes=4)
-    ranked, _ = heads.best(heads.end2end(head, score_threshold=0.25), 30000)
-    expected = pack(ranked, max_detections=300, geometry=GEOMETRY)
-    assert_rows(endcap.Postprocessor("end2end", num_classes=4)(head, GEOMETRY), expected)
 
 
 def test_efficient_nms_is_mapped_back() -> None:
@@ -310,14 +295,6 @@ def test_softmax_of_huge_logits_is_finite() -> None:
     np.testing.assert_allclose(
         result.scores[0], heads.softmax(logits), rtol=tolerances.ACTIVATION_RTOL
     )
-
-
-def test_heads_are_never_written() -> None:
-    head = yolov8_head(41, anchors=80, num_classes=3)
-    before = head.copy()
-    head.setflags(write=False)
-    endcap.Postprocessor(num_classes=3)(head, GEOMETRY)
-    np.testing.assert_array_equal(head, before)
 
 
 def test_to_supervision_carries_the_rows_or_says_what_is_missing() -> None:

@@ -18,8 +18,6 @@ from PIL import Image
 
 import endcap
 from endcap.parameters import HeadParameters, PostprocessParameters, PreprocessParameters
-from reference.normalise import normalise
-from reference.placement import center_crop
 
 DEFAULTS = {
     "size": "640,640",
@@ -139,23 +137,6 @@ def test_parameters_read_back_to_themselves(preset: str) -> None:
         if value.isdigit():
             fields[name] = int(value)
     assert endcap.Preprocessor(**fields).parameters == parameters
-
-
-def test_torchvision_preset_equals_its_recipe_on_pillow() -> None:
-    pixels = jpegs.photo(300, 451)
-    place = center_crop(300, 451, 224, 224, resize_shorter=256)
-    resized = Image.fromarray(pixels).resize((place.new_w, place.new_h), Image.Resampling.BILINEAR)
-    left, top = -place.pad_x, -place.pad_y
-    crop = np.asarray(resized)[top : top + 224, left : left + 224]
-    expected = normalise(
-        crop,
-        scale=1 / 255,
-        mean=(0.485, 0.456, 0.406),
-        std=(0.229, 0.224, 0.225),
-        dtype="float32",
-    )
-    images = endcap.preprocess(pixels, "torchvision").images
-    np.testing.assert_array_equal(images[0], np.transpose(expected, (2, 0, 1)))
 
 
 IMPOSSIBLE: list[dict[str, Any]] = [

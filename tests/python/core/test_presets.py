@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import image_files
 import jpegs
@@ -13,11 +12,9 @@ from preset_recipes import RECIPES, read_pillow
 from preset_steps import assert_same_pixels, preset_tensor
 
 import endcap
-from endcap.cli.files import SAMPLES, find_repository
 
 # Landscape, portrait, odd, square, smaller than every target, and sides of one pixel.
 SIZES = [(400, 600), (640, 480), (333, 517), (333, 333), (90, 121), (1, 60), (60, 1), (1, 1)]
-SAMPLE_FILES = sorted((find_repository() / SAMPLES).glob("*.jpg"))
 READ_BY_OPENCV = ["ultralytics", "vgg"]
 READ_BY_PILLOW = ["torchvision", "inception", "rtdetr", "rfdetr", "ssd"]
 
@@ -33,8 +30,7 @@ def cmyk_jpeg() -> bytes:
     return jpegs.encode(np.dstack([colors, jpegs.photo(200, 300, channels=1, seed=6)]))
 
 
-def test_every_preset_has_a_recipe_and_there_are_samples() -> None:
-    assert SAMPLE_FILES
+def test_every_preset_has_a_recipe() -> None:
     assert set(RECIPES) == set(endcap.presets()) == {*READ_BY_OPENCV, *READ_BY_PILLOW}
 
 
@@ -42,12 +38,6 @@ def test_every_preset_has_a_recipe_and_there_are_samples() -> None:
 @pytest.mark.parametrize("preset", RECIPES)
 def test_a_preset_is_its_recipe(preset: str, size: tuple[int, int]) -> None:
     assert_follows(preset, jpegs.photo_jpeg(*size, seed=7))
-
-
-@pytest.mark.parametrize("sample", SAMPLE_FILES, ids=lambda f: f.stem)
-@pytest.mark.parametrize("preset", RECIPES)
-def test_the_sample_pictures(preset: str, sample: Path) -> None:
-    assert_follows(preset, sample.read_bytes())
 
 
 @pytest.mark.parametrize("preset", RECIPES)
@@ -63,10 +53,9 @@ def test_alpha_is_taken_as_the_library_takes_it(preset: str) -> None:
     assert_follows(preset, image_files.png(rgba, 6, 8))
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("preset", RECIPES)
-def test_exif_is_taken_as_the_library_takes_it(preset: str, orientation: int) -> None:
-    assert_follows(preset, jpegs.encode(jpegs.photo(120, 201, seed=9), orientation=orientation))
+def test_exif_is_taken_as_the_library_takes_it(preset: str) -> None:
+    assert_follows(preset, jpegs.encode(jpegs.photo(120, 201, seed=9), orientation=6))
 
 
 @pytest.mark.parametrize("preset", RECIPES)
