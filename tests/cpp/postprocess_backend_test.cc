@@ -164,45 +164,6 @@ TEST(GpuPostprocessBackend, LabelsFollowFromIdsOnTheGpu) {
   ExpectSame(server.Infer({request})[0], OnCpu(kClassification, request));
 }
 
-TEST(GpuPostprocessBackend, HeadsOfTwoTensorsRespondAsOnTheCpu) {
-  const std::map<std::string, std::string> parameters{{"head", "rtdetr"},
-                                                      {"num_classes", "3"},
-                                                      {"max_detections", "10"},
-                                                      {"score_threshold", "0.6"},
-                                                      {"threads", "1"}};
-  std::mt19937 random(6);
-  std::uniform_real_distribution<float> unit(0.01F, 1.0F);
-  std::vector<float> logits(kImages * kAnchors * 3);
-  for (float& logit : logits) logit = 6.0F * unit(random) - 4.0F;
-  std::vector<float> boxes(kImages * kAnchors * 4);
-  for (float& side : boxes) side = unit(random);
-  Server server(parameters, kOnGpu);
-  for (const auto place : {kCpu, kGpu}) {
-    const fake::Request request{
-        {Tensor("logits", TRITONSERVER_TYPE_FP32, {kImages, kAnchors, 3}, logits, place),
-         Tensor("boxes", TRITONSERVER_TYPE_FP32, {kImages, kAnchors, 4}, boxes, kGpu),
-         Geometry(place)},
-        kDetections,
-        {}};
-    const Response expected = OnCpu(parameters, request);
-    EXPECT_GT(expected.outputs.at("num_detections").Values<int32_t>()[0], 0);
-    ExpectSame(server.Infer({request})[0], expected);
-  }
-}
-
-TEST(GpuPostprocessBackend, SeveralLabelsRespondAsOnTheCpu) {
-  auto parameters = kClassification;
-  parameters["multi_label"] = "true";
-  parameters["activation"] = "sigmoid";
-  parameters["score_threshold"] = "0.97";
-  const fake::Request request{
-      {Logits(kGpu)}, {"class_scores", "class_ids", "class_labels", "class_probabilities"}, {}};
-  const Response expected = OnCpu(parameters, request);
-  EXPECT_EQ(expected.outputs.at("class_ids").Values<int32_t>(),
-            (std::vector<int32_t>{-1, -1, 0, 3}));
-  ExpectSame(Server(parameters, kOnGpu).Infer({request})[0], expected);
-}
-
 TEST(GpuPostprocessBackend, MasksRespondAsOnTheCpu) {
   std::map<std::string, std::string> parameters = {
       {"head", "yolov8_seg"},    {"num_classes", "1"},    {"mask_coefficients", "2"},

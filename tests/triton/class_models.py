@@ -51,11 +51,6 @@ def write_class_models(repository: Path, variant: str) -> None:
         files=_TREE_FILE,
     )
     write(
-        "chosen_classes",
-        max_batch_size=8,
-        parameters={**several, "classes": "0,3,4", "score_thresholds": "0.5,0.5,0.5,0.9,0.1"},
-    )
-    write(
         "classes_of_a_tree",
         max_batch_size=8,
         parameters={**_CLASSIFICATION, **_SEPARATED},

@@ -82,12 +82,6 @@ def test_several_labels_of_each_image_of_a_batch(client):
     ]
 
 
-def test_classes_and_their_thresholds(client):
-    logits = np.array([[0.1, 9, 9, 2, -2], [-1, 9, 9, 4, -4]], np.float32)
-    response = infer(client, "chosen_classes", {"logits": logits})
-    assert response["class_ids"].tolist() == [[0, 4, -1], [3, -1, -1]]
-
-
 def test_fewer_labels_than_rows(client):
     logits = np.array([[-1, 3, -1, -1, -1]], np.float32)
     response = infer(client, "several_classes", {"logits": logits})

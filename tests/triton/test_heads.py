@@ -1,8 +1,8 @@
-"""Heads with outputs of their own, and heads of several tensors: as the Python package computes."""
+"""A head of each layout, by its tensors and its outputs: as the Python package computes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,7 +17,6 @@ from model_folders import batching, tensor, write_postprocess
 from running_server import RunningServer, run_server
 
 import endcap
-from endcap.parameters import to_parameters
 
 pytestmark = pytest.mark.both_variants
 
@@ -32,11 +31,6 @@ DETECTIONS = {
     "detection_classes": "class_ids",
     "detection_indices": "indices",
 }
-
-
-def _as_text(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Parameters as a config.pbtxt has them."""
-    return dict(to_parameters(parameters))
 
 
 @dataclass(frozen=True)
@@ -83,29 +77,17 @@ CASES = {
         lambda seed: sample_heads.obb_head(seed, anchors=70, num_classes=2),
         {"detection_angles": "angles"},
     ),
-    "rtdetr": Case(
-        {"head": "rtdetr", "input_size": "480,640"},
-        lambda seed: sample_heads.rtdetr_outputs(seed, queries=60, num_classes=2),
-    ),
-    "rtdetr_joined": Case(
-        {"head": "rtdetr", "joined": "true", "activation": "sigmoid"},
-        lambda seed: np.hstack(
-            [*reversed(sample_heads.rtdetr_outputs(seed, queries=60, num_classes=2).values())]
-        ),
-    ),
     "ssd": Case(
         {"head": "ssd", "iou_threshold": "0.5"},
         lambda seed: sample_heads.ssd_outputs(seed, anchors=90, columns=3),
     ),
 }
-# Families whose outputs are the usual ones.
-CASES |= {
-    family: Case({"head": family, "num_classes": 7, **_as_text(sample.parameters)}, sample.make)
-    for family, sample in sample_heads.FAMILIES.items()
-    if family not in ("classification", "rtdetr", "ssd") and not family.startswith("yolov8_")
-}
-
-CASES["detections"] = Case({"head": "detections", "num_classes": 7}, detections)
+# Where the counts and the rows of boxes are inputs.
+for family, make in (
+    ("efficient_nms", sample_heads.FAMILIES["efficient_nms"].make),
+    ("detections", detections),
+):
+    CASES[family] = Case({"head": family, "num_classes": 7}, make)
 
 
 @pytest.fixture(scope="module")
