@@ -297,7 +297,10 @@ TEST_P(DetectionCuda, ABatchOfAllSorts) {
   images[6].status = 2;
   images[8].skipped = {0, 1, 2, 3, 4, 5};
   for (size_t i = 9; i < 15; ++i) images[i].skipped = {i - 9};
-  for (size_t i = 20; i < 28; ++i) images[i].misaligned_by = i % 3 == 0 ? 2 * (i % 4) : 4 * (i % 4);
+  for (size_t i = 20; i < 28; ++i) {
+    const bool halves = i % 3 == 0 && images[i].head.size() == 1;  // the prototypes are floats
+    images[i].misaligned_by = (halves ? 2 : 4) * (i % 4);
+  }
   images[66].status = 7;
   ExpectSameAsCpu(Params(), images);
 }
@@ -307,8 +310,9 @@ TEST_P(DetectionCuda, NumbersThatAreNotFinite) {
   auto rows = Rows(90, 60);
   SetScores(rows, [](int64_t row) { return 0.9F - 0.01F * static_cast<float>(row); });
   std::vector<TestImage> images;
-  for (const int64_t row : {0, 7, 59}) {
-    for (int64_t column = 0; column < width_; column += column < 12 ? 1 : 29) {
+  for (const int64_t row : {7, 59}) {
+    for (const int64_t column :
+         {int64_t{0}, int64_t{3}, int64_t{4}, FirstExtra() - 1, width_ - 1}) {
       for (const float value : {kNan, kInf, -kInf}) {
         auto changed = rows;
         At(changed, row, column) = value;
@@ -325,7 +329,7 @@ TEST_P(DetectionCuda, NumbersThatAreNotFinite) {
     const Results results = ExpectSameAsCpu(params, images);
     const auto failed = std::ranges::count_if(
         results.items, [](const PostprocessItem& item) { return !item.status.ok(); });
-    EXPECT_GT(failed, 20);
+    EXPECT_GT(failed, 8);
     EXPECT_TRUE(results.items.back().status.ok());
   }
 }

@@ -248,22 +248,6 @@ TEST(JpegPlanes, AreNotThereForChromaOfAQuarterButLumaIs) {
                Decode(Encoded(file), {}, {.channels = 1}, false), INT_MAX);
 }
 
-TEST(JpegPlanes, OfTruncatedFilesAreAnError) {
-  for (const JpegOptions& options : std::vector<JpegOptions>{
-           {}, {.progressive = true}, {.separate_scans = true}, {.restart_rows = 1}}) {
-    const Bytes good = MakeJpeg(64, 80, 3, options);
-    const ImageHeader header = ReadHeader(Encoded(good), {});
-    for (size_t lost = 3; lost < good.size(); lost += 13) {
-      const Bytes bad(good.begin(), good.end() - static_cast<ptrdiff_t>(lost));
-      EXPECT_TRUE(Throws(ErrorCode::kCorruptImage, "", [&] {
-        JpegPlaneReader reader(Encoded(bad), header, {});
-        Bytes block(reader.layout().size_bytes);
-        reader.Decode(block.data());
-      })) << lost;
-    }
-  }
-}
-
 TEST(JpegPlanes, OfFilesThatChangedSinceTheirHeaderWasReadAreAnError) {
   const Bytes file = MakeJpeg(20, 30);
   const ImageHeader header = ReadHeader(Encoded(file), {});

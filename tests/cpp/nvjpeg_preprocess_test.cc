@@ -15,28 +15,27 @@
 #include <vector>
 
 #include "cuda/runtime.h"
+#include "cuda_preprocess_run.h"
 #include "decode/planes.h"
 #include "endcap/preprocess.h"
 #include "error_matchers.h"
 #include "fake_nvjpeg.h"
-#include "image_tensor.h"
 #include "jpeg_writer.h"
 
 namespace endcap {
 namespace {
 
-constexpr DeviceId kGpu{Device::kCuda, 0};
-
 using testing::Bytes;
+using testing::CudaRun;
 using testing::Encoded;
 using testing::FakeNvjpeg;
 using testing::FakeNvjpegFunction;
-using testing::ImageTensor;
+using testing::kGpu;
 using testing::MakeJpeg;
+using testing::Results;
 using testing::Throws;
 
-[[maybe_unused]] const int libraries_chosen =
-    setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, /*overwrite=*/1) +
+[[maybe_unused]] const int library_chosen =
     setenv("ENDCAP_NVJPEG_LIBRARY", FAKE_NVJPEG, /*overwrite=*/1);
 
 PreprocessParams FastBy(JpegDecoder decoder) {
@@ -46,16 +45,6 @@ PreprocessParams FastBy(JpegDecoder decoder) {
   params.decode = DecodeMode::kFast;
   params.jpeg_decoder = decoder;
   return params;
-}
-
-struct Results {
-  std::vector<PreprocessItem> items;
-  std::vector<std::vector<float>> tensors;
-};
-
-size_t Elements(const PreprocessParams& params) {
-  return static_cast<size_t>(params.channels()) * static_cast<size_t>(params.height) *
-         static_cast<size_t>(params.width);
 }
 
 std::vector<ImageView> Views(const std::vector<Bytes>& files) {
@@ -68,50 +57,12 @@ Results OnCpu(PreprocessParams params, const std::vector<Bytes>& files,
               DecodeMode mode = DecodeMode::kExact) {
   params.decode = mode;
   params.jpeg_decoder = JpegDecoder::kCpu;
-  Results results;
-  results.tensors.assign(files.size(), std::vector<float>(Elements(params), -1.0F));
-  std::vector<PreprocessOutput> outputs(files.size());
-  for (size_t i = 0; i < files.size(); ++i) {
-    outputs[i].image = ImageTensor(params, results.tensors[i].data(), Device::kCpu);
-  }
-  results.items = Preprocessor(params, 1).Run(Views(files), outputs);
-  return results;
+  return testing::OnCpu(params, Views(files));
 }
-
-// A batch that was enqueued and may not have been worked on yet.
-class GpuBatch {
- public:
-  GpuBatch(Preprocessor& preprocessor, const std::vector<Bytes>& files, void* stream)
-      : target_{0, stream}, elements_(Elements(preprocessor.params())) {
-    std::vector<PreprocessOutput> outputs(files.size());
-    for (PreprocessOutput& output : outputs) {
-      memory_.push_back(AllocateCuda(elements_ * sizeof(float), target_));
-      output.image = ImageTensor(preprocessor.params(), memory_.back().get(), Device::kCuda);
-    }
-    items_ = preprocessor.Run(Views(files), outputs, stream);
-  }
-
-  Results Fetch() const {
-    Results results;
-    results.items = items_;
-    results.tensors.assign(memory_.size(), std::vector<float>(elements_, -2.0F));
-    for (size_t i = 0; i < memory_.size(); ++i) {
-      CopyCuda(results.tensors[i].data(), memory_[i].get(), elements_ * sizeof(float), target_);
-    }
-    SynchronizeCuda(target_);
-    return results;
-  }
-
- private:
-  CudaTarget target_;
-  size_t elements_;
-  std::vector<std::shared_ptr<void>> memory_;
-  std::vector<PreprocessItem> items_;
-};
 
 Results OnGpu(Preprocessor& preprocessor, const std::vector<Bytes>& files) {
   const CudaStream stream(0);
-  return GpuBatch(preprocessor, files, stream.get()).Fetch();
+  return CudaRun(preprocessor, Views(files), stream.get()).Fetch();
 }
 
 void ExpectDecoder(const PreprocessItem& item, JpegDecoder decoder) {
@@ -176,10 +127,10 @@ TEST_F(NvjpegPreprocess, LeavesThePlanesToTheKernelsOfEarlierBatches) {
   Preprocessor preprocessor(params, kGpu);
   const CudaStream stream(0);
   std::vector<std::vector<Bytes>> files;
-  std::vector<GpuBatch> batches;
+  std::vector<CudaRun> batches;
   for (int i = 0; i < 6; ++i) {
     files.push_back({MakeJpeg(120 - 10 * i, 80), MakeJpeg(64, 40 + 8 * i)});
-    batches.emplace_back(preprocessor, files.back(), stream.get());
+    batches.emplace_back(preprocessor, Views(files.back()), stream.get());
   }
   for (size_t i = 0; i < batches.size(); ++i) {
     EXPECT_EQ(batches[i].Fetch().tensors, OnCpu(params, files[i]).tensors) << "batch " << i;
@@ -223,7 +174,7 @@ TEST_F(NvjpegPreprocess, GivesABadFileItsStatusAndTouchesNoOther) {
         << results.items[index].status.message;
     EXPECT_FALSE(results.items[index].status.message.empty());
     EXPECT_EQ(results.items[index].decoder, JpegDecoder::kAuto);
-    EXPECT_EQ(results.tensors[index], std::vector<float>(Elements(params), 0.0F));
+    EXPECT_EQ(results.tensors[index], Bytes(results.tensors[index].size()));
   }
 }
 
@@ -261,7 +212,7 @@ TEST_F(NvjpegPreprocess, AutoLetsTheCpuDecodeWhatTheEngineDoesNotTake) {
   files[7] = MakeJpeg(1024, 1026, 1);
   const PreprocessParams params = FastBy(JpegDecoder::kAuto);
   Preprocessor preprocessor(params, kGpu);
-  const std::vector<float> expected = OnCpu(params, {files[0]}).tensors[0];
+  const Bytes expected = OnCpu(params, {files[0]}).tensors[0];
   for (int i = 0; i < 3; ++i) {
     const Results results = OnGpu(preprocessor, files);
     for (const size_t k : {0, 1, 2, 4, 6, 8}) {
@@ -273,7 +224,7 @@ TEST_F(NvjpegPreprocess, AutoLetsTheCpuDecodeWhatTheEngineDoesNotTake) {
       EXPECT_EQ(results.tensors[k], OnCpu(params, {files[k]}, DecodeMode::kFast).tensors[0]);
     }
     EXPECT_EQ(results.items[5].status.code, ErrorCode::kCorruptImage);
-    EXPECT_EQ(results.tensors[5], std::vector<float>(Elements(params), 0.0F));
+    EXPECT_EQ(results.tensors[5], Bytes(results.tensors[5].size()));
   }
   EXPECT_EQ(fake_->batches, 3);
   EXPECT_EQ(fake_->refused_batches, 0);
@@ -287,7 +238,7 @@ TEST_F(NvjpegPreprocess, AutoLetsTheCpuDecodeWhatTheEngineFailsToDecode) {
   files[8] = MakeJpeg(1024, 1026, 1);
   const PreprocessParams params = FastBy(JpegDecoder::kAuto);
   Preprocessor preprocessor(params, kGpu);
-  const std::vector<float> expected = OnCpu(params, {files[0]}).tensors[0];
+  const Bytes expected = OnCpu(params, {files[0]}).tensors[0];
   for (int i = 0; i < 3; ++i) {
     const Results results = OnGpu(preprocessor, files);
     for (size_t k = 0; k < files.size(); ++k) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -207,12 +208,43 @@ def test_the_next_candidates_take_the_places_of_dropped_ones() -> None:
     assert (actual.truncated, actual.dropped) == (True, 3)
 
 
-def test_a_score_equal_to_the_threshold_is_no_candidate() -> None:
-    head = np.zeros((5, 3), np.float32)
-    head[2:4] = 10
-    head[4] = [0.25, np.nextafter(np.float32(0.25), np.float32(1)), 0.2499]
-    actual = endcap.box_decode(head, num_classes=1, score_threshold=0.25)
-    assert actual.indices.tolist() == [1]
+# Heads of three boxes of one class, by their scores.
+ONE_CLASS: dict[str, Callable[[Any, Any], Any]] = {
+    "yolov8": lambda boxes, scores: np.vstack([boxes.T, scores]),
+    "yolov5": lambda boxes, scores: np.column_stack([boxes, np.float32([1, 1, 1]), scores]),
+    "end2end": lambda boxes, scores: np.column_stack([boxes, scores, np.zeros(3, np.float32)]),
+    "detections": lambda boxes, scores: (boxes, scores, np.zeros(3, np.int32)),
+    "rtdetr": lambda boxes, scores: {"logits": scores[:, None], "boxes": boxes},
+    "ssd": lambda boxes, scores: {"boxes": boxes, "scores": scores[:, None]},
+}
+AS_SCORES: dict[str, dict[str, Any]] = {
+    "rtdetr": {"activation": "none"},
+    "ssd": {"activation": "none", "anchors": "none", "background": "none"},
+}
+
+
+@pytest.mark.parametrize("family", ONE_CLASS)
+def test_a_score_equal_to_the_threshold_is_no_candidate(family: str) -> None:
+    scores = np.float32([0.25, np.nextafter(np.float32(0.25), np.float32(1)), 0.2499])
+    head = ONE_CLASS[family](np.full((3, 4), 9, np.float32), scores)
+    options = {"num_classes": 1, "score_threshold": 0.25, **AS_SCORES.get(family, {})}
+    assert endcap.box_decode(head, family=family, **options).indices.tolist() == [1]
+
+
+@pytest.mark.parametrize("family", ["yolov8", "yolov5", "rtdetr", "ssd"])
+def test_of_equal_scores_the_lower_class_counts(family: str) -> None:
+    scores = np.float32([[0.5, 0.9, 0.9], [0.8, 0.8, 0.8], [0.7, 0.2, 0.7]])
+    boxes = np.float32([[9, 9, 4, 4]] * 3)
+    head: Any = {
+        "yolov8": np.vstack([boxes.T, scores.T]),
+        "yolov5": np.hstack([boxes, np.ones((3, 1), np.float32), scores]),
+        "rtdetr": {"logits": scores, "boxes": boxes},
+        "ssd": {"boxes": boxes, "scores": scores},
+    }[family]
+    options = {"multi_label": False, **AS_SCORES.get(family, {})}
+    actual = endcap.box_decode(head, family=family, num_classes=3, **options)
+    assert actual.indices.tolist() == [0, 1, 2]
+    assert actual.class_ids.tolist() == [1, 0, 0]
 
 
 def test_sigmoid_activation() -> None:
