@@ -24,7 +24,7 @@ from endcap.server.python_stub import find_stub
 from endcap.triton.config_edits import set_parameter, write_config
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import CONFIG_NAME, read_model_config
-from endcap.triton.model_folder import ModelFolder, read_repository
+from endcap.triton.model_folder import ModelFolder, needed_backend, read_repository
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
 TRITON_DEFAULT_POOL_MB = 64
@@ -139,7 +139,7 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
     default_model_filename and its EXECUTION_ENV_PATH.
     """
     for model in models:
-        if not (model.backend == "python" or any(model.path.glob("[0-9]*/model.py"))):
+        if needed_backend(model) != "python" and not any(model.path.glob("[0-9]*/model.py")):
             continue
         # Of an archive the shell gets the folder that it is unpacked to.
         environment = (model.config.parameter(EXECUTION_ENVIRONMENT) or "").replace(

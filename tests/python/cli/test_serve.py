@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 from cli_runs import endcap
-from doctor_world import copied_server, wheel_server
+from doctor_world import wheel_server
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 from family_networks import classifier, yolov8
 
 from endcap.client.options import parse_address
 from endcap.server import locate_server
 from endcap.server.launch import is_ready
-from endcap.server.python_stub import PYTHON_VERSION
 
 
 @pytest.fixture
@@ -236,20 +235,3 @@ def test_serve_does_not_open_the_packaged_server(
     assert problems.startswith(f"endcap: host '{host}' is not a loopback address, and nvidia")
     assert "--accept-old-server" in problems
     assert not log_file.exists(), "it was made for a server that was started"
-
-
-def test_serve_states_the_release_of_a_newer_installation(tmp_path: Path) -> None:
-    # NVIDIA's layout, with the stub in the backend's folder. The files are those of the wheel.
-    write_model(tmp_path / "models", "preprocess", 'backend: "endcap_preprocess" max_batch_size: 4')
-    server = copied_server(tmp_path / "newer")
-    stub = server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
-    stub.rename(server / "backends" / "python" / stub.name)
-    (server / "TRITON_VERSION").write_text("2.9999.0\n")
-    process = start_serve(tmp_path / "models", "--tritonserver", server)
-    shown = read_until_ready(process)
-    assert shown["server"] == "tritonserver 2.9999.0, release 53.11 (November 2853)"
-    assert shown[""].endswith("/bin/tritonserver")
-    assert is_ready(shown["HTTP"])
-    process.send_signal(signal.SIGINT)
-    _, problems = process.communicate(timeout=60)
-    assert process.returncode == 0, problems
