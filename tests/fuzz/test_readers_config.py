@@ -16,7 +16,7 @@ from mutations import damaged, fuzzed, only_own_errors
 
 from endcap.cli.files import find_repository
 from endcap.environment.stub import execution_environment
-from endcap.evaluation.served_config import read_settings
+from endcap.evaluation.served_reference import open_reference
 from endcap.repository.validation import validate_repository
 from endcap.triton.config_edits import get_parameter, set_parameter
 from endcap.triton.model_config import read_config, read_model_config
@@ -110,7 +110,7 @@ def assert_reads_as_protobuf(model: ModelFolder, config: Any) -> None:
 def test_settings_of_the_reference(case: tuple[str, bytes]) -> None:
     name, config = case
     with repository(name, config) as root, only_own_errors():
-        read_settings(root, "detect")
+        open_reference(root, "detect")
 
 
 @fuzzed

@@ -154,7 +154,8 @@ def test_a_high_threshold_of_the_server_is_told(
 def test_at_equal_thresholds_the_reference_agrees_with_a_running_server(
     data: Data, server: TritonServer
 ) -> None:
-    options = ["--reference", NETWORK, "--score-threshold", 0.4, "--limit", 5]
+    options = ["--repository", REPOSITORY, "--reference", NETWORK]
+    options += ["--score-threshold", 0.4, "--limit", 5]
     result = evaluate(
         data, "--url", server.grpc_url, *options, "--max-difference", SERVED_MAP_DIFFERENCE
     )
@@ -207,7 +208,8 @@ def test_a_failed_image_is_listed_and_counts_as_empty(
     bad.write_bytes(b"not a picture")
     (tmp_path / "annotations.json").write_text(json.dumps(content))
     few = Data(tmp_path, tmp_path / "annotations.json", 2)
-    options = ["--url", server.grpc_url, "--reference", NETWORK, "--json"]
+    options = ["--url", server.grpc_url, "--repository", REPOSITORY]
+    options += ["--reference", NETWORK, "--json"]
     result = evaluate(few, *options, "--save-predictions", tmp_path / "saved.json")
     assert result.exit_code == 1
     assert result.stderr == "endcap: 1 of 2 images failed\n"

@@ -1,4 +1,4 @@
-"""endcap infer --compare: served results beside those of a reference pipeline."""
+"""endcap infer --compare: served results and those of a reference pipeline."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from endcap.cli.console import count
 from endcap.cli.export import json_lines
 from endcap.cli.report import Form, failure_line, image_heading, one_line, write_table
 from endcap.client import ImageResult, Task
-from endcap.evaluation.errors import EvaluationError
-from endcap.evaluation.reference import Reference
-from endcap.evaluation.served_config import read_settings
+from endcap.evaluation.served_reference import open_reference
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
-from endcap.triton.ensemble import find_network, read_ensemble
 
 Comparisons = Mapping[str, Comparison]  # by image; those that the server failed have none
 
@@ -50,15 +47,7 @@ class ReferenceComparison:
     """
 
     def __init__(self, repository: Path, model: str, network: Path | None) -> None:
-        settings = read_settings(repository, model)
-        served = find_network(read_ensemble(repository, model))
-        file = network or served.find_file()
-        if file is None:
-            raise EvaluationError(
-                f"{served.step.folder} has no ONNX file, and the comparison runs the network as "
-                "one; give it with --network FILE.onnx"
-            )
-        self._reference = Reference(file, settings, outputs=served.outputs)
+        self._reference = open_reference(repository, model, network=network)
         self.comparisons: dict[str, Comparison] = {}
 
     def check_task(self, task: Task) -> None:

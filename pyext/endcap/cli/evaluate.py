@@ -37,9 +37,8 @@ from endcap.cli.options import (
 from endcap.client import ClientArguments
 from endcap.evaluation.annotations import Predictions
 from endcap.evaluation.categories import CategoriesBy
-from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 from endcap.evaluation.report import as_table
-from endcap.evaluation.run import EvaluationPlan, run
+from endcap.evaluation.run import LOWEST_THRESHOLD, EvaluationPlan, run
 
 EXAMPLES = """
 **Examples**
@@ -56,7 +55,6 @@ could not be saved, 2 when nothing could be measured.
 """
 
 _CLIENT = ClientArguments()
-_DEFAULTS = ReferenceSettings()
 _REFERENCE = "Comparison"
 
 
@@ -70,7 +68,7 @@ def evaluate(
     url: Annotated[
         str | None,
         typer.Option(
-            help=f"HOST:PORT of a running server, measured as it is. Default: {DEFAULT_URL}.",
+            help=f"HOST:PORT of a running server, measured unmodified. Default: {DEFAULT_URL}.",
             show_default=False,
             rich_help_panel=SERVER_PANEL,
         ),
@@ -78,8 +76,8 @@ def evaluate(
     repository: Annotated[
         Path | None,
         typer.Option(
-            help="Start a server on a copy of this model repository instead, with "
-            "--score-threshold in its endcap_postprocess models.",
+            help="Start a server on a copy of this model repository, with --score-threshold in its "
+            "endcap_postprocess models; with --url only read what the reference needs.",
             show_default=False,
             rich_help_panel=SERVER_PANEL,
         ),
@@ -91,8 +89,8 @@ def evaluate(
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="ONNX file of the same network: runs it without a server, with OpenCV and NumPy, "
-            "and compares.",
+            help="ONNX file of the same network: runs it without a server, with OpenCV, NumPy and "
+            "the parameters of --repository, and compares.",
             show_default=False,
             rich_help_panel=_REFERENCE,
         ),
@@ -109,7 +107,7 @@ def evaluate(
         str | None,
         typer.Option(
             help="Preprocessing of the reference, as the network was trained. Default: that of the "
-            "repository, else ultralytics.",
+            "repository.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=_REFERENCE,
@@ -123,45 +121,12 @@ def evaluate(
             help="Score threshold of the reference, and with --repository of the server.",
             rich_help_panel=_REFERENCE,
         ),
-    ] = _DEFAULTS.score_threshold,
-    iou_threshold: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help=f"IoU threshold of the reference. Default: that of the repository, else "
-            f"{_DEFAULTS.iou_threshold:g}.",
-            show_default=False,
-            rich_help_panel=_REFERENCE,
-        ),
-    ] = None,
-    max_detections: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help=f"Most detections of the reference. Default: that of the repository, else "
-            f"{_DEFAULTS.max_detections}.",
-            show_default=False,
-            rich_help_panel=_REFERENCE,
-        ),
-    ] = None,
-    head: Annotated[
-        HeadName | None,
-        typer.Option(
-            help=f"Head of the reference. Default: that of the repository, else "
-            f"{_DEFAULTS.head.value}.",
-            show_default=False,
-            rich_help_panel=_REFERENCE,
-        ),
-    ] = None,
-    reference_threads: Annotated[
-        int, typer.Option(min=1, help="Threads of ONNX Runtime.", rich_help_panel=_REFERENCE)
-    ] = 1,
+    ] = LOWEST_THRESHOLD,
     categories_by: Annotated[
         CategoriesBy | None,
         typer.Option(
-            help="How class ids and categories match: by label and name, by the order of category "
-            "ids, or by equal ids. Default: name where the server has labels, else order.",
+            help="How class ids and categories match: by label and name, or by the order of "
+            "category ids. Default: name where the server has labels, else order.",
             show_default=False,
         ),
     ] = None,
@@ -215,11 +180,7 @@ def evaluate(
         reference=reference,
         predictions=predictions,
         score_threshold=score_threshold,
-        iou_threshold=iou_threshold,
-        max_detections=max_detections,
-        head=head,
         preset=preset,
-        reference_threads=reference_threads,
         categories_by=categories_by,
         allow_unmatched=allow_unmatched,
         max_difference=max_difference,

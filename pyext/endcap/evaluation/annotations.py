@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import reprlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,88 +23,62 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-def read_json(path: Path, source: str) -> Any:
-    """Return what a file of JSON holds, in UTF-8 or UTF-16 with or without a byte order mark.
-
-    Args:
-        path: The file.
-        source: Its name in messages, in the plural.
-
-    Raises:
-        InvalidArgumentError: It cannot be read, or is not JSON.
-    """
+def _read_json(path: Path, source: str) -> Any:
+    """Return the content of a JSON file; `source` is its name in messages, in the plural."""
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
         raise InvalidArgumentError(f"{source} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # wrong bytes, no JSON, a number of thousands of digits
+    except ValueError as error:  # wrong bytes, wrong syntax, a number of thousands of digits
         raise InvalidArgumentError(f"{source} are not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidArgumentError(f"{source} are nested too deep to be COCO's format") from error
 
 
-def rows_of(rows: list[Any], name: str) -> Iterable[tuple[str, Row]]:
-    """Yield where each row stands, for messages, and the row; InvalidArgumentError for others."""
-    for position, row in enumerate(rows):
-        where = f"{name}[{position}]"
-        if not isinstance(row, dict):
-            raise InvalidArgumentError(f"{where} is no object in braces")
-        yield where, row
-
-
-def read_integer(row: Row, key: str, where: str) -> int:
-    """Return a whole number of 64 bits, which may be written as 1.0; InvalidArgumentError."""
-    value = row.get(key)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        raise InvalidArgumentError(
-            f"{where} has {key} {reprlib.repr(value)}; a whole number of at most 64 bits is "
-            "expected"
-        )
-    return value
-
-
-def read_text(row: Row, key: str, where: str) -> str:
-    """Return a text that is not empty; InvalidArgumentError."""
-    value = row.get(key)
-    if not isinstance(value, str) or not value:
-        raise InvalidArgumentError(f"{where} has {key} {reprlib.repr(value)}; a text is expected")
-    return value
-
-
-def read_number(row: Row, key: str, where: str) -> float:
-    """Return a finite number; InvalidArgumentError."""
-    number = _finite(row.get(key))
-    if number is None:
-        raise InvalidArgumentError(
-            f"{where} has {key} {reprlib.repr(row.get(key))}; a finite number is expected"
-        )
-    return number
-
-
-def read_bbox(row: Row, where: str) -> tuple[float, float, float, float]:
-    """Return x, y, width, height of an annotation or a result; InvalidArgumentError."""
-    box = row.get("bbox")
-    sides = [_finite(side) for side in box] if isinstance(box, list) else []
-    match sides:
-        case [float(x), float(y), float(width), float(height)] if width >= 0 and height >= 0:
-            return x, y, width, height
-    raise InvalidArgumentError(
-        f"{where} has bbox {reprlib.repr(box)}; x, y, width, height are expected, with no negative "
-        "side"
-    )
-
-
-def _finite(value: Any) -> float | None:
-    """Return a number as float; None for other values, and those too large for one."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
+@contextlib.contextmanager
+def _reading(where: str) -> Iterator[None]:
+    """Turn what a row lacks or has wrong into an InvalidArgumentError that says where it stands."""
     try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+        yield
+    except KeyError as error:
+        raise InvalidArgumentError(f"{where} lacks {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"{where} is not in COCO's format: {error}") from error
+
+
+def _integer(row: Row, key: str) -> int:
+    """Return a whole number of 64 bits, which may be written as 1.0; ValueError."""
+    value = row[key]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+        raise ValueError(f"{key} is {reprlib.repr(value)}, a whole number is expected")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{key} is {reprlib.repr(value)}, at most 64 bits are expected")
+    return int(value)
+
+
+def _text(row: Row, key: str) -> str:
+    """Return a text that is not empty; ValueError."""
+    if not isinstance(row[key], str) or not row[key]:
+        raise ValueError(f"{key} is {reprlib.repr(row[key])}, a text is expected")
+    return str(row[key])
+
+
+def _number(value: Any, key: str) -> float:
+    """Return a finite number; ValueError."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(float(value)):
+        raise ValueError(f"{key} is {reprlib.repr(value)}, a finite number is expected")
+    return float(value)
+
+
+def _bbox(row: Row) -> tuple[float, float, float, float]:
+    """Return x, y, width, height; ValueError."""
+    if not isinstance(row["bbox"], list) or len(row["bbox"]) != 4:
+        raise ValueError(f"bbox is {reprlib.repr(row['bbox'])}, x, y, width, height are expected")
+    x, y, width, height = (_number(side, "a number of bbox") for side in row["bbox"])
+    if width < 0 or height < 0:
+        raise ValueError(f"bbox is {row['bbox']}, sides from 0 are expected")
+    return x, y, width, height
 
 
 _PARTS = ("images", "annotations", "categories")
@@ -155,77 +130,69 @@ def load_dataset(folder: Path, annotations: Path, *, limit: int | None = None) -
             or has no object on the images taken.
     """
     source = f"annotations {annotations}"
-    content = read_json(annotations, source)
+    content = _read_json(annotations, source)
     if not isinstance(content, dict) or not all(isinstance(content.get(p), list) for p in _PARTS):
         raise InvalidArgumentError(
             f"{source} are not in COCO's format: an object with the lists {', '.join(_PARTS)} is "
             "expected"
         )
-    images = tuple(
-        _image(row, where, folder) for where, row in rows_of(content["images"], f"{source}: images")
-    )
-    categories = [
-        (read_integer(row, "id", where), read_text(row, "name", where))
-        for where, row in rows_of(content["categories"], f"{source}: categories")
-    ]
-    _check_unique((image.id for image in images), f"{source}: images")
-    _check_unique((category_id for category_id, _ in categories), f"{source}: categories")
-    image_ids, category_ids = {image.id for image in images}, {each for each, _ in categories}
-    objects = [
-        _annotation(row, where, image_ids, category_ids)
-        for where, row in rows_of(content["annotations"], f"{source}: annotations")
-    ]
+    images, categories, objects = [], {}, []
+    for position, row in enumerate(content["images"]):
+        with _reading(f"{source}: images[{position}]"):
+            images.append(
+                AnnotatedImage(_integer(row, "id"), _path(_text(row, "file_name"), folder))
+            )
+    for position, row in enumerate(content["categories"]):
+        with _reading(f"{source}: categories[{position}]"):
+            categories[_integer(row, "id")] = _text(row, "name")
+    image_ids = {image.id for image in images}
+    if len(image_ids) < len(images) or len(categories) < len(content["categories"]):
+        raise InvalidArgumentError(f"{source} have an image or a category id twice")
+    for position, row in enumerate(content["annotations"]):
+        with _reading(f"{source}: annotations[{position}]"):
+            objects.append(_annotation(row, image_ids, categories))
     taken = images[:limit]
     taken_ids = {image.id for image in taken}
     kept = tuple(each for each in objects if each.image_id in taken_ids)
     if not any(not each.crowd for each in kept):
         some = f"the first {len(taken)}" if len(taken) < len(images) else f"all {len(taken)}"
         raise InvalidArgumentError(f"{source} have no object on {some} images: nothing to measure")
-    _check_files(taken, folder)
-    return Dataset(taken, dict(sorted(categories)), kept, frozenset(image_ids - taken_ids))
+    absent = [image.path for image in taken if not image.path.exists()]
+    if absent:
+        raise InvalidArgumentError(
+            f"{len(absent)} of {len(taken)} annotated images are not in folder {folder}, first "
+            f"{absent[0]}; give the folder that every file_name starts from"
+        )
+    return Dataset(
+        tuple(taken), dict(sorted(categories.items())), kept, frozenset(image_ids - taken_ids)
+    )
 
 
-def _image(row: Row, where: str, folder: Path) -> AnnotatedImage:
-    name = read_text(row, "file_name", where)
+def _path(name: str, folder: Path) -> Path:
     if os.path.isabs(name) or Path(os.path.normpath(name)).parts[:1] in ((), (os.pardir,)):
-        raise InvalidArgumentError(
-            f"{where} has file_name {name!r}, which is no file in folder {folder}; write every "
-            "file_name from that folder on"
+        raise ValueError(
+            f"file_name {name!r} is not a file in folder {folder}; write every file_name from that "
+            "folder on"
         )
-    return AnnotatedImage(read_integer(row, "id", where), folder / name)
+    return folder / name
 
 
-def _annotation(row: Row, where: str, image_ids: set[int], category_ids: set[int]) -> Annotation:
-    image_id = read_integer(row, "image_id", where)
-    category_id = read_integer(row, "category_id", where)
-    if image_id not in image_ids:
-        raise InvalidArgumentError(f"{where} has image_id {image_id}, and no image has that id")
-    if category_id not in category_ids:
-        raise InvalidArgumentError(
-            f"{where} has category_id {category_id}, and no category has that id"
-        )
-    box = read_bbox(row, where)
-    area = read_number({"area": box[2] * box[3], **row}, "area", where)
-    if area < 0:
-        raise InvalidArgumentError(f"{where} has area {area:g}; a number from 0 is expected")
+def _annotation(row: Row, image_ids: set[int], categories: Mapping[int, str]) -> Annotation:
+    image_id, category_id = _known_ids(row, image_ids, categories)
+    box = _bbox(row)
+    area = _number(row.get("area", box[2] * box[3]), "area")
     return Annotation(image_id, category_id, box, area, bool(row.get("iscrowd", 0)))
 
 
-def _check_unique(ids: Iterable[int], name: str) -> None:
-    seen: set[int] = set()
-    for each in ids:
-        if each in seen:
-            raise InvalidArgumentError(f"{name} has the id {each} twice")
-        seen.add(each)
-
-
-def _check_files(images: tuple[AnnotatedImage, ...], folder: Path) -> None:
-    absent = [image.path for image in images if not image.path.exists()]
-    if absent:
-        raise InvalidArgumentError(
-            f"{len(absent)} of {len(images)} annotated images are not in folder {folder}, first "
-            f"{absent[0]}; give the folder that every file_name starts from"
-        )
+def _known_ids(
+    row: Row, image_ids: set[int] | frozenset[int], categories: Mapping[int, str]
+) -> tuple[int, int]:
+    image_id, category_id = _integer(row, "image_id"), _integer(row, "category_id")
+    if image_id not in image_ids:
+        raise ValueError(f"image_id is {image_id}, and no image has that id")
+    if category_id not in categories:
+        raise ValueError(f"category_id is {category_id}, and no category has that id")
+    return image_id, category_id
 
 
 @dataclass(frozen=True)
@@ -245,10 +212,6 @@ class Failure:
     by: str
     status: str
     error: str
-
-    def to_json(self) -> dict[str, str]:
-        """Return the object that `--json` prints."""
-        return {"image": self.image, "by": self.by, "status": self.status, "error": self.error}
 
 
 @dataclass(frozen=True)
@@ -292,26 +255,21 @@ def load_predictions(path: Path, dataset: Dataset) -> Predictions:
     when the file is something else, or names an image or a category that the annotations lack.
     """
     source = f"predictions {path}"
-    rows = read_json(path, source)
+    rows = _read_json(path, source)
     if not isinstance(rows, list):
         raise InvalidArgumentError(
             f"{source} are not COCO's results: a list of objects with image_id, category_id, bbox "
             "and score is expected"
         )
     image_ids = {image.id for image in dataset.images}
+    all_ids = image_ids | dataset.other_image_ids
     grouped: dict[int, list[tuple[tuple[float, ...], float, int]]] = defaultdict(list)
-    for where, row in rows_of(rows, source):
-        image_id = read_integer(row, "image_id", where)
-        category_id = read_integer(row, "category_id", where)
-        if image_id not in image_ids and image_id not in dataset.other_image_ids:
-            raise InvalidArgumentError(f"{where} has image_id {image_id}; no image has that id")
-        if category_id not in dataset.categories:
-            raise InvalidArgumentError(
-                f"{where} has category_id {category_id}; no category has that id"
-            )
-        found = read_bbox(row, where), read_number(row, "score", where), category_id
-        if image_id in image_ids:
-            grouped[image_id].append(found)
+    for position, row in enumerate(rows):
+        with _reading(f"{source}[{position}]"):
+            image_id, category_id = _known_ids(row, all_ids, dataset.categories)
+            found = _bbox(row), _number(row["score"], "score"), category_id
+            if image_id in image_ids:
+                grouped[image_id].append(found)
     return Predictions({image_id: _as_arrays(each) for image_id, each in grouped.items()})
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import Floats, ImagePredictions, Integers
 
-_NAMED_AT_MOST = 8
+_MAX_NAMED = 8
 _ADVICE = (
-    "make them agree, choose another way with --categories-by, or leave out what has no partner "
-    "with --allow-unmatched"
+    "make them agree, choose the other way with --categories-by, or leave out the rest with "
+    "--allow-unmatched"
 )
 
 
@@ -23,7 +23,6 @@ class CategoriesBy(str, Enum):
 
     name = "name"  # a class's label is the category's name
     order = "order"  # class 0 is the category with the lowest id, and so on
-    id = "id"  # a class id is the category's id
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,8 @@ def match_categories(
         allow_unmatched: Accept classes without a category, and categories without a class.
 
     Raises:
-        InvalidArgumentError: Labels and num_classes disagree, where nothing matches, and, unless
-            allow_unmatched, with a list of the categories without a class and the classes without a
-            category.
+        InvalidArgumentError: Labels and num_classes disagree, names are ambiguous, nothing matches,
+            or, unless allow_unmatched, a category or a class has no partner.
     """
     if by is None:
         by = CategoriesBy.name if labels else CategoriesBy.order
@@ -94,78 +92,52 @@ def match_categories(
             "the network that is served, and the ensemble a label for each of its classes"
         )
     count = len(labels) if labels else num_classes
-    if by is CategoriesBy.name:
-        if not labels:
-            raise InvalidArgumentError(
-                "the server gives no labels to match with category names; set the parameter "
-                "`labels` of its ensemble, or use --categories-by order"
-            )
+    if by is CategoriesBy.order:
+        category_of = dict(list(enumerate(sorted(categories)))[:count])
+    elif labels:
         category_of = _by_name(categories, labels)
-    elif by is CategoriesBy.order:
-        category_of = dict(enumerate(sorted(categories)))
     else:
-        category_of = {category_id: category_id for category_id in categories}
-    if count is not None:
-        category_of = {each: category_of[each] for each in category_of if 0 <= each < count}
-    _check(categories, category_of, labels, count, by=by, allow_unmatched=allow_unmatched)
+        raise InvalidArgumentError(
+            "the server gives no labels to match with category names; set the parameter `labels` "
+            "of its ensemble, or use --categories-by order"
+        )
+    matched = set(category_of.values())
+    unmatched = {
+        "categories": [f"{name} ({i})" for i, name in categories.items() if i not in matched],
+        "classes": [
+            f"{labels[class_id] if labels else 'class'} ({class_id})"
+            for class_id in range(count or 0)
+            if class_id not in category_of
+        ],
+    }
+    if not category_of or (not allow_unmatched and any(unmatched.values())):
+        categories_text, classes_text = map(_listed, unmatched.values())
+        raise InvalidArgumentError(
+            f"matched by {by.value}, the model's classes and the annotations' categories do not "
+            f"agree (categories without a class: {categories_text}; classes without a category: "
+            f"{classes_text}); {_ADVICE}"
+        )
     return ClassMap(category_of, allow_unmatched)
 
 
 def _by_name(categories: Mapping[int, str], labels: Sequence[str]) -> dict[int, int]:
-    ids: dict[str, int] = {}
-    for category_id, name in categories.items():
-        if ids.setdefault(_key(name), category_id) != category_id:
+    for names, whose in ((categories.values(), "categories"), (labels, "classes")):
+        keys = [_key(name) for name in names]
+        twice = [name for name, key in zip(names, keys, strict=True) if keys.count(key) > 1]
+        if twice:
             raise InvalidArgumentError(
-                f"two categories are named {name!r}, so that names cannot tell them apart; use "
-                "--categories-by order or id"
+                f"two {whose} are named {twice[0]!r}, so that names cannot tell them apart; use "
+                "--categories-by order"
             )
-    names = [_key(label) for label in labels]
-    for label, name in zip(labels, names, strict=True):
-        if name in ids and names.count(name) > 1:
-            raise InvalidArgumentError(
-                f"two classes of the server have the label {label!r}, so that names cannot tell "
-                "them apart; use --categories-by order or id"
-            )
-    return {class_id: ids[name] for class_id, name in enumerate(names) if name in ids}
+    ids = {_key(name): category_id for category_id, name in categories.items()}
+    return {number: ids[_key(label)] for number, label in enumerate(labels) if _key(label) in ids}
 
 
 def _key(name: str) -> str:
     return name.strip().casefold()
 
 
-def _check(
-    categories: Mapping[int, str],
-    category_of: Mapping[int, int],
-    labels: Sequence[str] | None,
-    count: int | None,
-    *,
-    by: CategoriesBy,
-    allow_unmatched: bool,
-) -> None:
-    matched = set(category_of.values())
-    unmatched_categories = [f"{name} ({i})" for i, name in categories.items() if i not in matched]
-    unmatched_classes = [
-        f"{labels[class_id] if labels else 'class'} ({class_id})"
-        for class_id in range(count or 0)
-        if class_id not in category_of
-    ]
-    if category_of and (allow_unmatched or not (unmatched_categories or unmatched_classes)):
-        return
-    problems = [
-        f"{kind}: {_listed(unmatched)}"
-        for unmatched, kind in (
-            (unmatched_categories, "categories without a class"),
-            (unmatched_classes, "classes without a category"),
-        )
-        if unmatched
-    ]
-    raise InvalidArgumentError(
-        f"matched by {by.value}, the model's classes and the annotations' categories do not "
-        f"agree ({'; '.join(problems)}); {_ADVICE}"
-    )
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _NAMED_AT_MOST
-    shown = ", ".join(names[:_NAMED_AT_MOST])
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMED
+    shown = ", ".join(names[:_MAX_NAMED]) or "none"
     return f"{shown} and {more} more" if more > 0 else shown

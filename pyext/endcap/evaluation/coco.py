@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,9 +13,6 @@ from numpy.typing import NDArray
 
 from endcap.evaluation.annotations import Dataset, Failure, Predictions
 from endcap.evaluation.errors import import_package
-
-_MAX_DETECTIONS = (1, 10, 100)  # per image and category
-_ALL_AREAS = "all"
 
 
 @dataclass(frozen=True)
@@ -50,37 +48,25 @@ def measure(dataset: Dataset, predictions: Predictions, category_ids: list[int])
     """Measure predictions against the annotations, in the categories named."""
     category_ids = sorted(category_ids)  # as pycocotools orders them
     evaluated = _evaluate(dataset, predictions, category_ids)
-    precision, recall = evaluated.eval["precision"], evaluated.eval["recall"]
-    thresholds = np.array(evaluated.params.iouThrs)
-    areas: list[str] = evaluated.params.areaRngLbl
-
-    # precision is [IoU, recall step, category, area, max detections], recall without the second.
-    def average(
-        iou: float | None = None, category: int | None = None, area: str = _ALL_AREAS
-    ) -> float | None:
-        rows = slice(None) if iou is None else np.flatnonzero(np.isclose(thresholds, iou))
-        columns = slice(None) if category is None else slice(category, category + 1)
-        return _mean(precision[rows][:, :, columns, areas.index(area), -1])
-
-    objects = dict.fromkeys(category_ids, 0)
-    for each in dataset.annotations:
-        if not each.crowd and each.category_id in objects:
-            objects[each.category_id] += 1
+    # By IoU (0.5, 0.55 ... 0.95), recall step, category, area (all first), and max detections.
+    precision = evaluated.eval["precision"][:, :, :, 0, -1]
+    objects = Counter(each.category_id for each in dataset.annotations if not each.crowd)
+    figures = [None if value < 0 else float(value) for value in evaluated.stats]
     return Accuracy(
-        map50=average(0.5),
-        map75=average(0.75),
-        map50_95=average(),
-        map_small=average(area="small"),
-        map_medium=average(area="medium"),
-        map_large=average(area="large"),
-        recall=_mean(recall[:, :, areas.index(_ALL_AREAS), -1]),
+        map50_95=figures[0],
+        map50=figures[1],
+        map75=figures[2],
+        map_small=figures[3],
+        map_medium=figures[4],
+        map_large=figures[5],
+        recall=figures[8],
         classes=tuple(
             ClassAccuracy(
                 category_id,
                 dataset.categories[category_id],
                 objects[category_id],
-                average(0.5, position),
-                average(None, position),
+                _mean(precision[0, :, position]),
+                _mean(precision[:, :, position]),
             )
             for position, category_id in enumerate(category_ids)
         ),
@@ -115,9 +101,9 @@ def _evaluate(dataset: Dataset, predictions: Predictions, category_ids: list[int
         )
         evaluated.params.imgIds = [image.id for image in dataset.images]
         evaluated.params.catIds = category_ids
-        evaluated.params.maxDets = list(_MAX_DETECTIONS)
         evaluated.evaluate()
         evaluated.accumulate()
+        evaluated.summarize()
     return evaluated
 
 
@@ -188,7 +174,7 @@ class Evaluation:
             "compared_with": self.other_name,
             "other": asdict(self.other) if self.other else None,
             "difference": differences(self.served, self.other) if self.other else None,
-            "failures": [each.to_json() for each in self.failures],
+            "failures": [asdict(each) for each in self.failures],
             "notes": list(self.notes),
             "problems": list(self.problems),
         }

@@ -1,10 +1,10 @@
-"""Reference for a served model: OpenCV and NumPy around the same network."""
+"""Reference for a served model: OpenCV and NumPy around the same network on ONNX Runtime."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,38 @@ from endcap.evaluation.numpy_heads import (
     Floats,
     Integers,
     best_classes,
-    count_classes,
     read_head,
     suppress,
 )
-from endcap.evaluation.onnx_network import OnnxNetwork
-from endcap.evaluation.reference_settings import Color, Fit, HeadName, ReferenceSettings
 
 Pixels = NDArray[np.uint8] | NDArray[np.float32]
+Size = tuple[int, int]  # height, width
+
+_ELEMENTS: dict[str, type[np.number[Any]]] = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
+}
+_ONLY_FATAL = 4  # of the severities of ONNX Runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What the reference does.
+
+    Attributes:
+        preprocess, postprocess: All of endcap's parameters, as texts.
+        image: Shape of the network's image without the batch; -1 is any number.
+        heads: Shapes of the heads without the batch, by postprocess' names, in their order.
+        outputs: The network's names of its outputs by those; what is missing has the same name.
+    """
+
+    preprocess: Mapping[str, str]
+    postprocess: Mapping[str, str]
+    image: tuple[int, ...]
+    heads: Mapping[str, tuple[int, ...]]
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -39,7 +63,7 @@ class Placed:
     negative where the image is cropped.
     """
 
-    tensor: NDArray[np.float32]  # [1, C, H, W], or [1, H, W, C] with channels_last
+    tensor: NDArray[np.float32]  # [1, C, H, W], or [1, H, W, C] with layout nhwc
     left: int
     top: int
     resized: tuple[int, int]  # width, height
@@ -53,30 +77,30 @@ class Placed:
         return np.asarray(np.clip(mapped, 0.0, size))
 
 
-def place_image(encoded: bytes, size: tuple[int, int], settings: ReferenceSettings) -> Placed:
-    """Decode an image and brings it to `size` (height, width).
+def place_image(encoded: bytes, parameters: Mapping[str, str]) -> Placed:
+    """Decode an image and make the tensor that preprocess makes with these parameters.
 
     Raises:
         CorruptImageError: OpenCV cannot read it.
     """
-    image: Pixels = _decode(encoded, settings)
-    if not settings.quantized:
+    height, width = map(int, parameters["size"].split(","))
+    size = height, width
+    image: Pixels = _decode(encoded, parameters)
+    if parameters["quantize"] == "none":
         image = image.astype(np.float32)
-    height, width = image.shape[:2]
-    resized = _resized(width, height, size, settings)
-    if resized != (width, height):
-        image = (
-            _resize_antialiased(image, resized) if settings.antialias else _resize(image, resized)
-        )
-    left, top = _offset(resized, size, settings)
-    image = _on_canvas(image, left, top, size, settings.pad_value)
-    return Placed(_normalised(image, settings), left, top, resized, (width, height))
+    source = image.shape[1], image.shape[0]
+    resized = _resized(*source, size, parameters)
+    if resized != source:
+        image = _resize(image, resized, antialias=parameters["antialias"] == "true")
+    left, top = _offset(resized, size, parameters)
+    image = _on_canvas(image, left, top, size, int(parameters["pad_value"]))
+    return Placed(_normalised(image, parameters), left, top, resized, source)
 
 
-def _decode(encoded: bytes, settings: ReferenceSettings) -> NDArray[np.uint8]:
+def _decode(encoded: bytes, parameters: Mapping[str, str]) -> NDArray[np.uint8]:
     cv2: Any = import_package("cv2")
-    flags = cv2.IMREAD_GRAYSCALE if settings.color is Color.gray else cv2.IMREAD_COLOR
-    if not settings.apply_exif:
+    flags = cv2.IMREAD_GRAYSCALE if parameters["color"] == "gray" else cv2.IMREAD_COLOR
+    if parameters["exif"] == "ignore":
         flags |= cv2.IMREAD_IGNORE_ORIENTATION
     image = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags) if encoded else None
     if image is None:
@@ -84,71 +108,54 @@ def _decode(encoded: bytes, settings: ReferenceSettings) -> NDArray[np.uint8]:
     return np.asarray(image, np.uint8)
 
 
-def _resized(
-    width: int, height: int, size: tuple[int, int], settings: ReferenceSettings
-) -> tuple[int, int]:
-    """Width and height of the image before padding or cropping."""
-    if settings.fit is Fit.stretch:
+def _resized(width: int, height: int, size: Size, parameters: Mapping[str, str]) -> tuple[int, int]:
+    """Return width and height of the image before padding or cropping."""
+    if parameters["fit"] == "stretch":
         return size[1], size[0]
-    if settings.fit is Fit.center_crop:
-        short, shorter = min(width, height), settings.resize_shorter
+    if parameters["fit"] == "center_crop":
+        short, shorter = min(width, height), int(parameters["resize_shorter"])
         return shorter * width // short, shorter * height // short
     ratio = min(size[0] / height, size[1] / width)
-    if not settings.upscale:
+    if parameters["upscale"] == "false":
         ratio = min(ratio, 1.0)
     return max(1, round(width * ratio)), max(1, round(height * ratio))
 
 
-def _resize(image: Pixels, resized: tuple[int, int]) -> Pixels:
+def _resize(image: Pixels, resized: tuple[int, int], *, antialias: bool) -> Pixels:
+    if antialias:  # in two calls: from version 13 on, one call may take the rows first
+        bilinear = Image.Resampling.BILINEAR
+        narrow = Image.fromarray(image).resize((resized[0], image.shape[0]), bilinear)
+        return np.asarray(narrow.resize(resized, bilinear))
     cv2: Any = import_package("cv2")
     return np.asarray(cv2.resize(image, resized, interpolation=cv2.INTER_LINEAR))
 
 
-def _resize_antialiased(image: Pixels, resized: tuple[int, int]) -> Pixels:
-    # In two calls: from version 13 on, one call may take the rows before the columns.
-    bilinear = Image.Resampling.BILINEAR
-    narrow = Image.fromarray(image).resize((resized[0], image.shape[0]), bilinear)
-    return np.asarray(narrow.resize(resized, bilinear))
-
-
-def _offset(
-    resized: tuple[int, int], size: tuple[int, int], settings: ReferenceSettings
-) -> tuple[int, int]:
-    """Left and top of the image in the tensor."""
+def _offset(resized: tuple[int, int], size: Size, parameters: Mapping[str, str]) -> tuple[int, int]:
+    """Return left and top of the image in the tensor."""
     free_w, free_h = size[1] - resized[0], size[0] - resized[1]
-    if settings.fit is Fit.center_crop:
+    if parameters["fit"] == "center_crop":
         return -round(-free_w / 2), -round(-free_h / 2)
-    if not settings.pad_centered:
-        return 0, 0
     # Half of the padding before the image; of an odd pixel, the extra one comes after it.
-    return round(free_w / 2 - 0.1), round(free_h / 2 - 0.1)
+    return (free_w // 2, free_h // 2) if parameters["pad_align"] == "center" else (0, 0)
 
 
-def _on_canvas(image: Pixels, left: int, top: int, size: tuple[int, int], pad_value: int) -> Pixels:
-    """[H, W, C] of the tensor's size: the image cropped, or with padding around it."""
-    cv2: Any = import_package("cv2")
+def _on_canvas(image: Pixels, left: int, top: int, size: Size, pad_value: int) -> Pixels:
+    """Return [H, W, C] of the tensor's size: the image cropped, or with padding around it."""
     inside = image[max(0, -top) :, max(0, -left) :][: size[0], : size[1]]
-    before = max(0, top), max(0, left)
-    padded = cv2.copyMakeBorder(
-        inside,
-        before[0],
-        size[0] - before[0] - inside.shape[0],
-        before[1],
-        size[1] - before[1] - inside.shape[1],
-        cv2.BORDER_CONSTANT,
-        value=(pad_value,) * 3,
-    )
-    return np.asarray(padded).reshape(*size, -1)
+    inside = inside.reshape(*inside.shape[:2], -1)
+    top, left = max(0, top), max(0, left)
+    canvas: Any = np.full((*size, inside.shape[2]), pad_value, image.dtype)
+    canvas[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
+    return np.asarray(canvas)
 
 
-def _normalised(pixels: Pixels, settings: ReferenceSettings) -> NDArray[np.float32]:
-    if settings.color is Color.rgb:
+def _normalised(pixels: Pixels, parameters: Mapping[str, str]) -> NDArray[np.float32]:
+    if parameters["color"] == "rgb":
         pixels = pixels[..., ::-1]  # OpenCV's order is BGR
-    channels = pixels.shape[-1]
-    values = pixels.astype(np.float32) * np.float32(settings.scale)
-    values = values - np.array(settings.mean[:channels], np.float32)
-    values = values / np.array(settings.std[:channels], np.float32)
-    order = (0, 1, 2) if settings.channels_last else (2, 0, 1)
+    values = pixels.astype(np.float32) * np.float32(parameters["scale"])
+    values = values - np.array(parameters["mean"].split(","), np.float32)[: pixels.shape[-1]]
+    values = values / np.array(parameters["std"].split(","), np.float32)[: pixels.shape[-1]]
+    order = (0, 1, 2) if parameters["layout"] == "nhwc" else (2, 0, 1)
     return np.ascontiguousarray(values.transpose(order)[None])
 
 
@@ -156,58 +163,108 @@ class Reference:
     """An ONNX network with the pre- and postprocessing around it.
 
     Args:
-        outputs: The network's names of its outputs by those of the family, where they are known.
-        threads: Of ONNX Runtime. size: height and width of the tensor. num_classes: what the head
-            has, or else the settings; None where neither tells. Raises EvaluationError when the
-            model cannot be loaded, does not take one image, or its head is not of the family said.
+        model: The ONNX file.
+        recipe: What to do before and after it.
+
+    Raises:
+        EvaluationError: The model cannot be loaded, or its image or heads are not the recipe's.
     """
 
-    def __init__(
-        self,
-        model: Path,
-        settings: ReferenceSettings,
-        *,
-        outputs: Mapping[str, str] | None = None,
-        threads: int = 1,
-    ) -> None:
+    def __init__(self, model: Path, recipe: Recipe) -> None:
         import_package("cv2")  # now, not at the first image
-        self._network = OnnxNetwork(model, settings, outputs=outputs, threads=threads)
-        self.size = self._network.size
-        if settings.head is HeadName.rtdetr and settings.box_side is None:
-            settings = dataclasses.replace(settings, box_side=self.size)
-        self.settings = settings
-        if settings.fit is Fit.center_crop and max(self.size) > settings.resize_shorter:
+        self.recipe, self._model = recipe, model
+        self._session = open_session(model)
+        images = self._session.get_inputs()
+        image = images[0]
+        if (
+            len(images) > 1
+            or image.type not in _ELEMENTS
+            or not _fits(image.shape[1:], recipe.image)
+        ):
             raise EvaluationError(
-                f"{model} takes images of {self.size[0]}x{self.size[1]} (height x width), and no "
-                f"such size is cut from images whose short side is {settings.resize_shorter}; name "
-                "another preset"
+                f"{model} takes {_described(images)}; one image {[1, *recipe.image]} is expected: "
+                "give the network that is served"
             )
-        self.num_classes = count_classes(self._network.run_blank(settings.channels), settings)
+        if image.shape[0] != 1 and isinstance(image.shape[0], int):
+            raise EvaluationError(
+                f"{model} takes {image.shape[0]} images at once; export it for 1 or any number"
+            )
+        self._image, self._element = image.name, _ELEMENTS[image.type]
+        names = [each.name for each in self._session.get_outputs()]
+        self._outputs = [recipe.outputs.get(name, name) for name in recipe.heads]
+        if not set(self._outputs) <= set(names):
+            raise EvaluationError(
+                f"{model} gives {', '.join(names)}; {', '.join(self._outputs)} are expected: give "
+                "the network that is served"
+            )
+        for head, wanted in zip(
+            self.run(np.zeros((1, *recipe.image), np.float32)), recipe.heads.values(), strict=True
+        ):
+            if not _fits(head.shape, wanted):
+                raise EvaluationError(
+                    f"{model} gives {list(head.shape)} for an image, and head "
+                    f"{recipe.postprocess['head']} with num_classes "
+                    f"{recipe.postprocess['num_classes']} has {list(wanted)} (-1 is any number)"
+                )
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the network gives classes and no boxes."""
+        return self.recipe.postprocess["head"] == "classification"
+
+    @property
+    def num_classes(self) -> int:
+        """Classes of the network."""
+        return int(self.recipe.postprocess["num_classes"])
+
+    def run(self, tensor: NDArray[np.float32]) -> list[NDArray[Any]]:
+        """Return the heads of one image [1, ...], without the batch dimension.
+
+        Numbers are rounded to the type that the network takes.
+
+        Raises:
+            EvaluationError: The network fails.
+        """
+        if issubclass(self._element, np.integer):
+            limits = np.iinfo(self._element)
+            tensor = np.clip(np.rint(tensor), limits.min, limits.max)
+        try:
+            heads = self._session.run(self._outputs, {self._image: tensor.astype(self._element)})
+        except Exception as error:  # ONNX Runtime's errors have no common type
+            raise EvaluationError(
+                f"{self._model} cannot be run on an image {list(tensor.shape)}: {_one_line(error)}"
+            ) from error
+        return [
+            head[0].astype(np.float32) if np.issubdtype(head.dtype, np.floating) else head[0]
+            for head in heads
+        ]
 
     def detect(self, encoded: bytes) -> tuple[Floats, Floats, Integers]:
         """Return boxes xyxy [N, 4] in pixels of the picture, scores [N], class ids [N].
 
         Raises:
             CorruptImageError: OpenCV cannot decode the image.
-            InvalidArgumentError: The head has values that are no finite numbers.
+            InvalidArgumentError: The head has values that are not finite numbers.
             EvaluationError: The network fails.
         """
-        placed = place_image(encoded, self.size, self.settings)
-        boxes, scores, class_ids = read_head(self._network.run(placed.tensor), self.settings)
+        placed = place_image(encoded, self.recipe.preprocess)
+        parameters = self.recipe.postprocess
+        boxes, scores, class_ids = read_head(self.run(placed.tensor), parameters)
         mapped = placed.to_source(boxes)
         counts = (mapped[:, :2] < mapped[:, 2:]).all(axis=1)  # boxes with an area
         boxes, mapped = boxes[counts], mapped[counts]
         scores, class_ids = scores[counts], class_ids[counts]
-        if self.settings.head in SUPPRESSED_HERE:
-            groups = np.zeros_like(class_ids) if self.settings.class_agnostic else class_ids
+        max_detections = int(parameters["max_detections"])
+        if parameters["head"] in SUPPRESSED_HERE:
+            is_agnostic = parameters["class_agnostic"] == "true"
             kept = suppress(
                 boxes,
-                groups,
-                iou_threshold=self.settings.iou_threshold,
-                max_detections=self.settings.max_detections,
+                np.zeros_like(class_ids) if is_agnostic else class_ids,
+                iou_threshold=float(parameters["iou_threshold"]),
+                max_detections=max_detections,
             )
         else:
-            kept = np.arange(min(len(boxes), self.settings.max_detections))
+            kept = np.arange(min(len(boxes), max_detections))
         return mapped[kept], scores[kept], class_ids[kept]
 
     def classify(self, encoded: bytes) -> tuple[Floats, Integers]:
@@ -215,9 +272,39 @@ class Reference:
 
         Raises as `detect` does.
         """
-        placed = place_image(encoded, self.size, self.settings)
-        (logits,) = self._network.run(placed.tensor)
-        return best_classes(logits, self.settings)
+        (logits,) = self.run(place_image(encoded, self.recipe.preprocess).tensor)
+        return best_classes(logits, self.recipe.postprocess)
+
+
+def open_session(model: Path) -> Any:
+    """Return ONNX Runtime's session of a file. Raises EvaluationError when it cannot be loaded."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would send hashes of networks
+    onnxruntime: Any = import_package("onnxruntime", package="onnxruntime")
+    if not model.is_file():
+        raise EvaluationError(f"reference {model} is not a file; give the network as an ONNX file")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = _ONLY_FATAL  # its errors come as exceptions too
+    try:
+        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's errors have no common type
+        raise EvaluationError(f"reference {model} cannot be loaded: {_one_line(error)}") from error
+
+
+def _fits(shape: Sequence[Any], wanted: Sequence[int]) -> bool:
+    """Return whether a shape, in which a text is any number, may be the wanted one."""
+    return len(shape) == len(wanted) and all(
+        want == -1 or not isinstance(side, int) or side == want
+        for side, want in zip(shape, wanted, strict=True)
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _described(tensors: Sequence[Any]) -> str:
+    return ", ".join(f"{each.name} {each.type} {each.shape}" for each in tensors)
 
 
 def predict_reference(

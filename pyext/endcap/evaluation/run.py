@@ -1,17 +1,16 @@
-"""Evaluation of a served model, and of the reference or a file of predictions beside it."""
+"""Evaluation of a served model and of what it is compared with."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from endcap.client import DetectionClient, ImageResult, Task
+from endcap.client import DetectionClient, Task
 from endcap.client.options import Protocol
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import (
@@ -25,13 +24,11 @@ from endcap.evaluation.annotations import (
 from endcap.evaluation.categories import CategoriesBy, ClassMap, match_categories
 from endcap.evaluation.coco import Evaluation, broken_limits, measure
 from endcap.evaluation.errors import import_package
-from endcap.evaluation.onnx_network import has_several_outputs
 from endcap.evaluation.reference import Reference, predict_reference
-from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
-from endcap.evaluation.served_config import read_settings, with_preset
+from endcap.evaluation.served_reference import open_reference
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.models import repository_with
-from endcap.triton.ensemble import POSTPROCESS_BACKEND, find_network, read_ensemble
+from endcap.triton.ensemble import POSTPROCESS_BACKEND
 
 # At a low score threshold an image has hundreds of detections; as arrays they take little memory,
 # as objects of the client they take much.
@@ -63,7 +60,12 @@ def predict_served(
         results = client.detect([image.path for image in images], on_result=lambda _: on_image())
         for image, result in zip(images, results, strict=True):
             if result.ok:
-                by_image[image.id] = _predictions(result, classes)
+                found = result.detections
+                by_image[image.id] = classes.predictions(
+                    found.boxes.astype(np.float64),
+                    found.scores.astype(np.float64),
+                    found.class_ids.astype(np.int64),
+                )
             else:
                 failures.append(
                     Failure(str(image.path), "server", result.status, result.error or "no reason")
@@ -71,17 +73,9 @@ def predict_served(
     return Predictions(by_image, tuple(failures))
 
 
-def _predictions(result: ImageResult, classes: ClassMap) -> ImagePredictions:
-    detections = result.detections
-    return classes.predictions(
-        detections.boxes.astype(np.float64),
-        detections.scores.astype(np.float64),
-        detections.class_ids.astype(np.int64),
-    )
-
-
 # Below this a server's threshold takes next to nothing off the precision-recall curve.
 _LOW_SCORE = 0.01
+LOWEST_THRESHOLD = 0.001  # at which a model is measured
 _DEFAULT_URL = "127.0.0.1"
 _NO_CLASSIFIERS = (
     "COCO's metrics are of detections, and this model returns classes; name a detector with "
@@ -100,7 +94,8 @@ ShowProgress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 class EvaluationPlan:
     """What to measure: the options of `endcap evaluate` under their names.
 
-    Of url and repository at most one is given, of reference and predictions as well.
+    With url the repository only gives the reference's parameters. Of reference and predictions at
+    most one is given.
     """
 
     images: Path
@@ -114,12 +109,8 @@ class EvaluationPlan:
     concurrency: int = 4
     reference: Path | None = None
     predictions: Path | None = None
-    score_threshold: float = ReferenceSettings.score_threshold
-    iou_threshold: float | None = None
-    max_detections: int | None = None
-    head: HeadName | None = None
+    score_threshold: float = LOWEST_THRESHOLD
     preset: str | None = None
-    reference_threads: int = 1
     categories_by: CategoriesBy | None = None
     allow_unmatched: bool = False
     max_difference: float | None = None
@@ -190,7 +181,7 @@ def run(
         detections=len(served),
         lowest_score=served.lowest_score,
         failures=served.failures + (other.failures if other is not None else ()),
-        notes=() if plan.repository is not None else _notes(served),
+        notes=_notes(served) if plan.repository is None or plan.url else (),
         problems=broken_limits(
             accuracy, compared, max_difference=plan.max_difference, min_map50=plan.min_map50
         ),
@@ -198,42 +189,38 @@ def run(
 
 
 def _check(plan: EvaluationPlan) -> None:
-    for first, second in (("url", "repository"), ("reference", "predictions")):
-        if getattr(plan, first) is not None and getattr(plan, second) is not None:
-            raise InvalidArgumentError(f"--{first} and --{second} exclude each other; give one")
+    if plan.reference is not None and plan.predictions is not None:
+        raise InvalidArgumentError("--reference and --predictions exclude each other; give one")
     if plan.max_difference is not None and plan.reference is None and plan.predictions is None:
         raise InvalidArgumentError(
             "--max-difference takes something to compare with: give --reference or --predictions"
         )
+    if plan.reference is not None and plan.repository is None:
+        raise InvalidArgumentError(
+            "--reference needs the parameters of the served model: give --repository, which starts "
+            "no server where --url is given"
+        )
 
 
 def _load_reference(plan: EvaluationPlan) -> Reference | None:
-    if plan.reference is None:
+    if plan.reference is None or plan.repository is None:
         return None
-    settings = ReferenceSettings()
-    outputs: Mapping[str, str] = {}
-    if plan.repository is not None:
-        settings = read_settings(plan.repository, plan.model)
-        if has_several_outputs(settings):  # which output is which, only the maps tell
-            outputs = find_network(read_ensemble(plan.repository, plan.model)).outputs
-    settings = dataclasses.replace(settings, score_threshold=plan.score_threshold)
-    if plan.iou_threshold is not None:
-        settings = dataclasses.replace(settings, iou_threshold=plan.iou_threshold)
-    if plan.max_detections is not None:
-        settings = dataclasses.replace(settings, max_detections=plan.max_detections)
-    if plan.head is not None:
-        settings = settings.with_head(plan.head)
-    if plan.preset is not None:
-        settings = with_preset(settings, plan.preset)
-    if settings.head is HeadName.classification:
+    reference = open_reference(
+        plan.repository,
+        plan.model,
+        network=plan.reference,
+        preset=plan.preset,
+        score_threshold=plan.score_threshold,
+    )
+    if reference.is_classifier:
         raise InvalidArgumentError(_NO_CLASSIFIERS)
-    return Reference(plan.reference, settings, outputs=outputs, threads=plan.reference_threads)
+    return reference
 
 
 @contextlib.contextmanager
 def _served_at(plan: EvaluationPlan, installing: Callable[[str], None]) -> Iterator[str]:
     """Yield the URL of the server to measure, which runs inside the block."""
-    if plan.repository is None:
+    if plan.repository is None or plan.url:
         yield plan.url or _DEFAULT_URL
         return
     settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
@@ -256,6 +243,6 @@ def _notes(served: Predictions) -> tuple[str, ...]:
     return (
         f"no detection below a score of {lowest:.3f} came back, so the server's score_threshold "
         "cuts the precision-recall curve and the figures are lower than the model's; set "
-        f"score_threshold to {ReferenceSettings.score_threshold:g} in its {POSTPROCESS_BACKEND} "
+        f"score_threshold to {LOWEST_THRESHOLD:g} in its {POSTPROCESS_BACKEND} "
         "model, or measure with --repository",
     )

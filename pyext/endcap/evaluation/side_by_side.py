@@ -1,4 +1,4 @@
-"""Results of the server for one image beside those of the reference."""
+"""Comparison of the server's results for single images with those of the reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from endcap.client import ClassScore, Detection, ImageResult, Task
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.evaluation.numpy_heads import Floats, box_iou
 from endcap.evaluation.reference import Reference
-from endcap.evaluation.reference_settings import HeadName
 
 MATCHING_IOU = 0.5
 _SAME_PLACE_PIXELS = 1.0
@@ -66,12 +65,10 @@ class Comparison:
 
 def check_task(reference: Reference, task: Task) -> None:
     """Raise InvalidArgumentError when the server's model does another task than the reference."""
-    is_classifier = reference.settings.head is HeadName.classification
-    if is_classifier != (task is Task.classification):
-        ours, theirs = ("classes", "detections") if is_classifier else ("detections", "classes")
+    if reference.is_classifier != (task is Task.classification):
         raise InvalidArgumentError(
-            f"the repository's model returns {ours} and the server's {theirs}; give "
-            "--compare the repository that is served"
+            f"the server's model does {task.value} and the repository's does not; give --compare "
+            "the repository that is served"
         )
 
 

@@ -22,7 +22,7 @@ from PIL import Image
 import endcap
 from endcap.cli.app import app
 from endcap.errors import Status, error_for_status
-from endcap.evaluation.reference_settings import HeadName
+from endcap.evaluation.numpy_heads import HEADS
 from endcap.python_backend.failures import code_name
 
 # Their Python needs a server, tests/triton runs it; or DALI (tests/dali), or torch (tests/peers).
@@ -250,4 +250,4 @@ def test_the_page_of_evaluate_lists_the_heads_that_the_reference_reads() -> None
     text = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
     listed = re.search(r"and the heads (.*?);", text, re.S)
     assert listed is not None
-    assert re.findall(r"`(\w+)`", listed[1]) == [head.value for head in HeadName]
+    assert re.findall(r"`(\w+)`", listed[1]) == list(HEADS)

@@ -31,11 +31,6 @@ def test_eighty_classes_of_ninety_ids_by_order() -> None:
     assert [found.category_of[class_id] for class_id in (0, 10, 11, 79)] == [1, 11, 13, 90]
 
 
-def test_by_id() -> None:
-    found = match_categories({0: "a", 1: "b"}, labels=None, num_classes=2, by=CategoriesBy.id)
-    assert found.category_of == {0: 0, 1: 1}
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -43,7 +38,6 @@ def test_by_id() -> None:
         ({"labels": ["person", "car", "toothbrush"]}, r"class: traffic light \(3\)"),
         ({"labels": None, "num_classes": 80}, r"class \(10\) and 69 more"),
         ({"labels": None, "num_classes": 2}, r"class: toothbrush \(90\)"),
-        ({"labels": LABELS, "by": CategoriesBy.id}, r"class: traffic light \(3\), toothbrush"),
         ({"labels": None, "by": CategoriesBy.name}, "gives no labels"),
         ({"labels": ["person", "Person"]}, "two classes"),
         ({"labels": LABELS, "num_classes": 4}, "3 labels and the reference 4 classes"),
@@ -56,7 +50,7 @@ def test_what_has_no_partner_is_listed(options: dict[str, object], said: str) ->
 
 
 def test_two_categories_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="two categories are named 'Person'"):
+    with pytest.raises(InvalidArgumentError, match="two categories are named 'person'"):
         match_categories({1: "person", 2: "Person"}, labels=["person"])
 
 

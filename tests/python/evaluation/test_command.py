@@ -19,6 +19,7 @@ from endcap.evaluation.coco import Accuracy, ClassAccuracy, Evaluation
 from endcap.evaluation.report import as_table
 
 BOX = [0.0, 0.0, 9.0, 9.0]
+SHIPPED = str(Path(__file__).resolve().parents[3] / "model_repository")
 
 
 def evaluate(*arguments: object) -> Result:
@@ -34,13 +35,13 @@ def data(tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--url", "x", "--repository", "y"], "--url and --repository exclude each other"),
+        (["--reference", "x"], "--reference needs the parameters of the served model"),
         (["--reference", "x", "--predictions", "y"], "--reference and --predictions exclude"),
         (["--max-difference", "0.1"], "give --reference or --predictions"),
         (["--save-predictions", "no/such/file.json"], "cannot be written: No such file"),
         (["--save-predictions", "."], "file . cannot be written: it is a folder"),
         (["--save-predictions", "/proc/x.json"], "file /proc/x.json cannot be written: "),
-        (["--reference", "no.onnx"], "no.onnx is no file"),
+        (["--repository", SHIPPED, "--reference", "no.onnx"], "no.onnx is not a file"),
         (["--predictions", "no.json"], "no.json cannot be read"),
         (["--repository", "no"], "is not a folder"),
         (["--repository", "no", "--reference", "x.onnx"], "no/detect/config.pbtxt cannot be read"),
@@ -114,7 +115,8 @@ def test_a_missing_package_is_named(data: tuple[Path, Path], package: str, insta
         f"import sys; sys.modules['{package}'] = None\n"  # as if it were not installed
         "from endcap.cli.app import main; main()"
     )
-    command = [sys.executable, "-c", code, "evaluate", *map(str, data), "--reference", "x.onnx"]
+    command = [sys.executable, "-c", code, "evaluate", *map(str, data), "--repository", SHIPPED]
+    command += ["--reference", "x.onnx"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

@@ -2,60 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jpegs
 import numpy as np
 import pytest
-from onnx_heads import write_network
-from sample_heads import Floats, yolov5_head, yolov8_head
-from tolerances import ROUND_TRIP_PIXELS
+from numpy.typing import NDArray
+from onnx_heads import write_heads, write_network
+from sample_heads import (
+    efficient_nms_outputs,
+    end2end_head,
+    end2end_pose_head,
+    end2end_seg_outputs,
+    pose_head,
+    rtdetr_outputs,
+    seg_outputs,
+    yolov5_head,
+    yolov8_head,
+)
+from tolerances import ACTIVATION_RTOL, ROUND_TRIP_PIXELS
 
 import endcap
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import AnnotatedImage, Dataset
 from endcap.evaluation.categories import ClassMap
-from endcap.evaluation.numpy_heads import read_head, suppress
+from endcap.evaluation.numpy_heads import best_classes, read_head, suppress
 from endcap.evaluation.reference import Reference, predict_reference
-from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
+from endcap.evaluation.served_reference import make_recipe
 
 SIZE = (320, 416)  # height, width
-
-HEADS: dict[HeadName, Callable[..., Floats]] = {
-    HeadName.yolov8: yolov8_head,
-    HeadName.yolov5: yolov5_head,
-}
+CLASSES = 7
+PROTOTYPES = {"mask_coefficients": 8, "prototype_size": (80, 104)}
+Heads = dict[str, NDArray[Any]]
 
 
-@pytest.mark.parametrize("family", list(HEADS))
+def logits_of(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Raw numbers that sigmoid makes these scores of."""
+    clipped = np.clip(scores.astype(np.float64), 1e-6, 1 - 1e-6)
+    return np.log(clipped / (1 - clipped)).astype(np.float32)
+
+
+def yolov8(*, raw: bool = False, scale: float = 1.0, corners: bool = False) -> Heads:
+    head = yolov8_head(7, anchors=400, num_classes=CLASSES)
+    head[:4] *= scale
+    if raw:
+        head[4:] = logits_of(head[4:])
+    if corners:
+        head[2:4] += head[:2]
+    return {"head": head}
+
+
+def yolov5(*, raw: bool = False) -> Heads:
+    head = yolov5_head(7, anchors=400, num_classes=CLASSES)
+    if raw:
+        head[:, 4:] = logits_of(head[:, 4:])
+    return {"head": head}
+
+
+def rtdetr(columns: int = CLASSES, *, scale: tuple[int, int] = (1, 1)) -> Heads:
+    parts = rtdetr_outputs(5, queries=150, num_classes=CLASSES, columns=columns)
+    return {**parts, "boxes": parts["boxes"] * np.float32([*scale, *scale])}
+
+
+def joined_rtdetr() -> Heads:
+    parts = rtdetr()
+    scores = (1 / (1 + np.exp(-parts["logits"]))).astype(np.float32)
+    return {"head": np.hstack([parts["boxes"], scores])}
+
+
+CASES: list[tuple[str, Heads, dict[str, Any]]] = [
+    ("yolov8", yolov8(), {}),
+    ("yolov8", yolov8(), {"iou_threshold": 0.45}),
+    ("yolov8", yolov8(), {"multi_label": True}),
+    ("yolov8", yolov8(), {"class_agnostic": True}),
+    ("yolov8", yolov8(), {"max_candidates": 9}),
+    ("yolov8", yolov8(), {"max_detections": 4}),
+    ("yolov8", yolov8(raw=True), {"activation": "sigmoid"}),
+    ("yolov8", yolov8(scale=1 / 640), {"box_unit": "normalized", "input_size": SIZE}),
+    ("yolov8", yolov8(corners=True), {"box_format": "xyxy"}),
+    ("yolov8_pose", {"head": pose_head(3, anchors=300, num_classes=CLASSES, keypoints=5)},
+     {"num_keypoints": 5}),
+    ("yolov8_seg", seg_outputs(3, anchors=300, num_classes=CLASSES, size=(80, 104)), PROTOTYPES),
+    ("yolov5", yolov5(), {}),
+    ("yolov5", yolov5(), {"multi_label": True}),
+    ("yolov5", yolov5(raw=True), {"activation": "sigmoid"}),
+    ("end2end", {"head": end2end_head(3, rows=300, num_classes=CLASSES)}, {}),
+    ("end2end", {"head": end2end_head(3, rows=300, num_classes=CLASSES)},
+     {"activation": "sigmoid", "box_format": "cxcywh", "max_detections": 4}),
+    ("end2end_seg", end2end_seg_outputs(3, rows=40, num_classes=CLASSES, size=(80, 104)),
+     PROTOTYPES),
+    ("end2end_pose", {"head": end2end_pose_head(3, rows=40, num_classes=CLASSES, keypoints=5)},
+     {"num_keypoints": 5}),
+    ("efficient_nms", efficient_nms_outputs(12), {}),
+    ("efficient_nms", efficient_nms_outputs(0), {}),
+    ("rtdetr", rtdetr(), {}),
+    ("rtdetr", rtdetr(), {"multi_label": False, "max_candidates": 9}),
+    ("rtdetr", rtdetr(scale=SIZE[::-1]), {"box_unit": "pixel"}),
+    ("rtdetr", rtdetr(), {"activation": "softmax"}),
+    ("rtdetr", rtdetr(CLASSES + 1), {"activation": "softmax", "background": "first"}),
+    ("rtdetr", rtdetr(CLASSES + 1), {"activation": "softmax", "background": "last"}),
+    ("rtdetr", joined_rtdetr(), {"joined": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "heads", "options"), CASES)
+def test_detections_are_those_of_postprocess(
+    tmp_path: Path, family: str, heads: Heads, options: dict[str, Any]
+) -> None:
+    image = jpegs.photo_jpeg(300, 500)
+    network = write_heads(tmp_path / "model.onnx", heads, image=[3, *SIZE])
+    after = {"head": family, "num_classes": CLASSES, "score_threshold": 0.3, **options}
+    if family == "rtdetr":
+        after["input_size"] = SIZE
+    boxes, scores, class_ids = Reference(network, make_recipe({"size": SIZE}, after)).detect(image)
+    geometry = endcap.preprocess(image, size=SIZE).geometry
+    batch: Any = {name: head[None] for name, head in heads.items()}
+    given = batch["head"] if len(heads) == 1 else batch
+    expected = endcap.Postprocessor(**after)(given, geometry)[0]
+    assert class_ids.tolist() == expected.class_ids.tolist()
+    np.testing.assert_allclose(scores, expected.scores, rtol=ACTIVATION_RTOL)
+    np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=ROUND_TRIP_PIXELS)
+    nothing = family == "efficient_nms" and heads["num_detections"][0] == 0
+    assert (len(boxes) > 0) != nothing
+
+
+def parameters(head: str, num_classes: int, **options: Any) -> dict[str, str]:
+    return endcap.Postprocessor(head, num_classes, **options).parameters
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {"score_threshold": 0.001},
-        {"score_threshold": 0.25, "iou_threshold": 0.45},
-        {"score_threshold": 0.3, "multi_label": True},
-        {"score_threshold": 0.3, "class_agnostic": True, "max_detections": 20},
-        {"score_threshold": 0.01, "max_candidates": 100},
-        {"score_threshold": 1.0},
+        {},
+        {"activation": "sigmoid", "top_k": 3},
+        {"activation": "none", "top_k": CLASSES},
+        {"activation": "sigmoid", "multi_label": True, "score_threshold": 0.6},
     ],
 )
-def test_detections_are_those_of_postprocess(
-    tmp_path: Path, family: HeadName, options: dict[str, Any]
-) -> None:
-    head = HEADS[family](7, anchors=800, num_classes=5)
-    image = jpegs.photo_jpeg(300, 500)
-    network = write_network(tmp_path / "model.onnx", head, image=[1, 3, *SIZE])
-    settings = ReferenceSettings(head=family, **options)
-    boxes, scores, class_ids = Reference(network, settings).detect(image)
-    geometry = endcap.preprocess(image, preset="ultralytics", size=SIZE).geometry
-    postprocess = endcap.Postprocessor(family.value, num_classes=5, **options)
-    expected = postprocess(head[None], geometry)[0]
-    assert class_ids.tolist() == expected.class_ids.tolist()
-    assert scores.astype(np.float32).tolist() == expected.scores.tolist()
-    np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=ROUND_TRIP_PIXELS)
-    assert (len(boxes) > 0) == (options["score_threshold"] < 1.0)
+def test_classes_are_those_of_postprocess(options: dict[str, Any]) -> None:
+    logits = np.random.default_rng(3).normal(0, 3, CLASSES).astype(np.float32)
+    logits[4] = logits[1]  # of equal scores the lower class comes first
+    scores, class_ids = best_classes(logits, parameters("classification", CLASSES, **options))
+    expected = endcap.Postprocessor("classification", CLASSES, **options)(logits[None])
+    (kept,) = np.nonzero(expected.class_ids[0] >= 0)
+    assert class_ids.tolist() == expected.class_ids[0, kept].tolist()
+    np.testing.assert_allclose(scores, expected.scores[0, kept], rtol=ACTIVATION_RTOL)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -73,85 +165,83 @@ def test_suppression_is_that_of_batched_nms(seed: int) -> None:
     assert kept.tolist() == list(expected)
 
 
-def two_boxes(second: list[float], scores: list[list[float]]) -> Floats:
-    """Head yolov8 [4 + C, 2] of a box at 32, 32 of 20 x 20 and another one; scores [2, C]."""
-    rows = [[32, 32, 20, 20, *scores[0]], [*second, *scores[1]]]
-    return np.ascontiguousarray(np.array(rows, np.float32).T)
-
-
-SHIFTED = [34.0, 32.0, 20.0, 20.0]  # IoU 18 / 22
-
-
-@pytest.mark.parametrize(("class_agnostic", "left"), [(False, [0, 1]), (True, [0])])
-def test_classes_suppress_each_other_where_they_are_one(
-    tmp_path: Path, class_agnostic: bool, left: list[int]
-) -> None:
-    head = two_boxes(SHIFTED, [[0.9, 0.0], [0.0, 0.8]])
-    network = write_network(tmp_path / "model.onnx", head, image=[1, 3, 64, 64])
-    settings = ReferenceSettings(num_classes=2, class_agnostic=class_agnostic)
-    _, _, class_ids = Reference(network, settings).detect(jpegs.photo_jpeg(64, 64))
-    postprocess = endcap.Postprocessor(
-        num_classes=2, score_threshold=0.001, class_agnostic=class_agnostic
-    )
-    assert class_ids.tolist() == left == postprocess(head[None])[0].class_ids.tolist()
-
-
 def test_a_pair_exactly_at_the_threshold_stays() -> None:
     boxes = np.array([[0.0, 0, 10, 10], [0, 0, 10, 5]])
     for threshold, left in ((0.5, [0, 1]), (np.nextafter(0.5, 0.0), [0])):
         kept = suppress(boxes, np.zeros(2, np.int64), iou_threshold=threshold, max_detections=9)
         assert kept.tolist() == left
-    expected = endcap.nms(boxes.astype(np.float32), np.array([0.9, 0.8], np.float32), 0.5)
-    assert list(expected) == [0, 1]
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
-def test_a_score_exactly_at_the_threshold_is_no_candidate(multi_label: bool) -> None:
-    head = two_boxes([10.0, 10.0, 4.0, 4.0], [[0.5, 0.1], [0.75, 0.5]])
-    settings = ReferenceSettings(num_classes=2, score_threshold=0.5, multi_label=multi_label)
-    postprocess = endcap.Postprocessor(num_classes=2, score_threshold=0.5, multi_label=multi_label)
-    _, scores, _ = read_head(head, settings)
-    assert scores.tolist() == [0.75] == postprocess(head[None])[0].scores.tolist()
+def test_a_score_exactly_at_the_threshold_is_not_a_candidate(multi_label: bool) -> None:
+    head = np.float32([[10, 10, 4, 4, 0.5, 0.1], [10, 10, 4, 4, 0.75, 0.5]]).T
+    options: Any = {"score_threshold": 0.5, "multi_label": multi_label}
+    _, scores, _ = read_head([head], parameters("yolov8", 2, **options))
+    assert scores.tolist() == [0.75]
 
 
-@pytest.mark.parametrize("family", list(HEADS))
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("column", range(7))
-@pytest.mark.parametrize("anchor", [0, 1])
-def test_what_is_no_finite_number_is_refused_where_postprocess_does(
-    family: HeadName, value: float, column: int, anchor: int
+@pytest.mark.parametrize("family", ["yolov8", "yolov5", "rtdetr", "classification"])
+@pytest.mark.parametrize("column", [0, 3, 4, 5])
+@pytest.mark.parametrize("row", [0, 1])
+def test_numbers_that_are_not_finite_are_refused_where_postprocess_does(
+    family: str, value: float, column: int, row: int
 ) -> None:
-    rows = np.array([[32, 32, 20, 20, 0.9, 0.8, 0.5], [9, 9, 4, 4, 0.1, 0.0, 0.1]], np.float32)
-    rows[anchor, column] = value
-    head = rows if family is HeadName.yolov5 else np.ascontiguousarray(rows.T)
-    num_classes = 2 if family is HeadName.yolov5 else 3
-    postprocess = endcap.Postprocessor(family.value, num_classes=num_classes, score_threshold=0.2)
-    settings = ReferenceSettings(head=family, num_classes=num_classes, score_threshold=0.2)
+    rows = np.float32([[32, 32, 20, 20, 0.9, 0.8, 0.5], [9, 9, 4, 4, 0.1, 0.0, 0.1]])
+    rows[row, column] = value
+    given: Any = rows.T.copy()[None] if family == "yolov8" else rows[None]
+    if family == "rtdetr":
+        given = {"logits": rows[None, :, 4:], "boxes": rows[None, :, :4]}
+    elif family == "classification":
+        given = rows[row : row + 1]
+    tensors = [each[0] for each in given.values()] if isinstance(given, dict) else [given[0]]
+    num_classes = {"yolov5": 2, "classification": 7}.get(family, 3)
+    postprocess = endcap.Postprocessor(family, num_classes, score_threshold=0.2)
+
+    def read() -> list[Any]:
+        if family == "classification":
+            return list(best_classes(tensors[0], postprocess.parameters))
+        return list(read_head(tensors, postprocess.parameters))[1:]
+
     try:
-        expected = postprocess(head[None])[0]
+        expected = postprocess(given)
     except InvalidArgumentError:
-        with pytest.raises(InvalidArgumentError, match=r"is not finite|is NaN"):
-            read_head(head, settings)
+        with pytest.raises(InvalidArgumentError, match=r"not finite|is NaN"):
+            read()
         return
-    boxes, scores, class_ids = read_head(head, settings)
-    assert not np.isnan(value)
-    assert boxes.tolist() == expected.boxes.tolist()
-    assert scores.astype(np.float32).tolist() == expected.scores.tolist()
-    assert class_ids.tolist() == expected.class_ids.tolist()
+    scores, class_ids = read()
+    result = expected if family == "classification" else expected[0]
+    np.testing.assert_allclose(scores, result.scores.reshape(-1), rtol=ACTIVATION_RTOL)
+    assert class_ids.tolist() == result.class_ids.reshape(-1).tolist()
 
 
-def test_an_image_whose_head_is_no_number_fails_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("class_id", [-1.0, CLASSES, 1.5])
+def test_a_row_of_a_class_that_does_not_exist_is_refused(class_id: float) -> None:
+    head = np.float32([[0, 0, 9, 9, 0.9, class_id]])
+    with pytest.raises(InvalidArgumentError, match="num_classes is 7"):
+        read_head([head], parameters("end2end", CLASSES))
+    head[0, 4] = 0.0
+    assert len(read_head([head], parameters("end2end", CLASSES))[0]) == 0
+
+
+@pytest.mark.parametrize("count", [-1, 21])
+def test_a_count_beyond_the_rows_is_refused(count: int) -> None:
+    tensors = list(efficient_nms_outputs(count).values())
+    with pytest.raises(InvalidArgumentError, match=f"num_detections is {count}"):
+        read_head(tensors, parameters("efficient_nms", CLASSES))
+
+
+def test_an_image_whose_head_is_not_finite_fails_alone(tmp_path: Path) -> None:
     """A white image makes the head of this network infinite, a black one adds 0."""
-    head = two_boxes(SHIFTED, [[0.9], [0.8]])
-    size = [1, 3, 64, 64]
-    network = write_network(tmp_path / "model.onnx", head, image=size, factor=3e38)
+    head = np.float32([[32, 32, 20, 20, 0.9], [34, 32, 20, 20, 0.8]]).T
+    network = write_network(tmp_path / "model.onnx", head, image=[1, 3, 64, 64], factor=3e38)
     for image_id, level in ((1, 0), (2, 255)):
         pixels = np.full((64, 64, 3), level, np.uint8)
         (tmp_path / f"{image_id}.jpg").write_bytes(jpegs.encode(pixels))
     images = tuple(AnnotatedImage(i, tmp_path / f"{i}.jpg") for i in (1, 2))
-    settings = ReferenceSettings(scale=1.0)
+    recipe = make_recipe({"size": 64, "scale": 1}, {"num_classes": 1}, {"head": "head0"})
     found = predict_reference(
-        Reference(network, settings),
+        Reference(network, recipe),
         Dataset(images, {3: "cat"}, ()),
         ClassMap({0: 3}, allow_unmatched=False),
         on_image=lambda: None,

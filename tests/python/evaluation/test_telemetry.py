@@ -16,8 +16,8 @@ NETWORK = Path(__file__).resolve().parents[3] / "model_repository" / "detector" 
 RUN = """
 import sys
 from pathlib import Path
-from endcap.evaluation.onnx_network import open_session
-open_session(Path(sys.argv[1]), 1)
+from endcap.evaluation.reference import open_session
+open_session(Path(sys.argv[1]))
 """
 
 
