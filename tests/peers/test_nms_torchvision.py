@@ -43,15 +43,6 @@ def test_nms_keeps_the_same_boxes(count: int, iou_threshold: float) -> None:
     np.testing.assert_array_equal(kept, torch_nms(boxes, scores, iou_threshold))
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_random_boxes_are_a_test(count: int) -> None:
-    """At 0.5 suppression has something to do, and something is left."""
-    random = np.random.default_rng(count)
-    boxes = random_boxes(random, count)
-    kept = torch_nms(boxes, random.uniform(size=count).astype(np.float32), 0.5)
-    assert 0 < len(kept) <= max(1, 0.8 * count)
-
-
 @pytest.mark.parametrize("iou_threshold", IOU_THRESHOLDS)
 @pytest.mark.parametrize("count", COUNTS)
 def test_ties_go_to_the_lower_index(count: int, iou_threshold: float) -> None:
@@ -111,99 +102,6 @@ def test_a_pair_at_the_threshold(above: bool) -> None:
     np.testing.assert_array_equal(kept, torch_nms(boxes, scores, iou_threshold))
 
 
-@pytest.mark.parametrize("iou_threshold", [0.2, 0.5, 0.8])
-@pytest.mark.parametrize("seed", range(10))
-def test_a_crowd_with_a_pair_just_past_the_threshold(seed: int, iou_threshold: float) -> None:
-    """The last of 1,000 boxes overlaps the first by 1e-5 more than the threshold."""
-    random = np.random.default_rng(seed)
-    corners = random.uniform(0, 100, (1000, 2))
-    boxes = np.hstack([corners, corners + random.uniform(0, 100, (1000, 2))]).astype(np.float32)
-    boxes[-1] = boxes[0]
-    width = boxes[0, 2] - boxes[0, 0]
-    boxes[-1, 2] = boxes[0, 0] + width / np.float32(iou_threshold + 1e-5)
-    scores = random.uniform(0, 1, 1000).astype(np.float32)
-    for given in (scores, scores[::-1].copy()):
-        kept = endcap.nms(boxes, given, iou_threshold)
-        np.testing.assert_array_equal(kept, torch_nms(boxes, given, iou_threshold))
-    pair = boxes[[0, -1]]
-    kept = endcap.nms(pair, scores[:2], iou_threshold)
-    np.testing.assert_array_equal(kept, torch_nms(pair, scores[:2], iou_threshold))
-    assert len(kept) == 1
-
-
-@pytest.mark.parametrize(
-    ("boxes_shape", "scores_shape"),
-    [((4,), (3,)), ((3, 5), (3,)), ((3, 4), (3, 2)), ((3, 4), (4,))],
-)
-def test_shapes_that_torchvision_refuses(
-    boxes_shape: tuple[int, ...], scores_shape: tuple[int, ...]
-) -> None:
-    boxes, scores = torch.rand(boxes_shape), torch.rand(scores_shape)
-    with pytest.raises(RuntimeError):
-        torchvision.ops.nms(boxes, scores, 0.5)
-    with pytest.raises(endcap.InvalidArgumentError, match="shape"):
-        endcap.nms(boxes, scores, 0.5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_large_boxes_in_each_floating_type(dtype: torch.dtype) -> None:
-    """Areas beyond the range of float16; torchvision on a CPU has no float16 to compare with."""
-    boxes = torch.tensor([[280, 180, 1190, 850], [284, 188, 1194, 852], [270, 199, 1190, 848.0]])
-    scores = torch.tensor([0.625, 0.75, 0.4])
-    expected = torchvision.ops.nms(boxes, scores, 0.2)
-    assert expected.tolist() == [1]
-    np.testing.assert_array_equal(endcap.nms(boxes.to(dtype), scores.to(dtype), 0.2), expected)
-
-
-@pytest.mark.parametrize("iou_threshold", IOU_THRESHOLDS)
-def test_float64(iou_threshold: float) -> None:
-    """On whole coordinates float32 and float64 have the same IoU, but for its last digits."""
-    random = np.random.default_rng(64)
-    boxes = np.rint(random_boxes(random, 1000)).astype(np.float64)
-    # float32 cannot tell these scores apart.
-    scores = 0.5 + random.permutation(1000) * 1e-12
-    kept = endcap.nms(boxes, scores, iou_threshold)
-    np.testing.assert_array_equal(kept, torch_nms(boxes, scores, iou_threshold))
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_classes_of_boxes_that_all_overlap(seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    top_left = torch.rand(1000, 2, generator=generator)
-    boxes = torch.cat([top_left, 10 + torch.rand(1000, 2, generator=generator)], dim=1)
-    scores = torch.rand(1000, generator=generator)
-    idxs = torch.randint(0, 4, (1000,), generator=generator)
-    expected = torchvision.ops.batched_nms(boxes, scores, idxs, 0.9)
-    assert 4 < len(expected) < 1000
-    np.testing.assert_array_equal(endcap.batched_nms(boxes, scores, idxs, 0.9), expected)
-
-
-ANY_TYPE = [
-    torch.float16, torch.float32, torch.float64, torch.int8, torch.int16, torch.int32, torch.int64,
-    torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("dtype", ANY_TYPE)
-def test_no_boxes_of_any_type(dtype: torch.dtype) -> None:
-    boxes, scores = torch.empty((0, 4), dtype=dtype), torch.empty(0, dtype=dtype)
-    expected = torchvision.ops.batched_nms(boxes, scores, scores, 0.5)
-    for kept in (endcap.batched_nms(boxes, scores, scores, 0.5), endcap.nms(boxes, scores, 0.5)):
-        assert (kept.shape, kept.dtype) == (expected.shape, np.int64)
-
-
-@pytest.mark.parametrize("count", [100, 2000])  # torchvision has a method for many boxes
-@pytest.mark.parametrize("dtype", ANY_TYPE)
-def test_idxs_of_any_type(dtype: torch.dtype, count: int) -> None:
-    random = np.random.default_rng(count)
-    boxes = torch.from_numpy(np.rint(random_boxes(random, count)))
-    scores = torch.from_numpy((random.permutation(count) + 1).astype(np.float32))
-    idxs = torch.from_numpy(random.integers(0, 2, count)).to(dtype)
-    expected = torchvision.ops.batched_nms(boxes, scores, idxs, 0.5)
-    np.testing.assert_array_equal(endcap.batched_nms(boxes, scores, idxs, 0.5), expected)
-    assert len(expected) != len(torchvision.ops.nms(boxes, scores, 0.5))
-
-
 DEGENERATE = [[5, 5, 5, 5], [5, 5, 5, 5], [0, 0, 10, 10], [7, 7, 3, 3], [0, 0, float("inf"), 1]]
 
 
@@ -222,24 +120,6 @@ def test_thresholds_outside_0_to_1(iou_threshold: float) -> None:
     expected = torchvision.ops.boxes._batched_nms_vanilla(whole, ranked, idxs, iou_threshold)
     kept = endcap.batched_nms(whole, ranked, idxs, iou_threshold)
     np.testing.assert_array_equal(kept, expected)
-
-
-@pytest.mark.parametrize(
-    "iou_threshold", [torch.tensor(0.5), torch.tensor([0.5]), np.float64(0.5), np.float32(0.5)]
-)
-def test_thresholds_of_one_element(iou_threshold: object) -> None:
-    boxes, scores = torch.tensor([[0, 0, 9, 9], [0, 0, 9, 8.0]]), torch.tensor([0.5, 0.75])
-    expected = torchvision.ops.nms(boxes, scores, iou_threshold)
-    np.testing.assert_array_equal(endcap.nms(boxes, scores, iou_threshold), expected)
-
-
-def test_tensors_that_are_not_contiguous() -> None:
-    random = np.random.default_rng(3)
-    boxes = torch.from_numpy(random_boxes(random, 100)).t().contiguous().t()
-    scores = torch.from_numpy(random.permutation(200).astype(np.float32))[::2]
-    assert not boxes.is_contiguous()
-    expected = torchvision.ops.nms(boxes, scores, 0.5)
-    np.testing.assert_array_equal(endcap.nms(boxes, scores, 0.5), expected)
 
 
 def test_what_torchvision_takes_and_endcap_refuses() -> None:

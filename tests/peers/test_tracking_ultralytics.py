@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from track_peers import ULTRALYTICS, ids_of, track_by_endcap, track_by_ultralytics
-from track_scenes import make_scene
+from track_peers import ULTRALYTICS, track_by_ultralytics
+from track_scenes import make_scene, track
+
+import endcap
 
 pytest.importorskip("lap", reason="lap is not installed; `make test-peers` has it")
 utils = pytest.importorskip(
@@ -20,14 +22,13 @@ def test_the_defaults_are_those_of_ultralytics() -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_ids_are_those_of_ultralytics(seed: int) -> None:
     scene = make_scene(seed)
-    assert ids_of(track_by_endcap(scene)) == ids_of(track_by_ultralytics(scene))
+    assert track(scene, endcap.Tracker()) == track_by_ultralytics(scene)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_ids_with_other_thresholds(seed: int) -> None:
     scene = make_scene(seed, frames=120, objects=20)
-    ours = track_by_endcap(
-        scene,
+    tracker = endcap.Tracker(
         high_score_threshold=0.5,
         low_score_threshold=0.2,
         new_track_threshold=0.6,
@@ -44,4 +45,4 @@ def test_ids_with_other_thresholds(seed: int) -> None:
         match_thresh=0.9,
         fuse_score=False,
     )
-    assert ids_of(ours) == ids_of(theirs)
+    assert track(scene, tracker) == theirs

@@ -184,11 +184,6 @@ LOAD_TEST_FIGURES = 0.12
 # smallest size used (32 x 32 float32 of 3 channels), would be 12 MiB.
 DALI_GROWTH_MIB = 4
 
-# HOTA, MOTA and IDF1 of a tracker against those of the package whose ids it gives, in percentage
-# points: what a tie may leave to either is a few of 18,925 detections, 0.005 points each.
-TRACK_QUALITY_POINTS = 0.1
-
-
 # Pictures of flat colours after H.264 (yuv420p, CRF 23) or MPEG-4, in 8-bit steps: far from edges
 # conversion and quantisation move them by 3 at most; edges of colour, at half the resolution, count
 # in the mean alone.

@@ -1,20 +1,16 @@
-"""Trackers on the sequences of `track_scenes`: endcap's, and those of other packages.
+"""Trackers of other packages on the sequences of `track_scenes`.
 
-Each function takes a sequence and returns its frames with ids: from 1 for all of them, although
-`trackers` counts from 0.
+Each function takes a sequence and returns the ids in its frames, -1 for a detection without one.
+They count from 1 for all of them, although `trackers` counts from 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from track_scenes import HEIGHT, WIDTH, Frame, detections_of
-
-import endcap
+from track_scenes import HEIGHT, WIDTH, Frame
 
 # ultralytics/cfg/trackers/bytetrack.yaml of the version that is tested.
 ULTRALYTICS = {
@@ -27,37 +23,7 @@ ULTRALYTICS = {
 }
 
 
-@dataclass(frozen=True)
-class TrackedFrame:
-    """What a tracker says of the detections of one frame.
-
-    Attributes:
-        ids: for each detection, in the order given; -1 for none.
-        boxes: float64 [N, 4], of the detections as the tracker returns them. Those without an id
-            are as given.
-    """
-
-    ids: list[int]
-    boxes: npt.NDArray[np.float64]
-
-
-def ids_of(tracked: list[TrackedFrame]) -> list[list[int]]:
-    """Return the ids alone."""
-    return [frame.ids for frame in tracked]
-
-
-def track_by_endcap(scene: list[Frame], **options: Any) -> list[TrackedFrame]:
-    """Track by `endcap.Tracker`."""
-    tracker = endcap.Tracker(**options)
-    frames = []
-    for frame in scene:
-        tracked = tracker(detections_of(frame))
-        assert tracked.track_ids is not None
-        frames.append(TrackedFrame(tracked.track_ids.tolist(), tracked.boxes.astype(np.float64)))
-    return frames
-
-
-def track_by_ultralytics(scene: list[Frame], **settings: Any) -> list[TrackedFrame]:
+def track_by_ultralytics(scene: list[Frame], **settings: Any) -> list[list[int]]:
     """Track by the BYTETracker of ultralytics, with the settings of its bytetrack.yaml."""
     from ultralytics.engine.results import Boxes
     from ultralytics.trackers.byte_tracker import BYTETracker
@@ -67,15 +33,14 @@ def track_by_ultralytics(scene: list[Frame], **settings: Any) -> list[TrackedFra
     for frame in scene:
         columns = [frame.boxes, frame.scores[:, None], frame.class_ids[:, None]]
         detections = Boxes(np.hstack(columns).astype(np.float32), (HEIGHT, WIDTH))
-        tracked = TrackedFrame([-1] * len(frame.scores), frame.boxes.astype(np.float64))
+        ids = [-1] * len(frame.scores)
         for row in tracker.update(detections):
-            tracked.ids[int(row[7])] = int(row[4])
-            tracked.boxes[int(row[7])] = row[:4]
-        frames.append(tracked)
+            ids[int(row[7])] = int(row[4])
+        frames.append(ids)
     return frames
 
 
-def track_by_trackers(scene: list[Frame], name: str, **options: Any) -> list[TrackedFrame]:
+def track_by_trackers(scene: list[Frame], name: str, **options: Any) -> list[list[int]]:
     """Track by a class of the package `trackers`."""
     import supervision
     import trackers
@@ -91,11 +56,8 @@ def track_by_trackers(scene: list[Frame], name: str, **options: Any) -> list[Tra
             data={"row": rows},
         )
         returned = tracker.update(detections)
-        tracked = TrackedFrame([-1] * len(rows), frame.boxes.astype(np.float64))
-        for row, box, track in zip(
-            returned.data.get("row", []), returned.xyxy, returned.tracker_id, strict=True
-        ):
-            tracked.ids[int(row)] = int(track) + 1 if track >= 0 else -1
-            tracked.boxes[int(row)] = box
-        frames.append(tracked)
+        ids = [-1] * len(rows)
+        for row, track in zip(returned.data.get("row", []), returned.tracker_id, strict=True):
+            ids[int(row)] = int(track) + 1 if track >= 0 else -1
+        frames.append(ids)
     return frames

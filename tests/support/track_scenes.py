@@ -38,19 +38,6 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Truth:
-    """The objects of one frame that can be seen: by a quarter of them at least.
-
-    Attributes:
-        boxes: float64 [N, 4], x1, y1, x2, y2, within the picture.
-        objects: int [N], as in `Frame`.
-    """
-
-    boxes: npt.NDArray[np.float64]
-    objects: npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
 class _Object:
     first: int  # frames
     last: int
@@ -98,22 +85,6 @@ def make_scene(seed: int, *, frames: int = 80, objects: int = 10) -> list[Frame]
     random = np.random.default_rng(seed)
     moving = [_make_object(random, frames) for _ in range(objects)]
     return [_make_frame(random, moving, number) for number in range(frames)]
-
-
-def make_truth(seed: int, *, frames: int = 80, objects: int = 10) -> list[Truth]:
-    """Return the objects in the frames of `make_scene` with the same arguments."""
-    random = np.random.default_rng(seed)
-    moving = [_make_object(random, frames) for _ in range(objects)]
-    truth = []
-    for number in range(frames):
-        seen = [(index, box) for index, box, hidden in _show(moving, number) if _is_seen(hidden)]
-        truth.append(
-            Truth(
-                boxes=np.array([box for _, box in seen], np.float64).reshape(-1, 4),
-                objects=np.array([index for index, _ in seen], np.int64),
-            )
-        )
-    return truth
 
 
 def _make_object(random: np.random.Generator, frames: int) -> _Object:

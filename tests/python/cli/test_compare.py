@@ -41,7 +41,7 @@ def test_options_that_do_not_go_together(
     [
         (["--compare", "nowhere"], "nowhere/detect/config.pbtxt cannot be read"),
         (["--compare", SHIPPED, "--model", "other"], "other/config.pbtxt cannot be read"),
-        (["--compare", SHIPPED, "--network", "no.onnx"], "no.onnx is no file"),
+        (["--compare", SHIPPED, "--network", "no.onnx"], "no.onnx is not a file"),
     ],
 )
 def test_a_repository_or_a_network_that_is_not_there(
@@ -56,7 +56,7 @@ def test_a_parameter_that_cannot_be_imitated_is_named(pictures: Path, tmp_path: 
     with (repository / "preprocess" / "config.pbtxt").open("a") as config:
         config.write('parameters { key: "interpolation" value { string_value: "area" } }\n')
     result = endcap("infer", pictures, *NOBODY, "--compare", repository)
-    assert_error_message(result, "interpolation is area in the steps of detect")
+    assert_error_message(result, "interpolation is area, and the reference has only bilinear")
 
 
 @pytest.mark.parametrize(
