@@ -12,11 +12,16 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from .letterbox import PAD_VALUE, letterbox
+from endcap import Preprocessor
+from endcap.evaluation.reference import place_image
+
 from .scenes import make_scene
 
 Boxes = npt.NDArray[np.float32]
 CANVAS_SIDE = 640
+# As the detector is served.
+PREPROCESS = Preprocessor("ultralytics", size=CANVAS_SIDE, threads=1).parameters
+PAD_VALUE = int(PREPROCESS["pad_value"])
 # Every other scene holds more objects than measured ones, so that each picture teaches more; the
 # others leave room for large ones. All hold more things of no class.
 MANY_OBJECTS, FEW_OBJECTS = 40, 12
@@ -89,10 +94,10 @@ def _draw(seed: tuple[int, int]) -> tuple[npt.NDArray[np.uint8], Boxes, npt.NDAr
         max_objects=MANY_OBJECTS if index // 4 % 2 == 0 else FEW_OBJECTS,
         max_distractors=MAX_DISTRACTORS,
     )
-    image, (scale_x, scale_y, pad_x, pad_y) = letterbox(scene.image, CANVAS_SIDE)
-    scale = np.array([scale_x, scale_y, scale_x, scale_y], np.float32)
-    pad = np.array([pad_x, pad_y, pad_x, pad_y], np.float32)
-    return image, scene.boxes * scale + pad, scene.class_ids
+    placed = place_image(scene.image, PREPROCESS)
+    scale = np.array(np.divide(placed.resized, placed.source).tolist() * 2, np.float32)
+    pad = np.array([placed.left, placed.top] * 2, np.float32)
+    return placed.pixels.astype(np.uint8), scene.boxes * scale + pad, scene.class_ids
 
 
 def vary(

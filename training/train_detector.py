@@ -25,7 +25,6 @@ from torch import Tensor
 from .assignment import Targets
 from .dataset import SceneCache, vary
 from .export_onnx import export_onnx
-from .letterbox import to_tensor
 from .loss import detection_loss
 from .network import Detector, cell_grid
 from .shapes import CLASS_NAMES
@@ -159,7 +158,7 @@ def _load_batch(
     for index in indices:
         image, all_boxes, all_ids = scenes[index]
         varied, moved, keep = vary(rng, image, all_boxes, side)
-        images.append(torch.from_numpy(to_tensor(varied)))
+        images.append(torch.from_numpy(varied.transpose(2, 0, 1)).float().div(255))
         boxes.append(torch.from_numpy(moved[keep]))
         class_ids.append(torch.from_numpy(all_ids[keep]))
     most = max(1, *(len(item) for item in boxes))

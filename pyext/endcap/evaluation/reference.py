@@ -63,7 +63,7 @@ class Placed:
     negative where the image is cropped.
     """
 
-    tensor: NDArray[np.float32]  # [1, C, H, W], or [1, H, W, C] with layout nhwc
+    pixels: Pixels  # [H, W, C] of the tensor's size, before the normalisation
     left: int
     top: int
     resized: tuple[int, int]  # width, height
@@ -77,15 +77,10 @@ class Placed:
         return np.asarray(np.clip(mapped, 0.0, size))
 
 
-def place_image(encoded: bytes, parameters: Mapping[str, str]) -> Placed:
-    """Decode an image and make the tensor that preprocess makes with these parameters.
-
-    Raises:
-        CorruptImageError: OpenCV cannot read it.
-    """
+def place_image(image: Pixels, parameters: Mapping[str, str]) -> Placed:
+    """Bring an image [H, W, C] or [H, W] to the tensor's size, as preprocess does."""
     height, width = map(int, parameters["size"].split(","))
     size = height, width
-    image: Pixels = _decode(encoded, parameters)
     if parameters["quantize"] == "none":
         image = image.astype(np.float32)
     source = image.shape[1], image.shape[0]
@@ -94,10 +89,15 @@ def place_image(encoded: bytes, parameters: Mapping[str, str]) -> Placed:
         image = _resize(image, resized, antialias=parameters["antialias"] == "true")
     left, top = _offset(resized, size, parameters)
     image = _on_canvas(image, left, top, size, int(parameters["pad_value"]))
-    return Placed(_normalised(image, parameters), left, top, resized, source)
+    return Placed(image, left, top, resized, source)
 
 
-def _decode(encoded: bytes, parameters: Mapping[str, str]) -> NDArray[np.uint8]:
+def read_image(encoded: bytes, parameters: Mapping[str, str]) -> NDArray[np.uint8]:
+    """Decode an image to BGR [H, W, 3], or to gray [H, W] where that is the tensor's color.
+
+    Raises:
+        CorruptImageError: OpenCV cannot read it.
+    """
     cv2: Any = import_package("cv2")
     flags = cv2.IMREAD_GRAYSCALE if parameters["color"] == "gray" else cv2.IMREAD_COLOR
     if parameters["exif"] == "ignore":
@@ -149,7 +149,8 @@ def _on_canvas(image: Pixels, left: int, top: int, size: Size, pad_value: int) -
     return np.asarray(canvas)
 
 
-def _normalised(pixels: Pixels, parameters: Mapping[str, str]) -> NDArray[np.float32]:
+def to_tensor(pixels: Pixels, parameters: Mapping[str, str]) -> NDArray[np.float32]:
+    """Return [1, C, H, W], or [1, H, W, C] with layout nhwc, of pixels in OpenCV's order."""
     if parameters["color"] == "rgb":
         pixels = pixels[..., ::-1]  # OpenCV's order is BGR
     values = pixels.astype(np.float32) * np.float32(parameters["scale"])
@@ -247,9 +248,10 @@ class Reference:
             InvalidArgumentError: The head has values that are not finite numbers.
             EvaluationError: The network fails.
         """
-        placed = place_image(encoded, self.recipe.preprocess)
-        parameters = self.recipe.postprocess
-        boxes, scores, class_ids = read_head(self.run(placed.tensor), parameters)
+        before, parameters = self.recipe.preprocess, self.recipe.postprocess
+        placed = place_image(read_image(encoded, before), before)
+        tensor = to_tensor(placed.pixels, before)
+        boxes, scores, class_ids = read_head(self.run(tensor), parameters)
         mapped = placed.to_source(boxes)
         counts = (mapped[:, :2] < mapped[:, 2:]).all(axis=1)  # boxes with an area
         boxes, mapped = boxes[counts], mapped[counts]
@@ -272,7 +274,9 @@ class Reference:
 
         Raises as `detect` does.
         """
-        (logits,) = self.run(place_image(encoded, self.recipe.preprocess).tensor)
+        before = self.recipe.preprocess
+        placed = place_image(read_image(encoded, before), before)
+        (logits,) = self.run(to_tensor(placed.pixels, before))
         return best_classes(logits, self.recipe.postprocess)
 
 

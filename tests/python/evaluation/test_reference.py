@@ -27,7 +27,7 @@ import endcap
 from endcap.errors import CorruptImageError, InvalidArgumentError, UnsupportedError
 from endcap.evaluation import numpy_heads, reference
 from endcap.evaluation.errors import EvaluationError
-from endcap.evaluation.reference import Reference, place_image
+from endcap.evaluation.reference import Reference, place_image, read_image, to_tensor
 from endcap.evaluation.served_reference import make_recipe, open_reference
 
 SIZE = (192, 224)  # height, width
@@ -88,12 +88,13 @@ PHOTOS = {
 )
 def test_tensors_are_those_of_preprocess(photo: str, options: dict[str, Any]) -> None:
     parameters = endcap.Preprocessor(**options, size=SIZE).parameters
-    placed = place_image(PHOTOS[photo], parameters)
+    placed = place_image(read_image(PHOTOS[photo], parameters), parameters)
+    tensor = to_tensor(placed.pixels, parameters)
     result = endcap.preprocess(PHOTOS[photo], **options, size=SIZE)
-    assert placed.tensor.shape == result.images.shape
+    assert tensor.shape == result.images.shape
     std = np.array(parameters["std"].split(","), np.float32)[: min(result.images.shape[1:])]
     std = std if parameters["layout"] == "nhwc" else std.reshape(-1, 1, 1)
-    steps = np.abs(placed.tensor - result.images) * std / float(parameters["scale"])
+    steps = np.abs(tensor - result.images) * std / float(parameters["scale"])
     is_whole = parameters["quantize"] == "uint8"
     equal = NORMALISED_STEPS if is_whole else FLOAT_RESIZE_STEPS
     assert steps.max() <= (OPENCV_RESIZE_STEPS if is_whole else 0) + equal
@@ -112,7 +113,7 @@ def test_tensors_are_those_of_preprocess(photo: str, options: dict[str, Any]) ->
 @pytest.mark.parametrize("encoded", [b"", b"not an image"])
 def test_what_opencv_cannot_decode_is_said(encoded: bytes) -> None:
     with pytest.raises(CorruptImageError, match="OpenCV cannot decode it"):
-        place_image(encoded, endcap.Preprocessor().parameters)
+        read_image(encoded, endcap.Preprocessor().parameters)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +132,8 @@ def test_the_network_gets_numbers_of_its_type(
     options = {"size": SIZE, "layout": "nhwc", "dtype": dtype, "scale": scale, "mean": mean}
     count = SIZE[0] * SIZE[1] * 3
     recipe = make_recipe(options, {"head": "classification", "num_classes": count})
-    tensor = place_image(PHOTOS["same"], recipe.preprocess).tensor  # no resize: exact
-    (numbers,) = Reference(network, recipe).run(tensor)
+    image = read_image(PHOTOS["same"], recipe.preprocess)  # no resize: exact
+    (numbers,) = Reference(network, recipe).run(to_tensor(image, recipe.preprocess))
     expected = endcap.preprocess(PHOTOS["same"], **options).images  # type: ignore[arg-type]
     assert expected.dtype == dtype
     assert len(np.unique(expected)) > 50
