@@ -21,8 +21,8 @@ from broken_networks import (
 from onnx import TensorProto
 
 FILES: Refusals = {
-    "no ONNX": (text(b"these are words"), [], ["is no ONNX model", "do not decode"]),
-    "empty": (text(b""), [], ["is no ONNX model", "no graph"]),
+    "no ONNX": (text(b"these are words"), [], ["is not an ONNX model", "do not decode"]),
+    "empty": (text(b""), [], ["is not an ONNX model", "no graph"]),
     "not there": (lambda path: path, [], ["No such file"]),
     "a folder": (lambda path: path.mkdir() or path, [], ["is a folder"]),
     "a pipe": (pipe, [], ["is a pipe or a device"]),
@@ -32,7 +32,7 @@ FILES: Refusals = {
         [],
         ["has 2 inputs", "scale FP32 [*, 2]"],
     ),
-    "no image": (shapes(HEAD, inputs={"ids": ["n", 128]}), [], ["no batch of images"]),
+    "no image": (shapes(HEAD, inputs={"ids": ["n", 128]}), [], ["not a batch of images"]),
     "whole numbers": (
         shapes(HEAD, inputs={"images": ["n", 3, 64, 64]}, element=TensorProto.INT64),
         [],

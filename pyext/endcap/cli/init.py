@@ -86,7 +86,7 @@ def init(
         Path | None,
         typer.Option(
             help="File that says how images are prepared: transformers' preprocessor_config.json, "
-            "or timm's config.json. Default: those beside the network.",
+            "or timm's config.json. Default: those next to the network.",
             metavar="FILE",
             show_default=False,
             rich_help_panel=_NETWORK,
@@ -345,7 +345,7 @@ def _report(plan: Plan, output: Path) -> None:
 
 
 def _print(console: Console, line: str) -> None:
-    """Print a line as it is, with no colours in it and no breaks."""
+    """Print a line without colours and breaks."""
     console.print(Text(printable(line)), soft_wrap=True)
 
 

@@ -55,7 +55,7 @@ class CompanionConfig:
         num_classes: How many, None where unknown.
         processor: Of images, its file and its content.
         timm: `pretrained_cfg` of timm.
-        given: The file's name where the user named it; "" where it lies beside the network.
+        given: The file's name where the user named it; "" where it lies next to the network.
     """
 
     task: str = ""
@@ -69,7 +69,7 @@ class CompanionConfig:
         """Return the metadata, and what it lacks from the files."""
         if metadata.is_ultralytics:
             return metadata
-        names_source = metadata.names_source if metadata.names else f"{_CONFIG} beside the network"
+        names_source = metadata.names_source if metadata.names else f"{_CONFIG} next to the network"
         return replace(
             metadata,
             names=metadata.names or self.names,
@@ -104,7 +104,7 @@ class CompanionConfig:
         return ImageRecipe(Decision(preset, f"{reason}, on Pillow images"), parameters)
 
     def _reason(self, file: str) -> str:
-        return f"as {self.given} says" if self.given else f"{file} beside the network"
+        return f"as {self.given} says" if self.given else f"{file} next to the network"
 
 
 def read_companion(network: Path) -> CompanionConfig:
@@ -130,7 +130,7 @@ def read_recipe(file: Path) -> CompanionConfig:
         RepositoryError: It is none of these.
     """
     if not file.is_file():
-        raise RepositoryError(f"--preprocess-from {file} is no file; give an existing one")
+        raise RepositoryError(f"--preprocess-from {file} is not a file; give an existing one")
     content = _read_json(file)
     timm = content.get("pretrained_cfg", content if "crop_pct" in content else None)
     processor = _image_processor(content)
@@ -231,7 +231,7 @@ def _processor_fit(
         )
     if _sides(given) is not None or is_detector:  # a detector's keeps the ratio and pads
         return {"fit": "stretch"}
-    raise _UnreadableError(f"size {given} without a crop leaves each image a size of its own")
+    raise _UnreadableError(f"size {given} without a crop leaves each image another size")
 
 
 def _crop(shorter: int, cropped: int, size: tuple[int, int]) -> dict[str, str]:

@@ -32,7 +32,7 @@ def edited_output(
     """Return an output as the edited network gives it.
 
     Args:
-        output: As the file gives it; of two dimensions beside the batch where the edit rearranges.
+        output: As the file gives it; of two dimensions behind the batch where the edit rearranges.
         edit: With `adds_batch` the output has no batch dimension, also where its first is 1.
         appended: The output that the edit appends.
     """
@@ -74,7 +74,7 @@ def edit_network(
     """Return a network that takes batches of images alone and gives its outputs as edited.
 
     Args:
-        network: The network; returned as it is where nothing has to be edited.
+        network: The network; returned unmodified where nothing has to be edited.
         image: Its input.
         outputs: Those that are used, each with its edit.
         scratch: A folder for the new file.

@@ -71,9 +71,7 @@ class Hints:
         size: Height and width of the images.
         metadata: The exporter's.
         num_classes: By the user or the metadata; None where neither has it.
-        wanted: The family that the user names.
-        settings: Parameters that the user gives.
-        columns: Of rows of detections, as the user gives them: `image,box,class,score`.
+        options: What the user gives.
         count_columns: Returns how many scores each box has before suppression in the network, for
             the output with the scores behind it; None where that is not known.
         graph: The network's, onnx.GraphProto.
@@ -82,9 +80,7 @@ class Hints:
     size: tuple[int, int]
     metadata: ExporterMetadata
     num_classes: int | None = None
-    wanted: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    columns: str | None = None
+    options: InitOptions = field(default_factory=InitOptions)
     count_columns: Callable[[NetworkOutput], ScoreColumns | None] = lambda _: None
     graph: Any = None
 
@@ -105,16 +101,7 @@ def collect_hints(
         num_classes = len(read_labels(options.labels))
     if num_classes is None:
         num_classes = len(metadata.names) if metadata.names else metadata.num_classes
-    return Hints(
-        size,
-        metadata,
-        num_classes,
-        wanted=options.head,
-        settings=options.settings,
-        columns=options.columns,
-        count_columns=count_columns,
-        graph=network.model.graph,
-    )
+    return Hints(size, metadata, num_classes, options, count_columns, network.model.graph)
 
 
 def box_unit(boxes: Numbers | None) -> Decision:

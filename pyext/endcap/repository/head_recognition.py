@@ -104,7 +104,7 @@ def recognize_head(path: Path, trial: Trial, hints: Hints) -> Head:
         UnsupportedError: The head is recognised, and postprocess does not read it.
     """
     outputs = trial.outputs
-    if hints.wanted is None:
+    if hints.options.head is None:
         _refuse_nan(path, outputs)
     proposals = tuple(_with_unread(head, outputs, hints) for head in _propose(outputs, hints))
     listed = "; ".join(map(str, outputs))
@@ -115,8 +115,8 @@ def recognize_head(path: Path, trial: Trial, hints: Hints) -> Head:
     )
     if trial.batch_error and not is_for_one and not hints.metadata.has_nms:
         raise RepositoryError(trial.batch_error)
-    if hints.wanted is not None:
-        return _wanted_head(path, proposals, listed, hints.wanted)
+    if hints.options.head is not None:
+        return _wanted_head(path, proposals, listed, hints.options.head)
     return _only_head(path, proposals, listed)
 
 
@@ -147,7 +147,7 @@ def _with_unread(head: Head, outputs: tuple[NetworkOutput, ...], hints: Hints) -
         return head
     names = ", ".join(each.name for each in unread)
     is_optional = _ARE_OPTIONAL[HEAD_FAMILIES[head.family].optional]
-    if hints.wanted == head.family or is_optional(unread, head, hints):
+    if hints.options.head == head.family or is_optional(unread, head, hints):
         return replace(head, reason=f"{head.reason}; {names} not read")
     return replace(
         head,
@@ -230,7 +230,7 @@ def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
 def _wanted_head(path: Path, proposals: Sequence[Head], listed: str, wanted: str) -> Head:
     if wanted not in readable_families():
         raise RepositoryError(
-            f"--head is '{wanted}', which is no family that this version reads"
+            f"--head is '{wanted}', which is not a family that this version reads"
             f"{suggestion('head', wanted) or '.'} Give one of {', '.join(readable_families())}, or "
             f"{NO_HEAD} for outputs that are returned unread"
         )

@@ -19,7 +19,7 @@ from endcap.triton.tensor_spec import TensorSpec
 IMAGE_DTYPES = {"FP32": "float32", "FP16": "float16", "UINT8": "uint8", "INT8": "int8"}
 _CHANNELS = (1, 3)
 _EXAMPLE_SIDE = 640
-# Inputs beside the image, whose value follows from its height and width where preprocess has done
+# Inputs next to the image, whose value follows from its height and width where preprocess has done
 # the resizing: PaddleDetection's, and that of RT-DETR's and D-FINE's own exporters.
 _SIDE_INPUTS: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
     "scale_factor": lambda height, width: (1, 1),
@@ -78,7 +78,7 @@ def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> Networ
         wanted_size: Height and width, for a network that takes any.
 
     Raises:
-        RepositoryError: Its input is no single batch of images, or leaves the size open.
+        RepositoryError: Its input is not a single batch of images, or leaves the size open.
     """
     spec, others = _only_image(network)
     has_batch = len(spec.dims) == 4
@@ -126,7 +126,7 @@ def _only_image(network: OnnxFile) -> tuple[TensorSpec, list[TensorSpec]]:
     (spec,) = images
     if len(spec.dims) not in (3, 4):
         raise RepositoryError(
-            f"{network.path} takes {spec}, which is no batch of images: [N, C, H, W] or "
+            f"{network.path} takes {spec}, which is not a batch of images: [N, C, H, W] or "
             "[N, H, W, C] is expected, or one image, [C, H, W] or [H, W, C]"
         )
     if spec.data_type not in IMAGE_DTYPES:

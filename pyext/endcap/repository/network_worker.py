@@ -55,7 +55,7 @@ def main() -> None:
         return
     _limit_memory(request["memory_bytes"])
     response_stream = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no response
+    os.dup2(2, 1)  # what libraries print is not the response
     try:
         response = _TASKS[request["task"]](request)
     except (RepositoryError, MemoryError) as error:
@@ -284,7 +284,7 @@ def _open(path: str, file: str | bytes) -> Any:
 
 @dataclass(frozen=True)
 class _Network:
-    """A session and how it is fed; `constants` are the inputs beside the image."""
+    """A session and how it is fed; `constants` are the inputs next to the image."""
 
     path: str
     session: Any
@@ -325,7 +325,7 @@ def _noise(request: Mapping[str, Any], *, seed: int) -> NDArray[Any]:
 
 
 def _is_odd(dims: tuple[int, ...]) -> bool:
-    """Return whether a side is no multiple of the stride that networks usually have."""
+    """Return whether a side is not a multiple of the stride that networks usually have."""
     return any(dim % 32 for dim in dims if dim > _MAX_CHANNELS)
 
 

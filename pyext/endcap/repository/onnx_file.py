@@ -128,7 +128,7 @@ def read_onnx(path: Path) -> OnnxFile:
     """Read a file.
 
     Raises:
-        RepositoryError: It is no ONNX model, or lacks a file that holds its weights.
+        RepositoryError: It is not an ONNX model, or lacks a file that holds its weights.
         OSError: It cannot be read.
     """
     onnx: Any = import_onnx()
@@ -141,12 +141,12 @@ def read_onnx(path: Path) -> OnnxFile:
         model = onnx.load_model_from_string(encoded)
     except Exception as error:  # protobuf's DecodeError, of one of its several implementations
         raise RepositoryError(
-            f"{path} is no ONNX model ({len(encoded)} bytes that do not decode as one); "
+            f"{path} is not an ONNX model ({len(encoded)} bytes that do not decode as one); "
             f"{_advice(path)}"
         ) from error
     if not model.opset_import or not model.graph.node:
         raise RepositoryError(
-            f"{path} is no ONNX model: it decodes, but holds no graph; export the network again"
+            f"{path} is not an ONNX model: it decodes, but holds no graph; export the network again"
         )
     weights = {each.name for each in model.graph.initializer}
     return OnnxFile(

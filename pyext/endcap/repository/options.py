@@ -87,7 +87,7 @@ class InitOptions:
 
     Attributes:
         preprocess_from: A file that says how images are prepared: transformers'
-            preprocessor_config.json, or timm's config.json. None takes those beside the network.
+            preprocessor_config.json, or timm's config.json. None takes those next to the network.
         columns: What the columns of a row of detections are, `image,box,class,score` for example,
             where a box is four; None: by the values of the trial run.
         settings: Parameters of preprocess and postprocess by name, which win over recognised ones.

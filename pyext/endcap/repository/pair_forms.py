@@ -50,7 +50,7 @@ def _read_rfdetr(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     """Yield the head of RF-DETR, by the names that its exporter gives."""
     named = {output.name: output for output in outputs}
     boxes, scores = named.get(_RFDETR_BOXES), named.get(_RFDETR_SCORES)
-    if boxes is None or scores is None or hints.wanted not in (None, *_QUERY_FAMILIES):
+    if boxes is None or scores is None or hints.options.head not in (None, *_QUERY_FAMILIES):
         return
     shapes_fit = len(scores.dims) == 2 and boxes.dims == (scores.dims[0], 4)
     if shapes_fit and boxes.is_float and scores.is_float:
@@ -69,7 +69,7 @@ def _with_masks(head: Head, outputs: Outputs, hints: Hints) -> Head:
         and each.is_float
         and "mask" in each.name.lower()
     ]
-    if len(masks) != 1 or hints.wanted == "rtdetr":
+    if len(masks) != 1 or hints.options.head == "rtdetr":
         return head
     _, height, width = masks[0].dims
     size = Decision(f"{height},{width}", f"the shape of {masks[0].name}")
@@ -140,9 +140,9 @@ def _read_pair_with_rows(scores: NetworkOutput, boxes: Outputs, hints: Hints) ->
     of_queries = [each for each in boxes if _QUERY_BOXES_NAME in each.name]
     if not of_queries and len(boxes) == 1 and _are_of_queries(boxes[0], hints):
         of_queries = [*boxes]
-    if of_queries or hints.wanted in _QUERY_FAMILIES:
+    if of_queries or hints.options.head in _QUERY_FAMILIES:
         yield _queries(scores, (of_queries or boxes)[0], reason, hints)
-    if not of_queries or hints.wanted == "ssd":
+    if not of_queries or hints.options.head == "ssd":
         yield _anchors(scores, boxes, reason, hints)
 
 
@@ -152,7 +152,7 @@ def _are_of_queries(boxes: NetworkOutput, hints: Hints) -> bool:
     return (
         boxes.dims[0] in QUERIES
         and find_grids(boxes.dims[0], hints.size) is None
-        and "anchors" not in hints.settings
+        and "anchors" not in hints.options.settings
         and boxes.values is not None
         and _may_be_queries(boxes.values)
         and (is_detector or not are_corners(boxes.values))
@@ -222,7 +222,7 @@ def _read_scores(scores: NetworkOutput, hints: Hints, kind: str) -> _Scores:
         kind: rfdetr, detr (both with the background column last), or ssd.
     """
     columns, classes, values = scores.dims[1], hints.num_classes, scores.values
-    given = hints.settings.get("background")
+    given = hints.options.settings.get("background")
     is_softmax = classes is None and kind != "rfdetr" and add_up(values)
     background = None
     if given in _PLACES:
@@ -313,7 +313,7 @@ def _read_anchor_boxes(
         has_background: Whether scores have a background column, as SSD's and not RetinaNet's.
     """
     placed = {output.name: placed_box_parameters(output.values, hints.size) for output in outputs}
-    given = hints.settings.get("anchors")
+    given = hints.options.settings.get("anchors")
     named = [each for each in outputs if any(part in each.name.lower() for part in _ANCHOR_NAMES)]
     if len(named) == len(outputs):  # a name of boxes, and not of what they are relative to
         named = []

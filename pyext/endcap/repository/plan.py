@@ -158,17 +158,12 @@ class Plan:
             return ""
         if self.network.metadata.has_nms:
             return "export it with dynamic=True and leave out nms=True; endcap suppresses itself"
+        dynamic = "export it with a dynamic batch dimension"
         if self.batch_reason and find_nms_boxes(self.network.model):
-            return (
-                "export it with a dynamic batch dimension and without suppression inside; endcap "
-                "suppresses itself"
-            )
+            return f"{dynamic} and without suppression inside; endcap suppresses itself"
         if self.image.batch is None:
             return ""
-        return (
-            "export it with a dynamic batch dimension (dynamic_axes of torch.onnx.export, "
-            "dynamic=True of Ultralytics)"
-        )
+        return f"{dynamic} (dynamic_axes of torch.onnx.export, dynamic=True of Ultralytics)"
 
     @property
     def our_backends(self) -> dict[str, str]:
@@ -237,7 +232,7 @@ class Plan:
         for location, name in self.network.weight_names().items():
             size = self.network.external_files[location].stat().st_size
             yield SummaryRow(
-                "weights", location, f"a file beside the network, copied as {name} ({size} bytes)"
+                "weights", location, f"a file next to the network, copied as {name} ({size} bytes)"
             )
 
 

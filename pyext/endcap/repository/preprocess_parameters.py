@@ -39,10 +39,10 @@ def choose_preprocess_parameters(
     """Return the parameters that have to be written, `preset` first, each with its reason.
 
     Args:
-        network: The network, its metadata completed by the files beside it.
+        network: The network, its metadata completed by the files next to it.
         image: Its input.
         head: Its head.
-        companion: The files beside it.
+        companion: The files next to it.
         options: What the user gives.
 
     Raises:

@@ -252,7 +252,7 @@ def _engine_shapes(plan: Plan) -> str:
     if None not in declared.dims:
         return ""
     dims = "x".join(map(str, plan.image.dims))
-    # trtexec takes a name with a colon in quotes of its own.
+    # trtexec takes a name with a colon in its own quotes.
     name = plan.image.name
     name = name if _NEEDS_NO_QUOTES.fullmatch(name) else f"'{name}'"
     sizes = {"min": 1, "opt": max(1, plan.network_batch // 2), "max": plan.network_batch}
@@ -272,7 +272,7 @@ def _cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text between as many backticks as Markdown needs to show it as it is."""
+    """Return a text between as many backticks as Markdown needs to show it unmodified."""
     line = _one_line(text)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     space = " " if line.startswith("`") or line.endswith("`") else ""

@@ -124,7 +124,9 @@ def _masks(outputs: Outputs, _: Hints) -> _Extras:
 
 def _keypoints(_: Outputs, hints: Hints) -> _Extras:
     declared = dict(zip(_KEYPOINTS, hints.metadata.keypoints or (), strict=False))
-    given = {name: hints.settings[name] for name in _KEYPOINTS if name in hints.settings}
+    given = {
+        name: hints.options.settings[name] for name in _KEYPOINTS if name in hints.options.settings
+    }
     values = {name: str(value) for name, value in declared.items()} | given
     if "num_keypoints" not in values:
         missing = (
@@ -195,7 +197,7 @@ def _read_extras_by_values(output: NetworkOutput, outputs: Outputs, hints: Hints
         classes = output.dims[0] - 4 - extras.count
         if not (extras.missing or hints.num_classes in (None, classes)):
             continue
-        if extras.family == hints.wanted or _shows(extras, output, hints):
+        if extras.family == hints.options.head or _shows(extras, output, hints):
             yield from _grid_head(output, hints, extras=extras)
             if extras.inputs:  # prototypes of masks tell what the rows behind the scores are
                 return
@@ -205,7 +207,7 @@ def _shows(extras: _Extras, output: NetworkOutput, hints: Hints) -> bool:
     """Return whether the outputs look like a family that neither metadata nor user names."""
     if extras.suffix == "_seg":
         return any(prototypes.dims[0] == _USUAL_MASKS for prototypes in extras.inputs.values())
-    if extras.suffix == "_pose" and "num_keypoints" in hints.settings:
+    if extras.suffix == "_pose" and "num_keypoints" in hints.options.settings:
         return True
     if output.values is None or output.dims[0] < 6:
         return False
@@ -229,7 +231,7 @@ def _read_rows_with_counted_extras(
         return
     extras = _masks(outputs, hints)
     if extras.missing:
-        is_angle = columns == 7 and hints.wanted != "end2end_pose"
+        is_angle = columns == 7 and hints.options.head != "end2end_pose"
         extras = _ANGLES if is_angle else _keypoints(outputs, hints)
     yield from _read_rows_with_extras(output, extras, hints)
 
@@ -258,7 +260,7 @@ def _read_rows_with_extras(output: NetworkOutput, extras: _Extras, hints: Hints)
 
 
 def _missing_keypoints(more: int) -> str:
-    """Return how the user says how many keypoints so many columns are."""
+    """Return how the user says how many keypoints that many columns are."""
     choices = [f"--set num_keypoints={more // 3}"] if more % 3 == 0 else []
     if more % 2 == 0:
         choices.append(f"--set num_keypoints={more // 2} --set keypoint_values=2")
@@ -450,7 +452,7 @@ def read_classifier(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     the metadata give the number of classes or say that it is a classifier, or a softmax is over it.
     A single number is looked at where it is the only output, or the user says what it is.
     """
-    classifies = hints.wanted == "classification" or hints.metadata.task == "classify"
+    classifies = hints.options.head == "classification" or hints.metadata.task == "classify"
     fitting = [each for each in outputs if _is_row(each) and not _are_of_boxes(each, outputs)]
     rows = [each for each in fitting if each.dims and each.dims[0] > 1]
     if rows or not (classifies or len(outputs) == 1):

@@ -151,7 +151,7 @@ def _named(outputs: list[NetworkOutput], parts: Sequence[str]) -> list[NetworkOu
 
 
 def _with_batch(output: NetworkOutput, rank: int) -> NetworkOutput:
-    """Return an output of so many dimensions with a batch dimension, which an edit may add."""
+    """Return an output of that many dimensions with a batch dimension, which an edit may add."""
     taken = output if len(output.shape) > rank else edited_output(output, ADDED_BATCH)
     return replace(taken, rows_vary=output.rows_vary or any(taken.is_dynamic[1:]))
 
@@ -164,7 +164,7 @@ def _with_background(
     head: Head, classes: NetworkOutput, hints: Hints, scores: NetworkOutput
 ) -> Head:
     """Return detections with the number of classes, and which id is for no object."""
-    given, columns = hints.settings.get("background"), hints.count_columns(scores)
+    given, columns = hints.options.settings.get("background"), hints.count_columns(scores)
     if columns is None:
         return head
     where = f"the network has a {columns.activation} over {columns.count} scores"
@@ -199,7 +199,11 @@ def read_reordered_rows(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     for output in outputs:
         shape = output.shape
         is_flat = len(shape) == 2
-        if not output.is_float or len(shape) not in (2, 3) or not (hints.columns or is_flat):
+        if (
+            not output.is_float
+            or len(shape) not in (2, 3)
+            or not (hints.options.columns or is_flat)
+        ):
             continue
         if is_flat and not _are_rows(output):
             continue
@@ -223,8 +227,8 @@ def read_reordered_rows(outputs: Outputs, hints: Hints) -> Iterator[Head]:
 
 
 def _possible_columns(output: NetworkOutput, outputs: Outputs, hints: Hints) -> tuple[str, ...]:
-    if hints.columns:
-        return (hints.columns,)
+    if hints.options.columns:
+        return (hints.options.columns,)
     counts = [each for each in outputs if not each.is_float and each.shape == (1,)]
     return (*_FLAT_COLUMNS, *([_PADDLE_COLUMNS] if counts and len(outputs) == 2 else []))
 

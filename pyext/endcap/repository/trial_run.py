@@ -1,4 +1,4 @@
-"""Trial run of a network in a process of its own, which its limits end."""
+"""Trial run of a network in a separate process, which its limits end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TrialLimits:
 
     Attributes:
         timeout_s: Seconds for the whole trial.
-        memory_gib: GiB of memory of its own, without files that it maps.
+        memory_gib: GiB of its own memory, without files that it maps.
     """
 
     timeout_s: float = 120.0
@@ -83,7 +83,7 @@ def run_network_worker(
     with (
         tempfile.TemporaryFile() as stderr,
         tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch,
-        # A session of its own: Ctrl-C is for this process, which then ends the other one.
+        # A separate session: Ctrl-C is for this process, which then ends the other one.
         subprocess.Popen(
             worker_command("endcap.repository.network_worker"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
@@ -267,7 +267,7 @@ def count_score_columns(
 
 
 def _has_rows(image: NetworkInput, output: Mapping[str, Any]) -> bool:
-    """Return whether the first of one or two dimensions is dynamic, and is no batch."""
+    """Return whether the first of one or two dimensions is dynamic, and not a batch."""
     dynamic = output["is_dynamic"]
     return image.batch == 1 and len(output["shape"]) in (1, 2) and bool(dynamic) and dynamic[0]
 

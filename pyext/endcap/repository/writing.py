@@ -85,7 +85,7 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
         # An element of a BYTES tensor: its length in four bytes, the lowest first, and itself.
         f"{names.preprocess}/warmup/encoded": len(encoded).to_bytes(4, "little") + encoded,
     }
-    if plan.options.preprocess is PreprocessBackend.dali:  # whose backend takes it as it is
+    if plan.options.preprocess is PreprocessBackend.dali:  # whose backend takes it unmodified
         contents[f"{names.preprocess}/warmup/picture.jpg"] = encoded
     for model, backend, models in (
         (names.preprocess, plan.options.preprocess, _PYTHON_MODELS["preprocess"]),

@@ -300,11 +300,11 @@ def test_a_given_config_of_timm(content: dict[str, Any], tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "is no file; give an existing one"),
+        (None, "is not a file; give an existing one"),
         ("no JSON", "does not say how images are prepared"),
         ("{}", "does not say how images are prepared"),
         (json.dumps({**VIT, "resample": 1}), "preprocess cannot follow .*resample is 1"),
-        (json.dumps({**VIT, "size": {"shortest_edge": 64}}), "leaves each image a size of its own"),
+        (json.dumps({**VIT, "size": {"shortest_edge": 64}}), "leaves each image another size"),
     ],
 )
 def test_a_given_file_that_cannot_be_followed(

@@ -488,7 +488,10 @@ def test_classes_of_finished_detections(
     expected: tuple[int | None, str | None, str],
 ) -> None:
     hints = Hints(
-        (64, 64), read_metadata({}), settings=settings, count_columns=lambda scores: columns
+        (64, 64),
+        read_metadata({}),
+        options=InitOptions(settings=settings),
+        count_columns=lambda scores: columns,
     )
     (head,) = read_detections(rows(ids), hints)
     background = head.parameters.get("background")

@@ -133,7 +133,7 @@ def test_a_file_that_is_no_network(tmp_path: Path) -> None:
     network.write_bytes(b"version https://git-lfs.github.com/spec/v1")
     finding = only_finding(file)
     assert (finding.file, finding.line, finding.severity) == (network, None, "error")
-    assert finding.problem.startswith("is no ONNX model")
+    assert finding.problem.startswith("is not an ONNX model")
 
 
 def test_the_files_shapes_reach_the_ensemble(tmp_path: Path) -> None:
