@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -300,45 +299,6 @@ def test_the_classifier_of_the_page_of_clients(
     names: dict[str, Any] = {"DetectionClient": DetectionClient}
     exec(text, names)
     assert [each.label for each in names["result"].classes if each.label]
-
-
-def test_init_serve_and_the_first_response_of_the_sample_detector_take_less_than_20_s(
-    tmp_path: Path,
-) -> None:
-    shipped = Path(__file__).resolve().parents[2] / "model_repository"
-    begin = time.monotonic()
-    done = endcap("init", shipped / "detector/1/model.onnx", "-o", tmp_path / "models")
-    assert done.returncode == 0, done.stderr
-    with run_server(tmp_path / "models") as server:
-        while any(model.get("state") != "READY" for model in server.index().values()):
-            time.sleep(0.1)
-            assert time.monotonic() - begin < 20
-        picture = shipped / "detect/samples/shapes_640x427.jpg"
-        response = endcap("infer", picture, "--url", server.grpc, "--json")
-        took = time.monotonic() - begin
-    (image,) = json.loads(response.stdout)
-    assert [each["label"] for each in image["detections"]].count("triangle") == 2
-    assert took < 20
-
-
-def test_a_repository_changes_to_tritons_backend_by_one_word(tmp_path: Path) -> None:
-    """Written for a backend that the server here lacks, and run by ours in its place."""
-    case = CASES["v8_single"]
-    model = case.network.write(tmp_path / "v8.onnx")
-    options = ["--runtime", "onnxruntime"]
-    assert endcap("init", model, "-o", tmp_path / "models", *options).returncode == 0
-    config = tmp_path / "models" / "detector" / "config.pbtxt"
-    text = config.read_text()
-    assert "max_batch_size: 0" in text
-    assert "dims: [ 1, 3, 64, 64 ]" in text
-    config.write_text(text.replace('backend: "onnxruntime"', 'backend: "endcap_onnx"'))
-    with (
-        run_server(tmp_path / "models") as server,
-        grpc_client.InferenceServerClient(server.grpc) as client,
-    ):
-        assert {m["state"] for m in server.index().values()} == {"READY"}
-        response = infer(client, "detect", {"encoded": strings(PICTURES[:1])})
-    assert_detections(response, 0, expected_rows(case, PICTURES[0]))
 
 
 def test_self_contained_models_need_no_backend_directory(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ import tritonclient.grpc as grpc_client
 from calls import Arrays, infer, strings
 from commands import endcap as run_command
 from family_networks import Network
+from finished_networks import SIDE, Finished
 from init_cases import DETECTIONS, PICTURES, letterboxed, write_together
+from PIL import Image
 from running_server import RunningServer, run_server
 from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 
 import endcap
+from reference import placement, resize
 
 
 @dataclass(frozen=True)
@@ -73,10 +77,15 @@ CASES = {
 }
 
 
+# Networks that give as many rows as they find in an image; one finds none.
+FINISHED = {"rows": Finished(least=9), "no_rows": Finished(least=-20)}
+
+
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = ((name, case.network, case.options) for name, case in CASES.items())
-    return write_together(cases, tmp_path_factory.mktemp("init"))
+    finished = ((name, network, []) for name, network in FINISHED.items())
+    return write_together([*cases, *finished], tmp_path_factory.mktemp("init"))
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +151,27 @@ def test_infer_prints_what_the_server_returns(
         assert [each["mask"]["counts"].encode() for each in rows] == given
     else:
         assert [each[own] for each in rows] == given
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_as_many_rows_as_an_image_has_detections(served: RunningServer, name: str) -> None:
+    pixels = np.asarray(Image.open(io.BytesIO(PICTURES[0])).convert("RGB"))
+    resized = resize.resize_linear(pixels, SIDE, SIDE)
+    found = FINISHED[name].expected((resized / 255).astype(np.float32).transpose(2, 0, 1))
+    geometry = placement.stretch(SIDE, SIDE).geometry(*pixels.shape[:2])
+    postprocess = endcap.Postprocessor(head="detections", num_classes=3, background="first")
+    expected = postprocess(
+        {part: rows[None] for part, rows in found.items()}, np.append(geometry[:6], [1, 0])[None]
+    )
+    assert isinstance(expected, endcap.Detections)
+    with grpc_client.InferenceServerClient(served.grpc) as client:
+        response = infer(client, name, {"encoded": strings(PICTURES[:1])})
+    assert response["num_detections"].ravel().tolist() == expected.num_detections.tolist()
+    assert (expected.num_detections > 0).all() == (name == "rows")
+    np.testing.assert_array_equal(response["detection_classes"], expected.class_ids)
+    np.testing.assert_allclose(
+        response["detection_scores"], expected.scores, rtol=0, atol=SERVED_SCORE
+    )
+    np.testing.assert_allclose(
+        response["detection_boxes"], expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS
+    )

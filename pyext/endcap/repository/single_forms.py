@@ -124,10 +124,9 @@ def _masks(outputs: Outputs, _: Hints) -> _Extras:
 
 def _keypoints(_: Outputs, hints: Hints) -> _Extras:
     declared = dict(zip(_KEYPOINTS, hints.metadata.keypoints or (), strict=False))
-    given = {
-        name: hints.options.settings[name] for name in _KEYPOINTS if name in hints.options.settings
-    }
-    values = {name: str(value) for name, value in declared.items()} | given
+    settings = hints.options.settings
+    values = {name: str(value) for name, value in declared.items()}
+    values |= {name: settings[name] for name in _KEYPOINTS if name in settings}
     if "num_keypoints" not in values:
         missing = (
             "its number of keypoints is unknown; give --head yolov8_pose --set "

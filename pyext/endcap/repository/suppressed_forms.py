@@ -199,13 +199,9 @@ def read_reordered_rows(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     for output in outputs:
         shape = output.shape
         is_flat = len(shape) == 2
-        if (
-            not output.is_float
-            or len(shape) not in (2, 3)
-            or not (hints.options.columns or is_flat)
-        ):
+        if not output.is_float or len(shape) not in (2, 3):
             continue
-        if is_flat and not _are_rows(output):
+        if not (_are_rows(output) if is_flat else hints.options.columns):
             continue
         fitting = []
         for columns in _possible_columns(output, outputs, hints):

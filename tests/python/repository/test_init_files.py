@@ -116,6 +116,17 @@ def test_tensorrt_says_how_the_engine_is_made(tmp_path: Path) -> None:
     assert "--maxShapes=images:16x3x64x64" in readme
 
 
+def test_tritons_backend_for_onnx_runtime_takes_the_same_folder(tmp_path: Path) -> None:
+    configs = []
+    for runtime in ("endcap_onnx", "onnxruntime"):
+        (tmp_path / runtime).mkdir()
+        models = written(tmp_path / runtime, families.yolov8(batch=1), "--runtime", runtime)
+        configs.append(config(models / "detector"))
+    assert configs[0].backend == "endcap_onnx"
+    configs[0].backend = "onnxruntime"
+    assert configs[0] == configs[1]
+
+
 def test_options_of_serving(tmp_path: Path) -> None:
     options = ["--name", "parts", "--instances", 3, "--max-batch", 4]
     models = written(tmp_path, families.yolov8(), *options)

@@ -75,7 +75,7 @@ def test_what_does_not_go_without_a_head(
 def test_unknown_outputs_lead_there(tmp_path: Path) -> None:
     maps = replace(NETWORK, outputs={"heat": MAP, "offsets": MAP})
     done = init(maps.write(tmp_path / "model.onnx"))
-    assert_error_message(done, "--head none returns its outputs unmodified")
+    assert_error_message(done, "--head none returns them unmodified")
 
 
 def test_the_preset_is_asked_for(tmp_path: Path) -> None:
