@@ -129,7 +129,9 @@ class _Graph:
         sizes = [dim.dim_value or dim.dim_param for dim in value.type.tensor_type.shape.dim]
         element = value.type.tensor_type.elem_type
         value.CopyFrom(self._helper.make_tensor_value_info(name, element, [1, *sizes]))
-        self._graph.node.insert(0, self._along_first_axis("Squeeze", name, inner))
+        axes, attributes = self._first_axis()
+        squeeze = self._helper.make_node("Squeeze", [name, *axes], [inner], **attributes)
+        self._graph.node.insert(0, squeeze)
 
     def edit_output(self, output: NetworkOutput) -> None:
         """Append to an output what its edit says."""
@@ -152,35 +154,31 @@ class _Graph:
             self._graph.output.remove(value)
 
     def _steps(self, edit: OutputEdit, last: str, element: int) -> Iterator[Any]:
-        make = self._helper.make_node
+        def step(kind: str, *more: str, **attributes: Any) -> Any:
+            nonlocal last
+            result = self._new_name(last)
+            node = self._helper.make_node(kind, [last, *more], [result], **attributes)
+            last = result
+            return node
+
         if edit.adds_batch:
-            result = self._new_name(last)
-            yield self._along_first_axis("Unsqueeze", last, result)
-            last = result
+            axes, attributes = self._first_axis()
+            yield step("Unsqueeze", *axes, **attributes)
         if edit.shape:
-            shape, result = self._constant(np.array([-1, *edit.shape])), self._new_name(last)
-            yield make("Reshape", [last, shape], [result])
-            last = result
+            yield step("Reshape", self._constant(np.array([-1, *edit.shape])))
         if edit.appends:
-            column, result = self._new_name(edit.appends), self._new_name(last)
+            column = self._new_name(edit.appends)
             yield from self._make_column(edit, element, column)
-            yield make("Concat", [last, column], [result], axis=_COLUMNS_AXIS)
-            last = result
+            yield step("Concat", column, axis=_COLUMNS_AXIS)
         if edit.transposes:
-            result = self._new_name(last)
-            yield make("Transpose", [last], [result], perm=[0, 2, 1])
-            last = result
+            yield step("Transpose", perm=[0, 2, 1])
         if edit.columns:
             indices = self._constant(np.array(edit.columns, np.int64))
-            result = self._new_name(last)
-            yield make("Gather", [last, indices], [result], axis=_COLUMNS_AXIS)
-            last = result
+            yield step("Gather", indices, axis=_COLUMNS_AXIS)
         if edit.data_type:
-            result = self._new_name(last)
-            yield make("Cast", [last], [result], to=self._element(edit.data_type))
-            last = result
+            yield step("Cast", to=self._element(edit.data_type))
         if edit.frees_batch:
-            yield make("Identity", [last], [self._new_name(last)])
+            yield step("Identity")
 
     def _make_column(self, edit: OutputEdit, element: int, column: str) -> Iterator[Any]:
         """Yield nodes that make a column [N, K, 1] of the output that is appended."""
@@ -193,11 +191,11 @@ class _Graph:
         name = next(name for name, each in TRITON_TYPES.items() if each == data_type)
         return int(self._helper.np_dtype_to_tensor_dtype(np.dtype(name)))
 
-    def _along_first_axis(self, kind: str, name: str, result: str) -> Any:
-        if not self._axes_are_inputs:
-            return self._helper.make_node(kind, [name], [result], axes=[0])
-        axes = self._constant(np.array([0], np.int64))
-        return self._helper.make_node(kind, [name, axes], [result])
+    def _first_axis(self) -> tuple[list[str], dict[str, Any]]:
+        """Return the further inputs and the attributes of a Squeeze of the first axis."""
+        if self._axes_are_inputs:
+            return [self._constant(np.array([0], np.int64))], {}
+        return [], {"axes": [0]}
 
     def _constant(self, array: NDArray[Any]) -> str:
         numpy_helper: Any = import_onnx("onnx.numpy_helper")

@@ -37,7 +37,6 @@ _NOT_THERE = (
     "is not a registered function/op",
     "Could not find an implementation",
 )
-_MAX_OUTPUT_BYTES = 2**30
 _ACTIVATIONS = ("Softmax", "Sigmoid")
 # Two outputs for one image are the same but for the order of sums, and of rows with nearly equal
 # scores: at most this share of the numbers that stand out from filled-up rows is further apart than
@@ -110,7 +109,7 @@ def _try(request: Mapping[str, Any]) -> dict[str, Any]:
             reason += " for lack of memory, of which --trial-memory gives it more"
     folder = Path(request["target"])
     return {
-        "outputs": _write_outputs(network.session, path, outputs, folder),
+        "outputs": _write_outputs(network.session, outputs, folder),
         "varying": shapes,
         "batch_error": batch_error,
         "images": images,
@@ -240,14 +239,8 @@ def _inputs(node: Any) -> Iterator[str]:
                 yield from _inputs(inner)
 
 
-def _write_outputs(session: Any, path: str, outputs: Outputs, folder: Path) -> list[dict[str, Any]]:
+def _write_outputs(session: Any, outputs: Outputs, folder: Path) -> list[dict[str, Any]]:
     """Write arrays of numbers to files; return name, shape and file of each output."""
-    size = sum(array.nbytes for array in outputs.values())
-    if size > _MAX_OUTPUT_BYTES:
-        raise RepositoryError(
-            f"{path} gives {size} bytes for one image, and {_MAX_OUTPUT_BYTES} are the most "
-            "that postprocess can be planned for; export it with a smaller head"
-        )
     # A symbolic dimension is a text there, or None.
     dynamic = {
         output.name: [not isinstance(dim, int) for dim in output.shape]
