@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import stat
 from pathlib import Path
@@ -26,15 +27,10 @@ _PYTHON_MODELS = {
 def check_target(target: Path) -> None:
     """Raise InvalidArgumentError unless a folder is empty, or only its parent exists."""
     refuse_foreign_link(target)
-    try:
-        target.stat()
-    except OSError as error:  # other faults are checked below
-        if error.errno == errno.ELOOP:
-            raise InvalidArgumentError(
-                f"{target} is a link that leads to itself; give --output another folder"
-            ) from error
-    if target.exists() and not target.is_dir():
-        raise InvalidArgumentError(f"{target} is a file; give --output a folder that is not there")
+    if os.path.lexists(target) and not target.is_dir():
+        raise InvalidArgumentError(
+            f"{target} is a file or a broken link; give --output a folder that is not there"
+        )
     if target.is_dir() and any(target.iterdir()):
         raise InvalidArgumentError(
             f"folder {target} is not empty, and nothing in it is overwritten; give --output "

@@ -13,11 +13,11 @@ import odd_networks as odd
 import onnx
 import pytest
 from cli_runs import endcap as run
-from documented_heads import flat
+from documented_heads import HEADS, DocumentedHead, flat
 from family_networks import Network, Output
 from finished_networks import Finished
 from google.protobuf import text_format
-from init_runs import plan_of, written
+from init_runs import init, plan_of, written
 from tritonclient.grpc import model_config_pb2
 
 import endcap
@@ -612,3 +612,27 @@ def test_other_outputs_are_left_unread_where_the_user_names_the_head(tmp_path: P
         plan_of(network, tmp_path)
     plan = plan_of(network, tmp_path, head="yolov8")
     assert plan.head.reason.endswith("; embeddings not read")
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: f"{head.network}, {head.exporter}")
+def test_a_head_of_the_page_of_exports_is_recognised(head: DocumentedHead, tmp_path: Path) -> None:
+    done = init(head.write(tmp_path / "model.onnx"), *head.options)
+    assert done.exit_code == 0, done.stderr
+    assert (
+        f'string_value: "{head.family}"'
+        in (tmp_path / "models" / "postprocess" / "config.pbtxt").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    "head", [head for head in HEADS if head.options], ids=lambda head: head.exporter
+)
+def test_all_that_is_missing_is_asked_for_at_once(head: DocumentedHead, tmp_path: Path) -> None:
+    """Save for --set, which changes a preset."""
+    done = init(head.write(tmp_path / "model.onnx"))
+    assert done.exit_code == 2
+    for option, value in zip(head.options[::2], head.options[1::2], strict=True):
+        if option != "--set":
+            assert option in done.stderr
+        if option == "--preset":
+            assert value in done.stderr.split("--preset")[1]
