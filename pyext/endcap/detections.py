@@ -116,32 +116,26 @@ class Detection:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that `endcap infer --json` prints."""
-        row: dict[str, Any] = {
+        row = {
             "box": list(self.box),
             "score": self.score,
             "class_id": self.class_id,
             "label": self.label,
         }
-        if self.keypoints is not None:
-            row["keypoints"] = [list(point) for point in self.keypoints]
-        if self.angle is not None:
-            row["angle"] = self.angle
-        if self.mask is not None:
-            row["mask"] = self.mask
-        if self.classification is not None:
-            row["classification"] = self.classification.to_dict()
-        if self.track_id is not None:
-            row["track_id"] = self.track_id
-        return row
+        of_some_models: dict[str, Any] = {
+            "keypoints": self.keypoints and [list(point) for point in self.keypoints],
+            "angle": self.angle,
+            "mask": self.mask,
+            "classification": self.classification and self.classification.to_dict(),
+            "track_id": self.track_id,
+        }
+        return row | _without_none(of_some_models)
 
     def to_row(self) -> dict[str, Any]:
         """Return ROW_COLUMNS by name, and what some models give: angle, track, class."""
         values = (self.class_id, self.label, self.score, *self.box)
         row: dict[str, Any] = dict(zip(ROW_COLUMNS, values, strict=True))
-        if self.angle is not None:
-            row["angle"] = self.angle
-        if self.track_id is not None:
-            row["track_id"] = self.track_id
+        row |= _without_none({"angle": self.angle, "track_id": self.track_id})
         if self.classification is not None:
             row |= {
                 "classification_id": self.classification.class_id,
@@ -149,6 +143,10 @@ class Detection:
                 "classification_score": self.classification.score,
             }
         return row
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def class_name(class_id: int, label: str | None) -> str:
@@ -427,25 +425,23 @@ class ImageDetections(Sequence[Detection]):
         They are boxes, scores, class_ids and indices, and what else the head gives of labels,
         keypoints, angles, masks (in COCO's format), classifications, and track_ids.
         """
-        columns: dict[str, Any] = {
-            name: getattr(self, name).tolist()
-            for name in ("boxes", "scores", "class_ids", "indices")
+        values: dict[str, Any] = {
+            "boxes": self.boxes,
+            "scores": self.scores,
+            "class_ids": self.class_ids,
+            "indices": self.indices,
+            "labels": self.labels,
+            "keypoints": self.keypoints,
+            "angles": self.angles,
+            "masks": self._coco_masks(),
+            "classifications": self.classifications
+            and [each and each.to_dict() for each in self.classifications],
+            "track_ids": self.track_ids,
         }
-        if self.labels is not None:
-            columns["labels"] = list(self.labels)
-        if self.keypoints is not None:
-            columns["keypoints"] = self.keypoints.tolist()
-        if self.angles is not None:
-            columns["angles"] = self.angles.tolist()
-        if self.mask_size is not None:
-            columns["masks"] = self._coco_masks()
-        if self.classifications is not None:
-            columns["classifications"] = [
-                None if each is None else each.to_dict() for each in self.classifications
-            ]
-        if self.track_ids is not None:
-            columns["track_ids"] = self.track_ids.tolist()
-        return columns
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in _without_none(values).items()
+        }
 
     def to_supervision(self) -> Any:
         """Return a ``supervision.Detections``.
@@ -587,19 +583,6 @@ class Detections(Sequence[ImageDetections]):
         counts = _first(map(str, self.num_detections.tolist()), images)
         return f"<Detections: {images} images of {counts} detections>"
 
-    def to_supervision(self) -> Any:
-        """Return the only image's ``supervision.Detections``.
-
-        Raises:
-            InvalidArgumentError: the batch holds other than one image; use detections[i].
-            UnsupportedError: supervision is not installed.
-        """
-        if len(self) != 1:
-            raise InvalidArgumentError(
-                f"the batch holds {len(self)} images: use detections[i].to_supervision()"
-            )
-        return self[0].to_supervision()
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Classification:
@@ -665,14 +648,6 @@ def _first(texts: Iterable[str], total: int) -> str:
     shown = list(islice(texts, _MAX_IN_REPR))
     more = f", and {total - len(shown)} more" if total > len(shown) else ""
     return ", ".join(shown) + more
-
-
-def classes_to_supervision(classes: Sequence[ClassScore]) -> Any:
-    """Return a ``supervision.Classifications``. Raises UnsupportedError without supervision."""
-    return _import_supervision().Classifications(
-        class_id=np.array([each.class_id for each in classes], np.int64),
-        confidence=np.array([each.score for each in classes], np.float32),
-    )
 
 
 _DEFAULTS = {
@@ -977,27 +952,6 @@ class ImageResult:
         return [{**head, **each.to_row(), **end} for each in self.predictions] or [
             {**head, **dict.fromkeys(ROW_COLUMNS), **end}
         ]
-
-    def to_supervision(self) -> Any:
-        """Return a `supervision.Detections`, or of a classifier a `supervision.Classifications`.
-
-        See `endcap.ImageDetections.to_supervision`.
-
-        Raises:
-            InvalidArgumentError: The image failed.
-            UnsupportedError: supervision is not installed.
-        """
-        if not self.ok:
-            raise InvalidArgumentError(
-                f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
-            )
-        if self.task is Task.tensors:
-            raise UnsupportedError(
-                f"the model of {self.image} returns tensors; supervision has detections and classes"
-            )
-        if self.task is Task.classification:
-            return classes_to_supervision(self.classes)
-        return self.detections.to_supervision()
 
 
 class Results(list[ImageResult]):
