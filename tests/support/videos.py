@@ -94,7 +94,6 @@ def encode(
     times_ms: Sequence[int] | None = None,
     b_frames: int | None = None,
     rotation: int = 0,
-    mirrored: bool = False,
     colorspace: int | None = None,
     color_range: int | None = None,
     options: Mapping[str, str] | None = None,
@@ -122,8 +121,8 @@ def encode(
             context.color_range = color_range
         if times_ms is not None:
             context.time_base = Fraction(1, 1000)
-        if rotation or mirrored:
-            stream.set_display_rotation(-rotation, hflip=mirrored)
+        if rotation:
+            stream.set_display_rotation(-rotation)
         for number, pixels in enumerate(frames):
             if number == 0:
                 stream.height, stream.width = pixels.shape[:2]

@@ -212,5 +212,5 @@ _OPTIONS: dict[str, Callable[[str, object], Any]] = {
     "frame_rate": _rate,
     "score_threshold": _score,
     "max_frames": _count,
-    "on_full": _choice("wait", "drop_oldest", "drop_newest"),
+    "on_full": _choice("wait", "drop_oldest"),
 }

@@ -26,7 +26,6 @@ _GRAY = frozenset({"gray", "gray8"})  # full range, as FFmpeg itself reads them
 # AVColorSpace of H.273: unspecified is read as BT.601, as FFmpeg's own conversion does.
 _MATRICES = {1: "bt709", 2: "bt601", 5: "bt601", 6: "bt601", 9: "bt2020"}
 _FULL_RANGE = 2  # AVColorRange
-_MATRIX_UNIT = 1 << 16  # of the numbers of a display matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,89 +75,32 @@ class VideoFrame:
         return pixels
 
 
-@dataclass(frozen=True)
-class Orientation:
-    """A quarter turn or mirroring of an image.
+def read_rotation(frame: Any) -> int:
+    """Return the degrees clockwise by which a frame of PyAV has to be rotated.
 
-    Attributes:
-        transposed: Rows become columns, before the flips.
-        flipped_x: Columns are reversed.
-        flipped_y: Rows are reversed.
+    Other angles than multiples of 90 degrees are not applied.
     """
-
-    transposed: bool = False
-    flipped_x: bool = False
-    flipped_y: bool = False
-
-    @property
-    def rotation(self) -> int:
-        """Degrees clockwise, without regard to mirroring."""
-        if self.transposed:
-            return 270 if self.flipped_y else 90
-        return 180 if self.flipped_x and self.flipped_y else 0
-
-    def apply(self, plane: Pixels) -> Pixels:
-        """Return a plane [H, W] or [H, W, C] in this orientation, with contiguous rows."""
-        if self == Orientation():
-            return plane
-        oriented = plane.swapaxes(0, 1) if self.transposed else plane
-        oriented = oriented[:: -1 if self.flipped_y else 1, :: -1 if self.flipped_x else 1]
-        return np.ascontiguousarray(oriented)
+    degrees = -int(frame.rotation) % 360
+    return degrees if degrees % 90 == 0 else 0
 
 
-class Orientations:
-    """Orientations of the frames of a stream, which hardly ever change.
-
-    A frame's side data, in which the orientation is, refers to the frame and is kept by it: the
-    pixels of a frame whose side data was read stay in memory until the garbage collector runs. So
-    that of the first frame is read, and that of others whose rotation is another one.
-    """
-
-    def __init__(self) -> None:
-        self._rotation: int | None = None
-        self._orientation = Orientation()
-
-    def of(self, frame: Any) -> Orientation:
-        """Return the orientation of the next frame."""
-        if frame.rotation != self._rotation:
-            self._rotation = frame.rotation
-            self._orientation = orientation_of(frame)
-        return self._orientation
-
-
-def orientation_of(frame: Any) -> Orientation:
-    """Return the orientation that a frame's display matrix asks for.
-
-    A matrix that rotates by other angles than multiples of 90 degrees is not applied.
-    """
-    matrix = frame.side_data.get("DISPLAYMATRIX")
-    if matrix is None or len(bytes(matrix)) < 9 * 4:
-        return Orientation()
-    values = np.frombuffer(bytes(matrix), "=i4", 9).reshape(3, 3)[:2, :2] / _MATRIX_UNIT
-    units = np.rint(values).astype(int).tolist()
-    if np.abs(values - units).max() > 0.01:
-        return Orientation()
-    (a, b), (c, d) = units
-    if abs(a) == abs(d) == 1 and b == c == 0:
-        return Orientation(flipped_x=a < 0, flipped_y=d < 0)
-    if abs(b) == abs(c) == 1 and a == d == 0:
-        return Orientation(transposed=True, flipped_x=c < 0, flipped_y=b < 0)
-    return Orientation()
-
-
-def to_image(frame: Any, orientation: Orientation) -> YuvImage | Pixels:
-    """Return the pixels of a decoded frame in an orientation.
+def to_image(frame: Any, rotation: int) -> YuvImage | Pixels:
+    """Return the pixels of a decoded frame, rotated.
 
     Planes of 8 bits are used where they lie; anything else is converted once by FFmpeg.
 
     Args:
         frame: PyAV's.
-        orientation: That it asks for.
+        rotation: Degrees clockwise, a multiple of 90.
 
     Raises:
         VideoError: Pixels that FFmpeg cannot convert.
     """
-    return _oriented(_to_readable(frame), orientation.apply)
+
+    def rotated(plane: Pixels) -> Pixels:
+        return np.ascontiguousarray(np.rot90(plane, -rotation // 90)) if rotation else plane
+
+    return _read_planes(_to_readable(frame), rotated)
 
 
 def _to_readable(frame: Any) -> Any:
@@ -203,19 +145,19 @@ def _converted(frame: Any, name: str) -> Any:
         ) from error
 
 
-def _oriented(frame: Any, oriented: Callable[[Pixels], Pixels]) -> YuvImage | Pixels:
+def _read_planes(frame: Any, rotated: Callable[[Pixels], Pixels]) -> YuvImage | Pixels:
     name = frame.format.name
     if name in _GRAY:
-        return oriented(_plane(frame.planes[0], 1))
+        return rotated(_plane(frame.planes[0], 1))
     if name == "rgb24":
-        return oriented(_plane(frame.planes[0], 3))
+        return rotated(_plane(frame.planes[0], 3))
     is_full = frame.color_range == _FULL_RANGE or name.startswith("yuvj")
     matrix = _MATRICES[int(frame.colorspace)]
     video_range = "full" if is_full else "limited"
     if name == "nv12":
         y, uv = (_plane(plane, size) for plane, size in zip(frame.planes, (1, 2), strict=True))
-        return nv12((oriented(y), oriented(uv)), matrix=matrix, range=video_range)
-    y, u, v = (oriented(_plane(plane, 1)) for plane in frame.planes[:3])
+        return nv12((rotated(y), rotated(uv)), matrix=matrix, range=video_range)
+    y, u, v = (rotated(_plane(plane, 1)) for plane in frame.planes[:3])
     return planar_yuv(y, u, v, matrix=matrix, range=video_range)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from endcap.errors import InvalidArgumentError, VideoError
 from endcap.parameters import preprocess_defaults
-from endcap.video.frames import Orientation, Orientations, VideoFrame, to_image
+from endcap.video.frames import VideoFrame, read_rotation, to_image
 from endcap.video.source import (
     Source,
     VideoSource,
@@ -25,9 +25,9 @@ from endcap.video.source import (
     open_source,
 )
 
-OnFull: TypeAlias = Literal["wait", "drop_oldest", "drop_newest"]
+OnFull: TypeAlias = Literal["wait", "drop_oldest"]
 
-_POLICIES = ("wait", "drop_oldest", "drop_newest")
+_POLICIES = ("wait", "drop_oldest")
 # Reads in a row that may fail before a file counts as ended: FFmpeg skips over some damage.
 _MOST_BAD_READS = 64
 _CLOSE_MARGIN_S = 5.0
@@ -75,9 +75,8 @@ class VideoReader:
         every: The first of so many frames, and so on; not with `rate`.
         keyframes_only: Whether only key frames are decoded; `rate` and `every` choose among them.
         queue_size: Decoded frames that wait.
-        on_full: What happens to a frame when the queue is full: "wait" for room, "drop_oldest" of
-            the queue, or "drop_newest", the frame itself. None: wait for files, drop the oldest of
-            live sources.
+        on_full: What happens when the queue is full: "wait" for room, or "drop_oldest" of the
+            queue. None: wait for files, drop the oldest of live sources.
         reconnect: Whether the source is opened again after an error or its end. None: rtsp,
             cameras, and addresses of http without a duration.
         reconnect_interval_s: Time before the first attempt; it doubles with each that fails, up to
@@ -183,7 +182,7 @@ class VideoReader:
         entry = self._work.queue.get()
         if entry is None:
             raise StopIteration
-        image = to_image(entry.frame, entry.orientation)
+        image = to_image(entry.frame, entry.rotation)
         height, width = image.shape[:2] if hasattr(image, "shape") else image.planes[0].shape[:2]
         return VideoFrame(
             index=entry.index,
@@ -195,7 +194,7 @@ class VideoReader:
             image=image,
             width=width,
             height=height,
-            rotation=entry.orientation.rotation,
+            rotation=entry.rotation,
             dropped=entry.dropped,
         )
 
@@ -287,7 +286,6 @@ class _Opened:
             max_pixels=self.max_pixels,
             again=again,
         )
-        self.orientations = Orientations()
         try:
             self._set_up()
         except BaseException:
@@ -337,7 +335,7 @@ class _Entry:
     """A decoded frame that waits."""
 
     frame: Any
-    orientation: Orientation
+    rotation: int
     index: int
     pts: int | None
     time_base: Fraction
@@ -355,7 +353,6 @@ class _FrameQueue:
         self._on_full = on_full
         self._changed = threading.Condition()
         self._entries: deque[_Entry] = deque()
-        self._lost = 0  # frames that were dropped since the newest one in the queue
         self._error: BaseException | None = None
         self._is_ended = False
         self.is_closed = False
@@ -370,15 +367,9 @@ class _FrameQueue:
                 return
             if len(self._entries) >= self._size:
                 self.dropped += 1
-                if self._on_full == "drop_newest":
-                    self._lost += 1
-                    return
                 oldest = self._entries.popleft()
-                if self._entries:
-                    self._entries[0].dropped += oldest.dropped + 1
-                else:
-                    self._lost += oldest.dropped + 1
-            entry.dropped, self._lost = self._lost, 0
+                next_one = self._entries[0] if self._entries else entry
+                next_one.dropped += oldest.dropped + 1
             self._entries.append(entry)
             self._changed.notify_all()
 
@@ -624,7 +615,7 @@ class _Decoding:
             return
         entry = _Entry(
             frame=frame,
-            orientation=self._opened.orientations.of(frame),
+            rotation=read_rotation(frame),
             index=index,
             pts=frame.pts,
             time_base=time_base,

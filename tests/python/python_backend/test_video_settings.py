@@ -86,7 +86,7 @@ def test_every_option() -> None:
         "frame_rate": 12.5,
         "score_threshold": 0.5,
         "max_frames": 7,
-        "on_full": "drop_newest",
+        "on_full": "drop_oldest",
     }
     assert read_video_options(json.dumps(given).encode()) == VideoOptions(**given)  # type: ignore[arg-type]
     assert read_video_options('{"every": 3}') == VideoOptions(every=3)
@@ -111,8 +111,8 @@ def test_every_option() -> None:
         ('{"track": 1}', "option track is 1: give true or false"),
         ('{"score_threshold": 2}', "from 0 to 1"),
         ('{"max_frames": -1}', "option max_frames is -1"),
-        ('{"on_full": "drop"}', "one of wait, drop_oldest, drop_newest"),
-        ('{"on_full": {}}', "one of wait, drop_oldest, drop_newest"),
+        ('{"on_full": "drop"}', "one of wait, drop_oldest"),
+        ('{"on_full": {}}', "one of wait, drop_oldest"),
     ],
 )
 def test_wrong_options_are_refused(text: Any, part: str) -> None:
