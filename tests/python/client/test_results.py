@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
+import math
 
 import numpy as np
 import pytest
+from PIL import Image
+from rich.console import Console
+from tolerances import ROUND_TRIP_PIXELS
 
+import endcap
 from endcap.cli.export import CSV_COLUMNS, as_csv
+from endcap.cli.report import as_table, summary
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Mask, Results, Task
+from endcap.drawing.draw import draw_detections
 from endcap.errors import UnsupportedError
 from endcap.masks import encode_rle
 
@@ -111,3 +119,62 @@ def test_to_supervision_carries_names_or_says_what_is_missing() -> None:
     assert converted.class_id.tolist() == [5, 0]
     assert converted.data["class_name"].tolist() == ["ring", ""]
     assert len(EMPTY.detections.to_supervision()) == 0
+
+
+# --- corners of rotated boxes ---------------------------------------------------------------------
+
+
+def test_corners_of_an_upright_box() -> None:
+    detection = Detection((1.0, 2.0, 11.0, 7.0), 0.5, 0, None, 0)
+    assert detection.corners() == [(1.0, 2.0), (11.0, 2.0), (11.0, 7.0), (1.0, 7.0)]
+
+
+def test_a_quarter_turn_is_clockwise() -> None:
+    rotated = Detection((0.0, 0.0, 10.0, 4.0), 0.5, 0, None, 0, angle=math.pi / 2)
+    np.testing.assert_allclose(rotated.corners(), [(7, -3), (7, 7), (3, 7), (3, -3)], atol=1e-12)
+
+
+@pytest.mark.parametrize("angle", [-7.0, -0.3, 0.0, 1.0, 6.5])
+def test_corners_are_those_of_image_detections(angle: float) -> None:
+    box = (10.0, 20.0, 400.0, 90.0)
+    ours = Detection(box, 0.5, 0, None, 0, angle=angle).corners()
+    theirs = endcap.ImageDetections(
+        np.float32([box]),
+        np.float32([0.5]),
+        np.zeros(1, np.int32),
+        np.zeros(1, np.int32),
+        angles=np.float32([angle]),
+    ).corners()
+    np.testing.assert_allclose(ours, theirs[0], rtol=0, atol=ROUND_TRIP_PIXELS)
+
+
+# --- classes of a cascade -------------------------------------------------------------------------
+
+
+def test_the_table_ends_with_the_class() -> None:
+    box = (0.0, 0.0, 10.0, 20.0)
+    kept = [
+        Detection(box, 0.75, 1, "ring", 3, classification=ClassScore(7, 0.5, "purple")),
+        Detection(box, 0.5, 0, "cross", 1),
+        Detection(box, 0.25, 0, "cross", 2, classification=ClassScore(2, 0.25, None)),
+    ]
+    classified = ImageResult("a.jpg", "ok", ImageDetections.from_list(kept))
+    file = io.StringIO()
+    Console(file=file, width=200).print(as_table([classified]))
+    titles, _, first, second, third = file.getvalue().splitlines()
+    assert titles.split()[-1] == "class"
+    assert first.endswith("  purple 0.500")
+    assert second.split() == ["cross", "0.500", "0.0", "0.0", "10.0", "20.0"]
+    assert third.endswith("  class 2 0.250")
+    assert summary([classified]) == "3 detections in 1 image: 2 cross, 1 ring"
+
+
+def test_a_picture_names_the_class_beside_the_detection() -> None:
+    gray = Image.new("RGB", (640, 480), (90, 90, 90))
+    box = (100.0, 100.0, 300.0, 300.0)
+    pictures = [
+        draw_detections(gray, [Detection(box, 0.5, 1, "ring", 0, classification=best)])
+        for best in (None, ClassScore(7, 0.5, "purple"))
+    ]
+    widths = [int((np.asarray(each)[80:99] != 90).any(axis=(0, 2)).sum()) for each in pictures]
+    assert widths[1] > 1.5 * widths[0]  # the caption above the box
