@@ -68,7 +68,9 @@ class RequestFormat:
     def call(self, images: Sequence[bytes], request_id: str, lease: Lease | None = None) -> Call:
         """Return the request for these images; with a lease, in shared memory."""
         inputs = self._inputs or [self._input(list(images), lease)]
-        outputs = [self._output(each, len(images), lease) for each in self._outputs]
+        outputs = self._outputs
+        if lease is not None:
+            outputs = [self._shared_output(each, len(images), lease) for each in outputs]
         return Call(self._model.name, inputs, outputs, request_id)
 
     def read(
@@ -121,11 +123,9 @@ class RequestFormat:
         elements[:] = files
         return InputTensor.of(name, elements.reshape(shape))
 
-    def _output(self, output: OutputTensor, batch: int, lease: Lease | None) -> OutputTensor:
+    def _shared_output(self, output: OutputTensor, batch: int, lease: Lease) -> OutputTensor:
         shape, dtype = self._fixed_shape(output, batch)
-        if lease is None or shape is None:
-            return output
-        return lease.output(output.name, shape, dtype)
+        return output if shape is None else lease.output(output.name, shape, dtype)
 
     def _fixed_shape(self, output: OutputTensor, batch: int) -> tuple[tuple[int, ...] | None, Any]:
         """Return an output's shape and type, None where only the response determines them."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import inspect
 import os
+import sys
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
@@ -20,10 +22,11 @@ from endcap.client.http_transport import HttpTransport
 from endcap.client.options import Address, ConnectionOptions, check_timeout
 from endcap.client.retry import Attempts, RetryPolicy
 from endcap.client.served_model import ModelMetadata, read_metadata
-from endcap.client.trace_context import trace_headers
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_TRACING = "opentelemetry.trace"
 
 
 class AsyncConnection:
@@ -193,9 +196,14 @@ class AsyncConnection:
         return self.transport.open()
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of a request."""
+        """Return the headers of a request, with those of the caller's OpenTelemetry span."""
         given = self.options.headers
-        return {**trace_headers({name.lower() for name in given}), **given}
+        if _TRACING not in sys.modules:  # nor is there a span, then
+            return dict(given)
+        headers: dict[str, str] = {}
+        importlib.import_module("opentelemetry.propagate").inject(headers)
+        names = {name.lower() for name in given}
+        return {**{n: value for n, value in headers.items() if n.lower() not in names}, **given}
 
     def _with_timeout(self, call: Call, left_s: float) -> Call:
         # Where sequences wait for one another, Triton refuses all frames of one by the first

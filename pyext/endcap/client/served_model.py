@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from endcap.client.connection import AsyncConnection
 
 _PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long
-_MODELS_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -245,39 +244,29 @@ async def _responds(connection: AsyncConnection, address: Address) -> bool:
 
 
 async def _advice(connection: AsyncConnection) -> str:
-    """Return which model to name instead, or why none can be."""
-    reasons = await _why_no_images(connection)
-    names = [name for name, reason in reasons.items() if reason is None]
+    """Return which model to name instead."""
+    names = await models_with_images(connection)
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
     if names:
         return f"name one of these with --model (`model=` in Python): {', '.join(names)}"
-    if not reasons:
-        return "name an ensemble that takes images with --model (`model=` in Python)"
-    shown = [f"{name} ({reason})" for name, reason in reasons.items()][:_MODELS_SHOWN]
-    more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""
     return (
-        "none of the server's models takes encoded images and returns detections or classes: "
-        f"{', '.join(shown)}{more}"
+        "none of the server's models takes encoded images and returns detections or classes; name "
+        "an ensemble that does with --model (`model=` in Python)"
     )
 
 
 async def models_with_images(connection: AsyncConnection) -> list[str]:
     """Return the ready models that a client can send images to; none where no server responds."""
-    reasons = await _why_no_images(connection)
-    return [name for name, reason in reasons.items() if reason is None]
-
-
-async def _why_no_images(connection: AsyncConnection) -> dict[str, str | None]:
-    """Return the ready models, each with why a client cannot send images to it."""
-    reasons: dict[str, str | None] = {}
+    names: list[str] = []
     try:
         for model in await connection.ready_models():
             metadata = await connection.metadata(model)
-            reason = why_no_images(metadata)
-            if reason is not None and why_no_images(metadata, decoupled=True) is None:
-                reason = None if _is_decoupled(await connection.config(model)) else reason
-            reasons[model] = reason
+            if why_no_images(metadata) is None or (
+                why_no_images(metadata, decoupled=True) is None
+                and _is_decoupled(await connection.config(model))
+            ):
+                names.append(model)
     except RequestError:  # it is for advice only: the error that calls for it is raised anyway
-        return {}
-    return reasons
+        return []
+    return names

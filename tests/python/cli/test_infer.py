@@ -194,7 +194,7 @@ def test_an_input_of_another_name_takes_images(pictures: Path, tmp_path: Path) -
     assert [len(each["detections"]) for each in json.loads(result.stdout)] == [2, 2]
 
 
-def test_models_without_images_are_named_with_the_reason(pictures: Path, tmp_path: Path) -> None:
+def test_a_server_without_models_for_images_is_reported(pictures: Path, tmp_path: Path) -> None:
     repository = write_model(tmp_path / "models", "echo", f'backend: "python"{TENSORS}', ECHO)
     settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
     with TritonServer(repository, settings) as server:
@@ -202,8 +202,7 @@ def test_models_without_images_are_named_with_the_reason(pictures: Path, tmp_pat
     assert_error_message(
         result,
         "no model 'detect' that is ready; none of the server's models takes encoded images and "
-        "returns detections or classes: echo (its inputs are x FP32 [-1,1], and one of encoded "
-        "images is expected)",
+        "returns detections or classes; name an ensemble that does with --model",
     )
 
 

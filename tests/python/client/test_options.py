@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from endcap.client import (
     AsyncDetectionClient,
     ClientArguments,
     ClientError,
+    Connection,
     ConnectionOptions,
     DetectionClient,
 )
@@ -56,28 +58,15 @@ def test_options_that_are_refused(given: dict[str, Any], words: str) -> None:
         ConnectionOptions(**given)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"time_s": 0}, "keepalive's time_s is 0: give more than 0"),
-        ({"timeout_s": -1}, "keepalive's timeout_s is -1"),
-        ({"max_pings_without_data": -1}, "max_pings_without_data is -1: give 0 or more"),
-    ],
-)
-def test_keepalives_that_are_refused(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        Keepalive(**given)
-
-
 def test_tls_with_unusable_files_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="a certificate without its key; give both"):
         Tls(certificate=FILES / "client.pem")
     with pytest.raises(InvalidArgumentError, match="a key without its certificate; give both"):
         Tls(key=FILES / "client.key")
-    with pytest.raises(InvalidArgumentError, match=r"ca '.*absent\.pem' is no file; give the path"):
-        Tls(ca=FILES / "absent.pem")
-    with pytest.raises(InvalidArgumentError, match="is no file"):
-        Tls(ca=FILES)
+    for protocol, absent in itertools.product(("grpcs", "https"), ("absent.pem", "")):
+        options = ConnectionOptions(tls=Tls(ca=FILES / absent))
+        with pytest.raises(InvalidArgumentError, match="TLS's ca, certificate and key cannot be"):
+            Connection(parse_address(f"{protocol}://127.0.0.1:1"), options)
 
 
 @pytest.mark.parametrize(
