@@ -1,260 +1,341 @@
 #include "checks.h"
 
-#include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
 #include <stdexcept>
+#include <vector>
 
-#include "packages.h"
+#include "processes.h"
 
 namespace endcap::python_stub {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
-// The default size of a region in Triton's Python backend.
-constexpr std::int64_t kDefaultRegionBytes = 1 << 20;
+constexpr std::uintmax_t kMaxStubBytes = 256 << 20;
+constexpr int kStubRuns = 1;  // the exit code of a stub without arguments, which the server expects
+// The loader searches this folder anyway.
+constexpr char kSystemFolder[] = "/usr/lib";
+
+// Prints the Python's version and library folder, NumPy's version or its error, and the modules
+// that the model's file imports and that are not installed. Imports inside a `try`, an `if` or a
+// function do not count. Arguments: model.py and the folder of Triton's modules.
+constexpr char kProbe[] = R"(
+import ast, json, os, sys, sysconfig
+from importlib.util import find_spec
+file, server = sys.argv[1:]
+sys.path[:] = [folder for folder in sys.path if folder]
+version = os.path.dirname(file)
+report = {"minor": sys.version_info[1], "library_folder": sysconfig.get_config_var("LIBDIR") or "",
+          "base": sys.base_prefix, "numpy": None, "missing": []}
+try:
+    import numpy
+    report["numpy"] = numpy.__version__
+    report["numpy_folder"] = os.path.dirname(numpy.__file__)
+except Exception as error:
+    report["numpy_error"] = " ".join(str(error).split())[:500]
+sys.path += [version, os.path.dirname(version), server]
+try:
+    with open(file, "rb") as source:
+        body = ast.parse(source.read()).body
+except (OSError, SyntaxError, ValueError):
+    body = []
+modules = []
+for each in body:
+    if isinstance(each, ast.Import):
+        modules += [alias.name for alias in each.names]
+    elif isinstance(each, ast.ImportFrom) and each.module and not each.level:
+        modules.append(each.module)
+given = ("triton_python_backend_utils", "c_python_backend_utils")
+for module in dict.fromkeys(name.partition(".")[0] for name in modules):
+    try:
+        is_there = module in sys.modules or find_spec(module) is not None
+    except (ImportError, ValueError):
+        is_there = False
+    if module not in given and not is_there:
+        report["missing"].append(module)
+print()
+print(json.dumps(report))
+)";
 
 std::string InstallCommand(const StartContext& context) {
-  return "`endcap stub install " + context.model_folder.string() + "`";
+  return "`endcap stub install " + context.ModelFolder().string() + "`";
 }
 
-// Sets `python` to the first one on PATH.
-Check CheckPython(const StartContext& context, std::optional<PythonEnvironment>& python) {
-  Check check{"python", "none", ""};
-  const std::optional<fs::path> prefix =
-      FindActivatedPrefix(context.search_path, context.library_path);
-  const std::vector<PythonEnvironment> pythons = FindPythons(context.search_path);
+// Returns the content of a stub; empty if there is no program.
+std::string ReadStub(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kMaxStubBytes) {
+    return "";
+  }
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Returns the minor version of the Python 3 that a stub embeds, by the name of the libpython that
+// it needs. Tools that bundle libraries put a hash into it: libpython3-419a3a08.13.so.1.0.
+std::optional<int> FindEmbeddedMinor(const std::string& stub) {
+  static const std::regex kName(R"(libpython3(-[0-9a-f]{1,40})?\.(\d{1,3})[a-z]?\.so[.0-9]{0,9})");
+  constexpr char kStart[] = "libpython3";
+  for (std::size_t at = 0; (at = stub.find(kStart, at)) != std::string::npos; ++at) {
+    const std::string name = stub.substr(at, strnlen(stub.c_str() + at, 100));
+    std::smatch match;
+    if (std::regex_match(name, match, kName)) {
+      return std::stoi(match[2]);
+    }
+  }
+  return std::nullopt;
+}
+
+bool Contains(const std::string& stub, const char* text) {
+  return stub.find(text) != std::string::npos;
+}
+
+// Whether the Python in a stub does not use PYTHONPATH and the user's packages.
+bool IsIsolated(const std::string& stub) { return Contains(stub, "PyConfig_InitIsolatedConfig"); }
+
+// Returns the folder of the server's libtriton_python.so, with links resolved; empty if there is
+// none.
+fs::path FindServerInstallation(const fs::path& server_folder) {
+  std::error_code error;
+  return fs::canonical(server_folder / "libtriton_python.so", error).parent_path();
+}
+
+// Returns the paths where the server's stub for a Python may be: its own, and that of its wheel.
+std::vector<fs::path> ListServerStubs(const fs::path& server_folder, int minor) {
+  std::vector<fs::path> paths = {server_folder / kStubFile};
+  const fs::path installation = FindServerInstallation(server_folder);
+  if (!installation.empty()) {
+    paths.push_back(installation.parent_path().parent_path() / "python_backend_stubs" /
+                    ("3." + std::to_string(minor)) / kStubFile);
+  }
+  return paths;
+}
+
+// Returns LD_LIBRARY_PATH for a stub: `given`, then the folders of endcap-stub.json, of the
+// server's wheel, and of the environment's libpython.
+std::string MakeLibraryPath(const std::string& given, const Settings& settings,
+                            const fs::path& server_folder, const json& python) {
+  std::vector<std::string> folders = SplitFolders(given);
+  folders.insert(folders.end(), settings.library_folders.begin(), settings.library_folders.end());
+  const fs::path installation = FindServerInstallation(server_folder);
+  std::error_code error;
+  if (!installation.empty()) {
+    // site-packages/pytriton/tritonserver/backends/python, and the libraries in site-packages
+    const fs::path packages = installation / ".." / ".." / ".." / "..";
+    const fs::path libraries = (packages / "nvidia_pytriton.libs").lexically_normal();
+    if (fs::is_directory(libraries, error)) {
+      folders.push_back(libraries.string());
+    }
+  }
+  const std::string name = "libpython3." + std::to_string(python["minor"].get<int>()) + ".so.1.0";
+  for (const std::string& folder :
+       {python.value("library_folder", ""), python.value("base", "") + "/lib"}) {
+    if (fs::exists(fs::path(folder) / name, error)) {
+      folders.push_back(folder);
+      break;
+    }
+  }
+  // Triton puts the folder of an activated environment in front; the stub of the release removes it
+  // and requires a colon after it.
+  while (given.find(':') != std::string::npos && folders.size() < 2) {
+    folders.push_back(folders.empty() ? kSystemFolder : folders[0]);
+  }
+  std::string joined;
+  for (const std::string& folder : folders) {
+    joined = AppendFolder(joined, folder);
+  }
+  return joined;
+}
+
+std::vector<fs::path> FindPythons(const std::string& search_path) {
+  std::vector<fs::path> found;
+  for (const std::string& folder : SplitFolders(search_path)) {
+    if (access((fs::path(folder) / "python3").c_str(), X_OK) == 0) {
+      found.push_back(fs::path(folder) / "python3");
+    }
+  }
+  return found;
+}
+
+// Returns the report of the probe. Throws std::runtime_error with an error message.
+json RunProbe(const StartContext& context, const fs::path& python, bool isolated) {
+  const std::vector<std::string> arguments = {
+      python.string(), isolated ? "-IB" : "-B",     "-c",
+      kProbe,          context.model_file.string(), context.server_folder.string()};
+  const Output output = RunProgram(arguments, context.library_path);
+  // Modules that are imported may print, too.
+  const std::size_t end = output.text.find_last_not_of('\n');
+  const std::size_t begin = end == std::string::npos ? end : output.text.rfind('\n', end);
+  const std::string last = begin == std::string::npos ? output.text : output.text.substr(begin + 1);
+  const json report = json::parse(last, nullptr, /*allow_exceptions=*/false);
+  if (output.exit_code != 0 || !report.is_object() || !report.contains("minor")) {
+    std::string reason = last.substr(0, last.find_last_not_of('\n') + 1);
+    throw std::runtime_error(python.string() + ", the first python3 on PATH, cannot run (" +
+                             (reason.empty() ? "it prints nothing" : reason) +
+                             "); put another one in front of PATH, or give the model an "
+                             "environment by `endcap env pack`");
+  }
+  return report;
+}
+
+// Returns the Python that the stub would use. Throws std::runtime_error with an error message.
+fs::path FindPython(const StartContext& context) {
+  const std::vector<fs::path> pythons = FindPythons(context.search_path);
   if (pythons.empty()) {
-    check.problem =
-        "there is no python3 on PATH, from which the stub takes its packages; put the "
-        "folder of one in front of PATH, or give the model an environment";
-    return check;
+    throw std::runtime_error(
+        "there is no python3 on PATH, from which the stub takes its packages; put the folder of "
+        "one in front of PATH, or give the model an environment");
   }
-  python = pythons.front();
-  check.found = python->Version() + " (" + python->program.string() + ")";
+  // Triton puts an activated environment's lib in front.
+  const fs::path library_folder(context.library_path.substr(0, context.library_path.find(':')));
+  const fs::path programs = library_folder.parent_path() / "bin";
   std::error_code error;
-  if (prefix && !fs::equivalent(python->program.parent_path(), *prefix / "bin", error)) {
-    check.problem = "the environment " + prefix->string() +
-                    " has no bin/python3, so that the stub would take " + python->program.string() +
-                    "; pack it again with `endcap env pack`";
-  } else if (!python->minor) {
-    check.problem =
-        "the version of " + python->program.string() +
-        " cannot be determined from its files; put a python3 that is a program or a link to "
-        "one, with its lib/python3.N, in front of PATH";
+  if (library_folder.filename() == "lib" && fs::exists(programs / "activate", error) &&
+      access((programs / "python3").c_str(), X_OK) != 0) {
+    throw std::runtime_error("the environment " + library_folder.parent_path().string() +
+                             " has no bin/python3, so that the stub would take " +
+                             pythons[0].string() + "; pack it again with `endcap env pack`");
   }
-  return check;
+  return pythons[0];
 }
 
-// Whether there is a stub, and it embeds this version of Python.
-Check CheckStub(const StartContext& context, const PythonEnvironment& python,
-                const std::optional<RealStub>& stub) {
-  Check check{"stub", "none", ""};
-  const std::string wanted = "Python " + python.Version() + " (" + python.program.string() + ")";
-  if (!stub) {
-    check.problem = "the environment has " + wanted +
-                    ", for which the server has no stub and the model's folder none either; use "
-                    "another Python, or bring a stub with `endcap stub install " +
-                    context.model_folder.string() + " --real STUB`";
-    return check;
-  }
-  const std::string embedded = stub->minor ? "3." + std::to_string(*stub->minor) : "unknown";
-  check.found = stub->path.string() + " for Python " + embedded;
-  if (stub->minor != python.minor) {
-    check.problem = "the environment has " + wanted + ", and " + stub->path.string() +
-                    " is for Python " + embedded + "; give the model an environment with Python " +
-                    embedded + ", or run `endcap stub install " + context.model_folder.string() +
-                    " --python " + python.Version() + "`";
-  }
-  return check;
-}
-
-// Whether stub and server have the recorded build ids.
-Check CheckRelease(const StartContext& context, const Settings& settings, const RealStub& stub) {
-  Check check{"release", settings.release.empty() ? "not recorded" : settings.release, ""};
-  if (!settings.stub_build_id.empty() && settings.stub_build_id != stub.file.BuildId()) {
-    check.problem = stub.path.string() + " is another file than the one that was installed" +
-                    (settings.release.empty() ? "" : " from " + settings.release) + "; run " +
-                    InstallCommand(context) + " again";
-    return check;
-  }
-  const std::optional<BinaryFile> server =
-      BinaryFile::Read(context.server_folder / "libtriton_python.so");
-  if (!settings.server_build_id.empty() && server &&
-      server->BuildId() != settings.server_build_id) {
-    check.problem = "the stub was installed for the Python backend of " +
-                    (settings.release.empty() ? "another release" : settings.release) +
-                    ", and this server has another build of it; run " + InstallCommand(context) +
-                    " with this server";
-  }
-  return check;
-}
-
-// Whether the loader finds the stub's libraries; appends the folder of libpython to `library_path`
-// if that is needed.
-Check CheckLibraries(const PythonEnvironment& python, const RealStub& stub,
-                     std::string& library_path) {
-  Check check{"libraries", "all found", ""};
-  auto missing = FindMissingLibraries(stub.path, library_path);
-  const auto is_libpython = [](const std::string& name) { return name.rfind("libpython", 0) == 0; };
-  const fs::path beside = python.base_prefix / "lib";
-  if (missing && std::any_of(missing->begin(), missing->end(), is_libpython)) {
-    const std::string more = AppendFolder(library_path, beside);
-    missing = FindMissingLibraries(stub.path, more);
-    if (missing && missing->empty()) {
-      library_path = more;
-      check.found = "all found, libpython in " + beside.string();
-    }
-  }
-  if (!missing) {
-    check.found = "not checked";
-    check.problem = stub.path.string() +
-                    " cannot be executed; check that it is for this machine, and `chmod +x` it";
-    return check;
-  }
-  if (missing->empty()) {
-    return check;
-  }
-  check.found = "incomplete";
-  check.problem = "the stub needs " + missing->front() + ", which the loader does not find";
-  if (is_libpython(missing->front())) {
-    check.problem += " in " + beside.string() + " or elsewhere; install libpython" +
-                     python.Version() +
-                     ", or pack an environment that has it with `endcap env pack`";
-  } else {
-    check.problem += "; install it, or name its folder in LD_LIBRARY_PATH";
-  }
-  return check;
-}
-
-// Whether NumPy is installed, in a version that the stub supports.
-Check CheckNumpy(const std::vector<fs::path>& folders, const RealStub& stub) {
-  Check check{"numpy", "none", ""};
-  const std::optional<FoundPackage> numpy = FindPackage(folders, "numpy");
-  const std::optional<bool> supports_2 = SupportsNumpy2(stub.file);
-  if (!numpy) {
-    check.problem = std::string(
-                        "NumPy is not installed in the environment, and the stub needs it; "
-                        "install ") +
-                    (supports_2 == true ? "numpy" : "'numpy<2'") + " there";
-    return check;
-  }
-  check.found = numpy->version.empty() ? "unknown version" : numpy->version;
-  // A release that supports NumPy 2 supports NumPy 1, too.
-  const bool is_1 = numpy->version.rfind("0.", 0) == 0 || numpy->version.rfind("1.", 0) == 0;
-  if (supports_2 == false && !numpy->version.empty() && !is_1) {
-    check.problem =
-        "NumPy " + numpy->version + " (" + numpy->folder.string() +
-        ") is newer than this release's stub can take, with which the model "
-        "would return empty tensors without an error; install 'numpy<2' in the environment";
-  }
-  return check;
-}
-
-// Whether endcap is installed if the model imports it.
-Check CheckEndcap(const fs::path& model_folder, const std::vector<fs::path>& folders) {
-  Check check{"endcap", "not imported by this model", ""};
+// Throws std::runtime_error if the server's Python backend is not that of the stub's release.
+void CheckRelease(const StartContext& context, const Settings& settings) {
   std::error_code error;
-  for (const fs::directory_entry& version : fs::directory_iterator(model_folder, error)) {
-    for (const fs::directory_entry& file : fs::directory_iterator(version.path(), error)) {
-      if (file.path().extension() != ".py" || !ImportsPackage(file.path(), "endcap")) {
-        continue;
-      }
-      // The stub appends these folders to sys.path.
-      std::vector<fs::path> all = folders;
-      all.insert(all.end(), {version.path(), model_folder});
-      const std::optional<FoundPackage> endcap = FindPackage(all, "endcap");
-      if (endcap) {
-        check.found = endcap->version.empty() ? endcap->folder.string() : endcap->version;
-        return check;
-      }
-      check.found = "none";
-      check.problem = file.path().string() +
-                      " imports endcap, which is not installed in the environment; install it "
-                      "there, or pack it with `endcap env pack`";
-      return check;
-    }
+  const auto size = fs::file_size(context.server_folder / "libtriton_python.so", error);
+  if (settings.server_bytes != 0 && !error &&
+      size != static_cast<std::uintmax_t>(settings.server_bytes)) {
+    throw std::runtime_error("the stub was installed for the Python backend of " +
+                             (settings.release.empty() ? "another release" : settings.release) +
+                             ", and this server has another build of it; run " +
+                             InstallCommand(context) + " with this server");
   }
-  return check;
 }
 
-// Whether shared memory has free space for the instance's region.
-Check CheckSharedMemory(const StartContext& context) {
-  Check check{"shared_memory", "unknown", ""};
-  struct statvfs space = {};
-  if (statvfs(context.shared_memory.c_str(), &space) != 0) {
-    check.problem = context.shared_memory.string() +
-                    " does not exist, through which the server passes tensors; mount a tmpfs on "
-                    "it";
-    return check;
+// Returns the path of the stub for a Python: the model's, or one of the server's. Throws
+// std::runtime_error if there is none.
+fs::path FindStub(const StartContext& context, int minor, const fs::path& python) {
+  const std::string version = "3." + std::to_string(minor);
+  const std::string has = "the environment has Python " + version + " (" + python.string() + ")";
+  const fs::path own = context.ModelFolder() / kRealStubFile;
+  const std::string content = ReadStub(own);
+  if (!content.empty()) {
+    const std::optional<int> embedded = FindEmbeddedMinor(content);
+    if (embedded == minor) {
+      return own;
+    }
+    const std::string wanted = embedded ? "3." + std::to_string(*embedded) : "of unknown version";
+    throw std::runtime_error(has + ", and " + own.string() + " is for Python " + wanted +
+                             "; give the model an environment with that Python, or run `endcap " +
+                             "stub install " + context.ModelFolder().string() + " --python " +
+                             version + "`");
   }
-  const auto free = static_cast<std::int64_t>(space.f_bavail * space.f_frsize);
-  std::int64_t needed =
-      context.arguments ? context.arguments->shared_memory_bytes : kDefaultRegionBytes;
-  struct stat region = {};
-  if (context.arguments) {
-    const fs::path file = context.shared_memory / context.arguments->shared_memory_region;
-    if (stat(file.c_str(), &region) == 0) {
-      needed -= static_cast<std::int64_t>(region.st_blocks) * 512;  // already allocated
+  for (const fs::path& path : ListServerStubs(context.server_folder, minor)) {
+    if (FindEmbeddedMinor(ReadStub(path)) == minor) {
+      return path;
     }
   }
-  check.found = std::to_string(free / 1024) + " KiB free";
-  if (free < needed) {
-    check.problem = context.shared_memory.string() + " has " + check.found +
-                    ", and the instance's region needs " + std::to_string(needed / 1024) +
-                    " KiB more; in Docker give `--shm-size=1g`";
+  throw std::runtime_error(has +
+                           ", for which neither the server nor the model's folder has a stub; use "
+                           "another Python, or bring a stub with `endcap stub install " +
+                           context.ModelFolder().string() + " --real STUB`");
+}
+
+// Whether a stub and its libraries can be loaded; sets `reason` if not.
+bool CanStart(const RealStub& stub, std::string& reason) {
+  const Output output = RunProgram({stub.path.string()}, stub.library_path);
+  reason = output.text.substr(0, output.text.find('\n'));
+  return output.exit_code == kStubRuns;
+}
+
+void CheckNumpy(const json& python, bool takes_only_1) {
+  const std::string wanted = takes_only_1 ? "'numpy<2'" : "numpy";
+  if (python["numpy"].is_null()) {
+    throw std::runtime_error("NumPy cannot be imported in the environment (" +
+                             python.value("numpy_error", "") +
+                             "), and the stub needs it; install " + wanted + " there");
   }
-  return check;
+  const std::string version = python["numpy"];
+  const bool is_1 = version.rfind("0.", 0) == 0 || version.rfind("1.", 0) == 0;
+  if (takes_only_1 && !is_1) {
+    throw std::runtime_error("NumPy " + version + " (" + python.value("numpy_folder", "") +
+                             ") is newer than this release's stub can take, with which the model "
+                             "would return empty tensors without an error; install 'numpy<2' in "
+                             "the environment");
+  }
+}
+
+void CheckImports(const StartContext& context, const json& python) {
+  std::string names;
+  for (const json& module : python["missing"]) {
+    names += (names.empty() ? "" : ", ") + module.get<std::string>();
+  }
+  if (!names.empty()) {
+    throw std::runtime_error(context.model_file.string() + " imports " + names +
+                             ", not installed in the environment; install it there, or pack it "
+                             "with `endcap env pack`");
+  }
 }
 
 }  // namespace
 
-std::string CheckResults::FindProblem() const {
-  for (const Check& check : checks) {
-    if (!check.problem.empty()) {
-      return check.problem;
+CheckResult CheckEnvironment(const StartContext& context) {
+  CheckResult result;
+  try {
+    const Settings settings = ReadSettings(context.ModelFolder());
+    const fs::path python = FindPython(context);
+    const bool isolated = IsIsolated(ReadStub(context.ModelFolder() / kRealStubFile));
+    json report = RunProbe(context, python, isolated);
+    const fs::path path = FindStub(context, report["minor"], python);
+    const std::string content = ReadStub(path);
+    if (IsIsolated(content) != isolated) {
+      report = RunProbe(context, python, !isolated);
     }
+    CheckRelease(context, settings);
+    const std::string library_path =
+        MakeLibraryPath(context.library_path, settings, context.server_folder, report);
+    const RealStub stub = {path, context.search_path, library_path};
+    std::string reason;
+    if (!CanStart(stub, reason)) {
+      throw std::runtime_error(path.string() + " cannot be started (" + reason +
+                               "); install what is missing, or pack an environment with `endcap "
+                               "env pack`, which has libpython");
+    }
+    result.stub = stub;
+    // Only releases that support NumPy 2 contain the name of its module.
+    CheckNumpy(report,
+               Contains(content, "numpy.core.multiarray") && !Contains(content, "numpy._core"));
+    CheckImports(context, report);
+  } catch (const std::exception& error) {
+    result.problem = error.what();
   }
-  return "";
+  return result;
 }
 
-CheckResults RunChecks(const StartContext& context) {
-  CheckResults result;
-  try {
-    result.settings = ReadSettings(context.model_folder);
-  } catch (const std::runtime_error& error) {
-    result.checks.push_back({"settings", "unusable", error.what()});
-    return result;
+std::optional<RealStub> FindReportingStub(const StartContext& context) {
+  for (const fs::path& python : FindPythons(context.search_path)) {
+    try {
+      const json report = RunProbe(context, python, /*isolated=*/true);
+      for (const fs::path& path : ListServerStubs(context.server_folder, report["minor"])) {
+        RealStub stub = {path, AppendFolder(python.parent_path().string(), context.search_path),
+                         MakeLibraryPath(":", {}, context.server_folder, report)};
+        std::string reason;
+        if (FindEmbeddedMinor(ReadStub(path)) == report["minor"] && CanStart(stub, reason)) {
+          return stub;
+        }
+      }
+    } catch (const std::exception&) {
+      continue;  // another Python may run
+    }
   }
-  result.library_path =
-      MakeLibraryPath(context.library_path, result.settings, context.server_folder,
-                      context.library_path.find(':') != std::string::npos);
-  std::optional<PythonEnvironment> python;
-  result.checks.push_back(CheckPython(context, python));
-  result.python = python;
-  if (!python || !python->minor || !result.FindProblem().empty()) {
-    return result;
-  }
-  const std::optional<RealStub> stub =
-      FindRealStub(context.model_folder, result.settings, context.server_folder, *python->minor);
-  result.checks.push_back(CheckStub(context, *python, stub));
-  result.stub = stub;
-  if (!stub || !result.FindProblem().empty()) {
-    return result;
-  }
-  result.checks.push_back(CheckRelease(context, result.settings, *stub));
-  result.checks.push_back(CheckLibraries(*python, *stub, result.library_path));
-  result.stub_starts = result.FindProblem().empty();
-  const std::vector<fs::path> folders =
-      UsesEnvironmentVariables(stub->file)
-          ? python->ListPackageFolders(context.python_path, context.user_base)
-          : python->ListPackageFolders();
-  result.checks.push_back(CheckNumpy(folders, *stub));
-  result.checks.push_back(CheckEndcap(context.model_folder, folders));
-  result.checks.push_back(CheckSharedMemory(context));
-  return result;
+  return std::nullopt;
 }
 
 }  // namespace endcap::python_stub

@@ -4,44 +4,38 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "environment.h"
-#include "real_stub.h"
 #include "settings.h"
 
 namespace endcap::python_stub {
 
 // A model, and the environment in which the server starts its stub.
 struct StartContext {
-  std::filesystem::path model_folder;
-  std::filesystem::path server_folder;  // the server's backends/python; empty if unknown
+  std::filesystem::path model_file;     // REPOSITORY/MODEL/VERSION/model.py
+  std::filesystem::path server_folder;  // the server's backends/python
   std::string search_path;              // PATH
   std::string library_path;             // LD_LIBRARY_PATH
-  std::string python_path;              // PYTHONPATH
-  std::filesystem::path user_base;      // ~/.local; empty if user packages are not used
-  std::optional<Arguments> arguments;   // of the server; none for a check without one
-  std::filesystem::path shared_memory = "/dev/shm";
+
+  std::filesystem::path ModelFolder() const { return model_file.parent_path().parent_path(); }
 };
 
-struct Check {
-  std::string name;
-  std::string found;
-  std::string problem;  // an error message; empty: none
+// A stub of the release, and the variables that it is started with.
+struct RealStub {
+  std::filesystem::path path;
+  std::string search_path;
+  std::string library_path;
 };
 
-struct CheckResults {
-  std::vector<Check> checks;  // a check is absent if an earlier one makes it pointless
-  Settings settings;
-  std::optional<PythonEnvironment> python;
-  std::optional<RealStub> stub;
-  std::string library_path;  // LD_LIBRARY_PATH for the stub
-  bool stub_starts = false;  // whether all its libraries are found
-
-  // Returns the first problem; empty if there is none.
-  std::string FindProblem() const;
+struct CheckResult {
+  std::string problem;           // an error message; empty if there is none
+  std::optional<RealStub> stub;  // if it can start, although there may be a problem
 };
 
-CheckResults RunChecks(const StartContext& context);
+// Runs the environment's Python and the release's stub, but nothing of the model.
+CheckResult CheckEnvironment(const StartContext& context);
+
+// Returns a stub of the server that can start with any Python on PATH, which need not be that of
+// the model.
+std::optional<RealStub> FindReportingStub(const StartContext& context);
 
 }  // namespace endcap::python_stub

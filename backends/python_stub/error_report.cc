@@ -10,6 +10,9 @@
 #include <fstream>
 #include <iostream>
 
+#include "processes.h"
+#include "settings.h"
+
 namespace endcap::python_stub {
 namespace {
 
@@ -97,17 +100,6 @@ void WriteToServer(const std::string& message) {
   std::cerr << "endcap stub: " + message + "\n" << std::flush;
 }
 
-// Returns a search path without the folders of the environment that the server has activated.
-std::string RemoveEnvironment(const std::string& folders, const std::optional<fs::path>& prefix) {
-  std::string kept;
-  for (const std::string& folder : SplitFolders(folders)) {
-    if (!prefix || folder.rfind(prefix->string() + "/", 0) != 0) {
-      kept = AppendFolder(kept, folder);
-    }
-  }
-  return kept;
-}
-
 // Writes the module as REPOSITORY/VERSION/model.py and returns its path; empty on failure.
 fs::path WriteRaisingModel(const std::string& version) {
   std::string folder = (fs::temp_directory_path() / "endcap_stub_XXXXXX").string();
@@ -130,7 +122,7 @@ void WriteErrorMessage(const fs::path& model_folder, const std::string& message)
   const fs::path path = model_folder / kLogFile;
   const bool exists = fs::symlink_status(path).type() != fs::file_type::not_found;
   if (exists && !IsLog(path)) {
-    WriteToServer(path.string() + " is no log of this stub, and is left as it is");
+    WriteToServer(path.string() + " is not a log of this stub, and is left unchanged");
   } else if (!exists || ReadLoggedMessage(path) != message) {
     if (!ReplaceFile(path, FormatTimeNow() + ' ' + message + '\n')) {
       WriteToServer(path.string() + " cannot be written");
@@ -146,39 +138,8 @@ void RemoveLog(const fs::path& model_folder) {
   }
 }
 
-std::optional<ReportingStub> FindReportingStub(const StartContext& context,
-                                               const CheckResults& results) {
-  if (results.stub && results.stub_starts) {
-    return ReportingStub{results.stub->path, context.search_path, results.library_path};
-  }
-  const auto prefix = FindActivatedPrefix(context.search_path, context.library_path);
-  const std::string search_path = RemoveEnvironment(context.search_path, prefix);
-  const std::string library_path =
-      MakeLibraryPath(RemoveEnvironment(context.library_path, prefix), results.settings,
-                      context.server_folder, context.library_path.find(':') != std::string::npos);
-  for (const PythonEnvironment& python : FindPythons(search_path)) {
-    if (!python.minor) {
-      continue;
-    }
-    // Only the server's stubs: that of the model may be of another release.
-    for (const fs::path& path : ListServerStubs(context.server_folder, *python.minor)) {
-      const std::optional<BinaryFile> stub = BinaryFile::Read(path);
-      if (stub && FindPythonMinor(*stub) == python.minor &&
-          FindMissingLibraries(path, library_path) == std::vector<std::string>()) {
-        const std::string first = python.program.parent_path().string();
-        return ReportingStub{path, AppendFolder(first, search_path), library_path};
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-void ReportToServer(const std::vector<std::string>& argv, const StartContext& context,
-                    const CheckResults& results, const std::string& message) {
-  const std::optional<ReportingStub> stub = FindReportingStub(context, results);
-  if (!stub) {
-    return;
-  }
+void ReportToServer(const std::vector<std::string>& argv, const RealStub& stub,
+                    const std::string& message) {
   const fs::path version = fs::path(argv[kModelFilePosition]).parent_path().filename();
   const fs::path module = WriteRaisingModel(version.string());
   if (module.empty()) {
@@ -190,9 +151,9 @@ void ReportToServer(const std::vector<std::string>& argv, const StartContext& co
     arguments[kRuntimeModelPosition] = "DEFAULT";  // the module is a model
   }
   setenv(kMessageVariable, message.c_str(), 1);
-  setenv("PATH", stub->search_path.c_str(), 1);
-  setenv("LD_LIBRARY_PATH", stub->library_path.c_str(), 1);
-  ReplaceProcess(stub->stub, arguments);
+  setenv("PATH", stub.search_path.c_str(), 1);
+  setenv("LD_LIBRARY_PATH", stub.library_path.c_str(), 1);
+  ReplaceProcess(stub.path, arguments);
   std::error_code error;
   fs::remove_all(module.parent_path().parent_path(), error);
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,20 +21,10 @@ void WriteErrorMessage(const std::filesystem::path& model_folder, const std::str
 // Removes the log file of an earlier error.
 void RemoveLog(const std::filesystem::path& model_folder);
 
-// A stub of the release that can start, with a Python that may not be the model's.
-struct ReportingStub {
-  std::filesystem::path stub;
-  std::string search_path;
-  std::string library_path;
-};
-
-std::optional<ReportingStub> FindReportingStub(const StartContext& context,
-                                               const CheckResults& results);
-
 // Replaces this process by a stub of the release, with a module in place of the model that raises
 // the message, so that the model's load fails with it. Servers up to 25.07 wait forever for a stub
-// that exits without a report. Returns only if no stub could be started.
-void ReportToServer(const std::vector<std::string>& argv, const StartContext& context,
-                    const CheckResults& results, const std::string& message);
+// that exits without a report. Returns only if the stub could not be started.
+void ReportToServer(const std::vector<std::string>& argv, const RealStub& stub,
+                    const std::string& message);
 
 }  // namespace endcap::python_stub

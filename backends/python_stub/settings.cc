@@ -1,6 +1,5 @@
 #include "settings.h"
 
-#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -8,49 +7,29 @@
 namespace endcap::python_stub {
 namespace {
 
-constexpr std::size_t kFewestArguments = 9;
+constexpr std::size_t kMinArguments = 9;
 constexpr std::uintmax_t kMaxSettingsBytes = 64 << 10;
 
-std::optional<std::int64_t> ReadNumber(const std::string& text) {
-  std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stopped != end) {
-    return std::nullopt;
-  }
-  return number;
-}
-
-constexpr char kKnownFields[] = "stub, stub_build_id, server_build_id, release, library_folders";
-
 void SetField(const std::string& name, const nlohmann::json& value, Settings& settings) {
-  if (name == "stub") {
-    settings.stub = value.get<std::string>();
-  } else if (name == "stub_build_id") {
-    settings.stub_build_id = value.get<std::string>();
-  } else if (name == "server_build_id") {
-    settings.server_build_id = value.get<std::string>();
-  } else if (name == "release") {
+  if (name == "release") {
     settings.release = value.get<std::string>();
+  } else if (name == "server_bytes") {
+    settings.server_bytes = value.get<std::int64_t>();
   } else if (name == "library_folders") {
     settings.library_folders = value.get<std::vector<std::string>>();
   } else {
-    throw std::runtime_error("it has an unknown name '" + name + "'; known are " + kKnownFields);
+    throw std::runtime_error("it has an unknown name '" + name +
+                             "'; known are release, server_bytes, library_folders");
   }
 }
 
 }  // namespace
 
 std::optional<Arguments> ReadArguments(const std::vector<std::string>& argv) {
-  if (argv.size() < kFewestArguments) {
+  if (argv.size() < kMinArguments) {
     return std::nullopt;
   }
-  const std::optional<std::int64_t> size = ReadNumber(argv[3]);
-  const std::optional<std::int64_t> growth = ReadNumber(argv[4]);
-  if (!size || !growth) {
-    return std::nullopt;
-  }
-  return Arguments{argv[kModelFilePosition], argv[2], *size, *growth, argv[6]};
+  return Arguments{argv[kModelFilePosition], argv[6]};
 }
 
 Settings ReadSettings(const std::filesystem::path& model_folder) {
@@ -81,13 +60,10 @@ Settings ReadSettings(const std::filesystem::path& model_folder) {
     }
   } catch (const nlohmann::json::exception&) {
     throw std::runtime_error(
-        path.string() + " is no JSON object of texts; write it anew with `endcap stub install " +
-        model_folder.string() + "`");
+        path.string() + " is not a JSON object with valid fields; write it again with `endcap " +
+        "stub install " + model_folder.string() + "`");
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(path.string() + " cannot be used: " + error.what());
-  }
-  if (!settings.stub.empty()) {
-    settings.stub = model_folder / settings.stub;  // an absolute path is unchanged
   }
   return settings;
 }

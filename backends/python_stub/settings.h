@@ -12,12 +12,7 @@ namespace endcap::python_stub {
 // The arguments that Triton's Python backend passes to a stub, in releases 24.10 to 26.07.
 struct Arguments {
   std::filesystem::path model_file;     // REPOSITORY/MODEL/VERSION/model.py
-  std::string shared_memory_region;     // name in /dev/shm, without a leading slash
-  std::int64_t shared_memory_bytes;     // initial size of the region
-  std::int64_t shared_memory_growth;    // least number of bytes by which it grows
   std::filesystem::path server_folder;  // of the backend's triton_python_backend_utils.py
-
-  std::filesystem::path ModelFolder() const { return model_file.parent_path().parent_path(); }
 };
 
 // Positions in argv that are changed when another module replaces the model.
@@ -31,13 +26,10 @@ inline constexpr char kSettingsFile[] = "endcap-stub.json";
 inline constexpr char kRealStubFile[] = "triton_python_backend_stub.real";
 inline constexpr char kStubFile[] = "triton_python_backend_stub";
 
-// endcap-stub.json: the release's stub and the release that it belongs to. All fields are optional;
-// empty if absent.
+// endcap-stub.json: the release that the model's stub belongs to. All fields are optional.
 struct Settings {
-  std::filesystem::path stub;   // a stub, or a folder of 3.N/triton_python_backend_stub; absolute
-  std::string stub_build_id;    // of the stub when it was installed
-  std::string server_build_id;  // of libtriton_python.so of the stub's release
-  std::string release;          // name of that release, for messages
+  std::string release;                       // its name, for messages
+  std::int64_t server_bytes = 0;             // size of its libtriton_python.so; 0: not compared
   std::vector<std::string> library_folders;  // of the stub's libraries
 };
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -98,37 +97,3 @@ def installed(*patterns: str) -> list[Path]:
     """Files and folders in the running Python's site-packages."""
     folder = Path(sysconfig.get_path("platlib"))
     return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-
-
-def make_prefix_of(folder: Path, version: str) -> Path:
-    """What tells the version of an environment's Python: its programs' names and its library."""
-    library = folder / "lib" / f"python{version}"
-    library.mkdir(parents=True)
-    (library / "os.py").touch()
-    (folder / "bin").mkdir()
-    (folder / "bin" / "activate").write_text(f'export PATH="{folder}/bin:$PATH"\n')
-    program = folder / "bin" / f"python{version}"
-    program.write_bytes(Path(sys.executable).resolve().read_bytes())
-    program.chmod(0o755)
-    (folder / "bin" / "python3").symlink_to(program.name)
-    return folder
-
-
-def version_without_libpython(versions: list[str]) -> str:
-    """One of `versions` whose libpython the loader does not find here."""
-    for version in versions:
-        load = f"import ctypes; ctypes.CDLL('libpython{version}.so.1.0')"
-        if subprocess.run(
-            [sys.executable, "-c", load], capture_output=True, check=False
-        ).returncode:
-            return version
-    raise LookupError(f"the loader finds libpython for all of {versions}")
-
-
-def pack_broken_off(environment: Path, archive: Path) -> Path:
-    """An archive of an environment that ends in its middle."""
-    with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
-        packed.add(environment, arcname=".")
-    whole = archive.read_bytes()
-    archive.write_bytes(whole[: len(whole) * 2 // 3])
-    return archive

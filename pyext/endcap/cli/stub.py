@@ -11,12 +11,10 @@ import typer
 from endcap.cli.console import (
     INTERRUPTED,
     PlainConsole,
-    print_check,
     report_errors,
     stopped_by_signals,
 )
 from endcap.cli.options import Verbose
-from endcap.environment.stub import check as check_stub
 from endcap.environment.stub import install as install_stub
 
 INSTALL_EXAMPLES = """
@@ -28,14 +26,6 @@ INSTALL_EXAMPLES = """
 
 - `endcap stub install my_model --python 3.9 --real stubs/3.9/stub`
 """
-CHECK_EXAMPLES = """
-**Examples**
-
-- `endcap stub check model_repository/my_model`
-
-**Exit code**: 0 when the stub can start, 1 when it cannot.
-"""
-
 _ModelDir = Annotated[
     Path, typer.Argument(help="Folder of one model of the repository.", metavar="MODEL_DIR")
 ]
@@ -78,7 +68,7 @@ def install(
     tritonserver: _Server = None,
     verbose: Verbose = False,
 ) -> None:
-    """Copy the stub into a model's folder, beside the one of the server's release."""
+    """Copy the stub into a model's folder, next to the one of the server's release."""
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         placed = install_stub(
             model_dir, python_version=python, real=real, tritonserver=tritonserver
@@ -89,17 +79,3 @@ def install(
     console.print(f"{placed.front}: the stub that Triton starts", markup=False)
     console.print(f"{placed.real}: for Python {placed.python_version}{origin}{numpy}", markup=False)
     console.print(f"{placed.settings}: what they belong to", markup=False)
-
-
-@app.command("check", epilog=CHECK_EXAMPLES)
-def check(model_dir: _ModelDir, tritonserver: _Server = None, verbose: Verbose = False) -> None:
-    """Check a model's stub and environment without a server.
-
-    Makes the checks that the stub makes before it starts, on a packed environment that is read
-    completely first.
-    """
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        report = check_stub(model_dir, tritonserver=tritonserver)
-    for each in report.checks:
-        print_check(each.name, each.found, each.problem)
-    raise typer.Exit(1 if report.problem else 0)

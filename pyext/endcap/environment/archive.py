@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
-import re
 import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap.environment.errors import ExecutionEnvironmentError, StubError
+from endcap.environment.errors import ExecutionEnvironmentError
 
 _GZIP = b"\x1f\x8b"  # RFC 1952
 _CHUNK_BYTES = 1 << 20
@@ -28,14 +27,6 @@ _DAMAGE = (
 )
 # Members that are in each other's way, or links to each other.
 _COLLISIONS = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
-# Programs and libraries that a stub loads, and the files with the versions of packages.
-_READ_BY_STUB = re.compile(
-    r"(\./)?(bin/(activate|python[0-9.]*)"
-    r"|pyvenv\.cfg"
-    r"|lib/lib(python|stdc\+\+|gcc_s)[^/]*"
-    r"|lib/python3\.\d+/(os\.py|site-packages/("
-    r"[^/]*\.pth|(numpy|endcap)/(__init__|version)\.py|(numpy|endcap)-[^/]*-info/[^/]*)))"
-)
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -87,31 +78,3 @@ def _open_tar(archive: Path) -> Iterator[tarfile.TarFile]:
                 yield content
             while stream.read(_CHUNK_BYTES):  # what follows the last file
                 pass
-
-
-def unpack_for_stub(archive: Path, target: Path) -> None:
-    """Read a tar.gz to its end, and extract the files that the checks of a stub read.
-
-    Raises:
-        StubError: Triton could not unpack the archive, or it has members outside of its folder.
-    """
-    count = 0
-    try:
-        with _open_tar(archive) as content:
-            for member in content:
-                count += 1
-                if _READ_BY_STUB.fullmatch(member.name) and (member.isfile() or member.issym()):
-                    content.extract(member, target, filter="data")
-    except ExecutionEnvironmentError as error:
-        raise StubError(str(error)) from error
-    except FileNotFoundError as error:
-        raise StubError(
-            f"{archive} does not exist; pack the environment with `endcap env pack`, or correct "
-            "EXECUTION_ENV_PATH in the model's config.pbtxt"
-        ) from error
-    except (EOFError, OSError, *_DAMAGE) as error:
-        read = f"broken off after {count} files" if count else "no gzip-compressed tar"
-        raise StubError(
-            f"{archive} is {read} ({error}), so that Triton cannot unpack it; copy it again, or "
-            "pack the environment again with `endcap env pack`"
-        ) from error

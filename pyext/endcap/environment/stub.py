@@ -5,30 +5,20 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import endcap
 from endcap._files import whole_file
 from endcap._pip_commands import reinstall_command
-from endcap.environment.archive import unpack_for_stub
 from endcap.environment.errors import StubError
-from endcap.errors import InvalidArgumentError
-from endcap.server.locate import ServerInstallation, locate_if_there, locate_server
-from endcap.server.plan import server_environment
-from endcap.server.private_server import find_packages
+from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.release import read_release
 from endcap.triton.config_edits import get_parameter
 from endcap.triton.errors import ServerError
-from endcap.triton.model_folder import ModelFolder, read_model_folder
+from endcap.triton.model_folder import ModelFolder
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
-
-__all__ = ["Check", "InstalledStub", "StubError", "StubReport", "check", "install"]
 
 STUB_NAME = "triton_python_backend_stub"
 REAL_STUB_NAME = f"{STUB_NAME}.real"
@@ -36,16 +26,15 @@ SETTINGS_NAME = "endcap-stub.json"
 LOG_NAME = "endcap-stub.log"
 _MARK = b"ENDCAP_STUB_REFUSAL"  # in the text of the front, and of no other stub
 _MAX_FRONT_BYTES = 64 << 20
-_TIMEOUT_S = 60.0
+_MAX_STUB_BYTES = 256 << 20
 _BACKEND_LIBRARY = "libtriton_python.so"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StubDescription:
-    """The Python of a stub ("3.11"), its build ID, and whether it accepts NumPy 2, if known."""
+    """The Python of a stub ("3.11"), and whether it accepts NumPy 2, if known."""
 
-    python: str | None
-    build_id: str
+    python: str
     takes_numpy_2: bool | None
 
 
@@ -81,68 +70,21 @@ def describe(file: Path) -> StubDescription:
     """Return the description of a stub.
 
     Raises:
-        StubError: The file is no program for this machine.
+        StubError: The file is not a stub.
     """
-    finished = _run(find_front(), "--describe", str(file))
-    if finished.returncode != 0:
+    content = file.read_bytes() if 0 < file.stat().st_size <= _MAX_STUB_BYTES else b""
+    # Tools that bundle libraries put a hash into the name: libpython3-419a3a08.13.so.1.0.
+    library = re.search(rb"\0libpython3(?:-[0-9a-f]+)?\.(\d{1,3})[a-z]?\.so[.0-9]*\0", content)
+    if not content.startswith(b"\x7fELF") or library is None:
         raise StubError(
-            f"{file} is no stub: it is not a program of this machine; name the "
+            f"{file} is not a stub: it is not a program that needs a libpython3; name the "
             f"{STUB_NAME} of a Triton server's release"
         )
-    return StubDescription(**json.loads(finished.stdout))
-
-
-def _run_checks(
-    model_dir: Path, backend_folder: Path | None, environment: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the report of this package's front on a model; nothing of the model is run.
-
-    Args:
-        model_dir: The model's folder.
-        backend_folder: The server's backends/python, None where there is none.
-        environment: The variables that Triton would start the stub with.
-    """
-    front = find_front()
-    # Started with the model's own LD_LIBRARY_PATH, it would load the model's libraries.
-    own = {**environment, "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
-    if not own["LD_LIBRARY_PATH"]:
-        del own["LD_LIBRARY_PATH"]
-    folders = filter(None, environment.get("LD_LIBRARY_PATH", "").split(os.pathsep))
-    finished = _run(
-        front,
-        *("--check", str(model_dir), str(backend_folder or ""), os.pathsep.join(folders)),
-        environment=own,
-    )
-    try:
-        report: dict[str, Any] = json.loads(finished.stdout)
-    except ValueError as error:
-        raise StubError(
-            f"{front} gives no report ({finished.stderr.strip() or 'it prints nothing'}); install "
-            "endcap again"
-        ) from error
-    return report
-
-
-def _run(
-    program: Path, *arguments: str, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            [str(program), *arguments],
-            env=None if environment is None else dict(environment),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except OSError as error:
-        raise StubError(f"{program} cannot be run: {error.strerror}; install it again") from error
-    except subprocess.TimeoutExpired as error:
-        raise StubError(
-            f"{program} does not respond within {_TIMEOUT_S:g} s; check that the folders of "
-            "the model, of its environment and on PATH can be read"
-        ) from error
+    # pybind11 imports NumPy's C functions by the name of a module, which differs in NumPy 2; only
+    # releases that support NumPy 2 contain that name.
+    names_either = b"numpy._core" in content or b"numpy.core.multiarray" in content
+    takes_numpy_2 = b"numpy._core" in content if names_either else None
+    return StubDescription(python=f"3.{int(library[1])}", takes_numpy_2=takes_numpy_2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,15 +128,13 @@ def install(
     """
     if not _is_model(model_dir):
         raise StubError(
-            f"{model_dir} is no model's folder (it has neither a config.pbtxt nor a version "
+            f"{model_dir} is not a model's folder (it has neither a config.pbtxt nor a version "
             "folder such as 1/); name the folder of one model of the repository"
         )
     _refuse_others(model_dir)
     server = _locate_server(tritonserver) if real is None or tritonserver is not None else None
     source, description = find_real_stub(server, python_version, real)
-    settings: dict[str, object] = {"stub": REAL_STUB_NAME, "stub_build_id": description.build_id}
-    if server is not None:
-        settings.update(_server_settings(server))
+    settings = _server_settings(server) if server is not None else {}
     installed = InstalledStub(
         front=model_dir / STUB_NAME,
         real=model_dir / REAL_STUB_NAME,
@@ -223,8 +163,8 @@ def _refuse_others(model_dir: Path) -> None:
     for name in (STUB_NAME, REAL_STUB_NAME, SETTINGS_NAME):
         if os.path.lexists(model_dir / name):
             raise StubError(
-                f"{model_dir / name} is there already, and `endcap stub install` has not made it; "
-                "move it away, and try again"
+                f"{model_dir / name} exists and was not created by `endcap stub install`; move it "
+                "away, and try again"
             )
 
 
@@ -254,7 +194,7 @@ def find_real_stub(
         description = describe(real)
         if description.python != python_version:
             raise StubError(
-                f"{real} is a stub for Python {description.python or 'of unknown version'}, not "
+                f"{real} is a stub for Python {description.python}, not "
                 f"{python_version}; name one for Python {python_version}"
             )
         return real, description
@@ -264,7 +204,7 @@ def find_real_stub(
         description = describe(stub)
         if description.python == python_version:
             return stub, description
-        versions.append(description.python or "an unknown version")
+        versions.append(description.python)
     raise StubError(
         f"the server {server.executable} has no stub for Python {python_version}, only for "
         f"{', '.join(versions) or 'none'}; take one of these with --python, or give one with --real"
@@ -289,71 +229,11 @@ def _server_settings(server: ServerInstallation) -> dict[str, object]:
     settings: dict[str, object] = {"release": str(read_release(server))}
     library = server.backends_dir / "python" / _BACKEND_LIBRARY if server.backends_dir else None
     if library is not None and library.is_file():
-        settings["server_build_id"] = describe(library).build_id
+        settings["server_bytes"] = library.stat().st_size
     if server.stubs_dir is not None and server.library_dir is not None:
         # The wheel's stubs find their libraries by their own path, which the copy does not have.
         settings["library_folders"] = [str(server.library_dir)]
     return settings
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """The result of one check; `problem` is an error message, None where all is well."""
-
-    name: str
-    found: str
-    problem: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StubReport:
-    """The checks of a model's stub; `python` and `stub` are those that would run, or None."""
-
-    model: str
-    checks: tuple[Check, ...]
-    python: str | None = None
-    stub: str | None = None
-
-    @property
-    def problem(self) -> str | None:
-        """The first problem, with which loading the model would fail."""
-        return next((check.problem for check in self.checks if check.problem), None)
-
-
-def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
-    """Make the checks of a model's stub in the environment that `endcap serve` would give it.
-
-    The file in the model's folder is not run: this package's own front checks the model.
-
-    Args:
-        model_dir: The folder of one model.
-        tritonserver: As for `locate_server`. Without a server, the environment of this process
-            is used.
-
-    Raises:
-        ServerError: `tritonserver` is no server.
-    """
-    model = read_model_folder(model_dir)
-    server = locate_if_there(tritonserver)
-    front = model_dir / STUB_NAME
-    if not is_front(front):
-        found = "another stub" if front.exists() else "none"
-        problem = (
-            f"{model_dir} carries no stub of endcap's; put it there with "
-            f"`endcap stub install {model_dir}`"
-        )
-        return _report(model, Check(name="front", found=found, problem=problem))
-    try:
-        with _environment(model, server) as (environment, backend_folder):
-            report = _run_checks(model_dir, backend_folder, environment)
-    except (StubError, ServerError, InvalidArgumentError) as error:
-        return _report(model, Check(name="environment", found="unusable", problem=str(error)))
-    return StubReport(
-        model=model_dir.name,
-        checks=tuple(Check(**each) for each in report["checks"]),
-        python=report["python"],
-        stub=report["stub"],
-    )
 
 
 def execution_environment(model: ModelFolder) -> Path | None:
@@ -364,41 +244,3 @@ def execution_environment(model: ModelFolder) -> Path | None:
     """
     value = get_parameter(model.text, EXECUTION_ENVIRONMENT)
     return None if value is None else Path(value.replace(MODEL_DIRECTORY, str(model.path)))
-
-
-def _report(model: ModelFolder, *checks: Check) -> StubReport:
-    return StubReport(model=model.path.name, checks=checks)
-
-
-@contextmanager
-def _environment(
-    model: ModelFolder, server: ServerInstallation | None
-) -> Iterator[tuple[Mapping[str, str], Path | None]]:
-    """Yield the variables of a stub's process, and the folder of the server's backend."""
-    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
-        scratch = Path(name)
-        variables = dict(os.environ)
-        backend_folder = None
-        if server is not None:
-            packages = find_packages() if server.is_private else None
-            variables = server_environment(server, scratch, packages)
-            if server.backends_dir is not None:
-                backend_folder = server.backends_dir / "python"
-        packed = execution_environment(model)
-        if packed is not None:
-            prefix = packed.absolute() if packed.is_dir() else scratch / "environment"
-            if not packed.is_dir():
-                unpack_for_stub(packed, prefix)
-            _activate(prefix, variables)
-        yield variables, backend_folder
-
-
-def _activate(prefix: Path, variables: dict[str, str]) -> None:
-    """Change the variables as Triton does when it starts a stub."""
-    if not (prefix / "bin" / "activate").is_file():
-        raise StubError(
-            "the environment of EXECUTION_ENV_PATH has no bin/activate, without which Triton does "
-            "not start it; pack it with `endcap env pack`"
-        )
-    variables["PATH"] = f"{prefix / 'bin'}:{variables.get('PATH', '')}"
-    variables["LD_LIBRARY_PATH"] = f"{prefix / 'lib'}:{variables.get('LD_LIBRARY_PATH', '')}"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from cli_runs import assert_error_message, endcap
 
-from endcap.environment.archive import unpack, unpack_for_stub
-from endcap.environment.errors import ExecutionEnvironmentError, StubError
+from endcap.environment.archive import unpack
+from endcap.environment.errors import ExecutionEnvironmentError
 
 Member = tuple[str, bytes, bytes | str, int]  # name, type, content or where a link leads, mode
 
@@ -91,26 +91,6 @@ def test_endcap_env_check_refuses_it(tmp_path: Path, outside: Path) -> None:
     archive = write_archive(tmp_path / "env.tar.gz", *HARMFUL["a file through a link"](outside))
     assert_error_message(endcap("env", "check", archive), "endcap: ", str(archive))
     assert outside.read_text() == "mine"
-
-
-def test_a_stub_s_checks_refuse_it(tmp_path: Path, outside: Path) -> None:
-    archive = write_archive(tmp_path / "env.tar.gz", link("bin/python3", str(outside)))
-    with pytest.raises(StubError):
-        unpack_for_stub(archive, tmp_path / "target")
-    assert outside.read_text() == "mine"
-
-
-def test_a_pipe_is_no_archive_of_a_stub(tmp_path: Path) -> None:
-    pipe, target = tmp_path / "env.tar.gz", tmp_path / "target"
-    os.mkfifo(pipe)
-    target.mkdir()
-    held = os.open(pipe, os.O_RDWR)  # so that one that reads it finds something, and ends
-    try:
-        os.write(held, b"no gzip")
-        with pytest.raises(StubError, match="is a pipe or a device"):
-            unpack_for_stub(pipe, target)
-    finally:
-        os.close(held)
 
 
 def test_endcap_env_check_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
