@@ -2,25 +2,27 @@
 
 It needs the extra `ray`. `endcap batch` (`cli.batch`) calls `run.run_batch`:
 
-1. `inputs.list_images` divides the data set into shards; `job` keeps them beside the results, so
-   that a run can be continued.
+1. `inputs.list_images` divides the data set into shards. Images that the output has are left out.
 2. Ray Data hands shards to actors (`run`). An actor reads a shard's images (`inputs.read_shard`),
-   detects by one of the `detectors` (the steps of an ensemble in `pipeline`, or a client of running
-   servers), and writes one Parquet file (`results`, whose rows are those of `rows`).
-3. `results.write_coco` makes COCO JSON of these files.
+   detects (the steps of an ensemble in `pipeline`, or a client of running servers in `detectors`),
+   and writes one Parquet file (`results`).
 
-For pipelines of your own, `read_encoded` gives a Ray Dataset of encoded images, and `Detect` and
+For your own pipelines, `read_encoded` returns a Ray Dataset of encoded images, and `Detect` and
 `Preprocess` (`transforms`) are for its `map_batches`. All files are reached by `storage`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from endcap.batch.errors import BatchError, import_package
+from endcap.batch.inputs import BYTES, READ_ERROR, Shard, list_images, read_shard
 from endcap.batch.pipeline import PipelineSpec
+from endcap.batch.results import PATH
 from endcap.batch.run import BatchPlan, BatchProgress, BatchReport, ServedModel, run_batch
 from endcap.batch.transforms import Detect, Preprocess
 
@@ -39,6 +41,8 @@ __all__ = [
     "read_encoded",
     "run_batch",
 ]
+
+_BLOCK_BYTES = 16 << 20
 
 
 def read_encoded(
@@ -62,11 +66,27 @@ def read_encoded(
         BatchError: Ray is not installed, or a location cannot be reached.
         InvalidArgumentError: There are no images.
     """
-    data = import_package("ray.data")
-    from endcap.batch.datasource import EncodedImages
-
+    data, pa = import_package("ray.data"), import_package("pyarrow")
     several = [locations] if isinstance(locations, (str, Path)) else locations
-    dataset: ray.data.Dataset = data.read_datasource(
-        EncodedImages([str(each) for each in several], column=column, allow_any_path=allow_any_path)
+    shards = list_images([str(each) for each in several], column=column).shards
+    blocks = [pa.table({"shard": [json.dumps(asdict(shard))]}) for shard in shards]
+    dataset: ray.data.Dataset = data.from_blocks(blocks).map_batches(
+        _read, fn_kwargs={"allow_any_path": allow_any_path}, batch_size=1, batch_format="pyarrow"
     )
     return dataset
+
+
+def _read(batch: Any, *, allow_any_path: bool) -> Iterator[Any]:
+    """Yield tables of a few megabytes with the images of a shard."""
+    pa = import_package("pyarrow")
+    schema = pa.schema([(PATH, pa.string()), (BYTES, pa.binary()), (READ_ERROR, pa.string())])
+    shard = Shard(**json.loads(batch["shard"][0].as_py()))
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for image in read_shard(shard, allow_any_path=allow_any_path):
+        rows.append({PATH: image.path, BYTES: image.data, READ_ERROR: image.error})
+        size += len(image.data or b"")
+        if size >= _BLOCK_BYTES:
+            yield pa.Table.from_pylist(rows, schema=schema)
+            rows, size = [], 0
+    yield pa.Table.from_pylist(rows, schema=schema)

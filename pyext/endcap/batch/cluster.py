@@ -24,7 +24,7 @@ _LOGGERS = ("ray", "ray.data")
 def connected(address: str | None) -> Iterator[Any]:
     """Yield the module ray, connected to a cluster, with its own displays of progress off.
 
-    A cluster that the caller is connected to is used as it is. One that is started here ends with
+    A cluster that the caller is connected to is used unchanged. One that is started here ends with
     the block.
 
     Args:

@@ -1,12 +1,17 @@
 """Images of a data set: folders, Parquet files and tar archives, here or in an object store.
 
-A data set is divided into shards, which are read one by one: so many files of a folder, row groups
-of a Parquet file, or one tar archive. A shard is what is done again when a process or a machine is
-lost, and its results are one output file.
+A data set is divided into shards: some files of a folder, row groups of a Parquet file, or one tar
+archive. A shard is repeated when a process or a machine is lost, and its results are one file.
+
+Ray's own readers are not used. `read_binary_files` ends the run, or drops the file, where one
+cannot be read, and reads it whole before its size can be refused; `read_webdataset` trusts the
+sizes in a tar's headers, so that one of 2**40 bytes seeks without end; and paths in Parquet cells
+have to be checked before anything opens them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import posixpath
@@ -14,9 +19,9 @@ import re
 import tarfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -31,15 +36,15 @@ _PARQUET_SUFFIXES = (".parquet", ".pq")
 _TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 _GLOB = re.compile(r"[*?\[]")
 _READERS = 8  # threads that read files of one shard: object stores are slow to respond
-_MOST_SHARDS = 200
-_FEWEST_IMAGES, _MOST_IMAGES = 16, 2000  # of a shard
+_MAX_SHARDS = 200
+_MIN_IMAGES, _MAX_IMAGES = 16, 2000  # of a shard
 _ROWS_AT_A_TIME = 64  # of a Parquet file
 _MAX_SKIPPED_BYTES = 1 << 36
 _MAX_HEADER_BYTES = 64 << 10  # names have up to 4096 bytes
-_MOST_MEMBER_BYTES = 1 << 30  # of an archive, which may be compressed a thousandfold
-# Schemes that a cell may name beside its file's own. Others reach this machine or programs on it.
+_MAX_MEMBER_BYTES = 1 << 30  # of an archive, which may be compressed a thousandfold
+# Schemes that a cell may name in addition to its file's own; others reach this machine.
 _OBJECT_STORES = ("s3", "gs", "gcs")
-# What Parquet files of images call their column, in the order of preference.
+# Usual names of the column of images, in the order of preference.
 _COLUMNS = ("bytes", "image", "jpg", "jpeg", "png", "webp", "encoded", "content", "path", "file",
             "filename", "url")  # fmt: skip
 
@@ -49,11 +54,11 @@ class EncodedImage:
     """The bytes of an image's file, or why they could not be read.
 
     Attributes:
-        path: Its location; what is no UTF-8 is escaped.
+        path: Its location; bytes that are not UTF-8 are escaped.
     """
 
     path: str
-    data: bytes | None
+    data: bytes | memoryview | None
     error: str | None = None
 
     def __post_init__(self) -> None:
@@ -62,15 +67,15 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a data set.
+    """A part of a data set, whose results are one file.
 
     Attributes:
         kind: ``files``, ``parquet`` or ``tar``.
-        location: A location in the file system that has the paths.
-        paths: Files of images; else the one file that holds them.
+        location: A location in the file system of the paths.
+        paths: Image files, or the one file that holds the images.
         groups: Row groups of a Parquet file.
-        column: Of a Parquet file, that holds the images' bytes or paths.
-        count: How many images there are; 0 where that is not known.
+        column: The column of a Parquet file that holds the images' bytes or paths.
+        count: The number of images; 0 if unknown.
     """
 
     kind: str
@@ -80,65 +85,72 @@ class Shard:
     column: str = ""
     count: int = 0
 
+    @property
+    def key(self) -> str:
+        """Digits that identify the images of this shard, whatever other shards there are."""
+        content = "\0".join((self.kind, *self.paths, *map(str, self.groups), self.column))
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def without(self, done: Collection[str]) -> Shard:
+        """Return this shard without the image files whose locations are in `done`."""
+        storage = Storage(self.location)
+        paths = tuple(path for path in self.paths if storage.url(path) not in done)
+        return replace(self, paths=paths, count=len(paths))
+
 
 @dataclass
 class Listing:
-    """The images that the arguments name.
+    """The images of a data set.
 
     Attributes:
         shards: All of them, in parts.
-        skipped: Files of folders that are no images, by suffix.
+        skipped: The number of other files in folders, by suffix.
     """
 
     shards: list[Shard] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def count(self) -> int | None:
-        """The number of images, None where archives do not tell it."""
-        if any(shard.kind == "tar" for shard in self.shards):
-            return None
-        return sum(shard.count for shard in self.shards)
-
 
 def list_images(locations: Sequence[str], *, column: str | None = None) -> Listing:
-    """Return the images that locations name, in shards.
+    """Return the images at locations, in shards.
 
     Args:
         locations: Paths or URLs of folders (with all below), glob patterns, image files, Parquet
             files and tar archives.
-        column: Of Parquet files, that holds bytes or paths of images.
+        column: The column of Parquet files with bytes or paths of images.
 
     Raises:
-        InvalidArgumentError: A location that names nothing that is read here.
-        BatchError: One that cannot be reached.
+        InvalidArgumentError: A location has no images.
+        BatchError: A location cannot be reached.
     """
     listing = Listing()
     files: list[tuple[str, str]] = []  # location, path
     taken = set()
     for location in locations:
         storage = Storage(location)
-        for info in _expand(storage, listing.skipped):
-            if storage.url(info.path) in taken:
+        for path in _expand(storage, listing.skipped):
+            if storage.url(path) in taken:
                 continue
-            taken.add(storage.url(info.path))
-            suffix = _suffix(info.path)
+            taken.add(storage.url(path))
+            suffix = _suffix(path)
             if suffix in IMAGE_SUFFIXES:
-                files.append((location, info.path))
+                files.append((location, path))
             elif suffix in _PARQUET_SUFFIXES:
-                listing.shards += _parquet_shards(storage, info.path, column)
+                listing.shards += _parquet_shards(storage, path, column)
             else:
-                listing.shards.append(Shard("tar", location, (info.path,)))
-    size = min(max(_FEWEST_IMAGES, len(files) // _MOST_SHARDS), _MOST_IMAGES)
+                listing.shards.append(Shard("tar", location, (path,)))
+    size = min(max(_MIN_IMAGES, len(files) // _MAX_SHARDS), _MAX_IMAGES)
     for location, group in itertools.groupby(files, key=lambda each: each[0]):
         paths = [path for _, path in group]
         for start in range(0, len(paths), size):
             part = tuple(paths[start : start + size])
             listing.shards.append(Shard("files", location, part, count=len(part)))
     if not listing.shards:
+        skipped = ", ".join(f"{number} {suffix}" for suffix, number in listing.skipped.items())
         raise InvalidArgumentError(
-            f"there are no images in {', '.join(locations)}{_named(listing.skipped)}; image files "
-            "are known by their suffixes, and so are .parquet and .tar files"
+            f"there are no images in {', '.join(locations)}"
+            f"{f' (only {skipped})' if skipped else ''}; image files are known by their suffixes, "
+            "and so are .parquet and .tar files"
         )
     return listing
 
@@ -146,9 +158,9 @@ def list_images(locations: Sequence[str], *, column: str | None = None) -> Listi
 def read_shard(
     shard: Shard, *, max_bytes: int | None = None, allow_any_path: bool = False
 ) -> Iterator[EncodedImage]:
-    """Yield the images of a shard, in their order; some files are read ahead.
+    """Yield the images of a shard in their order, some files read ahead.
 
-    What cannot be read is an image with an error.
+    An image that cannot be read has an error.
 
     Args:
         shard: Of `list_images`.
@@ -164,29 +176,27 @@ def read_shard(
         yield from _read_parquet(storage, shard, max_bytes, allow_any_path)
 
 
-def _expand(storage: Storage, skipped: Counter[str]) -> list[Any]:
-    """Return the files that a location names, those of no kind that is read counted."""
+def _expand(storage: Storage, skipped: Counter[str]) -> list[str]:
+    """Return the files at a location that can be read here; count the others."""
     path = storage.path
     pattern = _GLOB.search(path)
     try:
         if pattern:
             folder, parts = posixpath.dirname(path[: pattern.start()]), path.split("/")
-            files = [
-                info for info in storage.files(folder) if _matches(info.path.split("/"), parts)
-            ]
+            files = [each for each in storage.files(folder) if _matches(each.split("/"), parts)]
         elif storage.is_folder(path):
             files = storage.files(path)
         else:
-            files = [storage.info(path)]
+            files = [path]
     except OSError as error:
         raise BatchError(f"{storage.location} cannot be listed: {error}") from error
     known = (*IMAGE_SUFFIXES, *_PARQUET_SUFFIXES, *_TAR_SUFFIXES)
-    good = [info for info in files if _suffix(info.path) in known and not _is_hidden(info.path)]
-    if not pattern and len(files) == 1 and not good:
+    good = [each for each in files if _suffix(each) in known and not _is_hidden(each)]
+    if files == [path] != good:
         raise InvalidArgumentError(
-            f"{storage.location} is no image, .parquet or .tar file, by its suffix"
+            f"{storage.location} is not an image, .parquet or .tar file, by its suffix"
         )
-    skipped.update(_suffix(info.path) or "no suffix" for info in files if info not in good)
+    skipped.update(_suffix(each) or "no suffix" for each in set(files).difference(good))
     return good
 
 
@@ -211,11 +221,6 @@ def _suffix(path: str) -> str:
     return tar or posixpath.splitext(name)[1]
 
 
-def _named(skipped: Counter[str]) -> str:
-    named = ", ".join(f"{number} {suffix}" for suffix, number in skipped.most_common(5))
-    return f" ({named} are none)" if named else ""
-
-
 def _parquet_shards(storage: Storage, path: str, column: str | None) -> list[Shard]:
     """Return the shards of a Parquet file, of whole row groups."""
     parquet = import_package("pyarrow.parquet")
@@ -237,7 +242,7 @@ def _parquet_shards(storage: Storage, path: str, column: str | None) -> list[Sha
     shards, start = [], 0
     while start < len(rows):
         end, count = start + 1, rows[start]
-        while end < len(rows) and count + rows[end] <= _MOST_IMAGES:
+        while end < len(rows) and count + rows[end] <= _MAX_IMAGES:
             count += rows[end]
             end += 1
         groups = tuple(range(start, end))
@@ -267,7 +272,7 @@ def _read_file(storage: Storage, path: str, max_bytes: int | None) -> EncodedIma
     name = storage.url(path)
     try:
         if storage.is_local and os.path.exists(path) and not os.path.isfile(path):
-            return EncodedImage(name, None, "it is no file")  # a pipe would be waited for
+            return EncodedImage(name, None, "it is not a file")  # a pipe would be waited for
         with storage.filesystem.open_input_file(path) as file:
             if max_bytes is not None and file.size() > max_bytes:
                 return EncodedImage(name, None, _too_large(file.size(), max_bytes))
@@ -293,7 +298,7 @@ class _BoundedHeader(tarfile.TarInfo):
 def _read_tar(storage: Storage, path: str, max_bytes: int | None) -> Iterator[EncodedImage]:
     """Yield the images of a tar archive, which is read from its start to its end."""
     archive = storage.url(path)
-    limit = _MOST_MEMBER_BYTES if max_bytes is None else max_bytes
+    limit = _MAX_MEMBER_BYTES if max_bytes is None else max_bytes
     try:
         with (
             storage.filesystem.open_input_stream(path, compression=None) as stream,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import hashlib
 import os
-import re
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +16,7 @@ import numpy.typing as npt
 
 from endcap import _core
 from endcap.batch.errors import BatchError, import_package
-from endcap.batch.rows import ImageRow
-from endcap.batch.storage import Storage
+from endcap.batch.results import ImageRow
 from endcap.cuda_array import on_host
 from endcap.detections import ClassScore, ImageDetections, ImageResult, Task, status_name
 from endcap.errors import EndcapError, Status, UnsupportedError
@@ -44,21 +41,19 @@ _ELEMENTS: dict[str, type[np.number[Any]]] = {
     "tensor(uint8)": np.uint8,
     "tensor(int8)": np.int8,
 }
-_SPEC_NAME = "pipeline.json"
-_FILE_NAME = re.compile(r"[^/\0]*[^/\0.][^/\0]*")  # neither . nor .., and no folder
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime; its errors come as exceptions, too
 
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """All that a pipeline needs, as values that travel to other machines.
+    """All that a pipeline needs, as values that can be sent to other machines.
 
     Attributes:
         preprocess: The parameters of the first step.
         postprocess: Those of the last step.
-        files: The network's file, and those with its weights that lie beside it, by name.
-        network: Which of them is the network.
-        heads: The network's names of its outputs, by those of postprocess' inputs.
+        files: The network's file and the files of its weights, by name.
+        network: The name of the network's file.
+        heads: Names of the network's outputs, by the names of postprocess' inputs.
         labels: Class names by id.
     """
 
@@ -96,45 +91,15 @@ class PipelineSpec:
             labels=_read_labels(ensemble),
         )
 
-    def save(self, storage: Storage, folder: str) -> None:
-        """Write the spec to a folder, which `load` reads on other machines."""
-        values = {
-            "preprocess": dict(self.preprocess),
-            "postprocess": dict(self.postprocess),
-            "network": self.network,
-            "heads": dict(self.heads),
-            "labels": list(self.labels),
-            "files": sorted(self.files),
-        }
-        storage.make_folder(folder)
-        for name, content in self.files.items():
-            with storage.whole_file(f"{folder}/{name}") as file:
-                file.write(content)
-        with storage.whole_file(f"{folder}/{_SPEC_NAME}") as file:
-            file.write(json.dumps(values, indent=1).encode())
-
-    @classmethod
-    def load(cls, storage: Storage, folder: str) -> PipelineSpec:
-        """Read a spec that `save` has written.
-
-        Raises:
-            OSError: A file cannot be read.
-            BatchError: Somebody else has written it: a name leads out of the folder.
-        """
-        values = json.loads(storage.read(f"{folder}/{_SPEC_NAME}"))
-        for name in (values["network"], *values["files"]):
-            if not _FILE_NAME.fullmatch(name):
-                raise BatchError(f"{storage.url(folder)} names {name!r}, which is none in it")
-        files = {name: storage.read(f"{folder}/{name}") for name in values["files"]}
-        labels = tuple(values["labels"])
-        return cls(
-            values["preprocess"],
-            values["postprocess"],
-            files,
-            values["network"],
-            values["heads"],
-            labels,
-        )
+    @property
+    def identity(self) -> str:
+        """Digits that tell this pipeline from one with other parameters or another network."""
+        digest = hashlib.sha256()
+        for steps in (self.preprocess, self.postprocess, self.files):
+            for name, value in sorted(steps.items()):
+                digest.update(f"{name}\0{len(value)}\0".encode())
+                digest.update(value if isinstance(value, bytes) else str(value).encode())
+        return digest.hexdigest()
 
     @property
     def task(self) -> Task:
@@ -189,7 +154,7 @@ class Pipeline:
         """The most bytes of an image's file."""
         return int(self._preprocess.parameters["max_bytes"])
 
-    def __call__(self, images: Sequence[tuple[str, bytes]]) -> list[ImageRow]:
+    def detect(self, images: Sequence[tuple[str, bytes | memoryview]]) -> list[ImageRow]:
         """Return a row for each image, given as its name and the bytes of its file.
 
         Raises:
@@ -197,20 +162,10 @@ class Pipeline:
         """
         if not images:
             return []
-        start = time.perf_counter()
         inputs = self._preprocess([encoded for _, encoded in images])
         tensors = on_host(inputs.images)
-        after_preprocess = time.perf_counter()
         heads = self._run(tensors.astype(self._element, copy=False))
-        after_network = time.perf_counter()
         results = self._finish(heads, inputs.geometry, inputs.status)
-        after_postprocess = time.perf_counter()
-        count = len(images)
-        seconds = {
-            "preprocess": (after_preprocess - start) / count,
-            "network": (after_network - after_preprocess) / count,
-            "postprocess": (after_postprocess - after_network) / count,
-        }
         rows = []
         for (name, encoded), status, geometry, predictions in zip(
             images, inputs.status.tolist(), inputs.geometry.tolist(), results, strict=True
@@ -222,7 +177,7 @@ class Pipeline:
                 result = self._failure(name, predictions.status, str(predictions))
             else:
                 result = self._result(name, predictions)
-            rows.append(ImageRow(result, width, height, seconds))
+            rows.append(ImageRow(result, width, height))
         return rows
 
     def _run(self, tensors: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
@@ -263,25 +218,17 @@ class Pipeline:
         """Return each image's detections or classes, or the error of its head."""
         try:
             return list(self._postprocess(heads, geometry, status))
-        except EndcapError:  # one head is bad, and the others must not suffer from it
-            return [
-                self._finish_one(
-                    {name: head[row : row + 1] for name, head in heads.items()},
-                    geometry[row : row + 1],
-                    status[row : row + 1],
-                )
-                for row in range(len(status))
-            ]
-
-    def _finish_one(
-        self, heads: Any, geometry: npt.NDArray[Any], status: npt.NDArray[Any]
-    ) -> Predictions | EndcapError:
-        try:
-            return self._postprocess(heads, geometry, status)[0]
         except EndcapError as error:
-            return error
+            if len(status) == 1:
+                return [error]
+        results: list[Predictions | EndcapError] = []
+        for row in range(len(status)):  # one head is bad, and must not affect the others
+            one = slice(row, row + 1)
+            head = {name: values[one] for name, values in heads.items()}
+            results += self._finish(head, geometry[one], status[one])
+        return results
 
-    def _why(self, encoded: bytes) -> str:
+    def _why(self, encoded: bytes | memoryview) -> str:
         """Return why an image was refused."""
         try:
             self._strict(encoded)

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from endcap.batch.cluster import connected
-from endcap.batch.detectors import Detector, LocalDetector, ServedDetector
+from endcap.batch.detectors import Detector, ServedDetector, detect_images
 from endcap.batch.errors import BatchError, import_package
-from endcap.batch.inputs import EncodedImage, Listing, list_images, read_shard
-from endcap.batch.job import (
-    Job,
-    counted_attempt,
-    forget_attempts,
-    identity_of,
-    load_model,
-    open_job,
-    save_model,
-    shard_of,
-    shards_table,
-)
-from endcap.batch.pipeline import PipelineSpec
-from endcap.batch.results import count_statuses, finished_parts, write_coco, write_part
-from endcap.batch.rows import ImageRow
+from endcap.batch.inputs import Shard, list_images, read_shard
+from endcap.batch.pipeline import Pipeline, PipelineSpec
+from endcap.batch.results import PATH, STATUS, Results
 from endcap.batch.storage import Storage
-from endcap.batch.transforms import unreadable
 from endcap.detections import Task
 from endcap.errors import EndcapError, InvalidArgumentError
+
+# Ray repeats a shard whose process was lost, forever if one of its images ends the process.
+_MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -48,20 +39,20 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What a run shall do.
+    """A run and its settings.
 
     Attributes:
-        inputs: The data set, as for `list_images`.
-        detector: What detects.
+        inputs: Paths or URLs of the data set, as for `read_encoded`.
+        detector: The model.
         output: The folder of results, or its URL.
-        column: Of Parquet files, that holds the images.
+        column: The column of Parquet files that holds the images.
         allow_any_path: Whether cells of Parquet files may name files outside the file's folder.
         batch: The most images in a batch of the network, or in flight to a server.
-        workers: Actors; by default as many as the cluster has CPUs, or GPUs, for.
-        cpus: Of each actor.
-        gpus: Of each actor; then all stages run on a GPU.
+        workers: Number of actors; by default as many as the cluster has CPUs, or GPUs, for.
+        cpus: CPUs of each actor.
+        gpus: GPUs of each actor; above 0 all stages run on a GPU.
         coco: Whether to write the detections as COCO JSON, too.
-        address: Of a Ray cluster; None starts one on this machine for the run.
+        address: Address of a Ray cluster; None starts one on this machine for the run.
     """
 
     inputs: tuple[str, ...]
@@ -79,15 +70,15 @@ class BatchPlan:
 
 @dataclass
 class BatchReport:
-    """What a run has done.
+    """The result of a run.
 
     Attributes:
-        statuses: How many images have each status, those of earlier runs among them.
-        images: How many of them this run has processed.
-        seconds: How long that took.
         output: The folder of results.
-        coco: The file in COCO's format, where it was wanted.
-        skipped: Files of the data set that are no images, by suffix.
+        statuses: The number of images by status, including those of earlier runs.
+        images: The number of images that this run has processed.
+        seconds: The time that it took.
+        coco: The file in COCO's format, if requested.
+        skipped: Files of the data set that are not images, by suffix.
     """
 
     output: str
@@ -105,188 +96,202 @@ class BatchReport:
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """How far a run is: images that are done, of how many (None: not known), by status."""
+    """The progress of a run.
+
+    Attributes:
+        done: Images that have a row, including those of earlier runs.
+        total: The number of all images; None if the data set has archives to be read.
+        statuses: The number of images by status.
+        parts: The number of files of results that were still to be made at the start.
+    """
 
     done: int
     total: int | None
     statuses: Counter[str]
+    parts: int
 
 
 def run_batch(
-    plan: BatchPlan,
-    *,
-    on_job: Callable[[Job], None] = lambda job: None,
-    on_progress: Callable[[BatchProgress], None] = lambda progress: None,
+    plan: BatchPlan, *, on_progress: Callable[[BatchProgress], None] = lambda progress: None
 ) -> BatchReport:
-    """Process a data set; continue the run that has begun in the output folder, if any.
+    """Process the images of a data set that have no row in the output folder yet.
 
-    Each shard's results are one file, written whole: a run that ends early has lost nothing but
-    the shards it was at, and a lost process or machine costs no more than its shards.
+    Each shard's results are one file, written whole: a run that ends early, or a lost process or
+    machine, costs no more than the shards that were in work.
 
     Args:
-        plan: What to do.
-        on_job: Called when it is known what there is to do.
-        on_progress: Called after each shard.
+        plan: The run.
+        on_progress: Called before the first shard, and after each.
 
     Raises:
         InvalidArgumentError: Inputs without images, or an output folder of other content.
         BatchError: Ray, the network or a file system failed; run again to continue.
     """
     detector = plan.detector
-    what = detector.model if isinstance(detector, ServedModel) else detector
-    listings: list[Listing] = []
-
-    def list_inputs() -> Listing:
-        listings.append(list_images(plan.inputs, column=plan.column))
-        return listings[0]
-
+    results = Results(plan.output, _identify(detector))
+    _refuse_output_in_inputs(results.storage, plan.inputs)
     task = _check_detector(plan)
     if plan.coco and task is Task.classification:
         raise InvalidArgumentError(
             "the model gives classes of whole images, and COCO's format has boxes; leave out coco"
         )
-    job = open_job(plan.output, identity_of(what, plan.inputs), list_inputs)
-    if isinstance(detector, PipelineSpec) and job.waiting:
-        save_model(job.output, detector)
-    on_job(job)
+    listing = list_images(plan.inputs, column=plan.column)
+    statuses: Counter[str] = Counter()
+    waiting = _find_waiting(results, listing.shards, statuses)
     report = BatchReport(
-        job.output.url(job.output.path), count_statuses(job.output, sorted(job.finished))
+        results.storage.url(results.storage.path), statuses, skipped=listing.skipped
     )
-    if listings:
-        report.skipped = listings[0].skipped
-    before = report.statuses.total()
+    before = statuses.total()
+    total = before + sum(shard.count for shard in waiting.values())
+    unknown = any(shard.kind == "tar" for shard in waiting.values())
+
+    def show() -> None:
+        done = None if unknown else total
+        on_progress(BatchProgress(statuses.total(), done, statuses, len(waiting)))
+
+    show()
     start = time.monotonic()
-    if job.waiting:
-        forget_attempts(job.output)
+    if waiting:
+        results.storage.make_folder(results.storage.path)
         with connected(plan.address) as ray:
-            for statuses in _process(ray, plan, job):
-                report.statuses.update(statuses)
-                done = report.statuses.total()
-                on_progress(BatchProgress(done, job.count, report.statuses))
-        _check_finished(job)
-    report.images, report.seconds = report.statuses.total() - before, time.monotonic() - start
+            for counts in _process(ray, plan, waiting):
+                statuses.update(counts)
+                show()
+        missing = {shard.key for shard in waiting.values()}.difference(results.find_parts())
+        if missing:
+            raise BatchError(
+                f"{len(missing)} of {len(waiting)} files of results are not in {report.output}: "
+                "other machines have written them to folders of their own; give --output a folder "
+                "that all machines share, such as an s3:// URL"
+            )
+    report.images, report.seconds = statuses.total() - before, time.monotonic() - start
     if plan.coco:
-        labels = () if isinstance(detector, ServedModel) else detector.labels
-        report.coco = write_coco(job.output, range(len(job.shards)), labels)
+        report.coco = results.write_coco(getattr(detector, "labels", ()))
     return report
 
 
+def _identify(detector: PipelineSpec | ServedModel) -> str:
+    return detector.identity if isinstance(detector, PipelineSpec) else f"served {detector.model}"
+
+
+def _refuse_output_in_inputs(output: Storage, inputs: Sequence[str]) -> None:
+    """Raise InvalidArgumentError for a folder of results that a later run would read as images."""
+    for location in inputs:
+        storage = Storage(location)
+        root = storage.path.rstrip("/")
+        is_same = (storage.scheme, storage.is_local) == (output.scheme, output.is_local)
+        if is_same and f"{output.path.rstrip('/')}/".startswith(f"{root}/"):
+            raise InvalidArgumentError(
+                f"{output.url(output.path)} lies in {location}, which is read with all below it; "
+                "give --output a folder elsewhere"
+            )
+
+
+def _find_waiting(
+    results: Results, shards: Sequence[Shard], statuses: Counter[str]
+) -> dict[int, Shard]:
+    """Return what is not done of each shard, by its place; count the statuses of what is done.
+
+    Image files are left out by their paths, archives and row groups by the names of their results.
+    """
+    parts = results.find_parts()
+    done = set()
+    for row in results.read([PATH, STATUS]):
+        statuses[row[STATUS]] += 1
+        done.add(row[PATH])
+    waiting = {}
+    for number, shard in enumerate(shards):
+        rest = shard.without(done) if shard.kind == "files" else shard
+        if rest.paths and rest.key not in parts:
+            waiting[number] = rest
+    return waiting
+
+
 def _check_detector(plan: BatchPlan) -> Task:
-    """Return the task of what detects, after it was tried here where that is possible."""
+    """Return the model's task, after a trial of the model where that is possible."""
     if isinstance(plan.detector, PipelineSpec) and plan.gpus:
         return plan.detector.task  # this machine may have no GPU
-    return _make_detector(plan.detector, _settings(plan)).task
+    return _make_detector(plan.detector, plan).task
 
 
-def _check_finished(job: Job) -> None:
-    """Raise BatchError where files of results are missing: other machines wrote them elsewhere."""
-    missing = set(range(len(job.shards))) - finished_parts(job.output)
-    if missing:
-        raise BatchError(
-            f"{len(missing)} of {len(job.shards)} files of results are not in "
-            f"{job.output.url(job.output.path)}: other machines have written them to folders of "
-            "their own; give --output a folder that all machines share, such as an s3:// URL"
-        )
-
-
-@dataclass(frozen=True)
-class _WorkerSettings:
-    """What an actor is given; the network, which may be large, it finds beside the results."""
-
-    output: str
-    batch: int
-    allow_any_path: bool
-    served: ServedModel | None
-    device: str
-    threads: int
-
-
-def _settings(plan: BatchPlan) -> _WorkerSettings:
-    served = plan.detector if isinstance(plan.detector, ServedModel) else None
+def _make_detector(model: PipelineSpec | ServedModel, plan: BatchPlan) -> Detector:
+    if isinstance(model, ServedModel):
+        return ServedDetector(model.urls, model=model.model, concurrency=plan.batch)
     device = "cuda" if plan.gpus else "cpu"
-    threads = max(1, int(plan.cpus))
-    return _WorkerSettings(plan.output, plan.batch, plan.allow_any_path, served, device, threads)
+    return Pipeline(model, device=device, threads=max(1, int(plan.cpus)))
 
 
-def _make_detector(what: PipelineSpec | ServedModel, settings: _WorkerSettings) -> Detector:
-    if isinstance(what, ServedModel):
-        return ServedDetector(what.urls, model=what.model, concurrency=settings.batch)
-    return LocalDetector(what, device=settings.device, threads=settings.threads)
+class _Attempts:
+    """An actor that counts how often each shard was begun."""
+
+    def __init__(self) -> None:
+        self._begun: Counter[str] = Counter()
+
+    def begin(self, key: str) -> int:
+        """Return how often a shard was begun, this time included."""
+        self._begun[key] += 1
+        return self._begun[key]
 
 
 class _ShardWorker:
-    """An actor: reads the images of shards, detects, and writes files of results."""
+    """An actor that reads the images of shards, detects, and writes files of results."""
 
-    def __init__(self, settings: _WorkerSettings) -> None:
-        self._output = Storage(settings.output)
-        detector = settings.served or load_model(self._output)
-        self._detector = _make_detector(detector, settings)
-        self._batch = settings.batch
-        self._allow_any_path = settings.allow_any_path
+    def __init__(self, plan: BatchPlan, model: Any, attempts: Any) -> None:
+        import ray
+
+        # The network may be large: it is sent once, and not as a part of the plan.
+        spec: PipelineSpec | ServedModel = ray.get(model)
+        self._ray, self._plan, self._attempts = ray, plan, attempts
+        self._detector = _make_detector(spec, plan)
+        self._results = Results(plan.output, _identify(spec))
 
     def __call__(self, table: Any) -> Any:
-        """Process the shards of a table; return how many of their images had each status."""
-        pa = import_package("pyarrow")
-        counts = []
-        for row in table.to_pylist():
-            shard, number = shard_of(row), row["number"]
-            with counted_attempt(self._output, number, shard):
-                images = read_shard(
-                    shard,
-                    max_bytes=self._detector.max_bytes,
-                    allow_any_path=self._allow_any_path,
-                )
-                batches = (self._detect(batch) for batch in _batches(images, self._batch))
-                statuses = write_part(self._output, number, batches, self._detector.task)
-            counts.append(json.dumps(statuses))
-        return pa.table({"number": table["number"], "statuses": counts})
-
-    def _detect(self, images: Sequence[tuple[EncodedImage, float]]) -> list[ImageRow]:
-        read = [(each.path, each.data) for each, _ in images if each.data is not None]
-        rows = iter(self._detector.detect(read))
-        results = []
-        for image, seconds in images:
-            if image.data is None:
-                row = unreadable(image.path, image.error or "", self._detector.task)
-            else:
-                row = next(rows)
-            times = {"read": seconds, **(row.seconds or {})}
-            results.append(ImageRow(row.result, row.width, row.height, times))
-        return results
+        """Process the shard of a row; return the number of its images by status."""
+        (row,) = table.to_pylist()
+        shard = Shard(**json.loads(row["shard"]))
+        attempt = self._ray.get(self._attempts.begin.remote(shard.key))
+        if attempt > _MAX_ATTEMPTS:
+            last = f" to {shard.paths[-1]}" if len(shard.paths) > 1 else ""
+            raise BatchError(
+                f"the process of part {row['number']} was lost {attempt - 1} times; an image "
+                f"that ends it may be one of {shard.paths[0]}{last}, or memory is too small: "
+                "give fewer --workers"
+            )
+        images = read_shard(
+            shard, max_bytes=self._detector.max_bytes, allow_any_path=self._plan.allow_any_path
+        )
+        batches = iter(lambda: list(itertools.islice(images, self._plan.batch)), [])
+        statuses = self._results.write_part(
+            row["number"],
+            shard.key,
+            (detect_images(self._detector, batch) for batch in batches),
+            self._detector.task,
+        )
+        return import_package("pyarrow").table({"statuses": [json.dumps(statuses)]})
 
 
-def _batches(
-    images: Iterator[EncodedImage], size: int
-) -> Iterator[list[tuple[EncodedImage, float]]]:
-    """Yield images in batches, each with the seconds that it was waited for."""
-    batch: list[tuple[EncodedImage, float]] = []
-    start = time.perf_counter()
-    for image in images:
-        batch.append((image, time.perf_counter() - start))
-        if len(batch) == size:
-            yield batch
-            batch = []
-        start = time.perf_counter()
-    if batch:
-        yield batch
-
-
-def _process(ray: Any, plan: BatchPlan, job: Job) -> Iterator[Counter[str]]:
-    """Yield how many images had each status, for each shard as it is done."""
-    data = import_package("ray.data")
-    waiting = job.waiting
-    workers = plan.workers or _places(ray, plan)
-    table = shards_table([job.shards[number] for number in waiting])
-    table = table.append_column("number", [waiting])
-    blocks = [table.slice(row, 1) for row in range(table.num_rows)]
+def _process(ray: Any, plan: BatchPlan, waiting: dict[int, Shard]) -> Iterator[Counter[str]]:
+    """Yield the number of images by status for each shard that is done."""
+    data, pa = import_package("ray.data"), import_package("pyarrow")
+    blocks = [
+        pa.table({"number": [number], "shard": [json.dumps(asdict(shard))]})
+        for number, shard in waiting.items()
+    ]
+    attempts = ray.remote(_Attempts).options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
     results = data.from_blocks(blocks).map_batches(
         _ShardWorker,
-        fn_constructor_kwargs={"settings": _settings(plan)},
+        fn_constructor_kwargs={
+            "plan": replace(plan, detector=ServedModel(())),
+            "model": ray.put(plan.detector),
+            "attempts": attempts.remote(),
+        },
         batch_size=1,
         batch_format="pyarrow",
         num_cpus=plan.cpus,
         num_gpus=plan.gpus or None,
-        compute=data.ActorPoolStrategy(min_size=1, max_size=min(workers, len(waiting))),
+        compute=data.ActorPoolStrategy(
+            min_size=1, max_size=min(plan.workers or _count_places(ray, plan), len(blocks))
+        ),
     )
     try:
         for batch in results.iter_batches(
@@ -296,11 +301,11 @@ def _process(ray: Any, plan: BatchPlan, job: Job) -> Iterator[Counter[str]]:
                 yield Counter(json.loads(statuses))
     except (ray.exceptions.RayError, ValueError) as error:
         raise BatchError(
-            f"{_reason(error)}; what is done is kept, and the same command continues"
+            f"{_find_reason(error)}; what is done is kept, and the same command continues"
         ) from error
 
 
-def _reason(error: BaseException) -> str:
+def _find_reason(error: BaseException) -> str:
     """Return the message of the error in an actor that ended a run."""
     cause: BaseException | None = error
     while cause is not None:
@@ -311,7 +316,7 @@ def _reason(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _places(ray: Any, plan: BatchPlan) -> int:
+def _count_places(ray: Any, plan: BatchPlan) -> int:
     """Return how many actors the cluster has room for."""
     resources = ray.cluster_resources()
     if plan.gpus:

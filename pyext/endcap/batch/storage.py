@@ -15,7 +15,7 @@ from endcap._files import whole_file
 from endcap.batch.errors import import_package
 from endcap.errors import InvalidArgumentError
 
-_MOST_BYTES_IN_MEMORY = 64 << 20
+_MAX_BYTES_IN_MEMORY = 64 << 20
 _BYTES_AT_A_TIME = 1 << 20
 
 
@@ -29,13 +29,13 @@ class Storage:
         location: A path or a URL.
 
     Raises:
-        InvalidArgumentError: A location of a kind that is not known, or with a password in it.
+        InvalidArgumentError: The kind of location is unknown, or it has a password.
     """
 
     def __init__(self, location: str) -> None:
         fs = import_package("pyarrow.fs")
         if location != escaped(location):
-            raise InvalidArgumentError(f"the location {escaped(location)} is no UTF-8; rename it")
+            raise InvalidArgumentError(f"the location {escaped(location)} is not UTF-8; rename it")
         self.location = location
         self.scheme = location.partition("://")[0] if "://" in location else ""
         if self.scheme and "@" in urlsplit(location).netloc:
@@ -62,59 +62,38 @@ class Storage:
         """Return a path below the location's."""
         return "/".join([self.path.rstrip("/"), *names])
 
-    def info(self, path: str) -> Any:
-        """Return the pyarrow.fs.FileInfo of a file.
+    def is_folder(self, path: str) -> bool:
+        """Return whether a path is a folder.
 
         Raises:
-            InvalidArgumentError: There is none.
+            InvalidArgumentError: It does not exist.
             OSError: The file system cannot be reached.
         """
-        info = self.filesystem.get_file_info(path)
-        if info.type == import_package("pyarrow.fs").FileType.NotFound:
+        fs = import_package("pyarrow.fs")
+        kind = self.filesystem.get_file_info(path).type
+        if kind == fs.FileType.NotFound:
             raise InvalidArgumentError(f"{self.url(path)} does not exist")
-        return info
+        return bool(kind == fs.FileType.Directory)
 
-    def exists(self, path: str) -> bool:
-        """Return whether there is a file or folder."""
-        kind = self.filesystem.get_file_info(path).type
-        return bool(kind != import_package("pyarrow.fs").FileType.NotFound)
+    def files(self, folder: str) -> list[str]:
+        """Return the paths of all files below a folder, sorted; none if it does not exist.
 
-    def is_folder(self, path: str) -> bool:
-        """Return whether a path is a folder."""
-        kind = self.filesystem.get_file_info(path).type
-        return bool(kind == import_package("pyarrow.fs").FileType.Directory)
-
-    def files(self, folder: str) -> list[Any]:
-        """Return the pyarrow.fs.FileInfo of all files below a folder, sorted by path.
-
-        Links to files are followed, and links to folders are not: they may lead in a circle.
+        Links to files are followed, and links to folders are not: they may lead in a circle. A path
+        that is not UTF-8, which pyarrow cannot open, is escaped, and reading it fails.
         """
         fs = import_package("pyarrow.fs")
-        if self.is_local:
-            walk = os.walk(folder, onerror=_raise)
-            paths = [os.path.join(below, name) for below, _, names in walk for name in names]
-            found = self.filesystem.get_file_info([path for path in paths if path == escaped(path)])
-            # pyarrow opens no file of another name: it is listed, and reading it fails.
-            found += [
-                fs.FileInfo(escaped(path), fs.FileType.File)
-                for path in paths
-                if path != escaped(path)
-            ]
-        else:
-            found = self.filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
-        return sorted(
-            (info for info in found if info.type == fs.FileType.File), key=lambda info: info.path
-        )
+        if not self.is_local:
+            found = self.filesystem.get_file_info(
+                fs.FileSelector(folder, allow_not_found=True, recursive=True)
+            )
+            return sorted(info.path for info in found if info.type == fs.FileType.File)
+        walk = os.walk(folder, onerror=_raise) if os.path.lexists(folder) else ()
+        paths = [os.path.join(below, name) for below, _, names in walk for name in names]
+        return sorted(escaped(path) for path in paths if os.path.isfile(path))
 
     def make_folder(self, path: str) -> None:
         """Make a folder, and those above it, where there is none."""
         self.filesystem.create_dir(path, recursive=True)
-
-    def read(self, path: str) -> bytes:
-        """Return the content of a file."""
-        with self.filesystem.open_input_file(path) as file:
-            content: bytes = file.read()
-        return content
 
     @contextlib.contextmanager
     def whole_file(self, path: str) -> Iterator[Any]:
@@ -123,7 +102,7 @@ class Storage:
         They are kept here until then: a process that is killed leaves nothing, and closing the
         upload to an object store, which finishes it, comes last.
         """
-        with tempfile.SpooledTemporaryFile(_MOST_BYTES_IN_MEMORY) as kept:
+        with tempfile.SpooledTemporaryFile(_MAX_BYTES_IN_MEMORY) as kept:
             yield kept
             kept.seek(0)
             with self._open_whole(path) as stream:

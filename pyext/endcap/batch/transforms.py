@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endcap.batch.detectors import Detector, LocalDetector, ServedDetector
-from endcap.batch.inputs import BYTES, READ_ERROR
-from endcap.batch.pipeline import PipelineSpec
-from endcap.batch.rows import PATH, ImageRow, to_table
+from endcap.batch.detectors import Detector, ServedDetector, detect_images
+from endcap.batch.inputs import BYTES, READ_ERROR, EncodedImage
+from endcap.batch.pipeline import Pipeline, PipelineSpec
+from endcap.batch.results import PATH, to_table
 from endcap.cuda_array import on_host
-from endcap.detections import ImageResult, Task
+from endcap.detections import Task
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import PreprocessParameters, list_parameters
 from endcap.preprocess import Preprocessor
@@ -27,8 +27,8 @@ class Detect:
 
     A batch is a pyarrow.Table with the columns ``bytes`` and ``path``, as `read_encoded` makes
     them; ``map_batches`` needs ``batch_format="pyarrow"``. The result has no ``bytes``, keeps what
-    other columns there are, and has those of `endcap.batch.rows`: a bad image is a row with a
-    status and a message, and does not affect the others.
+    other columns there are, and has those of the files of `endcap batch`: a bad image is a row with
+    a status and a message, and does not affect the others.
 
     Args:
         repository: A model repository, whose ensemble runs in the actor on ONNX Runtime: its path
@@ -58,7 +58,7 @@ class Detect:
             spec = repository
             if not isinstance(spec, PipelineSpec):
                 spec = PipelineSpec.from_repository(str(spec), model)
-            self._detector = LocalDetector(spec, device=device, threads=threads)
+            self._detector = Pipeline(spec, device=device, threads=threads)
 
     @property
     def task(self) -> Task:
@@ -67,17 +67,7 @@ class Detect:
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch's results, a pyarrow.Table."""
-        encoded, paths, errors = _columns(batch)
-        good = [row for row, error in enumerate(errors) if error is None]
-        rows = self._detector.detect([(paths[row], encoded[row]) for row in good])
-        by_position = dict(zip(good, rows, strict=True))
-        results = to_table(
-            [
-                by_position.get(row) or unreadable(path, errors[row] or "", self.task)
-                for row, path in enumerate(paths)
-            ],
-            self.task,
-        )
+        results = to_table(detect_images(self._detector, _read_images(batch)), self.task)
         for name in batch.column_names:
             if name not in (BYTES, READ_ERROR, *results.column_names):
                 results = results.append_column(batch.schema.field(name), batch[name])
@@ -112,10 +102,7 @@ class Preprocess:
 
     def __call__(self, batch: Any) -> dict[str, Any]:
         """Return the tensors of a batch."""
-        encoded, _, errors = _columns(batch)
-        images = [
-            b"" if error is not None else data for data, error in zip(encoded, errors, strict=True)
-        ]
+        images = [image.data or b"" for image in _read_images(batch)]
         result = self._preprocess(images)
         kept = [name for name in batch.column_names if name not in (BYTES, READ_ERROR)]
         columns = {name: batch[name].to_numpy() for name in kept}
@@ -126,13 +113,8 @@ class Preprocess:
         }
 
 
-def unreadable(path: str, error: str, task: Task) -> ImageRow:
-    """Return the row of an image whose bytes could not be read."""
-    return ImageRow(ImageResult(path, "unreadable", error=error, task=task))
-
-
-def _columns(batch: Any) -> tuple[list[Any], list[str], list[str | None]]:
-    """Return the bytes, the paths and the errors of reading of a batch."""
+def _read_images(batch: Any) -> list[EncodedImage]:
+    """Return the images of a batch."""
     if isinstance(batch, dict) or not hasattr(batch, "column_names"):
         raise InvalidArgumentError(
             f"a batch is a {type(batch).__name__}, and a pyarrow.Table is expected: {_FORMAT}"
@@ -142,19 +124,15 @@ def _columns(batch: Any) -> tuple[list[Any], list[str], list[str | None]]:
             f"a batch has the columns {', '.join(batch.column_names)}, and {BYTES}, the bytes of "
             "image files, is expected: read images by endcap.batch.read_encoded, or rename a column"
         )
-    count = batch.num_rows
-    named = PATH in batch.column_names
-    paths = batch[PATH].to_pylist() if named else [f"image {row}" for row in range(count)]
-    encoded = [
-        memoryview(cell.as_buffer()).cast("B") if cell.is_valid else None for cell in batch[BYTES]
-    ]
-    errors = batch[READ_ERROR].to_pylist() if READ_ERROR in batch.column_names else [None] * count
-    missing = "there are no bytes"
-    return (
-        encoded,
-        paths,
-        [
-            error or (missing if data is None else None)
-            for error, data in zip(errors, encoded, strict=True)
-        ],
-    )
+    names = batch.column_names
+    paths = batch[PATH].to_pylist() if PATH in names else None
+    errors = batch[READ_ERROR].to_pylist() if READ_ERROR in names else None
+    images = []
+    for row, cell in enumerate(batch[BYTES]):
+        path = f"image {row}" if paths is None else paths[row]
+        error = None if errors is None else errors[row]
+        if error is None and not cell.is_valid:
+            error = "there are no bytes"
+        data = None if error else memoryview(cell.as_buffer()).cast("B")
+        images.append(EncodedImage(path, data, error))
+    return images

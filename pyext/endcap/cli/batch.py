@@ -26,7 +26,6 @@ from endcap.batch import (
     ServedModel,
     run_batch,
 )
-from endcap.batch.job import Job
 from endcap.cli.console import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
@@ -80,8 +79,7 @@ def batch(
         typer.Option(
             "--output",
             "-o",
-            help="Folder of the results, a path or URL. One that holds a part of them is "
-            "completed.",
+            help="Folder of the results, a path or URL. Images with results in it are left out.",
             show_default=False,
         ),
     ],
@@ -169,8 +167,8 @@ def batch(
     """Process a data set of images: a row of a Parquet file for each.
 
     The steps of an ensemble run in processes of Ray, on one machine or a cluster, or running
-    servers do the work. A bad image is a row with a status and a message. A run that was ended
-    goes on where it was by the same command; finished files are not made again.
+    servers do the work. A bad image is a row with a status and a message. Images that have a row in
+    the output are left out: the same command continues a run that was ended.
     """
     with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         plan = BatchPlan(
@@ -187,7 +185,7 @@ def batch(
             address=address,
         )
         with _Display() as display:
-            report = run_batch(plan, on_job=display.begin, on_progress=display.show)
+            report = run_batch(plan, on_progress=display.show)
     if json_output:
         print(json.dumps(_as_json(report), indent=1))
     else:
@@ -223,20 +221,19 @@ class _Display:
     """Progress on standard error: a bar on a terminal, else a line from time to time."""
 
     def __init__(self) -> None:
-        self._console = PlainConsole(stderr=True)
+        console = PlainConsole(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            console=self._console,
+            console=console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not console.is_terminal,
         )
-        self._start = self._last = time.monotonic()
-        self._done_before = 0
+        self._task = self._bar.add_task("starting Ray", total=None)
+        self._last: float | None = None
 
     def __enter__(self) -> _Display:
         self._bar.start()
@@ -245,35 +242,23 @@ class _Display:
     def __exit__(self, *details: object) -> None:
         self._bar.stop()
 
-    def begin(self, job: Job) -> None:
-        """Say what there is to do."""
-        images = "images" if job.count is None else count(job.count, "image")
-        say(f"endcap: {images} in {count(len(job.shards), 'part')}")
-        if job.is_continued:
-            say(f"endcap: {count(len(job.finished), 'part')} done before, which stay as they are")
-        self._task = self._bar.add_task("starting Ray", total=job.count, rate="")
-        self._start = self._last = time.monotonic()
-
     def show(self, progress: BatchProgress) -> None:
-        """Show how far the run is."""
+        """Show the progress of the run."""
         now = time.monotonic()
-        if not self._done_before:  # the first files are done: from here on the rate counts
-            self._done_before, self._start = progress.done, now
-        seconds = max(now - self._start, 1e-9)
-        rate = (progress.done - self._done_before) / seconds
-        failed = sum(number for name, number in progress.statuses.items() if name != "ok")
-        text = f"{rate:.1f}/s" if rate else ""
-        described = f"images, {failed} failed" if failed else "images"
-        self._bar.update(self._task, completed=progress.done, rate=text, description=described)
-        if self._console.is_terminal or now - self._last < _LINES_EVERY_S:
+        if self._last is None:
+            self._last = now
+            images = "images" if progress.total is None else count(progress.total, "image")
+            say(f"endcap: {images}, {progress.done} done before; {count(progress.parts, 'part')}")
+            self._bar.update(self._task, total=progress.total, completed=progress.done)
             return
-        self._last = now
-        total = "" if progress.total is None else f" of {progress.total}"
-        left = ""
-        if progress.total and rate:
-            minutes = (progress.total - progress.done) / rate / 60
-            left = f", about {minutes:.0f} min left"
-        say(f"endcap: {progress.done}{total} images, {failed} failed, {text}{left}")
+        failed = progress.done - progress.statuses["ok"]
+        self._bar.update(
+            self._task, completed=progress.done, description=f"images, {failed} failed"
+        )
+        if self._bar.disable and now - self._last >= _LINES_EVERY_S:
+            self._last = now
+            total = "" if progress.total is None else f" of {progress.total}"
+            say(f"endcap: {progress.done}{total} images, {failed} failed")
 
 
 def _print_summary(report: BatchReport) -> None:

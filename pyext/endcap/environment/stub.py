@@ -23,7 +23,6 @@ from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 STUB_NAME = "triton_python_backend_stub"
 REAL_STUB_NAME = f"{STUB_NAME}.real"
 SETTINGS_NAME = "endcap-stub.json"
-LOG_NAME = "endcap-stub.log"
 _MARK = b"ENDCAP_STUB_REFUSAL"  # in the text of the front, and of no other stub
 _MAX_FRONT_BYTES = 64 << 20
 _MAX_STUB_BYTES = 256 << 20

@@ -15,7 +15,6 @@ from jpegs import encode, photo
 
 import endcap
 from endcap.batch import Detect, PipelineSpec, Preprocess
-from endcap.batch.datasource import EncodedImages
 from endcap.detections import Task
 from endcap.errors import InvalidArgumentError
 
@@ -84,29 +83,19 @@ def test_tensors() -> None:
     assert set(columns) == {"path", "label", "images", "geometry", "status"}
 
 
-@pytest.mark.parametrize("is_allowed", [False, True])
-def test_a_source_reads_outside_the_folder_of_a_parquet_file_where_allowed(
-    tmp_path: Path, is_allowed: bool
-) -> None:
-    write_data_set(tmp_path / "photos", 1)
-    path = tmp_path / "list" / "a.parquet"
-    path.parent.mkdir()
-    pq.write_table(pa.table({"path": ["../photos/00000.jpg"]}), path)
-    (task,) = EncodedImages([str(path)], allow_any_path=is_allowed).get_read_tasks(1)
-    (block,) = task()
-    (row,) = block.to_pylist()
-    assert (row["bytes"] is not None) == is_allowed
-
-
 PROGRAM = """
 import sys
 import ray.data
 from endcap.batch import Detect, Preprocess, read_encoded
 
-folder, repository = sys.argv[1:]
+folder, cells, repository = sys.argv[1:]
 ray.init(address="local", num_cpus=2, object_store_memory=80 << 20, include_dashboard=False,
          log_to_driver=False)
 pool = ray.data.ActorPoolStrategy(size=1)
+(refused,) = read_encoded(cells).take_all()
+assert "leads out of the folder" in refused["read_error"], refused
+(allowed,) = read_encoded(cells, allow_any_path=True).take_all()
+assert allowed["bytes"]
 images = read_encoded(folder)
 detected = images.map_batches(
     Detect, fn_constructor_kwargs={"repository": repository}, batch_size=8,
@@ -132,7 +121,12 @@ print("all right")
 def test_on_ray_with_little_memory(tmp_path: Path) -> None:
     """The object store has 80 MiB, about the least that Ray takes."""
     write_data_set(tmp_path / "photos", 60, damaged=3)
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "photos"), str(REPOSITORY)]
+    cells = tmp_path / "cells" / "a.parquet"
+    cells.parent.mkdir()
+    pq.write_table(pa.table({"path": ["../photos/00000.jpg"]}), cells)
+    command = [
+        sys.executable, "-c", PROGRAM, str(tmp_path / "photos"), str(cells), str(REPOSITORY),
+    ]  # fmt: skip
     result = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert result.returncode == 0, result.stderr[-4000:]
     assert "all right" in result.stdout
