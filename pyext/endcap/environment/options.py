@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.stub import find_real_stub
 from endcap.errors import InvalidArgumentError
 from endcap.server.locate import locate_if_there
@@ -50,8 +49,10 @@ class PackOptions:
                     f"--pip is '{text}'; give a requirement or a wheel, and pip's options by its "
                     "environment variables, such as PIP_INDEX_URL"
                 )
-        if self.wheel is not None:
-            _check_wheel(self.wheel, self.python)
+        if self.wheel is not None and not self.wheel.is_file():
+            raise InvalidArgumentError(
+                f"--endcap {self.wheel} does not exist; give a wheel of endcap"
+            )
 
     @property
     def wheel(self) -> Path | None:
@@ -64,34 +65,6 @@ class PackOptions:
         wheel = self.wheel
         ours = str(wheel.resolve()) if wheel is not None else f"endcap=={self.endcap}"
         return [ours, *self.pip_packages]
-
-
-def _check_wheel(wheel: Path, python: str) -> None:
-    """Raise InvalidArgumentError for a wheel that pip would refuse, or that is another package's.
-
-    The tags of a wheel: https://packaging.python.org/en/latest/specifications/binary-distribution-format
-    """
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
-    if not wheel.is_file():
-        raise InvalidArgumentError(f"--endcap {wheel} is no file; give a wheel of endcap")
-    try:
-        name, _, _, tags = parse_wheel_filename(wheel.name)
-    except InvalidWheelFilename as error:
-        raise InvalidArgumentError(
-            f"--endcap {wheel} is not named as a wheel is: {error}"
-        ) from error
-    if name != "endcap":
-        raise InvalidArgumentError(
-            f"--endcap {wheel} is a wheel of {name}; give one of endcap, and others by --pip"
-        )
-    wanted = f"cp{python.replace('.', '')}"
-    interpreters = sorted({tag.interpreter for tag in tags})
-    if wanted not in interpreters:
-        raise ExecutionEnvironmentError(
-            f"{wheel.name} is for {', '.join(interpreters)}, and the environment's Python is "
-            f"{python}; make one with `make wheel PYTHON=python{python}`, or give another --python"
-        )
 
 
 @dataclass(frozen=True)

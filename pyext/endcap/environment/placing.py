@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import os
 import re
-import secrets
 import shutil
-import stat
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from endcap._files import whole_file
 from endcap.environment.errors import ExecutionEnvironmentError
-from endcap.environment.stub import (
-    REAL_STUB_NAME,
-    SETTINGS_NAME,
-    STUB_NAME,
-    execution_environment,
-    install,
-)
+from endcap.environment.stub import execution_environment, install
 from endcap.errors import InvalidArgumentError
 from endcap.triton.config_edits import set_parameter, write_config
 from endcap.triton.model_config import read_config
@@ -29,8 +17,6 @@ from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
 CONFIG = "config.pbtxt"
 ARCHIVE_ENDINGS = (".tar.gz", ".tgz")  # the only archives that Triton unpacks
-# Of file systems without hard links, or where a file may have no more.
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _NAME = re.compile(r"[A-Za-z0-9._+-]+")  # characters that a config.pbtxt takes without escapes
 
 
@@ -68,9 +54,9 @@ def place(
     real: Path | None = None,
     tritonserver: Path | None = None,
 ) -> None:
-    """Put a copy of `archive` into a model's folder as `name`, beside the stub for its Python.
+    """Put a copy of `archive` into a model's folder as `name`, with the stub for its Python.
 
-    The rest of config.pbtxt stays as it is. On an error the model's files are restored.
+    The rest of config.pbtxt is unchanged.
 
     Args:
         archive: The packed environment.
@@ -90,17 +76,18 @@ def place(
     config = model / CONFIG
     text = read_config(config)
     changed = set_parameter(text, EXECUTION_ENVIRONMENT, f"{MODEL_DIRECTORY}/{name}")
-    stub = (STUB_NAME, REAL_STUB_NAME, SETTINGS_NAME)
-    with _restored_on_failure([model / each for each in (name, *stub)]):
-        with archive.open("rb") as source:
-            if (model / name).is_symlink():
-                (model / name).unlink()
-            with whole_file(model / name, follow_links=False, replace_read_only=True) as copy:
-                shutil.copyfileobj(source, copy)
+    if (model / name).is_symlink():
+        (model / name).unlink()
+    with (
+        archive.open("rb") as source,
+        whole_file(model / name, follow_links=False, replace_read_only=True) as copy,
+    ):
+        shutil.copyfileobj(source, copy)
+        # Before the archive replaces an earlier one: there may be no stub for this Python.
         install(model, python_version=python, real=real, tritonserver=tritonserver)
-        # Last: it makes a server load the others.
-        if changed != text:
-            write_config(config, changed)
+    # Last: it makes a server load the others.
+    if changed != text:
+        write_config(config, changed)
 
 
 def environment_of(model: Path) -> Path:
@@ -123,57 +110,3 @@ def environment_of(model: Path) -> Path:
             f"put it there, or make it by `endcap env pack --into {model}`"
         )
     return place
-
-
-@contextlib.contextmanager
-def _restored_on_failure(files: Sequence[Path]) -> Iterator[None]:
-    """Restore files when the block fails, and remove those that did not exist before it.
-
-    The block must replace files, not write into them: what is kept is a hard link, which takes no
-    space. Folders are left alone.
-    """
-    existing = [file for file in files if file.is_file() or file.is_symlink()]
-    absent = [file for file in files if not os.path.lexists(file)]
-    backups: dict[Path, Path] = {}
-    try:
-        for file in existing:
-            backup = file.with_name(f".{file.name}.{secrets.token_hex(8)}.before")
-            _back_up(file, backup)
-            backups[file] = backup
-        try:
-            yield
-        except BaseException:
-            for file, backup in backups.items():
-                backup.replace(file)
-            for file in absent:
-                file.unlink(missing_ok=True)
-            raise
-    finally:
-        # The link of a file that was not replaced is left, too: a rename to itself does nothing.
-        for backup in backups.values():
-            backup.unlink(missing_ok=True)
-
-
-def _back_up(file: Path, backup: Path) -> None:
-    """Make a second name of a file or link; a copy where the file system has no hard links.
-
-    Raises:
-        OSError: That fails, or there is something of that name.
-    """
-    try:
-        os.link(file, backup, follow_symlinks=False)
-        return
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-    if file.is_symlink():
-        backup.symlink_to(file.readlink())
-        return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with file.open("rb") as source, open(os.open(backup, flags, 0o600), "wb") as copy:
-        try:
-            shutil.copyfileobj(source, copy)
-            os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
-        except BaseException:
-            backup.unlink()
-            raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import tempfile
 from pathlib import Path
@@ -19,9 +18,7 @@ from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.triton.config_edits import get_parameter, set_parameter, write_config
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 
-PATH_MAX = 4096
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
-OTHER = "3.10" if RUNNING == "3.11" else "3.11"  # another Python that the server has a stub for
 SHIPPED = sorted((Path(__file__).parents[3] / "model_repository").glob("*/config.pbtxt"))
 ENTRY = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{}" }} }}'
 
@@ -151,63 +148,6 @@ def test_what_cannot_be_placed_changes_nothing(tmp_path: Path, name: str, python
     with pytest.raises((OSError, EndcapError)):
         place(tmp_path / "a", model, name, python=python)
     assert contents(model) == before
-
-
-@pytest.mark.parametrize("fails", ["archive", "stub", "config"])
-def test_a_model_that_served_still_can_when_another_environment_fails(
-    tmp_path: Path, fails: str
-) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.pbtxt").write_text('backend: "python"\n')
-    (tmp_path / "a").write_bytes(b"first")
-    place(tmp_path / "a", model, "env.tar.gz", python=RUNNING)
-    if fails == "config":  # it is to name another archive, and cannot be written
-        (model / "config.pbtxt").rename(deepest_file(tmp_path))
-        (model / "config.pbtxt").symlink_to(deepest_file(tmp_path))
-    before = contents(model)
-    archive = tmp_path / ("missing" if fails == "archive" else "b")
-    (tmp_path / "b").write_bytes(b"second")
-    name = "other.tar.gz" if fails == "config" else "env.tar.gz"
-    with pytest.raises((OSError, EndcapError)):
-        place(archive, model, name, python="3.99" if fails == "stub" else OTHER)
-    assert contents(model) == before
-
-
-@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSPC])
-def test_files_are_restored_without_hard_links_and_no_other_file_is_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.pbtxt").write_text('backend: "python"\n')
-    (model / "env.tar.gz").write_bytes(b"first")
-    (model / "env.tar.gz").chmod(0o640)
-    left = model / f".env.tar.gz.{os.getpid()}.before"  # by a run with this id that was killed
-    left.symlink_to(tmp_path / "other")
-    (tmp_path / "other").write_bytes(b"other")
-    (tmp_path / "a").write_bytes(b"second")
-    before = contents(model)
-
-    def link(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "link", link)
-    with pytest.raises((OSError, EndcapError)) as failure:
-        place(tmp_path / "a", model, "env.tar.gz", python="3.99")
-    assert isinstance(failure.value, OSError) == (number == errno.ENOSPC)
-    assert contents(model) == before
-    assert (model / "env.tar.gz").stat().st_mode & 0o777 == 0o640
-    assert left.is_symlink()
-    assert (tmp_path / "other").read_bytes() == b"other"
-
-
-def deepest_file(folder: Path) -> Path:
-    """A path beside which no other file can be made: their paths would be too long."""
-    while len(str(folder)) < PATH_MAX - 20:
-        folder /= "d" * min(200, PATH_MAX - 15 - len(str(folder)))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / "c.pbtxt"
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
