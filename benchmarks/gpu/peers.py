@@ -129,21 +129,24 @@ class Dali:
     name = "DALI"
 
     def __init__(self, sizes: Sizes) -> None:
-        import nvidia.dali  # noqa: F401
+        from nvidia.dali import Pipeline, fn, types
 
-        from endcap.dali import detection_preprocess_dali_only
-
-        define: Any = detection_preprocess_dali_only
-        self._pipeline: Any = define(
-            size=sizes.size,
-            device="gpu",
-            batch_size=sizes.batch,
-            num_threads=4,
-            device_id=0,
-            prefetch_queue_depth=1,
-            exec_async=False,
-            exec_pipelined=False,
-        )
+        size, options = sizes.size, {"exec_async": False, "exec_pipelined": False}
+        self._pipeline: Any = Pipeline(sizes.batch, 4, 0, prefetch_queue_depth=1, **options)
+        with self._pipeline:
+            encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1)
+            images = fn.decoders.image(encoded, device="mixed", jpeg_fancy_upsampling=True)
+            resized = fn.resize(images, size=[size, size], mode="not_larger", antialias=False)
+            tensors = fn.crop_mirror_normalize(
+                resized,
+                crop=(size, size),
+                rounding="truncate",
+                out_of_bounds_policy="pad",
+                fill_values=[_PAD / 255] * 3,
+                std=[255.0] * 3,
+                output_layout="CHW",
+            )
+            self._pipeline.set_outputs(tensors)
         self._pipeline.build()
 
     def decode(self, files: list[bytes]) -> Any:

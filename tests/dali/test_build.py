@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,10 +11,8 @@ from pathlib import Path
 
 import pytest
 from dali_builds import response_of, start_build, start_python, write_compiler, write_sources
-from doctor_world import World
 
 import endcap
-from endcap._files import cache_folder
 from endcap.dali import DaliError, build, building, built_for, compiler, installation
 from endcap.dali.building import build_from, copy_with_neighbours
 from endcap.dali.cache import cached_library
@@ -48,14 +45,6 @@ def test_a_library_is_compiled_once(sources: Path, cache: Path) -> None:
     assert first.seconds > 0
     again = build_from(sources)
     assert (again.path, again.cached, again.seconds) == (first.path, True, 0)
-
-
-def test_force_compiles_anew(sources: Path) -> None:
-    first = build_from(sources).path
-    before = first.stat().st_ino
-    forced = build_from(sources, force=True)
-    assert (forced.path, forced.cached) == (first, False)
-    assert first.stat().st_ino != before
 
 
 def test_a_library_tells_what_it_was_built_for(sources: Path) -> None:
@@ -111,42 +100,6 @@ def test_the_core_may_lie_in_a_folder_with_a_comma_but_not_with_a_colon(
         build_from(sources, force=True)
 
 
-def test_a_package_behind_a_link_has_the_same_library(tmp_path: Path) -> None:
-    """A server's Python has the package so, in a new folder at each start."""
-    world = World(tmp_path / "environment")
-    link = tmp_path / "link"
-    link.mkdir()
-    (link / "endcap").symlink_to(world.endcap, target_is_directory=True)
-    program = (
-        "import endcap; from endcap.dali.built_for import BuiltFor; "
-        "from endcap.dali.cache import cached_library; "
-        "built = BuiltFor(dali='2', dali_identity='2', endcap='1', c_abi='1'); "
-        "print(endcap.__file__, cached_library(built))"
-    )
-    found = [
-        subprocess.run(
-            [str(world.python), "-c", program],
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for path in ("", str(link))
-    ]
-    assert [file for file, _ in found] == [
-        str(folder / "__init__.py") for folder in (world.endcap, link / "endcap")
-    ]
-    assert found[0][1] == found[1][1]
-
-
-def test_without_xdg_cache_home_it_is_kept_in_the_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder("dali") == tmp_path / ".cache" / "endcap" / "dali"
-
-
 def test_a_cache_that_cannot_be_made_is_told(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,13 +120,6 @@ def test_code_that_does_not_compile_leaves_what_the_compiler_said(
     assert libraries(cache) == []
 
 
-def test_code_that_does_not_link_is_refused(tmp_path: Path, cache: Path) -> None:
-    sources = write_sources(tmp_path / "sources", "void absent(); void one() { absent(); }\n")
-    with pytest.raises(DaliError, match="undefined reference to `absent"):
-        build_from(sources)
-    assert libraries(cache) == []
-
-
 def test_two_processes_build_one_library(sources: Path) -> None:
     responses = [response_of(process) for process in [start_build(sources), start_build(sources)]]
     paths, cached = zip(*(response.split() for response in responses), strict=True)
@@ -183,10 +129,7 @@ def test_two_processes_build_one_library(sources: Path) -> None:
 
 def test_a_killed_build_leaves_nothing(tmp_path: Path, sources: Path, cache: Path) -> None:
     started = tmp_path / "started"
-    waits = write_compiler(
-        tmp_path / "waits",
-        f'case "$*" in *-fsyntax-only*) exec {COMPILER} "$@";; esac\ntouch {started}\nsleep 5',
-    )
+    waits = write_compiler(tmp_path / "waits", f"touch {started}\nsleep 5")
     process = start_build(sources, waits)
     while not started.exists() and process.poll() is None:
         time.sleep(0.05)
@@ -228,7 +171,9 @@ def test_a_copy_replaces_copies_alone(tmp_path: Path, dali_operators: Path) -> N
             lambda path: path.symlink_to(tmp_path / "victim"),
         ):
             make(folder / name)
-            with pytest.raises(DaliError, match=f"{name} is there already, .* move it away"):
+            with pytest.raises(
+                DaliError, match=f"{name} exists and was not created by endcap; move it away"
+            ):
                 copy_with_neighbours(dali_operators, folder)
             assert (folder / name).read_text() in ("mine", "precious")
             (folder / name).unlink()
@@ -238,8 +183,8 @@ def test_a_copy_replaces_copies_alone(tmp_path: Path, dali_operators: Path) -> N
 
 def test_a_compiler_that_is_not_there(sources: Path) -> None:
     name = "absent-compiler -m64"
-    message = f"--compiler is {name}, which is no program that can be "
-    with pytest.raises(DaliError, match=f"{message}run; install one"):
+    message = f"--compiler is {name}, not a program that can be "
+    with pytest.raises(DaliError, match=f"{message}run; install g"):
         build_from(sources, compiler=name)
 
 
@@ -251,19 +196,6 @@ def test_cxx_names_the_compiler(
     monkeypatch.setenv("CXX", f"{own} -DANY")
     build_from(sources)
     assert ran.exists()
-
-
-def test_no_compiler_at_all(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(DaliError, match=r"no C\+\+ compiler is found .* `apt install g\+\+`"):
-        build_from(sources)
-
-
-def test_a_compiler_of_old(tmp_path: Path, sources: Path) -> None:
-    old = write_compiler(tmp_path / "old", f'exec {COMPILER} "$@" -std=c++14')
-    with pytest.raises(DaliError, match=r"cannot compile C\+\+20 .*; take g\+\+ 11"):
-        build_from(sources, compiler=old)
 
 
 def write_headers(folder: Path, *names: str) -> None:
@@ -315,11 +247,6 @@ def test_an_old_dali_is_refused(
     message = f"DALI {version} is older than {installation.OLDEST}.*; update it with `pip install"
     with pytest.raises(DaliError, match=message):
         build_from(sources)
-
-
-@pytest.mark.parametrize("version", ["1.53.0", "2.0.0.dev20260101", "2.4.0", "3.1"])
-def test_releases_since_the_oldest_are_taken(version: str) -> None:
-    installation.check_release(version)
 
 
 def test_without_dali_an_error_message_says_how_to_get_it() -> None:

@@ -17,7 +17,6 @@ from endcap.dali import (
     detection_postprocess,
     detection_preprocess,
     detection_preprocess_dali_decode,
-    detection_preprocess_dali_only,
 )
 
 require_cuda()
@@ -38,7 +37,7 @@ def run(pipeline: Any, **inputs: list[Any]) -> list[list[Any]]:
 
 @pytest.mark.parametrize(
     "define",
-    [detection_preprocess, detection_preprocess_dali_decode, detection_preprocess_dali_only],
+    [detection_preprocess, detection_preprocess_dali_decode],
 )
 def test_images_are_placed_as_on_the_cpu(define: Callable[..., Any]) -> None:
     pipeline = define(size=(96, 64), prefetch_queue_depth=1, **ON_GPU)

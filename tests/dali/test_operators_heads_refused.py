@@ -64,11 +64,8 @@ def test_a_number_of_inputs_that_does_not_fit(inputs: int) -> None:
     ("geometry", "status", "message"),
     [
         (np.zeros(7, np.float32), None, "geometry is not float "),
-        (np.zeros(8, np.float16), None, "geometry is not float "),
-        (np.zeros((1, 8), np.float32), None, "geometry is not float "),
         (np.zeros(8, np.float64), None, "geometry is double: give float"),
         (np.zeros(8, np.float32), np.zeros(2, np.int32), "status is not int32 "),
-        (np.zeros(8, np.float32), np.zeros(1, np.int64), "status is not int32 "),
     ],
 )
 def test_geometry_and_status_that_do_not_fit(geometry: Any, status: Any, message: str) -> None:
@@ -84,17 +81,10 @@ def test_a_head_of_doubles() -> None:
         postprocess({"head": [HEADS[0].astype(np.float64)]})
 
 
-def test_a_head_of_too_many_dims() -> None:
-    with pytest.raises(ValueError, match="head has 5 dims"):
-        postprocess({"head": [HEADS[0][None, None, None]]})
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"head": "yolov9"}, "head is 'yolov9': give one of"),
-        ({"iou_threshold": 1.5}, "iou_threshold.*1.5.*from 0 to 1"),
-        ({"top_k": 9, "head": "classification"}, "top_k"),
         ({"head": "yolov8_seg"}, "give mask_resolution="),
     ],
     ids=str,
@@ -102,8 +92,3 @@ def test_a_head_of_too_many_dims() -> None:
 def test_a_parameter_that_cannot_be_used(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         postprocess({"head": HEADS[:1]}, **fields)
-
-
-def test_the_family_must_be_named() -> None:
-    with pytest.raises((ValueError, RuntimeError), match="head"):
-        run(lambda raw: fn.endcap.postprocess(raw), {"raw": HEADS[:1]})

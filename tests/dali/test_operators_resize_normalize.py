@@ -22,26 +22,18 @@ def resize(images: list[npt.NDArray[Any]], **parameters: Any) -> list[Any]:
     return run(lambda images: fn.endcap.resize_normalize(images, **parameters), {"images": images})
 
 
-RECIPES: dict[str, dict[str, Any]] = {
-    "defaults": {},
-    "stretch, float": {"size": (40, 72), "fit": "stretch", "quantize": "none"},
-    "center crop": {"preset": "torchvision", "size": 48, "resize_shorter": 56},
-    "caffe": {"preset": "vgg", "size": 32, "resize_shorter": 40},
-    "nhwc, gray tensor": {"size": 50, "layout": "nhwc", "color": "gray"},
-}
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("pixel_format", ["rgb", "bgr", "gray"])
-def test_every_recipe(recipe: str, pixel_format: str) -> None:
+def test_every_pixel_format(pixel_format: str) -> None:
     pixels = GRAYS if pixel_format == "gray" else PHOTOS
-    image_type = getattr(types, pixel_format.upper())
-    images, geometry, status = resize(pixels, image_type=image_type, **RECIPES[recipe])
+    fields: dict[str, Any] = {"preset": "torchvision", "size": 48, "resize_shorter": 56}
+    images, geometry, status = resize(
+        pixels, image_type=getattr(types, pixel_format.upper()), **fields
+    )
     for i, picture in enumerate(pixels):
         wanted = endcap.preprocess(
             picture[..., 0] if pixel_format == "gray" else picture,
             pixel_format=pixel_format,
-            **RECIPES[recipe],
+            **fields,
         )
         np.testing.assert_array_equal(images[i], wanted.images[0])
         np.testing.assert_array_equal(geometry[i], wanted.geometry[0])
@@ -111,11 +103,6 @@ def test_an_image_without_pixels_has_a_status() -> None:
 def test_images_that_cannot_be_used(sample: Any, image_type: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         resize([sample], image_type=image_type)
-
-
-def test_decoding_has_no_parameters_here() -> None:
-    with pytest.raises(KeyError, match="exif"):
-        resize(PHOTOS[:1], exif="ignore")
 
 
 def test_a_batch_with_a_known_layout() -> None:

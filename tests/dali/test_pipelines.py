@@ -1,4 +1,4 @@
-"""The pipelines of endcap.dali: endcap's own responses, and a letterbox where endcap puts it."""
+"""The pipelines of endcap.dali: the results of endcap's own functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from endcap.dali import (
     detection_postprocess,
     detection_preprocess,
     detection_preprocess_dali_decode,
-    detection_preprocess_dali_only,
 )
 from endcap.errors import InvalidArgumentError, Status
 
@@ -25,12 +24,10 @@ Arrays = list[npt.NDArray[Any]]
 
 ON_CPU = {"num_threads": 2, "device_id": None}
 FED = {**ON_CPU, "prefetch_queue_depth": 1, "exec_async": False, "exec_pipelined": False}
-# Where sides are rounded at exact halves, padding is odd, an image is enlarged, or nothing is left.
 SIDES = [(720, 1280), (640, 640), (641, 1280), (1280, 641), (100, 37), (333, 500), (1, 1000)]
 ALL_PREPROCESS = [
     detection_preprocess,
     detection_preprocess_dali_decode,
-    detection_preprocess_dali_only,
 ]
 
 
@@ -55,24 +52,14 @@ def run_photos(define: Callable[..., Any], photos: list[bytes], **arguments: Any
     return run_fed(pipeline, encoded=[np.frombuffer(photo, np.uint8) for photo in photos])
 
 
-def test_layout_dtype_and_normalisation_of_dali_s_letterbox(photos: list[bytes]) -> None:
-    from nvidia.dali import types
-
-    # Powers of two, with which float16 is exact.
-    mean, std = [16, 32, 64], [0.5, 1, 2]
-    options = {"size": 32, "scale": 0.25}
-    plain, *_ = run_photos(detection_preprocess_dali_only, photos, size=32, scale=1.0)
-    normal, *_ = run_photos(
-        detection_preprocess_dali_only,
-        photos,
-        layout="nhwc",
-        dtype=types.FLOAT16,
-        mean=mean,
-        std=std,
-        **options,
-    )
-    assert normal[0].dtype == np.float16
-    np.testing.assert_array_equal(normal, (np.moveaxis(plain, 1, -1) * 0.25 - mean) / std)
+@pytest.mark.parametrize("define", ALL_PREPROCESS)
+def test_images_are_those_of_preprocess(define: Callable[..., Any], photos: list[bytes]) -> None:
+    """DALI's decoder has libjpeg-turbo's pixels, too."""
+    images, geometry, status = run_photos(define, photos, size=(384, 640), interpolation="bicubic")
+    wanted = endcap.preprocess(photos, size=(384, 640), interpolation="bicubic")
+    np.testing.assert_array_equal(np.stack(images), wanted.images)
+    np.testing.assert_array_equal(np.stack(geometry)[:, :7], wanted.geometry[:, :7])
+    assert not np.stack(status).any()
 
 
 @pytest.mark.parametrize("define", ALL_PREPROCESS)
@@ -99,11 +86,6 @@ def test_a_bad_image_does_not_end_the_pipeline(photos: list[bytes]) -> None:
 def test_another_device_is_refused(define: Callable[..., Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="device is 'mixed': give cpu or gpu"):
         define(device="mixed", batch_size=1, **ON_CPU)
-
-
-def test_another_layout_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="layout is 'chw': give nchw or nhwc"):
-        detection_preprocess_dali_only(layout="chw", batch_size=1, **ON_CPU)
 
 
 def test_another_parameter_is_refused() -> None:
@@ -175,4 +157,4 @@ def test_status_without_geometry_is_refused() -> None:
 def test_without_dali_pipelines_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nvidia.dali.__version__", "1.40.0")
     with pytest.raises(DaliError, match=r"DALI 1\.40\.0 is older"):
-        detection_preprocess_dali_only(batch_size=1, **ON_CPU)
+        detection_preprocess(batch_size=1, **ON_CPU)

@@ -130,17 +130,6 @@ SERVED_MAP_DIFFERENCE = 0.002
 SAMPLE_RECALL = 0.8
 SAMPLE_PRECISION = 0.8
 
-# DALI's 8-bit bilinear resize of the same pixels to the same size, in 8-bit steps, and the share of
-# values that differ. DALI sums in float32 and rounds once; ours, as OpenCV's, has weights of 11
-# bits and cuts products off, by which a sum that ends near a half comes to the other side, one time
-# in eight. At half size a quarter of the sums ends in a half, which DALI rounds to even, OpenCV up.
-DALI_RESIZE_STEPS = 1
-DALI_RESIZE_SHARE = 0.2
-
-# CMYK files decoded by DALI, in 8-bit steps: ink * black / 255 is truncated there and rounded in
-# Pillow's conversion, which is ours. A resize may add a step.
-DALI_CMYK_STEPS = 1
-
 # nvJPEG against libjpeg-turbo, in 8-bit steps of a pixel. Both inverse DCTs keep within one step of
 # the exact one (IEEE 1180), so that a sample of Y, Cb or Cr differs by 2 at most; blue is
 # Y + 1.772 Cb, which makes 5.5, and is rounded.

@@ -7,7 +7,6 @@ from endcap.dali.pipelines import (
     detection_postprocess,
     detection_preprocess,
     detection_preprocess_dali_decode,
-    detection_preprocess_dali_only,
 )
 
 __all__ = [
@@ -17,6 +16,5 @@ __all__ = [
     "detection_postprocess",
     "detection_preprocess",
     "detection_preprocess_dali_decode",
-    "detection_preprocess_dali_only",
     "load",
 ]

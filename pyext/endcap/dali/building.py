@@ -72,7 +72,7 @@ def build(
     ``load`` finds it. Two processes may build at once.
 
     Args:
-        output: a folder that gets a copy, with the libraries that it needs beside it; the copy
+        output: a folder that gets a copy, with the libraries that it needs; the copy
             works wherever they lie together, with this release of DALI.
         force: compile it in any case.
         compiler: a C++20 compiler, perhaps with options behind it. None takes ``CXX``, else g++ or
@@ -138,8 +138,8 @@ def _compile(
     objects = [str(unit.with_suffix(".o")) for unit in units]
     link = [*command, "-shared", *objects, *_linked(dali), "-o", str(library)]
     progress("compiling the operators")
-    run_all(compilations, jobs=min(len(units), _cpus()), kept_log=log)
-    run_all([(link, scratch / "link.log")], jobs=1, kept_log=log)
+    run_all(compilations, kept_log=log)
+    run_all([(link, scratch / "link.log")], kept_log=log)
     return library
 
 
@@ -192,10 +192,6 @@ def _linked(dali: DaliInstallation) -> list[str]:
     ]
 
 
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0))
-
-
 def copy_with_neighbours(library: Path, folder: Path) -> Path:
     """Copy the operators' library and those that it needs into a folder; return the copy.
 
@@ -210,7 +206,7 @@ def copy_with_neighbours(library: Path, folder: Path) -> Path:
     for target in copies.values():
         if os.path.lexists(target) and not _is_copy(target):
             raise DaliError(
-                f"{target} is there already, and is no copy that endcap has made; move it away, or "
+                f"{target} exists and was not created by endcap; move it away, or "
                 "give --output another folder"
             )
     for source, target in copies.items():  # the operators last: they need the others

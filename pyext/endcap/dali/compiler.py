@@ -2,71 +2,48 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
 from endcap.dali.installation import DaliError
 
 _USUAL = ("g++", "clang++", "c++")
-_INSTALL = "install one (Debian, Ubuntu: `apt install g++`), or name one with --compiler"
-
-# Compilers call C++20 what they have of it: this is what the operators take.
-_PROBE = """\
-#include <bit>
-#include <concepts>
-#include <span>
-template <std::integral T>
-constexpr T First(std::span<const T> values) { return values.front(); }
-constexpr int kValues[] = {1};
-static_assert(First<int>(kValues) == std::bit_cast<int>(1u));
-"""
+_INSTALL = "install g++ 11, clang++ 14 or later, or name one with --compiler"
 
 # Each is in another of NVIDIA's packages for Python; a toolkit has them all.
 _CUDA_HEADERS = (Path("cuda_runtime.h"), Path("crt/host_config.h"), Path("nv/target"))
 _SYSTEM_CUDA = (Path("/usr/local/cuda/include"), Path("/usr/include"))
 
-_POLL_S = 0.05
-
 
 def find_compiler(given: str | None = None) -> list[str]:
-    """Return the words of the command that compiles C++20.
+    """Return the words of the command of a C++ compiler.
 
     Args:
         given: A compiler, perhaps with options behind it; None takes CXX, else g++ or clang++.
 
     Raises:
-        DaliError: There is none, or where it is too old.
+        DaliError: It does not exist.
     """
-    command = _command(given)
-    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch:
-        source = Path(scratch, "probe.cc")
-        source.write_text(_PROBE)
-        words = [*command, "-std=c++20", "-fsyntax-only", str(source)]
+    for name, text in (("--compiler", given), ("CXX", os.environ.get("CXX"))):
         try:
-            tried = subprocess.run(
-                words, capture_output=True, text=True, errors="replace", check=False
-            )
-        except OSError as error:
-            raise DaliError(
-                f"the compiler {command[0]} cannot be run ({error.strerror}); {_INSTALL}"
-            ) from error
-    if tried.returncode != 0:
-        raise DaliError(
-            f"the compiler {shlex.join(command)} cannot compile C++20 "
-            f"({first_error(tried.stderr)}); take g++ 11, clang++ 14 or later: {_INSTALL}"
-        )
-    return command
+            words = shlex.split(text or "")
+        except ValueError as error:  # an open quotation mark
+            raise DaliError(f"{name} is {text}, not a command ({error}); {_INSTALL}") from error
+        if words and (program := shutil.which(words[0])):
+            return [program, *words[1:]]
+        if words:
+            raise DaliError(f"{name} is {text}, not a program that can be run; {_INSTALL}")
+    for usual in _USUAL:
+        if program := shutil.which(usual):
+            return [program]
+    raise DaliError(f"no C++ compiler is found (searched {', '.join(_USUAL)}); {_INSTALL}")
 
 
 def version_of(command: list[str]) -> str:
@@ -82,24 +59,6 @@ def first_error(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line or "undefined reference" in line]
     return (errors or lines[-1:] or ["it says nothing"])[0]
-
-
-def _command(given: str | None) -> list[str]:
-    for name, text in (("--compiler", given), ("CXX", os.environ.get("CXX"))):
-        try:
-            words = shlex.split(text or "")
-        except ValueError as error:  # a quotation mark that is open
-            raise DaliError(
-                f"{name} is {text}, which is no command ({error}); {_INSTALL}"
-            ) from error
-        if words and (program := shutil.which(words[0])):
-            return [program, *words[1:]]
-        if words:
-            raise DaliError(f"{name} is {text}, which is no program that can be run; {_INSTALL}")
-    for usual in _USUAL:
-        if program := shutil.which(usual):
-            return [program]
-    raise DaliError(f"no C++ compiler is found (searched {', '.join(_USUAL)}); {_INSTALL}")
 
 
 def find_cuda_headers() -> list[Path]:
@@ -132,96 +91,55 @@ def _places() -> Iterator[Path]:
         yield from sorted((Path(folder) / "nvidia").glob("cu[0-9]*/include"), reverse=True)
 
 
-class _Command:
-    """One running compiler; what it writes goes into a file."""
-
-    def __init__(self, words: Sequence[str], log: Path) -> None:
-        self.words = words
-        self.log = log
-        with log.open("wb") as stream:
-            self.process = _start(words, stream, log.parent)
-
-    def succeeded(self, kept_log: Path) -> bool:
-        """Return whether it has ended well, False while it runs; DaliError where it failed."""
-        code = self.process.poll()
-        if code:
-            output = self.log.read_bytes()
-            if not output.strip():
-                raise DaliError(_silent(self.words[0], code, self.log.parent))
-            kept_log.write_bytes(output)
-            reason = first_error(output.decode(errors="replace"))
-            raise DaliError(
-                f"the DALI operators do not compile: {reason}; {kept_log} has all of it, and "
-                "--compiler names another compiler"
-            )
-        return code is not None
-
-    def stop(self) -> None:
-        """End it, where it still runs, with what it has started: g++ is only a driver."""
-        if self.process.returncode is None:  # not waited for, so that the group is still its own
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-
-def run_all(
-    commands: Sequence[tuple[Sequence[str], Path]],
-    *,
-    jobs: int,
-    kept_log: Path,
-) -> None:
-    """Run commands; the first one that fails, or any other exception, ends the others.
+def run_all(commands: Sequence[tuple[Sequence[str], Path]], *, kept_log: Path) -> None:
+    """Run compilers side by side; an exception ends them.
 
     Args:
         commands: Each with the file that its output is written to.
-        jobs: How many run at once.
         kept_log: Gets the output of a command that fails.
 
     Raises:
         DaliError: A command has failed.
     """
-    waiting = list(reversed(commands))
-    running: list[_Command] = []
-    # Signals raise in the main thread alone: what another one starts is always in `running`.
-    with _all_ended(running), ThreadPoolExecutor(1) as starter:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                starter.submit(lambda: running.append(_Command(*waiting.pop()))).result()
-            for command in [each for each in running if each.succeeded(kept_log)]:
-                running.remove(command)
-            time.sleep(_POLL_S if running else 0)
-
-
-@contextlib.contextmanager
-def _all_ended(running: list[_Command]) -> Iterator[None]:
+    running: list[subprocess.Popen[bytes]] = []
     try:
-        yield
+        for words, log in commands:
+            with log.open("wb") as stream:
+                running.append(_start(words, stream, log.parent))
+        for process, (words, log) in zip(running, commands, strict=True):
+            _check(process.wait(), words[0], log, kept_log)
     finally:
-        for command in running:
-            command.stop()
+        for process in running:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)  # g++ is a driver, and started others
+                process.wait()
 
 
-def _silent(compiler: str, code: int, folder: Path) -> str:
-    """Return the message for a compiler that failed without output."""
-    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return (
-        f"the compiler {compiler} {how} and without output: perhaps the disk of {folder} is full "
-        "(TMPDIR names another one), or the memory"
+def _check(code: int, compiler: str, log: Path, kept_log: Path) -> None:
+    """Raise DaliError for a compiler that failed."""
+    if code == 0:
+        return
+    output = log.read_bytes()
+    if not output.strip():
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise DaliError(
+            f"the compiler {compiler} {how} and without output: perhaps the disk of {log.parent} "
+            "is full (TMPDIR names another one), or the memory"
+        )
+    kept_log.write_bytes(output)
+    raise DaliError(
+        f"the DALI operators do not compile: {first_error(output.decode(errors='replace'))}; "
+        f"{kept_log} has all of it, and --compiler names another compiler"
     )
 
 
 def _start(words: Sequence[str], output: IO[bytes], temporary: Path) -> subprocess.Popen[bytes]:
-    """Start a compiler as the leader of a process group, with a folder for temporary files."""
-    try:
-        return subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(temporary)},
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise DaliError(
-            f"the compiler {words[0]} cannot be run ({error.strerror}); name another one with "
-            "--compiler"
-        ) from error
+    """Start a compiler in its own process group, with a folder for temporary files."""
+    return subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        start_new_session=True,
+    )
