@@ -162,7 +162,7 @@ class Results:
                     )
                 if match is not None:
                     parts[match[1]] = path
-            for path in parts.values():
+            for path in list(parts.values())[:1]:  # a run adds to results of its model only
                 with self.storage.filesystem.open_input_file(path) as file:
                     found = (parquet.read_schema(file).metadata or {}).get(_MODEL)
                 if found != self._model:
