@@ -45,7 +45,6 @@ def assert_no_cause(report: ParityReport) -> None:
 
 RIGHT: dict[str, tuple[tuple[int, int], dict[str, str]]] = {
     "ultralytics": ((640, 640), {"preset": "ultralytics"}),
-    "torchvision": (SQUARE, {"preset": "torchvision"}),
     "torchvision:resnet50": (SQUARE, {"preset": "torchvision", "resize_shorter": "232"}),
     "timm:resnet50": (
         SQUARE,

@@ -233,21 +233,3 @@ def test_figures_are_shown_although_the_detections_cannot_be_saved(
     assert result.stderr == (
         "endcap: --save-predictions holds nothing: /dev/full: No space left on device\n"
     )
-
-
-def test_classes_that_do_not_match_are_one_error_message(
-    data: Data, server: TritonServer, tmp_path: Path
-) -> None:
-    content = json.loads(data.annotations.read_text())
-    content["categories"][0]["name"] = "doughnut"
-    annotations = tmp_path / "annotations.json"
-    annotations.write_text(json.dumps(content))
-    other = Data(data.images, annotations, data.count)
-    result = evaluate(other, "--url", server.grpc_url)
-    assert result.exit_code == 2
-    assert result.stderr.count("\n") == 1
-    assert "categories without a class: doughnut (2)" in result.stderr
-    assert "classes without a category: ring (5)" in result.stderr
-    options = ["--url", server.grpc_url, "--allow-unmatched", "--limit", 3, "--json"]
-    names = {each["name"] for each in figures(evaluate(other, *options))["served"]["classes"]}
-    assert names == {"Circle", "square", "cross", "triangle", "star"}

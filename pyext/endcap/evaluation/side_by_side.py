@@ -11,11 +11,10 @@ import numpy as np
 
 from endcap.client import ClassScore, Detection, ImageResult, Task
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.evaluation.numpy_heads import Floats, box_iou
+from endcap.evaluation.numpy_heads import box_iou
 from endcap.evaluation.reference import Reference
 
 MATCHING_IOU = 0.5
-_SAME_PLACE_PIXELS = 1.0
 _NO_INDEX = -1
 
 Predicted = Sequence[Detection | ClassScore]
@@ -25,8 +24,7 @@ Predicted = Sequence[Detection | ClassScore]
 class Comparison:
     """Matched results of the server and the reference for one image.
 
-    A pair that matches is of one class and, of detections, has an IoU greater than MATCHING_IOU;
-    two boxes without an area, as clipping leaves them, match where no edge is a pixel away.
+    A pair that matches is of one class and, of detections, has an IoU greater than MATCHING_IOU.
     only_served, only_reference: results without a partner. The differences are the largest of all
     pairs: of an edge of the boxes, in pixels of the source image, and of the scores; None where no
     pair, or no box, is. `error` says why the reference has none when `status` is not "ok".
@@ -105,7 +103,7 @@ def match_detections(served: Sequence[Detection], other: Sequence[Detection]) ->
     pairs: list[tuple[Detection, Detection]] = []
     unmatched: list[Detection] = []
     for each in sorted(served, key=lambda detection: -detection.score):
-        ious = _overlaps(np.array(each.box, np.float64), boxes)
+        ious = box_iou(np.array(each.box, np.float64), boxes)
         ious[~free | (class_ids != each.class_id)] = 0.0
         best = int(ious.argmax()) if len(ious) else 0
         if len(ious) and ious[best] > MATCHING_IOU:
@@ -125,14 +123,6 @@ def match_detections(served: Sequence[Detection], other: Sequence[Detection]) ->
         box_difference_pixels=max(edges, default=None),
         score_difference=_largest_score(pairs),
     )
-
-
-def _overlaps(box: Floats, others: Floats) -> Floats:
-    """Return the IoU [N], and 1 for two boxes without an area that lie in the same place."""
-    sides = others[:, 2:] - others[:, :2]
-    both_empty = (sides.prod(axis=1) == 0) & ((box[2:] - box[:2]).prod() == 0)
-    same_place = np.abs(others - box).max(axis=1, initial=0) < _SAME_PLACE_PIXELS
-    return np.where(both_empty & same_place, 1.0, box_iou(box, others))
 
 
 def match_classes(served: Sequence[ClassScore], other: Sequence[ClassScore]) -> Comparison:

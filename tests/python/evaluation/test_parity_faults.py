@@ -136,6 +136,15 @@ def test_what_is_not_known_is_not_guessed(images: list[Path], training: Any) -> 
     assert report.unexplained_steps == report.before.mean_steps > 1
 
 
+def test_another_size_and_nothing_that_explains_the_pixels(images: list[Path]) -> None:
+    def training(path: Path) -> Any:
+        return np.random.default_rng(2).uniform(0, 1, (3, 320, 320)).astype(np.float32)
+
+    report = compare(images[:1], training, preset="torchvision", size="224")
+    assert report.settings == {"size": "320,320"}
+    assert (report.before, report.after, report.unexplained_steps) == (None, None, None)
+
+
 def test_a_fault_without_a_parameter_is_left_over(images: list[Path]) -> None:
     report = compare(images, Training(sides="truncate", bgr=True))
     assert report.settings == {"color": "bgr"}

@@ -79,16 +79,6 @@ def test_the_best_score_chooses_first_and_takes_the_nearest() -> None:
     assert list(alone.only_served) == [worse]
 
 
-@pytest.mark.parametrize(("pixels", "matched"), [(0.0, 1), (0.5, 1), (1.5, 0)])
-def test_boxes_that_clipping_left_without_an_area_match_in_place(
-    pixels: float, matched: int
-) -> None:
-    line = (640.0, 20.0, 640.0, 50.0)
-    other = (640.0, 20.0, 640.0, 50.0 + pixels)
-    assert match_detections([one(line)], [one(other)]).matched == matched
-    assert match_detections([one(line)], [one((639.0, 20.0, 640.0, 50.0))]).matched == 0
-
-
 def test_nothing_on_one_side_or_both() -> None:
     assert match_detections([], []).matched == 0
     assert list(match_detections([one()], []).only_served) == [one()]

@@ -191,10 +191,10 @@ def compare_tensors(
     differences = [difference(each.training, each.endcap, own) for each in compared]
     before = after = _overall(differences)
     if observed or explained:
-        after = _overall(_differences(compared, {**own, **observed, **explained}))
+        after = _difference_with({**own, **observed, **explained}, compared)
         if before is not None and after is not None and after.mean_steps > before.mean_steps / 2:
             explained = {}
-            after = _overall(_differences(compared, {**own, **observed})) if observed else before
+            after = _difference_with({**own, **observed}, compared)
     causes = [
         *(Cause(name, value, own[name], {name: value}) for name, value in observed.items()),
         *_explained_causes(explained, seen, samples),
@@ -228,18 +228,21 @@ def difference(training: Floats, ours: Floats, parameters: Mapping[str, str]) ->
     return Difference(float(steps.mean(dtype=np.float64)), float(steps.max()), equal)
 
 
-def _differences(
-    compared: Sequence[_Image], parameters: Mapping[str, str]
-) -> list[Difference | None]:
-    preprocessor = make_preprocessor(parameters)
-    return [
-        difference(
-            each.training,
-            _channels_last(preprocessor(each.path).images[0], parameters["layout"]),
-            parameters,
-        )
-        for each in compared
-    ]
+def _difference_with(
+    parameters: Mapping[str, str], compared: Sequence[_Image]
+) -> Difference | None:
+    """Return the difference with other parameters; None for other shapes, or impossible values."""
+    try:
+        preprocessor = make_preprocessor(parameters)
+    except InvalidArgumentError:
+        return None
+    made = (preprocessor(each.path).images[0] for each in compared)
+    return _overall(
+        [
+            difference(each.training, _channels_last(ours, parameters["layout"]), parameters)
+            for each, ours in zip(compared, made, strict=True)
+        ]
+    )
 
 
 def _overall(differences: Sequence[Difference | None]) -> Difference | None:

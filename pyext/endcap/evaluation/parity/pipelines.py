@@ -28,8 +28,6 @@ from endcap.evaluation.errors import EvaluationError, import_package
 Size = tuple[int, int]  # height, width
 Function = Callable[[Path], Any]
 
-_CLASSIFIERS = (224, 256)  # torchvision's crop, and the short side before it
-
 
 @dataclass(frozen=True)
 class TrainingPipeline:
@@ -133,36 +131,23 @@ def _ultralytics(argument: str, size: Size) -> Function:
 
 
 def _torchvision(argument: str, size: Size) -> Function:
-    if argument:
-        models: Any = importlib.import_module("torchvision.models")
-        try:
-            transform = models.get_model_weights(argument).DEFAULT.transforms()
-        except ValueError as error:
-            raise InvalidArgumentError(
-                f"torchvision has no model '{argument}'; give the name of one of its models, such "
-                "as torchvision:resnet50"
-            ) from error
-    else:
-        presets: Any = importlib.import_module("torchvision.transforms._presets")
-        crop, shorter = _CLASSIFIERS
-        if size[0] != size[1]:
-            raise InvalidArgumentError(
-                f"torchvision's transform for classifiers crops a square, and the tensor is "
-                f"{size[0]},{size[1]}; give MODULE:FUNCTION"
-            )
-        transform = presets.ImageClassification(
-            crop_size=size[0], resize_size=round(size[0] * shorter / crop)
-        )
+    models: Any = importlib.import_module("torchvision.models")
+    try:
+        transform = models.get_model_weights(argument).DEFAULT.transforms()
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"torchvision has no model '{argument}'; give the name of one of its models, such as "
+            "torchvision:resnet50"
+        ) from error
     return lambda path: transform(_read_pillow(path))
 
 
 def _timm(argument: str, size: Size) -> Function:
     timm: Any = importlib.import_module("timm")
-    if not argument:
-        raise InvalidArgumentError("timm needs a model: give timm:MODEL, such as timm:resnet50")
     if not timm.is_model(argument.partition(".")[0]):
         raise InvalidArgumentError(
-            f"timm has no model '{argument}'; give the name of one of its models"
+            f"timm has no model '{argument}'; give the name of one of its models, such as "
+            "timm:resnet50"
         )
     return _timm_transform(timm.get_pretrained_cfg(argument).to_dict())
 

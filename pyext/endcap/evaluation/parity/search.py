@@ -21,9 +21,7 @@ from endcap.preprocess import Preprocessor
 
 Floats = NDArray[np.float32]
 
-# Mean differences in 8-bit steps: of tensors that are the same; that an explanation may leave, or
-# this part of what there was before.
-_SAME_STEPS = 1e-3
+# Mean difference in 8-bit steps that an explanation may leave, or this part of what there was.
 SMALL_STEPS = 0.25
 _SMALL_PART = 0.35
 # A normalisation that no library uses is worse by so many steps, and must leave little.
@@ -83,6 +81,11 @@ class Explanation:
         """The mean of the residuals."""
         return float(self.residuals.mean())
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether no change can count, see `_is_gain`."""
+        return self.is_known and bool((self.residuals < _LEAST_STEPS).all())
+
 
 class Explainer:
     """Finds the parameters behind tensors.
@@ -118,10 +121,12 @@ class Explainer:
     def explain(self) -> Explanation | None:
         """Return the simplest parameters that explain the tensors; None where none do."""
         unchanged = self._measure(self.own, self._normalization)
-        if unchanged is None or unchanged.steps < _SAME_STEPS:
+        if unchanged is None or unchanged.is_exact:
             return unchanged
         best = self._best(self._starting_points())
         for _ in range(_MAX_CHANGES):
+            if best[0].is_exact:
+                break
             before = best[0].cost
             tried = [near for each in best for near in self._neighbours(each.changes)]
             best = self._best([*(each.changes for each in best), *tried])
