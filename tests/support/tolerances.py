@@ -163,10 +163,6 @@ PEER_MASK_IOU = 0.99
 # alone moves them by 3.2, and a half of the colours' resolution by 5 and more.
 JPEG_95_PIXELS = 4.0
 
-# `endcap load` against perf_analyzer, relative: to the 20 ms that the model sleeps each adds about
-# a millisecond of its own, Python more than C++, and a busy machine adds to either.
-LOAD_TEST_FIGURES = 0.12
-
 
 # Growth of the resident set over 1,000 batches of a DALI pipeline, in MiB, after 100 to warm up:
 # allocators keep what the largest batches needed, some tenths. One leaked tensor a batch, of the

@@ -93,17 +93,12 @@ def read_head(tensors: Sequence[NDArray[Any]], parameters: Mapping[str, str]) ->
         parameters: All of postprocess.
 
     Raises:
-        InvalidArgumentError: For a NaN, a candidate whose box or score is infinite, and a row of a
-            class that does not exist.
+        InvalidArgumentError: For a candidate whose box or score is not finite.
     """
     threshold = float(parameters["score_threshold"])
-    if parameters["head"] == "efficient_nms":
-        tensors = _valid_rows(*tensors)
-    _refuse_nan(*tensors)
     with np.errstate(over="ignore", invalid="ignore"):  # rejected below
         if parameters["head"] not in _LISTED:
             boxes, scores = _boxes_and_scores(tensors, parameters)
-            _refuse_nan(scores)  # infinity times 0
             if parameters["multi_label"] == "true":
                 rows, class_ids = np.nonzero(scores > threshold)
             else:
@@ -114,7 +109,7 @@ def read_head(tensors: Sequence[NDArray[Any]], parameters: Mapping[str, str]) ->
         else:
             boxes, scores, classes = _listed(tensors, parameters)
             rows = np.flatnonzero(scores > threshold)
-            class_ids, kept = _checked(classes[rows], int(parameters["num_classes"])), scores[rows]
+            class_ids, kept = classes[rows], scores[rows]
         order = np.lexsort((class_ids, rows, -kept))[: int(parameters["max_candidates"])]
         corners = _in_pixels(boxes[rows[order]], parameters)
     if not (np.isfinite(corners).all() and np.isfinite(kept[order]).all()):
@@ -164,29 +159,11 @@ def _listed(
 ) -> tuple[Head, Floats, NDArray[Any]]:
     """Return boxes [K, 4], scores [K] and classes [K] of a network that has suppressed."""
     if parameters["head"] == "efficient_nms":
-        boxes, scores, classes = tensors
+        count, boxes, scores, classes = tensors
+        boxes, scores, classes = (each[: int(count.flat[0])] for each in (boxes, scores, classes))
         return boxes, scores.astype(np.float64), classes
     head = tensors[0]
     return head[:, :4], _activated(head[:, 4], parameters).astype(np.float64), head[:, 5]
-
-
-def _valid_rows(count: NDArray[Any], *tensors: NDArray[Any]) -> list[NDArray[Any]]:
-    rows, held = int(count.flat[0]), len(tensors[0])
-    if not 0 <= rows <= held:
-        raise InvalidArgumentError(
-            f"the network's num_detections is {rows} for this image, and its outputs hold {held}"
-        )
-    return [tensor[:rows] for tensor in tensors]
-
-
-def _checked(classes: NDArray[Any], num_classes: int) -> Integers:
-    wrong = (classes < 0) | (classes >= num_classes) | (classes != np.floor(classes))
-    if wrong.any():
-        raise InvalidArgumentError(
-            f"the network's head has class {classes[wrong][0]} for this image, and num_classes is "
-            f"{num_classes}"
-        )
-    return classes.astype(np.int64)
 
 
 def _in_pixels(boxes: Head, parameters: Mapping[str, str]) -> Head:
@@ -200,8 +177,3 @@ def _in_pixels(boxes: Head, parameters: Mapping[str, str]) -> Head:
         height, width = map(int, parameters["input_size"].split(","))
         return boxes * np.array([width, height] * 2, np.float32)
     return boxes
-
-
-def _refuse_nan(*tensors: NDArray[Any]) -> None:
-    if any(np.isnan(tensor).any() for tensor in tensors):
-        raise InvalidArgumentError("the network's head has a value for this image that is NaN")

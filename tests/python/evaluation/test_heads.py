@@ -24,7 +24,6 @@ from sample_heads import (
 from tolerances import ACTIVATION_RTOL, ROUND_TRIP_PIXELS
 
 import endcap
-from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import AnnotatedImage, Dataset
 from endcap.evaluation.categories import ClassMap
 from endcap.evaluation.numpy_heads import best_classes, read_head, suppress
@@ -178,57 +177,6 @@ def test_a_score_exactly_at_the_threshold_is_not_a_candidate(multi_label: bool) 
     options: Any = {"score_threshold": 0.5, "multi_label": multi_label}
     _, scores, _ = read_head([head], parameters("yolov8", 2, **options))
     assert scores.tolist() == [0.75]
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("family", ["yolov8", "yolov5", "rtdetr", "classification"])
-@pytest.mark.parametrize("column", [0, 3, 4, 5])
-@pytest.mark.parametrize("row", [0, 1])
-def test_numbers_that_are_not_finite_are_refused_where_postprocess_does(
-    family: str, value: float, column: int, row: int
-) -> None:
-    rows = np.float32([[32, 32, 20, 20, 0.9, 0.8, 0.5], [9, 9, 4, 4, 0.1, 0.0, 0.1]])
-    rows[row, column] = value
-    given: Any = rows.T.copy()[None] if family == "yolov8" else rows[None]
-    if family == "rtdetr":
-        given = {"logits": rows[None, :, 4:], "boxes": rows[None, :, :4]}
-    elif family == "classification":
-        given = rows[row : row + 1]
-    tensors = [each[0] for each in given.values()] if isinstance(given, dict) else [given[0]]
-    num_classes = {"yolov5": 2, "classification": 7}.get(family, 3)
-    postprocess = endcap.Postprocessor(family, num_classes, score_threshold=0.2)
-
-    def read() -> list[Any]:
-        if family == "classification":
-            return list(best_classes(tensors[0], postprocess.parameters))
-        return list(read_head(tensors, postprocess.parameters))[1:]
-
-    try:
-        expected = postprocess(given)
-    except InvalidArgumentError:
-        with pytest.raises(InvalidArgumentError, match=r"not finite|is NaN"):
-            read()
-        return
-    scores, class_ids = read()
-    result = expected if family == "classification" else expected[0]
-    np.testing.assert_allclose(scores, result.scores.reshape(-1), rtol=ACTIVATION_RTOL)
-    assert class_ids.tolist() == result.class_ids.reshape(-1).tolist()
-
-
-@pytest.mark.parametrize("class_id", [-1.0, CLASSES, 1.5])
-def test_a_row_of_a_class_that_does_not_exist_is_refused(class_id: float) -> None:
-    head = np.float32([[0, 0, 9, 9, 0.9, class_id]])
-    with pytest.raises(InvalidArgumentError, match="num_classes is 7"):
-        read_head([head], parameters("end2end", CLASSES))
-    head[0, 4] = 0.0
-    assert len(read_head([head], parameters("end2end", CLASSES))[0]) == 0
-
-
-@pytest.mark.parametrize("count", [-1, 21])
-def test_a_count_beyond_the_rows_is_refused(count: int) -> None:
-    tensors = list(efficient_nms_outputs(count).values())
-    with pytest.raises(InvalidArgumentError, match=f"num_detections is {count}"):
-        read_head(tensors, parameters("efficient_nms", CLASSES))
 
 
 def test_an_image_whose_head_is_not_finite_fails_alone(tmp_path: Path) -> None:
