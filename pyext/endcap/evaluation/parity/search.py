@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -221,7 +220,8 @@ class Explainer:
     def _pixels(self, parameters: Mapping[str, str]) -> list[Floats]:
         """Return pixels [rows, columns, C] of each image in 8-bit steps, NaN for its padding."""
         raw = {"layout": "nhwc", "dtype": "float32", "scale": "1", "mean": "0", "std": "1"}
-        made = _preprocessor(tuple({**parameters, **raw}.items()))(self._encoded)
+        fields: dict[str, Any] = {**parameters, **raw}
+        made = Preprocessor(**fields)(self._encoded)
         pixels = []
         for image, geometry in zip(made.images, made.geometry, strict=True):
             scale_x, scale_y, left, top, width, height = geometry[:6].tolist()
@@ -275,9 +275,3 @@ def _is_gain(before: Explanation, after: Explanation) -> bool:
     gain = (np.log(one + _NOISE) - np.log(other + _NOISE)).mean()
     is_closer = (other < _LEAST_PART * one) & (one - other > _LEAST_STEPS)
     return bool(gain > _LEAST_GAIN and is_closer.any())
-
-
-@lru_cache(maxsize=64)
-def _preprocessor(parameters: tuple[tuple[str, str], ...]) -> Preprocessor:
-    fields: dict[str, Any] = dict(parameters)
-    return Preprocessor(**fields)
