@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +20,6 @@ from endcap.drawing.draw import (
 from endcap.drawing.labels import Color
 from endcap.errors import InvalidArgumentError
 
-Anchor = Literal["center", "bottom"]
-_ANCHORS = ("center", "bottom")
 _MOST_FRAMES = 10_000
 _OPAQUE, _FAINTEST = 255, 40
 _SHADES = 8  # lines of one shade are drawn at once
@@ -55,49 +52,26 @@ class TrailDrawer:
 
     Args:
         length: The frames that a line goes back; 0 draws none.
-        anchor: The point of a box that the line joins: `center`, or the middle of its `bottom`
-            edge, which is where an object stands.
         labels: Class names by id, for results without labels.
 
     Raises:
-        InvalidArgumentError: A length or an anchor that there is not.
+        InvalidArgumentError: A length that there is not.
     """
 
-    def __init__(
-        self,
-        *,
-        length: int = 30,
-        anchor: Anchor = "center",
-        labels: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, *, length: int = 30, labels: Sequence[str] | None = None) -> None:
         if not 0 <= length <= _MOST_FRAMES:
             raise InvalidArgumentError(
                 f"length is {length}: give a number of frames from 0 to {_MOST_FRAMES}"
             )
-        if anchor not in _ANCHORS:
-            raise InvalidArgumentError(f"anchor is {anchor!r}: give center or bottom")
         self._length = length
-        self._anchor = anchor
         self._labels = labels
         self._frame = 0
         self._trails: dict[int, _Trail] = {}
-        self._canvas: Image.Image | None = None  # kept: fresh memory costs more than drawing
 
-    def reset(self) -> None:
-        """Forget the trails, for another video."""
-        self._frame = 0
-        self._trails.clear()
-
-    @overload
-    def __call__(self, frame: Pixels, result: ImageResult | Sequence[Detection]) -> Pixels: ...
-    @overload
-    def __call__(
-        self, frame: Image.Image, result: ImageResult | Sequence[Detection]
-    ) -> Image.Image: ...
     def __call__(
         self, frame: Pixels | Image.Image, result: ImageResult | Sequence[Detection]
-    ) -> Pixels | Image.Image:
-        """Return a new picture of the next frame with its result, of the kind that was given.
+    ) -> Image.Image:
+        """Return a new picture of the next frame with its result.
 
         Args:
             frame: RGB pixels, uint8 [H,W,3], or a Pillow image; its EXIF orientation is ignored.
@@ -106,10 +80,10 @@ class TrailDrawer:
         Raises:
             InvalidArgumentError: A frame that is no such array, or a damaged mask.
         """
-        is_array = isinstance(frame, np.ndarray)
-        picture = self._loaded(frame) if isinstance(frame, np.ndarray) else frame.convert("RGB")
-        if picture is frame:
-            picture = picture.copy()
+        if isinstance(frame, np.ndarray):
+            picture = _to_picture(frame)
+        else:
+            picture = frame.copy() if frame.mode == "RGB" else frame.convert("RGB")
         source_size = picture.size
         picture, scale = scaled(picture, draws=True)
         if isinstance(result, Sequence):
@@ -123,19 +97,7 @@ class TrailDrawer:
             draw_class_onto(picture, classes[0], self._labels)
         else:
             draw_detections_onto(picture, found, self._labels, source_size, scale)
-        return np.asarray(picture) if is_array else picture
-
-    def _loaded(self, frame: Pixels) -> Image.Image:
-        """Return the pixels as a picture that may be drawn on until the next call."""
-        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or not frame.size:
-            raise InvalidArgumentError(
-                f"a frame is {frame.dtype} {list(frame.shape)}: give RGB pixels, uint8 [H,W,3]"
-            )
-        size = (frame.shape[1], frame.shape[0])
-        if self._canvas is None or self._canvas.size != size:
-            self._canvas = Image.new("RGB", size)
-        self._canvas.frombytes(np.ascontiguousarray(frame))
-        return self._canvas
+        return picture
 
     def _follow(self, detections: Sequence[Detection]) -> None:
         """Take in the places of a frame's tracks, and forget those that are too old."""
@@ -146,7 +108,7 @@ class TrailDrawer:
             trail = self._trails.setdefault(detection.track_id, _Trail())
             x1, y1, x2, y2 = detection.box
             trail.frames.append(self._frame)
-            trail.points.append(((x1 + x2) / 2, y2 if self._anchor == "bottom" else (y1 + y2) / 2))
+            trail.points.append(((x1 + x2) / 2, (y1 + y2) / 2))
         for track, trail in list(self._trails.items()):
             trail.cut(self._frame - self._length)
             if not trail.points:
@@ -161,6 +123,14 @@ class TrailDrawer:
                     [1 - (self._frame - frame) / self._length for frame in trail.frames]
                 )
                 _draw_line(picture, points, freshness, class_color(track), width)
+
+
+def _to_picture(frame: Pixels) -> Image.Image:
+    if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or not frame.size:
+        raise InvalidArgumentError(
+            f"a frame is {frame.dtype} {list(frame.shape)}: give RGB pixels, uint8 [H,W,3]"
+        )
+    return Image.fromarray(np.ascontiguousarray(frame)).copy()
 
 
 def _draw_line(
