@@ -7,7 +7,6 @@ import base64
 import contextlib
 import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -46,25 +45,16 @@ def site() -> Iterator[Site]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def rtsp_port() -> int:
-    """A free port of this machine, which the models may open as rtsp://."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 SECRET = "pa:ss@word"
 
 
 @pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, site: Site, rtsp_port: int
-) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("videos")
     video_models.write_all(
         repository,
         cameras=f"gate=http://user:${{GATE_PASSWORD}}@127.0.0.1:{site.port}/private/clip.mp4",
-        url_prefixes=f"http://127.0.0.1:{site.port}/videos/, rtsp://127.0.0.1:{rtsp_port}",
+        url_prefixes=f"http://127.0.0.1:{site.port}/videos/",
     )
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -416,27 +406,6 @@ def held(site: Site, path: str, start: bytes) -> threading.Event:
 
     site.paths[path] = respond
     return released
-
-
-def test_one_byte_a_second_is_not_waited_for(server: RunningServer, site: Site) -> None:
-    def respond(handler: Any) -> None:
-        handler.send_response(200)
-        handler.end_headers()
-        for byte in CLIP[:60]:
-            handler.wfile.write(bytes([byte]))
-            time.sleep(1)
-
-    site.paths["/videos/slow.mp4"] = respond
-    begin = time.monotonic()
-    said = failure(server, site.url("/videos/slow.mp4"), "video_small")
-    assert f"nothing came within {video_models.TIMEOUT_S} seconds" in said
-    assert time.monotonic() - begin < video_models.TIMEOUT_S + 20
-
-
-def test_a_silent_rtsp_server_is_not_waited_for(server: RunningServer, rtsp_port: int) -> None:
-    with socket.create_server(("127.0.0.1", rtsp_port)):
-        said = failure(server, f"rtsp://127.0.0.1:{rtsp_port}/live", "video_small")
-    assert f"nothing came within {video_models.TIMEOUT_S} seconds" in said
 
 
 def test_the_longest_time(server: RunningServer, site: Site) -> None:

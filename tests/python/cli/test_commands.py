@@ -113,26 +113,6 @@ def test_a_mistyped_command_or_option_gets_a_hint() -> None:
     assert "--json" in endcap("infer", "a.jpg", "--jsn").stderr
 
 
-@pytest.mark.parametrize(
-    ("typed", "offered"), [("endcap inf", ["infer"]), ("endcap infer --c", ["--csv", "--coco"])]
-)
-def test_the_shell_completes_commands_and_options(typed: str, offered: list[str]) -> None:
-    environment = {
-        "_ENDCAP_COMPLETE": "complete_bash",
-        "COMP_WORDS": typed,
-        "COMP_CWORD": str(typed.count(" ")),
-    }
-    child = subprocess.run(
-        [sys.executable, "-c", "from endcap.cli.app import app; app(prog_name='endcap')"],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert set(offered) <= set(child.stdout.split())
-    assert all(word.startswith(typed.split()[-1]) for word in child.stdout.split())
-
-
 def test_a_run_imports_its_own_command_only() -> None:
     code = """if True:
         import sys

@@ -80,18 +80,6 @@ def test_results_until_then_are_reported_and_drawn(
     ]  # fmt: skip
 
 
-def test_the_report_goes_to_its_file(url: str, pictures: Path, tmp_path: Path) -> None:
-    file = tmp_path / "report.csv"
-    code, out, _ = interrupt_when_drawn(
-        url, pictures, tmp_path / "drawn", "--csv", "--output", file
-    )
-    assert code == 130
-    assert out == ""
-    assert {line.split(",")[0] for line in file.read_text().splitlines()[1:]} == {
-        str(pictures / "a.jpg"), str(pictures / "b.jpg")
-    }  # fmt: skip
-
-
 # --- a server that hangs --------------------------------------------------------------------------
 
 
