@@ -131,7 +131,7 @@ def _expand(argument: str, recursive: bool) -> list[Path]:
         images = [path for path in images if _is_image(path)]
     if not images:
         raise InvalidArgumentError(_why_no_image(argument, files))
-    if skipped := [str(path) for path in files if path not in images]:
+    if skipped := list(map(str, sorted({*files} - {*images}))):
         more = len(skipped) - _MAX_NAMES_SHOWN
         say(
             f"endcap: skipped {count(len(skipped), 'file')} of {argument}: "

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -194,7 +194,7 @@ def _with_model_of_server(arguments: ClientArguments) -> ClientArguments:
     return replace(arguments, model=model)
 
 
-def _keep_files(inputs: Sequence[Path], pictures: Iterable[Path], options: InferOptions) -> None:
+def _keep_files(inputs: Sequence[Path], pictures: Collection[Path], options: InferOptions) -> None:
     """Raise InvalidArgumentError where a report or picture would replace what is not ours."""
     targets = list(pictures)
     if options.output is not None:

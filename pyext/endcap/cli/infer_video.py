@@ -90,9 +90,11 @@ def infer_videos(
         interrupted = False
         try:
             for summary, given, target in itertools.zip_longest(summaries, inputs, targets):
-                _infer_video(client, given, options, target, summary, report, stream)
-                if options.form is Form.table and summary.frames:
-                    write_table(summary.lines(tracked=options.is_tracked), stream)
+                try:
+                    _infer_video(client, given, options, target, summary, report, stream)
+                finally:  # a camera goes on until a signal
+                    if options.form is Form.table and summary.frames:
+                        write_table(summary.lines(tracked=options.is_tracked), stream)
         except StopRequested:
             interrupted = True
     return _end(summaries, interrupted=interrupted)
@@ -153,6 +155,7 @@ def _infer_video(
 ) -> None:
     """Send the frames of a video, and take their results; what ends it early is in the summary."""
     begin = time.perf_counter()
+    reader: VideoReader | None = None
     drawn: _AnnotatedVideo | None = None
     try:
         with contextlib.ExitStack() as opened:
@@ -177,7 +180,6 @@ def _infer_video(
                     if drawn is not None:
                         drawn.add(frame, result)
                 advance()
-            summary.damaged = reader.status.damaged
     except (EndcapError, OSError) as error:
         is_of_video = isinstance(error, (VideoError, OSError)) and not isinstance(
             error, (ClientError, BrokenPipeError)
@@ -187,6 +189,7 @@ def _infer_video(
         summary.error = message_of(error)
     finally:
         summary.seconds = time.perf_counter() - begin
+        summary.damaged = 0 if reader is None else reader.status.damaged
         if drawn is not None and drawn.writer.pictures:
             say(f"{count(drawn.writer.pictures, 'frame')} in {target}")
 

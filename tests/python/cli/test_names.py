@@ -22,8 +22,6 @@ from rich.table import Table
 
 import endcap as package
 from endcap.cli.console import PlainConsole
-from endcap.cli.pictures import save_jpeg
-from endcap.errors import InvalidArgumentError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.log import LogPump
 
@@ -69,19 +67,6 @@ def test_no_picture_is_written_through_a_link(
     assert f"{drawn / 'b_detections.jpg'} is a symbolic link" in done.stderr
     assert victim.read_text() == "mine"
     assert (drawn / "b_detections.jpg").is_symlink()
-
-
-def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path, victim: Path) -> None:
-    (tmp_path / "new.jpg").symlink_to(victim)
-    with pytest.raises(InvalidArgumentError, match="is a symbolic link"):
-        save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg")
-    assert victim.read_text() == "mine"
-
-
-def test_a_pipe_in_the_place_of_a_picture_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "new.jpg")
-    with pytest.raises(InvalidArgumentError, match="is not a regular file"):
-        save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg")
 
 
 @pytest.mark.parametrize("name", ["server.log", "a_detections.jpg"])
