@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +19,10 @@ from videos import pictures_of, write_clip
 from endcap.cli.files import MADE_BY, refuse_foreign
 from endcap.cli.images import VideoInput, find_videos
 from endcap.cli.infer_video import video_targets
+from endcap.cli.video_report import VideoSummary
+from endcap.client import ImageResult
 from endcap.errors import InvalidArgumentError
-from endcap.video import VideoWriter
+from endcap.video import VideoFrame, VideoWriter
 
 NO_SERVER = "127.0.0.1:1"
 
@@ -240,3 +244,19 @@ def test_reports_go_to_their_file(urls: dict[str, str], clip: Path, tmp_path: Pa
     result = endcap("infer", clip, "--url", urls["grpc"], "--json", "--output", output)
     assert (result.exit_code, result.stdout) == (0, "")
     assert len(output.read_text().splitlines()) == 5
+
+
+def test_a_signal_ends_a_video_with_its_summary(
+    urls: dict[str, str], clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = VideoSummary.add
+
+    def add_and_interrupt(summary: VideoSummary, frame: VideoFrame, result: ImageResult) -> None:
+        add(summary, frame, result)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(VideoSummary, "add", add_and_interrupt)
+    result = endcap("infer", clip, "--url", urls["grpc"])
+    assert result.exit_code == 130
+    assert "  1 frame in " in result.stdout
+    assert "interrupted after 1 frame\n" in result.stderr
