@@ -310,6 +310,15 @@ def test_an_object_keeps_its_id_over_frames_that_are_skipped(preset: Any) -> Non
 
 
 @pytest.mark.parametrize("preset", PRESETS)
+def test_a_score_equal_to_the_thresholds_starts_a_track(preset: Any) -> None:
+    tracker = endcap.Tracker(preset, high_score_threshold=0.5, new_track_threshold=0.5)
+    one = endcap.ImageDetections.from_list([endcap.Detection((10, 20, 60, 140), 0.5, 0)])
+    found = [tracker(one).track_ids for _ in range(5)][-1]
+    assert found is not None
+    assert found[0] > 0
+
+
+@pytest.mark.parametrize("preset", PRESETS)
 def test_skipped_frames_confirm_no_track_and_end_none(preset: Any) -> None:
     tracker = endcap.Tracker(preset)
     shown = endcap.ImageDetections.from_list([endcap.Detection((10, 20, 60, 140), 0.9, 0)])
