@@ -9,40 +9,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from detecting_models import BATCH_LIMIT, PROTOCOLS, SLOW_S, file_of, sizes, url_of
+from detecting_models import PROTOCOLS, SLOW_S, file_of, sizes, url_of
 from running_server import RunningServer
 
-from endcap.client import AsyncDetectionClient, ClientError, ImageResult
+from endcap.client import AsyncDetectionClient, ClientError
 from endcap.errors import InvalidArgumentError
 
 MEMORY = ["none", "system"]
-
-
-async def files(count: int) -> AsyncIterator[bytes]:
-    for size in range(1, count + 1):
-        await asyncio.sleep(0)
-        yield file_of(size)
-
-
-@pytest.mark.parametrize("memory", MEMORY)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("batch", [1, BATCH_LIMIT])
-def test_results_are_in_the_order_of_the_images(
-    detecting_server: RunningServer, protocol: str, memory: Any, batch: int
-) -> None:
-    async def run() -> None:
-        url = url_of(detecting_server, protocol)
-        options: Any = {"shared_memory": memory, "region_bytes": 100_000}
-        reported: list[ImageResult] = []
-        async with AsyncDetectionClient(url, batch=batch, **options) as client:
-            assert (client.labels, client.task.value) == (["circle", "square"], "detection")
-            results = await client.detect(files(29), on_result=reported.append)
-            assert sizes(results) == list(range(1, 30))
-            assert sorted(map(id, reported)) == sorted(map(id, results))
-            assert sizes(await client.detect(map(file_of, range(1, 30)))) == list(range(1, 30))
-            assert sizes([await client.detect_one(file_of(77))]) == [77]
-
-    asyncio.run(run())
 
 
 @pytest.mark.parametrize("memory", MEMORY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from tcp_proxy import proxy_to
 from endcap.client.calls import Call, InputTensor, OutputTensor
 from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions, parse_address
+from endcap.client.options import parse_address
 
 
 @pytest.fixture(scope="session")
@@ -47,40 +46,6 @@ def test_a_deadline_holds(server: RunningServer, protocol: str, kind: str) -> No
     assert caught.value.request_id == "d"
     if protocol == "grpc":
         wait_for(lambda: server.log_lines("echo: d is cancelled"))
-
-
-@KINDS
-def test_a_response_that_trickles_in_is_not_waited_for(kind: str) -> None:
-    """No Triton server does that, but what stands before one may."""
-
-    def trickle(listener: socket.socket, ended: threading.Event) -> None:
-        wire, _ = listener.accept()
-        with wire:
-            wire.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-            while not ended.wait(0.02):
-                wire.sendall(b" ")
-
-    ended = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=trickle, args=(listener, ended))
-        thread.start()
-        address = parse_address(f"http://127.0.0.1:{listener.getsockname()[1]}")
-        options = ConnectionOptions(timeout_s=0.3)
-
-        async def run() -> None:
-            async with AsyncConnection(address, options) as connection:
-                await connection.infer(CLASSES)
-
-        def run_blocking() -> None:
-            with Connection(address, options) as connection:
-                connection.infer(CLASSES)
-
-        try:
-            with pytest.raises(RequestError, match=r"no response within 0\.3 s"):
-                run_blocking() if kind == "sync" else asyncio.run(run())
-        finally:
-            ended.set()
-            thread.join()
 
 
 @PROTOCOLS

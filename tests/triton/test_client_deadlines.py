@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +18,7 @@ from overload import SLOW, flood
 from running_server import RunningServer, run_server
 
 from endcap.client.calls import Call, InputTensor, OutputTensor, SequenceStep
-from endcap.client.connection import AsyncConnection, Connection
+from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions, parse_address
 
@@ -40,12 +38,6 @@ class TritonPythonModel:
         told = np.full(x.shape, request.timeout(), np.int64)
         return pb_utils.InferenceResponse([pb_utils.Tensor("told", told)])
 """
-# The same, 0.3 s later.
-_WAIT = f"import time\n{_TELL}".replace("        x =", "        time.sleep(0.3)\n        x =")
-_POLICY = """
-dynamic_batching { default_queue_policy {
-  timeout_action: REJECT default_timeout_microseconds: 60000000 allow_timeout_override: %s
-} }"""
 _SEQUENCES = 'sequence_batching { control_input [ { name: "START" control [ { kind: %s } ] } ] }'
 _START = "CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ]"
 PARAMETERS = {"preset": "ultralytics", "size": "96,128", "threads": 1}
@@ -67,15 +59,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         outputs=_TOLD,
         steps=[("tells", {"x": "x"}, {"told": "told"})],
     )
-    for name, override in (("fixed", "false"), ("overridden", "true")):
-        more = f"{_POLICY % override}\n{ON_CPU}"
-        waits = {"1/model.py": _WAIT}
-        write_model(repository, name, more=more, files=waits, max_batch_size=1, **tells)
-    limited = {**PARAMETERS, "max_queue_cost": 10000}
-    for name, parameters in (("limited", limited), ("open", PARAMETERS)):
+    for name, cost in (("limited", 10000), ("crowded", 100)):
+        parameters = {**PARAMETERS, "max_queue_cost": cost}
         write_preprocess(repository, name, max_batch_size=16, parameters=parameters, more=ON_CPU)
-    crowded = {**PARAMETERS, "max_queue_cost": 100}
-    write_preprocess(repository, "crowded", max_batch_size=16, parameters=crowded, more=ON_CPU)
     with run_server(repository) as running:
         assert {model["state"] for model in running.index().values()} == {"READY"}
         yield running
@@ -87,7 +73,7 @@ def address(request: pytest.FixtureRequest, server: RunningServer) -> Any:
 
 
 def tell(model: str = "tells", **fields: Any) -> Call:
-    shape = (1, 1) if model in ("steps", "fixed", "overridden") else (1,)
+    shape = (1, 1) if model == "steps" else (1,)
     x = InputTensor.of("x", np.zeros(shape, np.int32))
     return Call(model, [x], [OutputTensor("told")], **fields)
 
@@ -115,15 +101,6 @@ def test_a_request_has_what_is_left_of_its_deadline(address: Any, model: str) ->
         assert 0.9 * TIMEOUT_S <= told(connection, tell(model)) / 1e6 <= TIMEOUT_S
         assert 0.9 * 7 <= told(connection, tell(model), timeout_s=7) / 1e6 <= 7
         assert told(connection, tell(model, timeout_us=2_000_000)) == 2_000_000
-
-
-def test_in_asyncio(address: Any) -> None:
-    async def send() -> Any:
-        async with AsyncConnection(address, ConnectionOptions(timeout_s=TIMEOUT_S)) as connection:
-            return await connection.infer(tell())
-
-    (value,) = asyncio.run(send()).tensors["told"]
-    assert 0.9 * TIMEOUT_S <= value / 1e6 <= TIMEOUT_S
 
 
 def test_without_send_timeout_there_is_none(address: Any) -> None:
@@ -158,37 +135,6 @@ def test_what_would_be_too_late_is_refused_at_once(
     assert failure.value.status_name == "unavailable"
     assert not failure.value.transient
     assert refused() == before + 1
-
-
-def test_a_model_without_the_limit_ignores_it(address: Any, large: bytes) -> None:
-    late = decode("open", *[large] * 16)
-    with Connection(address) as connection:
-        response = connection.infer(replace(late, timeout_us=200_000))
-        assert response.tensors["status"].tolist() == [[0]] * 16
-        with pytest.raises(RequestError) as failure:
-            connection.infer(late, timeout_s=0.2)
-        assert failure.value.status_name == "timeout"
-        assert connection.infer(late).tensors["status"].tolist() == [[0]] * 16
-
-
-@pytest.mark.parametrize(("model", "served"), [("fixed", True), ("overridden", False)])
-def test_triton_looks_at_it_only_where_a_queue_policy_says_so(
-    server: RunningServer, model: str, served: bool
-) -> None:
-    """The second request waits for 0.3 s, and has 0.15 s, which its client does not end."""
-    address = parse_address(f"grpc://{server.grpc}")
-    once = ConnectionOptions(retries=0)
-    with Connection(address, once) as connection, ThreadPoolExecutor(2) as threads:
-        first = threads.submit(told, connection, tell(model))
-        time.sleep(0.1)
-        second = threads.submit(told, connection, tell(model, timeout_us=150_000))
-        assert first.result() > 0
-        if served:
-            assert second.result() == 150_000
-        else:
-            error = second.exception()
-            assert isinstance(error, RequestError)
-            assert error.status_name == "unavailable"
 
 
 def test_retries_end_with_the_deadline(server: RunningServer) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +14,44 @@ from detecting_models import BATCH_LIMIT, PROTOCOLS, SLOW_S, file_of, sizes, url
 from running_server import RunningServer
 
 import endcap
-from endcap.client import ClientError, ConnectionOptions, DetectionClient, ImageResult
+from endcap.client import (
+    AsyncDetectionClient,
+    ClientError,
+    ConnectionOptions,
+    DetectionClient,
+    ImageResult,
+    Results,
+)
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 MEMORY = ["none", "system"]
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("batch", [1, 3, BATCH_LIMIT])
 def test_results_are_in_the_order_of_the_images(
-    detecting_server: RunningServer, protocol: str, memory: Any, batch: int
+    detecting_server: RunningServer, kind: str, protocol: str, memory: Any, batch: int
 ) -> None:
     url = url_of(detecting_server, protocol)
+    options: Any = {"batch": batch, "shared_memory": memory, "region_bytes": 100_000}
     reported: list[ImageResult] = []
-    with DetectionClient(url, batch=batch, shared_memory=memory, region_bytes=100_000) as client:
-        results = client.detect(map(file_of, range(1, 30)), on_result=reported.append)
+
+    async def detect_async() -> Results:
+        async def images() -> AsyncIterator[bytes]:
+            for size in range(1, 30):
+                await asyncio.sleep(0)
+                yield file_of(size)
+
+        async with AsyncDetectionClient(url, **options) as client:
+            return await client.detect(images(), on_result=reported.append)
+
+    if kind == "sync":
+        with DetectionClient(url, **options) as client:
+            results = client.detect(map(file_of, range(1, 30)), on_result=reported.append)
+    else:
+        results = asyncio.run(detect_async())
     assert sizes(results) == list(range(1, 30))
     assert sorted(map(id, reported)) == sorted(map(id, results))
     assert len({result.request_id for result in results}) == -(-29 // batch)

@@ -8,6 +8,7 @@ tritonclient has for asyncio only runs for threads in one event loop of the proc
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import contextvars
 import functools
@@ -77,6 +78,15 @@ async def as_async(items: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator[T, N
     else:
         for item in items:
             yield item
+
+
+def in_event_loop() -> bool:
+    """Whether this thread runs an event loop now."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 # --- threads --------------------------------------------------------------------------------------
@@ -171,12 +181,26 @@ class Threads:
         """Do what `finish` does; an awaitable runs in the event loop of the process."""
         if not inspect.isawaitable(work):
             return work
-        done = asyncio.run_coroutine_threadsafe(finish(work, timeout_s, in_flight), event_loop())
+        done = asyncio.run_coroutine_threadsafe(_in_flight(work, in_flight), event_loop())
         try:
-            return done.result()
+            return done.result(timeout_s)
+        except concurrent.futures.CancelledError:
+            raise InterruptedError from None
+        except concurrent.futures.TimeoutError:
+            done.cancel()
+            raise TimeoutError from None
         except BaseException:
             done.cancel()  # after KeyboardInterrupt, for example
             raise
+
+
+async def _in_flight(work: Awaitable[T], in_flight: set[Any] | None) -> T:
+    task, tasks = asyncio.current_task(), set() if in_flight is None else in_flight
+    tasks.add(task)
+    try:
+        return await work
+    finally:
+        tasks.discard(task)
 
 
 @functools.cache

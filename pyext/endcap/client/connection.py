@@ -126,32 +126,38 @@ class AsyncConnection:
 
     async def is_live(self) -> bool:
         """Whether a Triton server responds."""
-        return bool(await self._send("is_server_live", is_repeatable=False))
+        return await self._send("is_server_live", bool, is_repeatable=False)
 
     async def is_ready(self, model: str) -> bool:
         """Whether the server serves a model now."""
-        return bool(await self._send("is_model_ready", is_repeatable=False, model_name=model))
+        return await self._send("is_model_ready", bool, is_repeatable=False, model_name=model)
 
     async def ready_models(self) -> list[str]:
         """Return the names of all models that are ready."""
+
+        def read(statistics: dict[str, Any]) -> list[str]:
+            return sorted({str(each["name"]) for each in statistics.get("model_stats", [])})
+
         # Of the statistics: `endcap serve` closes the repository's index.
-        statistics = await self._send("get_inference_statistics", is_repeatable=False)
-        return sorted({str(each["name"]) for each in statistics.get("model_stats", [])})
+        return await self._send("get_inference_statistics", read, is_repeatable=False)
 
     async def metadata(self, model: str) -> ModelMetadata:
         """Return the tensors of a model."""
-        return read_metadata(model, await self._send("get_model_metadata", model_name=model))
+        read = functools.partial(read_metadata, model)
+        return await self._send("get_model_metadata", read, model_name=model)
 
     async def config(self, model: str) -> dict[str, Any]:
         """Return a model's configuration as JSON objects."""
-        return dict(await self._send("get_model_config", model_name=model))
+        return await self._send("get_model_config", self.transport.read_config, model_name=model)
 
     async def statistics(self) -> list[dict[str, Any]]:
         """Return the statistics of each model, as Triton's statistics extension defines them.
 
         Over gRPC numbers are texts, and omitted where they are 0, as protobuf has them in JSON.
         """
-        return list((await self._send("get_inference_statistics")).get("model_stats", []))
+        return await self._send(
+            "get_inference_statistics", lambda each: each.get("model_stats", [])
+        )
 
     async def register_shared(
         self,
@@ -168,20 +174,20 @@ class AsyncConnection:
                 with raw_handle and device_id.
             timeout_s: Here and below, None is `options.timeout_s`.
         """
-        await self._send(f"register_{kind}_shared_memory", timeout_s, **registration)
+        await self._send(f"register_{kind}_shared_memory", bool, timeout_s, **registration)
 
     async def unregister_shared(
         self, kind: RegionKind, name: str, *, timeout_s: float | None = None
     ) -> None:
         """Unregister a region; names that are not registered are ignored."""
-        await self._send(f"unregister_{kind}_shared_memory", timeout_s, name=name)
+        await self._send(f"unregister_{kind}_shared_memory", bool, timeout_s, name=name)
 
     async def registered(
         self, kind: RegionKind, *, timeout_s: float | None = None
     ) -> dict[str, str]:
         """Return the registered regions: name -> key, which is "" for those of CUDA."""
-        status = await self._send(f"get_{kind}_shared_memory_status", timeout_s)
-        return {name: region.get("key", "") for name, region in status.get("regions", {}).items()}
+        read = self.transport.read_regions
+        return await self._send(f"get_{kind}_shared_memory_status", read, timeout_s)
 
     def open(self) -> Any:
         """Return tritonclient's client; ClientError or RequestError where it cannot be used."""
@@ -215,21 +221,26 @@ class AsyncConnection:
     async def _send(
         self,
         method: str,
+        read: Callable[[Any], T],
         timeout_s: float | None = None,
         *,
         is_repeatable: bool = True,
         **arguments: Any,
-    ) -> Any:
-        """Return the response to a method of tritonclient as JSON objects."""
+    ) -> T:
+        """Return what `read` makes of the response to a method of tritonclient, JSON objects."""
 
         async def send(left_s: float) -> Any:
             try:
-                response = await self._send_once(method, arguments, left_s)
-                return self.transport.read(method, response)
+                return await self._send_once(method, arguments, left_s)
             except UNREADABLE as error:
                 raise self.transport.error(error) from error
 
-        return await self._repeat(send, timeout_s, is_repeatable=is_repeatable)
+        response = await self._repeat(send, timeout_s, is_repeatable=is_repeatable)
+        try:
+            return read(response)
+        except UNREADABLE as error:
+            text = f"the server's response to {method} cannot be read: {str(error)[:200]}"
+            raise RequestError("internal", text) from error
 
     async def _send_once(self, method: str, arguments: dict[str, Any], left_s: float) -> Any:
         """Return the response to one attempt; raise RequestError or TimeoutError."""

@@ -371,8 +371,9 @@ class Detector:
                     return await self._call_model(files, request_id, deadline, step, lease)
             except EndcapError as error:
                 failed = as_request_error(error)
-            wait_s = attempts.wait_after_lost(failed)
-            if wait_s is None:
+            try:  # with another region: that of a lost attempt is retired
+                wait_s = attempts.wait_after(failed)
+            except RequestError:
                 return failed
             await self._runtime.sleep(wait_s)
 

@@ -53,9 +53,13 @@ class GrpcTransport:
         """Return what the client's `infer` returned, checked."""
         return read_message(result.get_response(), call)
 
-    def read(self, method: str, response: Any) -> Any:
-        """Return what another method returned, as JSON objects."""
-        return response.get("config", {}) if method == "get_model_config" else response
+    def read_config(self, response: Any) -> dict[str, Any]:
+        """Return the configuration of a model."""
+        return dict(response.get("config", {}))
+
+    def read_regions(self, response: Any) -> dict[str, str]:
+        """Return the keys of the registered regions by their names."""
+        return {name: each.get("key", "") for name, each in response.get("regions", {}).items()}
 
     def error(self, error: Any) -> Exception:
         """Return the error to raise for one of `errors`: a RequestError or a TimeoutError."""

@@ -62,11 +62,13 @@ class HttpTransport:
             raise ValueError(f"it is for the request {request_id!r}")
         return read_response(call, outputs, result.as_numpy, request_id)
 
-    def read(self, method: str, response: Any) -> Any:
-        """Return what another method returned as JSON objects."""
-        if method.endswith("shared_memory_status"):
-            return {"regions": {str(region["name"]): region for region in response}}
-        return response
+    def read_config(self, response: Any) -> dict[str, Any]:
+        """Return the configuration of a model."""
+        return dict(response)
+
+    def read_regions(self, response: Any) -> dict[str, str]:
+        """Return the keys of the registered regions by their names."""
+        return {str(region["name"]): region.get("key", "") for region in response}
 
     def error(self, error: Exception) -> Exception:
         """Return the error to raise for one of `errors`."""

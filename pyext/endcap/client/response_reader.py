@@ -183,15 +183,11 @@ class ResponseReader:
 
 
 def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections:
-    """Return the detections of one response of the ensemble, in arrays of their own.
+    """Return the detections of one response of the ensemble, a batch of one, in separate arrays.
 
     Args:
-        outputs: A batch of one: num_detections int32 [1,1], detection_boxes float32 [1,K,4],
-            detection_scores float32 [1,K], detection_classes and detection_indices int32 [1,K],
-            status int32 [1,1]. K may be 0, and `status` absent. Where the model has them,
-            detection_keypoints float32 [1,K,P,3], detection_angles float32 [1,K], detection_rle
-            bytes [1,K] with mask_size int32 [1,2], class_ids int32, class_scores float32 and
-            class_labels bytes [1,K], and track_ids int64 [1,K].
+        outputs: By name, of the types and shapes in `_OUTPUTS`; extras and `status` may be
+            absent.
         labels: Class names by id.
 
     Raises:
@@ -236,17 +232,15 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections
 
 
 def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassScore]:
-    """Return the classes of one response of a classifier.
+    """Return the classes of one response of a classifier; rows of id -1 hold no class.
 
     Args:
-        outputs: A batch of one: class_scores float32 [1,K], class_ids int32 [1,K], class_labels
-            bytes [1,K], status int32 [1,1]. The last two may be absent.
+        outputs: As for `read_rows`.
         labels: Names by id, which take precedence over those of class_labels; an empty one there is
-            no name. Rows of id -1 hold no class.
+            no name.
 
     Raises:
-        RequestError: The image's status is not 0, the tensors do not fit together, or they have
-            other data types.
+        RequestError: As for `read_rows`.
     """
     _check_status(outputs)
     found = _checked(outputs, Task.classification.outputs, Task.classification.required)
@@ -289,16 +283,7 @@ def _label_of(class_id: int, labels: Sequence[str] | None) -> str | None:
 
 
 def _read_best_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassScore]:
-    """Return the classes of one response, best first.
-
-    Args:
-        outputs: A batch of one: class_probabilities bytes [1,K], and status int32 [1,1], which may
-            be absent.
-        labels: Names by id, which take precedence over the server's; an empty one there is no name.
-
-    Raises:
-        RequestError: The image's status is not 0, or an element is not `score:id:label`.
-    """
+    """Return the classes of one response of Triton's classification extension, best first."""
     _check_status(outputs)
     found = _checked(outputs, [PROBABILITIES], [PROBABILITIES], may_be_empty=True)
     return [_class_score(_text(element), labels) for element in found[PROBABILITIES][0]]
@@ -345,16 +330,11 @@ def _checked(
     *,
     may_be_empty: bool = False,
 ) -> dict[str, NDArray[Any]]:
-    """Return those of these outputs that a response has.
-
-    Args:
-        outputs: By name.
-        names: Their names.
-        required: Those of them that a response must have.
-        may_be_empty: Whether required ones may have no rows.
+    """Return those outputs of `names` that a response has.
 
     Raises:
-        RequestError: One is missing, or has another data type or shape.
+        RequestError: One has another data type or shape, or is required and missing, or without
+            rows unless it `may_be_empty`.
     """
     found: dict[str, NDArray[Any]] = {}
     sizes: dict[int | str, int] = {}

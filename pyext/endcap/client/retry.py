@@ -85,19 +85,6 @@ class Attempts:
         self._longest_wait_s = min(2 * self._longest_wait_s, LONGEST_WAIT_S)
         return wait_s
 
-    def wait_after_lost(self, outcome: object) -> float | None:
-        """Return how many seconds to wait before the request is repeated with another region.
-
-        Return None for an outcome that is no transient error, or without another attempt. The
-        region of a lost attempt is retired, so that another one can be used safely.
-        """
-        if not isinstance(outcome, RequestError) or not outcome.transient:
-            return None
-        try:
-            return self.wait_after(outcome)
-        except RequestError:
-            return None
-
 
 class RetryPolicy:
     """The number of retries of requests over one connection.

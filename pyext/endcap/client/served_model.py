@@ -33,15 +33,10 @@ def read_metadata(model: str, document: Mapping[str, Any]) -> ModelMetadata:
     Raises:
         RequestError: A name, data type or shape is impossible.
     """
-    try:
-        return ModelMetadata(
-            _read_specs(model, document.get("inputs", [])),
-            _read_specs(model, document.get("outputs", [])),
-        )
-    except UNREADABLE as error:
-        raise RequestError(
-            "internal", f"the metadata of model '{model}' cannot be read: {str(error)[:200]}"
-        ) from error
+    return ModelMetadata(
+        _read_specs(model, document.get("inputs", [])),
+        _read_specs(model, document.get("outputs", [])),
+    )
 
 
 def _read_specs(model: str, tensors: Iterable[Mapping[str, Any]]) -> dict[str, TensorSpec]:
@@ -166,7 +161,11 @@ async def fetch_served_model(
             f"geometry, other tensors: {why_no_images(metadata, decoupled=decoupled)}; {advice}"
         )
     encoded = metadata.inputs[name]
-    limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
+    try:
+        limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
+        labels, exif = (_parameter(config, parameter) for parameter in ("labels", "exif"))
+    except UNREADABLE as error:
+        raise ClientError(f"the configuration of model '{model}' cannot be read") from error
     return ServedModel(
         model,
         task,
@@ -174,8 +173,8 @@ async def fetch_served_model(
         metadata.outputs,
         max(limit, 1),
         decoupled,
-        _parameter(config, "labels"),
-        upright=_parameter(config, "exif") != "ignore",
+        labels,
+        upright=exif != "ignore",
         input_name=name,
         reads_videos=reads_videos,
     )
@@ -186,7 +185,8 @@ def _parameter(config: Mapping[str, Any], name: str) -> str:
 
 
 def _is_decoupled(config: Mapping[str, Any]) -> bool:
-    return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
+    policy = config.get("model_transaction_policy")
+    return isinstance(policy, dict) and bool(policy.get("decoupled", False))
 
 
 async def find_model(connection: AsyncConnection, default: str) -> str:

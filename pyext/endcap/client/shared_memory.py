@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from endcap.client.calls import Call, RegionKind, Response
-from endcap.client.concurrency import run
+from endcap.client.concurrency import in_event_loop, run
 from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.errors import RequestError
 from endcap.client.lease import KINDS, Lease, check_capacity, is_abandoned, remove_abandoned
@@ -79,8 +79,11 @@ class AsyncSharedMemoryPool:
         return f"<{type(self).__name__} of {count}, {self._connection.address}>"
 
     def __del__(self) -> None:
-        if self._regions:
-            self._remove_all()
+        if self._regions and self._process == os.getpid():
+            removal = threading.Thread(target=self._remove_all, name="endcap shared memory")
+            removal.start()
+            if not in_event_loop():  # which may be the one that the thread needs
+                removal.join()
 
     @property
     def names(self) -> list[str]:

@@ -391,6 +391,8 @@ class _Sender:
 
     async def send(self, image: StreamImage) -> None:
         """Send an image, if there is anything to send."""
+        if self._stream is not None and self._stream.end is not None:
+            await self.lose(self._stream.end)
         if not self._order.in_flight:
             self._since = time.perf_counter()
         call = self._order.add(image)
@@ -401,7 +403,7 @@ class _Sender:
         except RequestError as error:
             await self.lose(error)
             return
-        if self._stream is None or self._stream.end is not None:
+        if self._stream is None:
             self._stream = _Stream(self._connection, client, self._put)
         self._stream.send(call)
 

@@ -6,12 +6,10 @@ import copy
 import json
 import pickle
 
-import numpy as np
 import pytest
 from tritonclient.http._utils import _get_error
 
 from endcap.client import errors
-from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
 from endcap.client.errors import (
     RequestError,
     from_grpc,
@@ -213,16 +211,6 @@ def test_other_messages_are_no_hint(error: RequestError) -> None:
     assert error.retry_after_s is None
 
 
-def test_a_lost_request_is_repeated_with_another_region() -> None:
-    attempts = Attempts(1, 10)
-    assert attempts.wait_after_lost([]) is None
-    assert attempts.wait_after_lost(from_grpc("INTERNAL", "failed")) is None
-    wait_s = attempts.wait_after_lost(LOST["TCP"])
-    assert wait_s is not None
-    assert 0 <= wait_s <= FIRST_WAIT_S
-    assert attempts.wait_after_lost(LOST["TCP"]) is None
-
-
 def test_retries_stop_until_the_next_response() -> None:
     retry_policy = RetryPolicy(3)
     assert retry_policy.retries() == 3
@@ -239,15 +227,6 @@ def test_retries_stop_until_the_next_response() -> None:
                 from_grpc("UNAVAILABLE", refusal), Attempts(0, 60), repeatable=True
             )
         assert retry_policy.retries() == 3
-
-
-def test_calls_know_whether_they_share_memory() -> None:
-    place = SharedSlice("region", 0, 4)
-    inside = InputTensor("x", (1,), "FP32", place)
-    outside = InputTensor.of("x", np.zeros(1, np.float32))
-    assert not Call("m", [outside], [OutputTensor("y")]).shares_memory
-    assert Call("m", [inside], [OutputTensor("y")]).shares_memory
-    assert Call("m", [outside], [OutputTensor("y", place)]).shares_memory
 
 
 def test_errors_have_the_servers_message() -> None:
