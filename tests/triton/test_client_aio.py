@@ -93,10 +93,14 @@ def test_a_client_that_is_closed_meanwhile_cancels_the_rest(
     detecting_server: RunningServer,
 ) -> None:
     async def run() -> list[str]:
-        client = AsyncDetectionClient(detecting_server.grpc, concurrency=1)
-        async with client:
-            detecting = asyncio.ensure_future(client.detect([file_of(3), b"S", *[file_of(3)] * 3]))
-            await asyncio.sleep(SLOW_S / 2)
+        images = [file_of(3), b"S", *[file_of(3)] * 3]
+        first = asyncio.Event()
+        async with AsyncDetectionClient(detecting_server.grpc, concurrency=1) as client:
+            detecting = asyncio.ensure_future(
+                client.detect(images, on_result=lambda _: first.set())
+            )
+            await first.wait()
+            await asyncio.sleep(SLOW_S / 4)  # the second is in flight
         return [each.status for each in await detecting]
 
     assert asyncio.run(run()) == ["ok"] * 2 + ["cancelled"] * 3
