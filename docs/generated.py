@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import endcap
-from endcap import _core as _compiled
 from endcap.doctor import CHECKS, START
 from endcap.repository.head_families import HEAD_FAMILIES, OPTIONAL_OUTPUTS, readable_families
+from endcap.triton.model_contract import ModelContract, postprocess_contract
+from endcap.triton.tensor_spec import TRITON_TYPES
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "_generated"
@@ -86,16 +87,14 @@ def presets() -> str:
 def head(family: str) -> str:
     """Return the section of a head family: its tensors and parameters."""
     known = HEAD_FAMILIES[family]
-    base, *changed = [_postprocessor(family, symbol) for symbol in (None, *SYMBOLS)]
+    base, *changed = [_contract(family, symbol) for symbol in (None, *SYMBOLS)]
     rows = [
         [side, f"`{name}`", dtype, f"`[{', '.join(shape)}]`"]
         for side in ("in", "out")
-        for name, dtype, shape in _symbolic(*(getattr(c, f"{side}puts") for c in (base, *changed)))
+        for name, dtype, shape in _symbolic(*(_tensors(c, side) for c in (base, *changed)))
     ]
     if family == "classification":  # the number of classes in the output is a parameter, not 5
         rows = [[cell.replace("[5]", "[top_k]") for cell in row] for row in rows]
-    if any(row[1] == "`mask_size`" for row in rows):
-        rows.insert(-2, ["out", "`detection_rle`", "string", "`[K]`"])
     text = f"## {family}\n\n{known.description}\n\n{table(['', 'name', 'dtype', 'shape'], rows)}"
     text += f"\n\nParameters: {', '.join(f'`{name}`' for name in known.parameters)}."
     if known.optional:
@@ -103,14 +102,23 @@ def head(family: str) -> str:
     return text
 
 
-def _postprocessor(family: str, increased: str | None) -> Any:
-    """Return a postprocessor in which one of the symbols is 1 more than usual."""
+def _contract(family: str, increased: str | None) -> ModelContract:
+    """Return the contract of a model in which one of the symbols is 1 more than usual."""
     values = {name: value + (symbol == increased) for symbol, (name, value) in SYMBOLS.items()}
     given = {"head": family, "mask_resolution": "prototype", **values}
-    return _compiled.Postprocessor([(name, str(value)) for name, value in given.items()], 1)
+    return postprocess_contract({name: str(value) for name, value in given.items()})
 
 
 Tensors = Sequence[tuple[str, str, Sequence[int]]]
+
+
+def _tensors(contract: ModelContract, side: str) -> Tensors:
+    types = {triton: name for name, triton in TRITON_TYPES.items()} | {"STRING": "string"}
+    specs = contract.inputs if side == "in" else contract.outputs
+    return [
+        (spec.name, types[spec.data_type], [-1 if dim is None else dim for dim in spec.dims])
+        for spec in specs
+    ]
 
 
 def _symbolic(base: Tensors, *changed: Tensors) -> list[tuple[str, str, list[str]]]:

@@ -10,9 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bls/cascade_config.h"
 #include "bls/item_tensors.h"
-#include "bls/routes.h"
+#include "endcap/cascade.h"
 #include "triton_util/composing_call.h"
 #include "triton_util/model.h"
 #include "triton_util/request_threads.h"

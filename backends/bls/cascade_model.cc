@@ -21,8 +21,8 @@ class BlsBackend final : public Backend {
                                {"inner_calls_total", "Requests to composing models"}}) {}
 
   std::unique_ptr<Model> Load(ModelConfig& config) const override {
-    CascadeSettings settings = ReadSettings(config);
-    config.CompleteTensors(CascadeInputContracts(), CascadeOutputContracts());
+    CascadeSettings settings = ReadCascadeSettings(config.parameters());
+    config.Complete(settings.contract);
     return std::make_unique<CascadeModel>(config, families(), std::move(settings));
   }
 };

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "bls/cascade_config.h"
+#include "endcap/cascade.h"
 #include "triton_util/composing_models.h"
 #include "triton_util/model.h"
 #include "triton_util/request_threads.h"

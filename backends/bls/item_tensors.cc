@@ -8,6 +8,18 @@
 
 namespace endcap::bls {
 
+std::vector<SelectedRow> SelectRows(std::span<const float> scores,
+                                    std::span<const int32_t> class_ids, double threshold,
+                                    const Routes& routes) {
+  std::vector<SelectedRow> selected;
+  for (size_t row = 0; row < scores.size(); ++row) {
+    if (!(static_cast<double>(scores[row]) > threshold)) continue;
+    const std::optional<Route> route = routes.Find(class_ids[row]);
+    if (route.has_value()) selected.push_back({row, *route});
+  }
+  return selected;
+}
+
 std::vector<Range> SplitIntoRanges(size_t count, size_t limit) {
   std::vector<Range> ranges;
   for (size_t first = 0; first < count; first += limit) {

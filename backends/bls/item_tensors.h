@@ -7,10 +7,23 @@
 #include <string_view>
 #include <vector>
 
-#include "endcap/tensor_view.h"
+#include "endcap/cascade.h"
 #include "triton_util/composing_call.h"
 
 namespace endcap::bls {
+
+// A detection that is to be classified.
+struct SelectedRow {
+  size_t row = 0;  // of the image's detections
+  Route route;
+  bool operator==(const SelectedRow&) const = default;
+};
+
+// Returns the rows whose score is greater than the threshold and whose class has a route, in their
+// order. scores, class_ids: of the valid rows, of equal length.
+std::vector<SelectedRow> SelectRows(std::span<const float> scores,
+                                    std::span<const int32_t> class_ids, double threshold,
+                                    const Routes& routes);
 
 // Adjacent items of a list, for one call.
 struct Range {

@@ -93,7 +93,7 @@ void CompleteMaxBatchSize(ModelConfig& config, const SessionPair& sessions,
 }
 
 std::vector<TensorContract> MakeContracts(const std::vector<NetworkTensor>& tensors,
-                                          TensorSide side, bool batched,
+                                          const char* side, bool batched,
                                           const OnnxSettings& settings) {
   std::vector<TensorContract> contracts;
   for (const NetworkTensor& tensor : tensors) {
@@ -101,8 +101,7 @@ std::vector<TensorContract> MakeContracts(const std::vector<NetworkTensor>& tens
     if (batched) {
       if (!HasVariableFirstDim(tensor)) {
         throw Error(ErrorCode::kInvalidArgument,
-                    std::string(side == TensorSide::kInput ? "input '" : "output '") + tensor.name +
-                        "' of '" + settings.file.string() +
+                    std::string(side) + " '" + tensor.name + "' of '" + settings.file.string() +
                         "' has no variable first dimension for a batch: give max_batch_size: 0, "
                         "or export the network with one");
       }
@@ -134,9 +133,10 @@ class OnnxBackend final : public Backend {
     auto sessions = std::make_shared<SessionPair>(*runtime, settings, config.name(), std::nullopt);
     CompleteMaxBatchSize(config, *sessions, command_line);
     const bool batched = config.max_batch_size() > 0;
-    const auto inputs = MakeContracts(sessions->inputs(), TensorSide::kInput, batched, settings);
-    const auto outputs = MakeContracts(sessions->outputs(), TensorSide::kOutput, batched, settings);
-    config.CompleteTensors(inputs, outputs);
+    ModelContract contract;
+    contract.inputs = MakeContracts(sessions->inputs(), "input", batched, settings);
+    contract.outputs = MakeContracts(sessions->outputs(), "output", batched, settings);
+    config.Complete(contract);
     if (IsOnGpusOnly(config)) sessions.reset();
     return std::make_unique<OnnxModel>(config, families(), std::move(runtime), std::move(settings),
                                        std::move(sessions));

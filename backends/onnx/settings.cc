@@ -22,12 +22,8 @@ bool ParseSwitch(std::string_view name, const std::string& text) {
   RejectSetting(std::string(name) + " is '" + text + "': give 1 or 0");
 }
 
-int TakeCount(ModelConfig& config, std::string_view name) {
-  return ParseCount(name, config.TakeParameter(name).value_or("0"));
-}
-
-bool TakeSwitch(ModelConfig& config, std::string_view name, bool fallback) {
-  const std::optional<std::string> text = config.TakeParameter(name);
+bool TakeSwitch(ModelParameters& parameters, std::string_view name, bool fallback) {
+  const std::optional<std::string> text = parameters.Take(name);
   return text.has_value() ? ParseSwitch(name, *text) : fallback;
 }
 
@@ -93,7 +89,7 @@ void ReadAccelerators(const Json& optimization, OnnxSettings& settings) {
 }
 
 // Removes the CUDA parameters that Triton's backend takes in addition to execution_accelerators.
-ParameterList TakeCudaParameters(ModelConfig& config) {
+ParameterList TakeCudaParameters(ModelParameters& parameters) {
   constexpr std::array kSearches{"EXHAUSTIVE", "HEURISTIC", "DEFAULT"};
   constexpr std::array kStrategies{"kNextPowerOfTwo", "kSameAsRequested"};
   const auto choose = [](std::string_view name, const std::string& text, const auto& choices) {
@@ -103,16 +99,16 @@ ParameterList TakeCudaParameters(ModelConfig& config) {
                   std::to_string(choices.size() - 1));
   };
   ParameterList options;
-  if (const auto text = config.TakeParameter("cudnn_conv_algo_search")) {
+  if (const auto text = parameters.Take("cudnn_conv_algo_search")) {
     options.emplace_back("cudnn_conv_algo_search",
                          choose("cudnn_conv_algo_search", *text, kSearches));
   }
-  if (const auto text = config.TakeParameter("arena_extend_strategy")) {
+  if (const auto text = parameters.Take("arena_extend_strategy")) {
     options.emplace_back("arena_extend_strategy",
                          choose("arena_extend_strategy", *text, kStrategies));
   }
   for (const std::string_view name : {"gpu_mem_limit", "do_copy_in_default_stream"}) {
-    if (const auto text = config.TakeParameter(name)) options.emplace_back(name, *text);
+    if (const auto text = parameters.Take(name)) options.emplace_back(name, *text);
   }
   return options;
 }
@@ -162,35 +158,34 @@ void RejectUnsupportedParts(const Json& config) {
 
 }  // namespace
 
-OnnxSettings ReadOnnxSettings(ModelConfig& config) {
+OnnxSettings ReadOnnxSettings(const ModelConfig& config) {
   RejectUnsupportedParts(config.json());
+  ModelParameters parameters = config.parameters();
   OnnxSettings settings;
   settings.file = ChooseFile(config);
-  settings.library = config.TakeParameter("onnxruntime_library");
-  settings.intra_op_threads = TakeCount(config, "intra_op_thread_count");
-  settings.inter_op_threads = TakeCount(config, "inter_op_thread_count");
-  settings.max_concurrent_runs = TakeCount(config, "max_concurrent_runs");
-  if (const auto text = config.TakeParameter("merge_requests")) {
+  settings.library = parameters.Take("onnxruntime_library");
+  settings.intra_op_threads = parameters.TakeCount("intra_op_thread_count", 0);
+  settings.inter_op_threads = parameters.TakeCount("inter_op_thread_count", 0);
+  settings.max_concurrent_runs = parameters.TakeCount("max_concurrent_runs", 0);
+  if (const auto text = parameters.Take("merge_requests")) {
     settings.merge_requests = ParseSwitch("merge_requests", *text);
   }
   settings.execution_mode =
-      TakeSwitch(config, "execution_mode", false) ? ORT_PARALLEL : ORT_SEQUENTIAL;
-  settings.memory_arena = TakeSwitch(config, "enable_mem_arena", true);
-  settings.memory_pattern = TakeSwitch(config, "enable_mem_pattern", true);
-  settings.arena_shrinkage =
-      config.TakeParameter("memory.enable_memory_arena_shrinkage").value_or("");
+      TakeSwitch(parameters, "execution_mode", false) ? ORT_PARALLEL : ORT_SEQUENTIAL;
+  settings.memory_arena = TakeSwitch(parameters, "enable_mem_arena", true);
+  settings.memory_pattern = TakeSwitch(parameters, "enable_mem_pattern", true);
+  settings.arena_shrinkage = parameters.Take("memory.enable_memory_arena_shrinkage").value_or("");
   if (!settings.memory_arena && !settings.arena_shrinkage.empty()) {
     RejectSetting(
         "memory.enable_memory_arena_shrinkage is given beside enable_mem_arena: 0, which leaves no "
         "arena to shrink: leave one of them out");
   }
-  settings.session = config.TakeParametersWithPrefix("session.");
+  settings.session = parameters.TakeWithPrefix("session.");
   const Json optimization = config.json().value("optimization", Json::object());
   settings.level = ReadLevel(optimization);
   ReadAccelerators(optimization, settings);
-  CompleteGpuProviders(settings, TakeCudaParameters(config));
-  // Rejects the remaining parameters.
-  static_cast<void>(config.Parameters({}));
+  CompleteGpuProviders(settings, TakeCudaParameters(parameters));
+  static_cast<void>(parameters.Rest());  // rejects unknown ones
   return settings;
 }
 

@@ -38,8 +38,8 @@ struct OnnxSettings {
   bool owns_threads() const noexcept { return intra_op_threads > 0 || inter_op_threads > 0; }
 };
 
-// Removes the parameters from the config. Throws kInvalidArgument for one that is unknown or
-// impossible, and for parts of the config that the backend does not support.
-OnnxSettings ReadOnnxSettings(ModelConfig& config);
+// Throws kInvalidArgument for a parameter that is unknown or impossible, and for parts of the
+// config that the backend does not support.
+OnnxSettings ReadOnnxSettings(const ModelConfig& config);
 
 }  // namespace endcap::triton

@@ -27,8 +27,7 @@ size_t LastPart(const std::string& path, std::string_view separator,
 
 }  // namespace
 
-Labels::Labels(const std::filesystem::path& file, int num_classes, std::string_view separator)
-    : hierarchical_(!separator.empty()) {
+Labels::Labels(const std::filesystem::path& file, int num_classes, std::string_view separator) {
   std::ifstream stream(file);
   std::string line;
   while (std::getline(stream, line)) {
@@ -48,7 +47,7 @@ Labels::Labels(const std::filesystem::path& file, int num_classes, std::string_v
                     " lines: num_classes=" + std::to_string(num_classes) +
                     " needs one for each class");
   }
-  if (!hierarchical_) return;
+  if (separator.empty()) return;
   for (size_t i = 0; i < lines_.size(); ++i) {
     lines_[i].name_begin = LastPart(lines_[i].path, separator, file, i + 1);
   }

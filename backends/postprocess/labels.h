@@ -20,9 +20,6 @@ class Labels {
   // with an empty part.
   Labels(const std::filesystem::path& file, int num_classes, std::string_view separator = {});
 
-  // Whether lines are paths.
-  bool hierarchical() const noexcept { return hierarchical_; }
-
   // The labels of `class_ids` as the elements of a BYTES tensor, appended to `buffer`: names, of a
   // path the last part.
   void AppendNames(std::vector<std::byte>& buffer, std::span<const int32_t> class_ids) const;
@@ -39,7 +36,6 @@ class Labels {
   std::string_view GetName(int32_t class_id) const noexcept;
 
   std::vector<Line> lines_;  // by class id
-  bool hierarchical_ = false;
 };
 
 }  // namespace endcap::triton

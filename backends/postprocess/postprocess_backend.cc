@@ -1,48 +1,13 @@
-#include <algorithm>
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
 
-#include "endcap/postprocess.h"
-#include "postprocess/contracts.h"
+#include "endcap/contract.h"
 #include "postprocess/labels.h"
 #include "postprocess/postprocess_model.h"
 #include "triton_util/model.h"
 
 namespace endcap::triton {
 namespace {
-
-Labels ReadLabels(const std::optional<std::string>& file,
-                  const std::optional<std::string>& separator, const ModelConfig& config,
-                  const PostprocessParams& params) {
-  if (separator.has_value() && !file.has_value()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "labels_separator was given without labels_file: give the file whose lines it "
-                "separates, or leave it out");
-  }
-  if (!file.has_value()) return {};
-  if (!IsClassification(params.head.family)) {
-    throw Error(ErrorCode::kInvalidArgument, "labels_file was given with head=" +
-                                                 std::string(HeadFamilyName(params.head.family)) +
-                                                 ": it is for head=classification only");
-  }
-  if (separator.has_value() && separator->empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "labels_separator is empty: give the text between the parts of a line, for "
-                "example /, or leave it out");
-  }
-  return {config.folder() / *file, params.head.num_classes, separator.value_or("")};
-}
-
-// The family is said, never guessed.
-void RequireHead(const ParameterList& given) {
-  const auto is_head = [](const auto& parameter) { return parameter.first == "head"; };
-  if (std::any_of(given.begin(), given.end(), is_head)) return;
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      "parameter 'head' is missing: name the family of the model's head, for example yolov8");
-}
 
 class PostprocessBackend final : public Backend {
  public:
@@ -54,18 +19,14 @@ class PostprocessBackend final : public Backend {
              {"detections_total", "Detections in the responses"}}) {}
 
   std::unique_ptr<Model> Load(ModelConfig& config) const override {
-    // The parameters that are the backend's own.
-    const int threads = ParseCount("threads", config.TakeParameter("threads").value_or("0"));
-    const std::optional<std::string> labels_file = config.TakeParameter("labels_file");
-    const std::optional<std::string> separator = config.TakeParameter("labels_separator");
-    const ParameterList given = config.Parameters(DescribePostprocessParams({}));
-    RequireHead(given);
-    const PostprocessParams params = ParsePostprocessParams(given);
-    Labels labels = ReadLabels(labels_file, separator, config, params);
-    config.CompleteTensors(PostprocessInputContracts(params),
-                           PostprocessOutputContracts(params, labels.hierarchical()));
-    return std::make_unique<PostprocessModel>(config, families(), params, threads,
-                                              std::move(labels));
+    const PostprocessSettings settings = ReadPostprocessSettings(config.parameters());
+    Labels labels;
+    if (settings.labels_file.has_value()) {
+      labels = Labels(config.folder() / *settings.labels_file, settings.params.head.num_classes,
+                      settings.labels_separator.value_or(""));
+    }
+    config.Complete(settings.contract);
+    return std::make_unique<PostprocessModel>(config, families(), settings, std::move(labels));
   }
 };
 

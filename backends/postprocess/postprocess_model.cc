@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "postprocess/contracts.h"
 #include "triton_util/tensors.h"
 
 namespace endcap::triton {
@@ -49,15 +48,15 @@ std::vector<int32_t> OnHost(const TensorView& ids, const ExecutionContext& execu
 }  // namespace
 
 PostprocessModel::PostprocessModel(const ModelConfig& config, const MetricFamilies& families,
-                                   const PostprocessParams& params, int threads, Labels labels)
+                                   const PostprocessSettings& settings, Labels labels)
     : CoreModel(config, families),
-      params_(params),
-      threads_(threads),
+      params_(settings.params),
+      threads_(settings.threads),
       labels_(std::move(labels)),
       truncated_(families.NewCounter("truncated_total", metric_labels())),
       dropped_(families.NewCounter("dropped_total", metric_labels())),
       detections_(families.NewCounter("detections_total", metric_labels())) {
-  LogParameters(DescribePostprocessParams(params));
+  LogParameters(settings.contract.parameters);
 }
 
 PostprocessModel::Engine PostprocessModel::NewEngine(const ExecutionContext& execution_context) {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "endcap/postprocess.h"
+#include "endcap/contract.h"
 #include "postprocess/labels.h"
 #include "triton_util/core_model.h"
 #include "triton_util/instance.h"
@@ -18,7 +18,7 @@ class PostprocessModel final
     : public CoreModel<PostprocessInput, PostprocessOutput, PostprocessItem> {
  public:
   PostprocessModel(const ModelConfig& config, const MetricFamilies& families,
-                   const PostprocessParams& params, int threads, Labels labels);
+                   const PostprocessSettings& settings, Labels labels);
 
  protected:
   Engine NewEngine(const ExecutionContext& execution_context) override;

@@ -13,7 +13,6 @@
 namespace endcap::triton {
 namespace {
 
-constexpr int64_t kAnyCount = -1;
 constexpr uint64_t kLogPeriodNs = 10'000'000'000;
 
 // The encoded files of a request's input `encoded`: one a BYTES element, or one a row of UINT8.
@@ -42,8 +41,7 @@ std::span<const Roi> AsRois(const InputTensor& tensor) {
 
 // The outputs of an image with so many regions: a row for each. `status` is a number for each
 // region, not a tensor of one.
-std::vector<TensorSpec> RegionOutputs(const PreprocessParams& params, int64_t roi_count) {
-  std::vector<TensorSpec> specs = PreprocessOutputs(params);
+std::vector<TensorSpec> RegionOutputs(std::vector<TensorSpec> specs, int64_t roi_count) {
   for (TensorSpec& spec : specs) {
     if (spec.name != "status") {
       std::copy_backward(spec.shape.begin(), spec.shape.begin() + spec.rank,
@@ -107,37 +105,14 @@ void AdmissionCounters::CountServed(double predicted_ms, double measured_ms) noe
   error_seconds_.Add(std::abs(predicted_ms - measured_ms) * 1e-3);
 }
 
-std::vector<TensorContract> PreprocessModel::InputContracts(bool with_rois) {
-  TensorContract encoded;
-  encoded.name = kEncoded;
-  encoded.forms = {{std::string(kConfigString), {1}}, {std::string(kConfigUint8), {-1}}};
-  if (!with_rois) return {encoded};
-  TensorContract rois;
-  rois.name = kRois;
-  rois.forms = {{ConfigName(DType::kFloat32), {kAnyCount, 4}}};
-  return {encoded, rois};
-}
-
-std::vector<TensorContract> PreprocessModel::OutputContracts(const PreprocessParams& params,
-                                                             bool with_rois) {
-  std::vector<TensorContract> contracts;
-  for (const TensorSpec& spec :
-       with_rois ? RegionOutputs(params, kAnyCount) : PreprocessOutputs(params)) {
-    contracts.push_back(
-        MakeContract(spec, spec.name == "images" ? "size, color, layout or dtype" : ""));
-  }
-  return contracts;
-}
-
 PreprocessModel::PreprocessModel(const ModelConfig& config, const MetricFamilies& families,
-                                 const PreprocessParams& params, const PreprocessSettings& settings)
+                                 const PreprocessSettings& settings)
     : CoreModel(config, families),
-      params_(params),
       settings_(settings),
-      with_rois_(config.HasInput(kRois)),
+      specs_(PreprocessOutputs(settings.params)),
       decode_seconds_(families.NewCounter("decode_seconds_total", metric_labels())),
       damaged_(families.NewCounter("damaged_total", metric_labels())) {
-  LogParameters(DescribePreprocessParams(params));
+  LogParameters(settings.contract.parameters);
   if (settings_.max_queue_cost > 0) admission_ = AdmissionCounters(families, metric_labels());
 }
 
@@ -150,8 +125,9 @@ PreprocessModel::Engine PreprocessModel::NewEngine(const ExecutionContext& execu
   }
   const DeviceId device = execution_context.device();
   const int key = execution_context.on_gpu() ? device.id : SharedByDevice<Preprocessor>::kCpu;
-  auto preprocessor = preprocessors_.Get(
-      key, [&] { return std::make_shared<Preprocessor>(params_, device, settings_.threads); });
+  auto preprocessor = preprocessors_.Get(key, [&] {
+    return std::make_shared<Preprocessor>(settings_.params, device, settings_.threads);
+  });
   return MakeEngine(std::move(preprocessor), execution_context.stream());
 }
 
@@ -191,7 +167,7 @@ std::shared_ptr<RequestExecutor> PreprocessModel::NewRequestExecutor(int count) 
 PreprocessModel::Engine PreprocessModel::NewBackgroundEngine() {
   if (settings_.max_queue_cost == 0) return nullptr;
   // With the caller's thread alone, because threads that help have the process' own priority.
-  auto preprocessor = std::make_shared<Preprocessor>(params_, /*threads=*/1);
+  auto preprocessor = std::make_shared<Preprocessor>(settings_.params, /*threads=*/1);
   return MakeEngine(std::move(preprocessor), /*stream=*/nullptr);
 }
 
@@ -204,12 +180,12 @@ Demand PreprocessModel::MeasureDemand(const RequestTask& task) const noexcept {
                                .execution_context = task.instance->execution_context()};
     const InputTensor encoded = request.GetInput(kEncoded, on_host);
     int64_t regions = 0;
-    if (with_rois_) {
+    if (settings_.with_rois) {
       regions = static_cast<int64_t>(AsRois(request.GetInput(kRois, on_host)).size());
     }
     for (const Bytes file : EncodedFiles(encoded)) {
       demand.predicted_ms +=
-          PredictCostMs(params_, ImageView::Encoded(file.data(), file.size()), regions);
+          PredictCostMs(settings_.params, ImageView::Encoded(file.data(), file.size()), regions);
     }
     if (const uint64_t timeout_us = request.TimeoutUs(); timeout_us > 0) {
       demand.timeout_ms = static_cast<double>(timeout_us) * 1e-3;
@@ -235,11 +211,11 @@ void PreprocessModel::Refuse(const RequestTask& task, const Refusal& refusal) no
 void PreprocessModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
   const InputReading on_host{.batched = batched(), .execution_context = execution_context};
   job.tensors.push_back(job.pending->request.GetInput(kEncoded, on_host));
-  if (with_rois_) job.tensors.push_back(job.pending->request.GetInput(kRois, on_host));
+  if (settings_.with_rois) job.tensors.push_back(job.pending->request.GetInput(kRois, on_host));
   for (const Bytes file : EncodedFiles(job.tensors[0])) {
     job.inputs.push_back({ImageView::Encoded(file.data(), file.size()), std::nullopt});
   }
-  if (with_rois_) {
+  if (settings_.with_rois) {
     AllocateRegions(job, execution_context);
   } else {
     AllocateImages(job, execution_context);
@@ -248,12 +224,11 @@ void PreprocessModel::Prepare(JobType& job, const ExecutionContext& execution_co
 
 void PreprocessModel::AllocateImages(JobType& job, const ExecutionContext& execution_context) {
   const auto count = static_cast<int64_t>(job.inputs.size());
-  const std::vector<TensorSpec> specs = PreprocessOutputs(params_);
   const MemoryPlace gpu_or_cpu = execution_context.memory();
   RequestOutputs& results = job.results;
-  results.Add(specs[0], count, {gpu_or_cpu, gpu_or_cpu}, counters());
-  results.Add(specs[1], count, {}, counters());
-  results.Add(specs[2], count, {}, counters());
+  results.Add(specs_[0], count, {gpu_or_cpu, gpu_or_cpu}, counters());
+  results.Add(specs_[1], count, {}, counters());
+  results.Add(specs_[2], count, {}, counters());
   results.Allocate();
   for (int64_t i = 0; i < count; ++i) {
     job.outputs.push_back({{results[0][i], results[1].Data<float>(i), results[2].Data<int32_t>(i),
@@ -264,19 +239,18 @@ void PreprocessModel::AllocateImages(JobType& job, const ExecutionContext& execu
 void PreprocessModel::AllocateRegions(JobType& job, const ExecutionContext& execution_context) {
   const std::span<const Roi> rois = AsRois(job.tensors[1]);
   const auto count = static_cast<int64_t>(rois.size());
-  CheckRoiTensors(params_, count);
+  CheckRoiTensors(settings_.params, count);
   job.inputs.front().rois = rois;
   const MemoryPlace gpu_or_cpu = execution_context.memory();
   RequestOutputs& results = job.results;
-  const std::vector<TensorSpec> specs = RegionOutputs(params_, count);
+  const std::vector<TensorSpec> specs = RegionOutputs(specs_, count);
   results.Add(specs[0], 1, {gpu_or_cpu, gpu_or_cpu}, counters());
   results.Add(specs[1], 1, {}, counters());
   results.Add(specs[2], 1, {}, counters());
   results.Allocate();
-  const std::vector<TensorSpec> region_specs = PreprocessOutputs(params_);
   const auto rows = [&](size_t output) {
     const TensorView all = results[output].first();
-    return OutputItemsAt(region_specs[output], all.data, {all.device, all.device_id});
+    return OutputItemsAt(specs_[output], all.data, {all.device, all.device_id});
   };
   std::vector<PreprocessOutput>& outputs = job.outputs.emplace_back();
   for (int64_t i = 0; i < count; ++i) {
@@ -308,7 +282,7 @@ void PreprocessModel::Trace(const PreprocessItem& item, RequestTrace& trace) con
 }
 
 bool PreprocessModel::ToleratesFailedItems() const noexcept {
-  return params_.on_error == OnError::kBlank;
+  return settings_.params.on_error == OnError::kBlank;
 }
 
 }  // namespace endcap::triton

@@ -10,27 +10,18 @@
 #include <string_view>
 #include <vector>
 
+#include "endcap/contract.h"
 #include "endcap/preprocess.h"
 #include "preprocess/admission.h"
 #include "triton_util/core_model.h"
 #include "triton_util/instance.h"
-#include "triton_util/tensor_contract.h"
 
 namespace endcap::triton {
-
-inline constexpr std::string_view kEncoded = "encoded";
-inline constexpr std::string_view kRois = "rois";
 
 // The image of one item, and its regions where the model has an input `rois`.
 struct SourceImage {
   ImageView image;
   std::optional<std::span<const Roi>> rois;
-};
-
-// The backend's own parameters.
-struct PreprocessSettings {
-  int threads = 0;            // images worked on at the same time; 0: all CPUs
-  double max_queue_cost = 0;  // milliseconds of predicted work that may wait; 0: not limited
 };
 
 // Warnings of one kind, of which one in ten seconds is written, and with it how many were not.
@@ -76,14 +67,8 @@ class AdmissionCounters {
 class PreprocessModel final
     : public CoreModel<SourceImage, std::vector<PreprocessOutput>, PreprocessItem> {
  public:
-  // The model's tensors: `encoded`, one file as a string or as bytes, `rois` float32 [K, 4], and
-  // the outputs of PreprocessOutputs.
-  static std::vector<TensorContract> InputContracts(bool with_rois);
-  static std::vector<TensorContract> OutputContracts(const PreprocessParams& params,
-                                                     bool with_rois);
-
   PreprocessModel(const ModelConfig& config, const MetricFamilies& families,
-                  const PreprocessParams& params, const PreprocessSettings& settings);
+                  const PreprocessSettings& settings);
 
  protected:
   // Throws kUnsupported on a GPU where max_queue_cost is given.
@@ -103,9 +88,8 @@ class PreprocessModel final
   static Engine MakeEngine(std::shared_ptr<Preprocessor> preprocessor, void* stream);
   Demand MeasureDemand(const RequestTask& task) const noexcept;
   void Refuse(const RequestTask& task, const Refusal& refusal) noexcept;
-  PreprocessParams params_;
   PreprocessSettings settings_;
-  bool with_rois_;
+  std::vector<TensorSpec> specs_;  // of the outputs, for one image or region
   SharedByDevice<Preprocessor> preprocessors_;
   Counter decode_seconds_;
   Counter damaged_;

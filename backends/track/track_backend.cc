@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <memory>
-#include <string>
 
-#include "endcap/error.h"
-#include "endcap/tracking.h"
+#include "endcap/contract.h"
 #include "track/track_model.h"
 #include "triton_util/model.h"
 
@@ -33,27 +31,10 @@ class TrackBackend final : public Backend {
                  {"sequences_dropped_total", "Sequences that were dropped after a pause"}}) {}
 
   std::unique_ptr<Model> Load(ModelConfig& config) const override {
-    TrackSettings settings;
-    if (const auto text = config.TakeParameter("max_sequences")) {
-      const int count = ParseCount("max_sequences", *text);
-      if (count == 0) {
-        throw Error(ErrorCode::kInvalidArgument, "max_sequences is 0: give 1 or more");
-      }
-      settings.max_sequences = static_cast<size_t>(count);
-    }
-    const TrackingParams params =
-        ParseTrackingParams(config.Parameters(DescribeAllTrackingParams(), "preset"));
-    const auto batching = config.json().find("sequence_batching");
-    if (batching == config.json().end()) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          "the frames of a sequence have to come one after the other: add sequence_batching { "
-          "max_sequence_idle_microseconds: 10000000 oldest { max_candidate_sequences: 1024 } } to "
-          "config.pbtxt");
-    }
-    settings.idle = ReadIdle(*batching) + kIdleMargin;
-    config.CompleteTensors(TrackInputContracts(), TrackOutputContracts());
-    return std::make_unique<TrackModel>(config, families(), params, settings);
+    const TrackSettings settings = ReadTrackSettings(config.parameters());
+    config.Complete(settings.contract);
+    const auto idle = ReadIdle(config.json()["sequence_batching"]) + kIdleMargin;
+    return std::make_unique<TrackModel>(config, families(), settings, idle);
   }
 };
 

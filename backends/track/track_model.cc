@@ -12,21 +12,9 @@
 namespace endcap::triton {
 namespace {
 
-constexpr std::string_view kTrackIds = "track_ids";
-constexpr std::string_view kFrameIndex = "frame_index";
 constexpr auto kSweepPeriod = std::chrono::milliseconds(500);
 
-// The outputs of postprocess that are read, for one image.
-enum TrackTensor : size_t { kNum, kBoxes, kScores, kClasses, kTensors };
-constexpr std::array<TensorSpec, kTensors> kInputs{{
-    {"num_detections", DType::kInt32, {1}, 1},
-    {"detection_boxes", DType::kFloat32, {-1, 4}, 2},
-    {"detection_scores", DType::kFloat32, {-1}, 1},
-    {"detection_classes", DType::kInt32, {-1}, 1},
-}};
-
-constexpr TensorSpec kIds{kTrackIds, DType::kInt64, {-1}, 1};
-constexpr TensorSpec kFrame{kFrameIndex, DType::kInt64, {1}, 1};
+enum TrackTensor : size_t { kNum, kBoxes, kScores, kClasses, kTensors };  // of kTrackInputs
 
 [[noreturn]] void FailArgument(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
@@ -52,26 +40,15 @@ bool HasFlag(const Request& request, uint32_t flag) { return (request.Flags() & 
 
 }  // namespace
 
-std::vector<TensorContract> TrackInputContracts() {
-  std::vector<TensorContract> contracts;
-  contracts.reserve(kInputs.size());
-  for (const TensorSpec& spec : kInputs) contracts.push_back(MakeContract(spec));
-  return contracts;
-}
-
-std::vector<TensorContract> TrackOutputContracts() {
-  return {MakeContract(kIds), MakeContract(kFrame)};
-}
-
 TrackModel::TrackModel(const ModelConfig& config, const MetricFamilies& families,
-                       const TrackingParams& params, const TrackSettings& settings)
+                       const TrackSettings& settings, Sequences::Clock::duration idle)
     : CoreModel(config, families),
-      sequences_(params, settings.max_sequences, settings.idle),
+      sequences_(settings.params, static_cast<size_t>(settings.max_sequences), idle),
       started_(families.NewCounter("sequences_started_total", metric_labels())),
       ended_(families.NewCounter("sequences_ended_total", metric_labels())),
       dropped_(families.NewCounter("sequences_dropped_total", metric_labels())),
       worker_([this] { DropIdle(); }, kSweepPeriod) {
-  LogParameters(DescribeTrackingParams(params));
+  LogParameters(settings.contract.parameters);
   Worker::PreparedTask task;
   task.emplace_back([this] { worker_.SetTicking(true); });
   worker_.Post(std::move(task));
@@ -109,11 +86,11 @@ TrackModel::Engine TrackModel::NewEngine(const ExecutionContext& /*execution_con
 void TrackModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
   ReadFrames(job, execution_context);
   const auto count = static_cast<int64_t>(job.inputs.size());
-  TensorSpec ids = kIds;
+  TensorSpec ids = kTrackIds;
   ids.shape[0] = static_cast<int64_t>(job.inputs.front().rows);
   RequestOutputs& results = job.results;
   results.Add(ids, count, {}, counters());
-  results.Add(kFrame, count, {}, counters());
+  results.Add(kFrameIndex, count, {}, counters());
   results.Allocate();
   for (int64_t i = 0; i < count; ++i) {
     job.outputs.push_back({results[0].Data<int64_t>(i), results[1].Data<int64_t>(i)});
@@ -125,7 +102,7 @@ void TrackModel::ReadFrames(JobType& job, const ExecutionContext& execution_cont
   const InputReading on_host{batched(), execution_context, false};
   std::array<InputItems, kTensors> tensors;
   for (size_t n = 0; n < kTensors; ++n) {
-    tensors[n] = ReadInput(request, kInputs[n], on_host, job.tensors);
+    tensors[n] = ReadInput(request, kTrackInputs[n], on_host, job.tensors);
   }
   const int64_t count = job.tensors.front().item_count();
   const auto rows = static_cast<size_t>(tensors[kScores].first().shape[0]);

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "endcap/contract.h"
 #include "track/sequences.h"
 #include "triton_util/core_model.h"
-#include "triton_util/tensor_contract.h"
 #include "triton_util/worker.h"
 
 namespace endcap::triton {
@@ -30,21 +30,12 @@ struct TrackItem {
   ItemStatus status;
 };
 
-// Settings of the backend's own.
-struct TrackSettings {
-  size_t max_sequences = 1000;
-  Sequences::Clock::duration idle{};
-};
-
-std::vector<TensorContract> TrackInputContracts();
-std::vector<TensorContract> TrackOutputContracts();
-
 // The detections of the frames of many sequences -> ids of tracks. State is kept for a sequence
 // from the request with the start flag to that with the end flag, or until it is idle for too long.
 class TrackModel final : public CoreModel<TrackInput, TrackOutput, TrackItem> {
  public:
   TrackModel(const ModelConfig& config, const MetricFamilies& families,
-             const TrackingParams& params, const TrackSettings& settings);
+             const TrackSettings& settings, Sequences::Clock::duration idle);
 
  protected:
   Engine NewEngine(const ExecutionContext& execution_context) override;

@@ -12,16 +12,15 @@ namespace {
 struct Row {
   DType dtype;
   TRITONSERVER_DataType triton;
-  std::string_view config_name;
 };
 
 constexpr std::array<Row, 6> kTable{{
-    {DType::kUint8, TRITONSERVER_TYPE_UINT8, kConfigUint8},
-    {DType::kInt8, TRITONSERVER_TYPE_INT8, "TYPE_INT8"},
-    {DType::kInt32, TRITONSERVER_TYPE_INT32, "TYPE_INT32"},
-    {DType::kFloat16, TRITONSERVER_TYPE_FP16, "TYPE_FP16"},
-    {DType::kFloat32, TRITONSERVER_TYPE_FP32, "TYPE_FP32"},
-    {DType::kInt64, TRITONSERVER_TYPE_INT64, "TYPE_INT64"},
+    {DType::kUint8, TRITONSERVER_TYPE_UINT8},
+    {DType::kInt8, TRITONSERVER_TYPE_INT8},
+    {DType::kInt32, TRITONSERVER_TYPE_INT32},
+    {DType::kFloat16, TRITONSERVER_TYPE_FP16},
+    {DType::kFloat32, TRITONSERVER_TYPE_FP32},
+    {DType::kInt64, TRITONSERVER_TYPE_INT64},
 }};
 
 // Returns the bytes of one element; 1 for elements without alignment.
@@ -46,13 +45,6 @@ size_t ElementSize(TRITONSERVER_DataType data_type) noexcept {
 }
 
 }  // namespace
-
-std::string ConfigName(DType dtype) {
-  for (const Row& row : kTable) {
-    if (row.dtype == dtype) return std::string(row.config_name);
-  }
-  throw Error(ErrorCode::kInternal, "a tensor has a dtype that Triton has no name for");
-}
 
 TRITONSERVER_DataType ToTriton(DType dtype) noexcept {
   for (const Row& row : kTable) {

@@ -39,12 +39,6 @@ struct MemoryPlace {
   }
 };
 
-// Names of data types in config.pbtxt.
-inline constexpr std::string_view kConfigString = "TYPE_STRING";
-inline constexpr std::string_view kConfigUint8 = "TYPE_UINT8";
-
-// Throws kInternal for a dtype without a name in config.pbtxt.
-std::string ConfigName(DType dtype);
 TRITONSERVER_DataType ToTriton(DType dtype) noexcept;
 // Throws kInvalidArgument with the name of the tensor for a type that endcap does not have.
 DType FromTriton(TRITONSERVER_DataType data_type, std::string_view tensor);

@@ -24,6 +24,7 @@ PYBIND11_MODULE(_core_of_main_interpreter, module, pybind11::mod_gil_not_used())
   BindPostprocess(module);
   BindMasks(module);
   BindTracking(module);
+  BindContract(module);
 }
 
 // pybind11 and NumPy belong to one interpreter of a process. In another one PyGILState_Ensure,

@@ -22,6 +22,17 @@ HeadPart = tuple[
 # Of every part: status, message, truncated and dropped of each item, and each item's encodings.
 PartResults = list[tuple[list[tuple[int, str, bool, int]], list[list[bytes]]]]
 
+# Data type and dims, as in config.pbtxt.
+Form = tuple[str, list[int]]
+# Name, forms, whether optional, the parameters that determine it.
+ContractTensor = tuple[str, list[Form], bool, str]
+
+def model_contract(
+    backend: str, parameters: Parameters, with_rois: bool = False
+) -> tuple[list[ContractTensor], list[ContractTensor], list[Parameter], list[tuple[str, str]]]: ...
+def complete_config(
+    backend: str, parameters: Parameters, config: str, complete: bool
+) -> tuple[str, list[tuple[str, int, str, str]]]: ...
 def clip_text(text: str) -> str: ...
 def empty(dtype: np.dtype[Any], shape: list[int]) -> npt.NDArray[Any]: ...
 def cuda_state() -> tuple[

@@ -10,6 +10,43 @@
 #include "bls/item_tensors.h"
 #include "fake_composing_models.h"
 
+namespace endcap::bls {
+namespace {
+
+TEST(SelectRows, ReturnsRowsAboveTheThresholdThatHaveARoute) {
+  const Routes routes = Routes::Parse("0=rois+shapes,2=rois+rings");
+  const std::vector<float> scores{0.9F, 0.8F, 0.5F, 0.25F, 0.2F};
+  const std::vector<int32_t> class_ids{2, 1, 0, 0, 0};
+  EXPECT_EQ(SelectRows(scores, class_ids, 0.25, routes),
+            (std::vector<SelectedRow>{{0, {0, 1}}, {2, {0, 0}}}));
+  EXPECT_TRUE(SelectRows(scores, class_ids, 1.0, routes).empty());
+  EXPECT_TRUE(SelectRows({}, {}, 0.0, routes).empty());
+}
+
+TEST(SelectRows, ComparesInDoublePrecisionAsTheCoreDoes) {
+  const Routes routes = Routes::Parse("*=rois+shapes");
+  const std::vector<float> scores{0.1F};  // slightly greater than the double 0.1
+  const std::vector<int32_t> class_ids{0};
+  EXPECT_EQ(SelectRows(scores, class_ids, 0.1, routes).size(), 1U);
+  EXPECT_TRUE(SelectRows(scores, class_ids, static_cast<double>(0.1F), routes).empty());
+}
+
+TEST(SplitIntoRanges, CoversAllItemsWithinTheLimit) {
+  EXPECT_EQ(SplitIntoRanges(7, 3), (std::vector<Range>{{0, 3}, {3, 3}, {6, 1}}));
+  EXPECT_EQ(SplitIntoRanges(3, 3), (std::vector<Range>{{0, 3}}));
+  EXPECT_TRUE(SplitIntoRanges(0, 3).empty());
+}
+
+TEST(SplitByOwner, DividesARangeByRequest) {
+  const std::vector<size_t> owners{0, 0, 1, 3, 3, 3};
+  EXPECT_EQ(SplitByOwner({0, 6}, owners), (std::vector<Range>{{0, 2}, {2, 1}, {3, 3}}));
+  EXPECT_EQ(SplitByOwner({1, 3}, owners), (std::vector<Range>{{1, 1}, {2, 1}, {3, 1}}));
+  EXPECT_EQ(SplitByOwner({4, 2}, owners), (std::vector<Range>{{4, 2}}));
+}
+
+}  // namespace
+}  // namespace endcap::bls
+
 namespace endcap::triton {
 namespace {
 

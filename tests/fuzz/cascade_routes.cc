@@ -1,14 +1,14 @@
 // The parameter `classifiers` of a cascade: refused, or read so that every class has one route.
 
 #include "agreement.h"
-#include "bls/routes.h"
+#include "endcap/cascade.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace endcap;
   using namespace endcap::fuzz;
   const std::string text(data, data + size);
   Capture([&](Outcome&) {
-    const bls::Routes routes = bls::Routes::Parse(text);
+    const Routes routes = Routes::Parse(text);
     for (int class_id = -1; class_id < 40; ++class_id) {
       const auto route = routes.Find(class_id);
       if (!route) continue;

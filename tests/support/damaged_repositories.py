@@ -6,7 +6,6 @@ from damage import IMAGES, NO_CONFIG, WARMUP, Damage, added, parameter, remove
 from damaged_stage_models import POSTPROCESS, PREPROCESS, PYTHON
 
 SMALLER = "dims: [ 3, 320, 320 ]"
-ZEROS = "data_type: {} dims: [ 3, 640, 640 ] zero_data: true"
 DETECTOR = {
     "no_model_file": Damage(
         model="detector_python",
@@ -50,18 +49,6 @@ DETECTOR = {
         at="input_data_file",
         says="the warm-up one reads FOLDER/warmup/one.jpg",
     ),
-    "warmup_type": Damage(
-        model="detector_python",
-        edits=added(WARMUP.format("images", ZEROS.format("TYPE_UINT8"))),
-        at="model_warmup",
-        says="the warm-up one sends images as UINT8, and the model takes images FP32 [3, 640, 640]",
-    ),
-    "warmup_name": Damage(
-        model="detector_python",
-        edits=added(WARMUP.format("image", ZEROS.format("TYPE_FP32"))),
-        at="model_warmup",
-        says="the warm-up one sends image, and the model's inputs are images",
-    ),
     "no_environment": Damage(
         model="detector_python",
         edits=added(parameter("EXECUTION_ENV_PATH", "$$TRITON_MODEL_DIRECTORY/env.tar.gz")),
@@ -101,13 +88,6 @@ DETECTOR = {
         says="the network has no output output0; its outputs are head FP32 [10, 8400]",
         severity="warning",
         loads=True,
-    ),
-    "gpu": Damage(
-        model="detector_python",
-        edits=added("instance_group {\n  kind: KIND_GPU\n}"),
-        at="kind: KIND_GPU",
-        says="the model asks for a GPU, and this machine has none",
-        severity="note",
     ),
 }
 IMAGES_IN = 'input_map { key: "images" value: "images" }'

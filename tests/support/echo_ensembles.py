@@ -35,12 +35,6 @@ LOADED = {
 }
 # name: (configuration, line of the finding, how it begins)
 REFUSED = {
-    "circle": (
-        ensemble(("echo", "b", "a"), ("optional", "a", "b"), ("echo", "x", "y")),
-        6,
-        "step echo and step optional wait for each other's outputs",
-    ),
-    "itself": (ensemble(("itself", "x", "y")), 6, "the ensemble calls itself: itself -> itself"),
     "twice": (
         ensemble(("echo", "x", "y"), ("echo", "x", "y")),
         7,

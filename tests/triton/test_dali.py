@@ -201,7 +201,7 @@ def test_the_ensemble_for_nvidias_backend_takes_plain_bytes(
 
 
 # One of each kind; test_python_settings.py has all of them.
-REFUSED = ("unknown_parameter", "impossible_pad", "images_of_other_size")
+REFUSED = ("unknown_parameter", "images_of_other_size")
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +226,7 @@ def refusing_server(
     ("name", "texts"),
     [
         *((name, BAD_PREPROCESS[name][1]) for name in REFUSED if name != "unknown_parameter"),
-        ("unknown_parameter", ["'sise'", "there are threads, preset, size"]),
+        ("unknown_parameter", ["'sise'", "there are threads, max_queue_cost, preset, size"]),
         ("maybe", ["optional is neither true nor false; give one"]),
         ("regions", ["input 'rois'", "preprocess_rois"]),
     ],

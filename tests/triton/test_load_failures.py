@@ -8,7 +8,7 @@ from functools import partial
 import jpegs
 import pytest
 import tritonclient.grpc as grpc_client
-from bad_configs import BAD, BAD_POSTPROCESS, BAD_PREPROCESS, BAD_QUEUE_COST, BAD_ROIS
+from bad_configs import BAD, BAD_POSTPROCESS, BAD_PREPROCESS, BAD_ROIS
 from calls import infer, strings
 from model_folders import tensor, write_postprocess, write_preprocess
 from running_server import RunningServer, run_server
@@ -17,7 +17,7 @@ from running_server import RunningServer, run_server
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, str]]]:
     repository = tmp_path_factory.mktemp("bad")
-    for name, (options, _) in {**BAD_PREPROCESS, **BAD_QUEUE_COST}.items():
+    for name, (options, _) in BAD_PREPROCESS.items():
         write_preprocess(repository, name, max_batch_size=4, **options)
     for name, (options, _) in BAD_POSTPROCESS.items():
         write_postprocess(repository, name, max_batch_size=4, **options)
@@ -28,12 +28,12 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[s
         yield server.index()
 
 
-@pytest.mark.parametrize("name", sorted({**BAD, **BAD_QUEUE_COST}))
+@pytest.mark.parametrize("name", sorted(BAD))
 def test_load_fails_with_an_error_message(index, name):
     model = index[name]
     assert model["state"] == "UNAVAILABLE"
     assert model["reason"].startswith("Invalid argument: ")
-    for text in {**BAD, **BAD_QUEUE_COST}[name][1]:
+    for text in BAD[name][1]:
         assert text in model["reason"]
 
 

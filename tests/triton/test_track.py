@@ -513,7 +513,7 @@ def test_the_page_about_tracking(server: RunningServer, capsys: pytest.CaptureFi
     [
         ('"max_lost_frames"', '"max_lost_frame"', "did you mean max_lost_frames|max_lost_frames"),
         ('string_value: "30"', 'string_value: "-1"', "max_lost_frames"),
-        ('string_value: "1000"', 'string_value: "0"', "max_sequences is 0"),
+        ('string_value: "1000"', 'string_value: "0"', "max_sequences is '0'"),
         ("sequence_batching {", "dynamic_batching {", "sequence_batching"),
     ],
 )

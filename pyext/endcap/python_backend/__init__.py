@@ -1,7 +1,7 @@
 """Building blocks for models of Triton's Python backend; model_repository/*/1/model.py use them.
 
 A request to `preprocess_python` or `postprocess_python` (`stage_model`), after `endcap.triton` has
-read the model's parameters (`stage_settings`) and completed its tensors (`tensor_completion`):
+read the model's parameters and completed its tensors (`stage_settings`):
 
     requests -> preprocess_stage, postprocess_stage: one call of the core for all -> responses
 

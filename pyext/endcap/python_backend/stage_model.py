@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Protocol
 from endcap._device import Target
 from endcap.python_backend.instance import target_of
 from endcap.python_backend.responses import ModelLog, respond_to_each, to_tensors
-from endcap.triton.stage_settings import StageSettings
-from endcap.triton.tensor_completion import complete_tensors
+from endcap.triton.stage_settings import StageSettings, complete_tensors
 
 
 class Stage(Protocol):
@@ -43,14 +42,14 @@ class StageModel:
     def auto_complete_config(cls, config: Any) -> Any:
         """Fill in the inputs and outputs that the parameters determine."""
         settings = cls.settings_of(config.as_dict())
-        complete_tensors(config.as_dict(), settings.contracts, complete=True)
+        complete_tensors(config.as_dict(), settings, complete=True)
         return config
 
     def initialize(self, args: dict[str, str]) -> None:
         """Read config.pbtxt; what cannot be carried out fails the load with a message."""
         config = json.loads(args["model_config"])
         settings = type(self).settings_of(config)
-        complete_tensors(config, settings.contracts, complete=False)
+        complete_tensors(config, settings, complete=False)
         self._stage = type(self).stage(settings, target_of(args))
         self._log = ModelLog(args)
         self._log.parameters(self._stage.parameters.items())

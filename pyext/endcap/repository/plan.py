@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
@@ -49,8 +49,8 @@ from endcap.repository.trial_run import (
     find_nms_boxes,
     try_network,
 )
-from endcap.triton.tensor_contract import (
-    other_head_types,
+from endcap.triton.model_contract import (
+    TensorContract,
     postprocess_contract,
     preprocess_contract,
 )
@@ -191,10 +191,8 @@ class Plan:
                 *(spec for spec in sides if spec.name in ("geometry", "status")),
             )
         made = postprocess_contract(decided_values(self.postprocess)).outputs
-        if not self.is_classifier or self.classes.names is None:
-            return made
-        (top_k,) = (spec.dims for spec in made if spec.name == "class_ids")
-        return (*made, TensorSpec("class_labels", "STRING", top_k))
+        has_labels = self.classes.names is not None
+        return tuple(spec for spec in made if has_labels or spec.name != "class_labels")
 
     def summary(self) -> Iterator[SummaryRow]:
         """Yield all that the configurations depend on, in the order of the data flow."""
@@ -324,7 +322,8 @@ def _decide(
     if head.family != NO_HEAD:
         classes = choose_class_names(path, head, metadata, options)
         postprocess = choose_postprocess_parameters(path, image, head, classes, options)
-        head = _with_types(head, postprocess_contract(decided_values(postprocess)).inputs)
+        contract = postprocess_contract(decided_values(postprocess))
+        head = _with_types(head, contract.tensors["input"])
     return Plan(
         options=options,
         network=edit_network(network, image, head.inputs.values(), scratch, dropped),
@@ -341,16 +340,17 @@ def _decide(
     )
 
 
-def _with_types(head: Head, taken: Sequence[TensorSpec]) -> Head:
+def _with_types(head: Head, taken: Mapping[str, TensorContract]) -> Head:
     """Return a head whose outputs an edit gives the types and shapes that postprocess takes."""
-    specs, inputs = {spec.name: spec for spec in taken}, {}
+    inputs = {}
     for part, output in head.inputs.items():
-        spec, edited = specs.get(part), output
-        if spec is not None and len(spec.dims) == 1 and not output.dims:
+        forms, edited = taken[part].forms if part in taken else (), output
+        if forms and len(forms[0].dims) == 1 and not output.dims:
             edited = edited_output(output, replace(output.edit, shape=(1,)))
-        if spec is not None and output.data_type not in (spec.data_type, *other_head_types(spec)):
-            edit = replace(edited.edit, data_type=spec.data_type)
-            edited = replace(edited, data_type=spec.data_type, edit=edit)
+        if forms and output.data_type not in [form.data_type for form in forms]:
+            data_type = forms[0].data_type
+            edit = replace(edited.edit, data_type=data_type)
+            edited = replace(edited, data_type=data_type, edit=edit)
         inputs[part] = edited
     return replace(head, inputs=inputs)
 
@@ -463,7 +463,8 @@ def _names(options: InitOptions, family: str) -> ModelNames:
 
 
 def _refuse_settings(options: InitOptions) -> None:
-    known = {**preprocess_contract({}).parameters, **postprocess_contract({}).parameters}
+    of_heads = postprocess_contract({"head": "yolov8"}).parameters  # the same for every head
+    known = {**preprocess_contract({}).parameters, **of_heads}
     if options.head == NO_HEAD:
         known = dict(preprocess_contract({}).parameters)
         for option, is_given in (

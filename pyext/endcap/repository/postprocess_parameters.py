@@ -18,7 +18,7 @@ from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
 from endcap.triton.labels import read_labels
-from endcap.triton.tensor_contract import StageContract, postprocess_contract
+from endcap.triton.model_contract import ModelContract, postprocess_contract
 
 # Written down although they are the defaults: what people tune first.
 _TUNED = ("score_threshold", "iou_threshold", "max_detections", "top_k")
@@ -169,7 +169,7 @@ def _parameters_read(head: Head, options: InitOptions) -> tuple[str, ...]:
     return read
 
 
-def _given(head: Head, contract: StageContract, options: InitOptions) -> dict[str, Decision]:
+def _given(head: Head, contract: ModelContract, options: InitOptions) -> dict[str, Decision]:
     given = {}
     for name, value in options.settings.items():
         if name not in contract.parameters:
@@ -184,7 +184,7 @@ def _given(head: Head, contract: StageContract, options: InitOptions) -> dict[st
     return given
 
 
-def _check_inputs(path: Path, head: Head, contract: StageContract) -> None:
+def _check_inputs(path: Path, head: Head, contract: ModelContract) -> None:
     for spec in contract.inputs:
         if spec.name not in head.inputs:
             raise InvalidArgumentError(

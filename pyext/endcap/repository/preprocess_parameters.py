@@ -14,7 +14,7 @@ from endcap.repository.input_normalization import NAMES, RAW_PIXELS, Normalizati
 from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata, OnnxFile
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
-from endcap.triton.tensor_contract import preprocess_contract
+from endcap.triton.model_contract import preprocess_contract
 
 # The presets to choose from, by head family.
 _CANDIDATES = {

@@ -21,8 +21,8 @@ from endcap.repository.options import (
     decided_values,
 )
 from endcap.repository.plan import Plan
+from endcap.triton.model_contract import postprocess_contract, preprocess_contract
 from endcap.triton.stage_settings import Argument, dali_arguments
-from endcap.triton.tensor_contract import ENCODED, SIDE_INPUTS, preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -168,7 +168,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "is_classifier": plan.is_classifier,
         "has_postprocess": plan.has_postprocess,
         "results_text": results_text,
-        "encoded": ENCODED,
+        "encoded": preprocess_contract({}).inputs[0],
         "has_whole_shapes": whole,
         "network_input": network_input,
         "network_batch": plan.network_batch,
@@ -190,7 +190,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
                 TensorSpec(part, spec.data_type, spec.dims)
                 for part, spec in zip(plan.head.inputs, plan.served, strict=True)
             ),
-            *SIDE_INPUTS[plan.is_classifier :],
+            *_optional_inputs(plan),
         ),
         "postprocess": _written_parameters(plan),
         "results": plan.results,
@@ -233,6 +233,14 @@ def _declared(plan: Plan, *, whole: bool) -> list[TensorSpec]:
         dims = tuple(-1 if is_free else dim for dim, is_free in free) if leaves_open else spec.dims
         declared.append(replace(spec, dims=(1, *dims) if whole else dims))
     return declared
+
+
+def _optional_inputs(plan: Plan) -> list[TensorSpec]:
+    """Return the inputs of postprocess that its ensemble maps in addition to the head."""
+    if not plan.has_postprocess:
+        return []
+    optional = postprocess_contract(decided_values(plan.postprocess)).optional_inputs
+    return [spec for spec in optional if spec.name != "geometry" or not plan.is_classifier]
 
 
 def _written_parameters(plan: Plan) -> dict[str, Decision]:

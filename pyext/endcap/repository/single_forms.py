@@ -28,7 +28,7 @@ from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.onnx_file import RTDETR_DECODER
 from endcap.repository.options import Decision
 from endcap.repository.suppressed_forms import ADDED_BATCH, rows_head
-from endcap.triton.tensor_contract import postprocess_contract
+from endcap.triton.model_contract import postprocess_contract
 
 QUERIES = range(50, 1001)  # of transformers
 _MAX_FINAL_ROWS = 1000  # of networks with suppression inside

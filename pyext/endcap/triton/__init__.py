@@ -4,7 +4,6 @@
 `model_folder` reads a repository before a server does; `installation` knows the machine's GPUs and
 endcap's backends.
 
-`tensor_contract` says which tensors the parameters of endcap's stages make,
-`stage_settings`, `cascade_settings` and `video_settings` (with `video_sources`) read the parameters
-of a model, `tensor_completion` fills in the tensors that a config.pbtxt leaves out.
+`model_contract` returns the tensors that the parameters of endcap's backends determine, from the
+core. `stage_settings` and `video_settings` (with `video_sources`) read the parameters of a model.
 """

@@ -23,12 +23,10 @@ class Labels:
     Attributes:
         lines: whole lines.
         names: what stands behind the last separator; the lines where there is no separator.
-        hierarchical: whether lines are paths.
     """
 
     lines: Sequence[bytes] = ()
     names: Sequence[bytes] = ()
-    hierarchical: bool = False
 
     @staticmethod
     def read(file: Path, num_classes: int, separator: str | None) -> Labels:
@@ -63,7 +61,7 @@ class Labels:
                     f"'{separator}' between two"
                 )
         names = [line.rpartition(separator.encode())[2] for line in lines]
-        return Labels(lines, names, hierarchical=True)
+        return Labels(lines, names)
 
     def names_of(self, class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
         """Return the names of class ids, empty for -1 and without a file."""

@@ -17,12 +17,15 @@ SERVER_PARAMETERS = (EXECUTION_ENVIRONMENT, "FORCE_CPU_ONLY_INPUT_TENSORS")
 OPTIONAL = "optional"
 
 
-def read_parameters(model_config: Mapping[str, Any], known: Sequence[str]) -> dict[str, str]:
+def read_parameters(
+    model_config: Mapping[str, Any], known: Sequence[str] | None = None
+) -> dict[str, str]:
     """Return the model's own parameters as text, by name.
 
     Args:
         model_config: config.pbtxt as the server hands it over, in JSON's terms.
-        known: the names that there are, in the order in which an error lists them.
+        known: the names that there are, in the order in which an error lists them; None leaves
+            names unchecked.
 
     Returns:
         The parameters of that names; those of the server and of `endcap serve` are not among them.
@@ -38,7 +41,7 @@ def read_parameters(model_config: Mapping[str, Any], known: Sequence[str]) -> di
     if given.pop(OPTIONAL, "false") not in ("true", "false"):
         raise InvalidArgumentError(f"{OPTIONAL} is neither true nor false; give one of them")
     for name in given:
-        if name not in known:
+        if known is not None and name not in known:
             raise InvalidArgumentError(
                 f"'{name}' is not a parameter of this model: there are {', '.join(known)}"
             )

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from endcap import _core
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.parameters import Parameters
+from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.labels import Labels
-from endcap.triton.parameters import parse_count, read_parameters
-from endcap.triton.tensor_contract import (
-    TensorContract,
-    class_paths_contract,
-    contracts_of,
+from endcap.triton.model_contract import (
+    complete_config,
+    model_contract,
+    postprocess_contract,
     preprocess_contract,
 )
+from endcap.triton.parameters import read_parameters
 
 Argument = bool | int | float | str | list[int | float]
 
@@ -33,22 +33,41 @@ class StageSettings:
     """One model's settings, read and checked.
 
     Attributes:
-        parameters: the core's, as text.
+        backend: whose parameters it has, endcap_preprocess or endcap_postprocess.
+        given: all of them, as text.
+        parameters: the core's.
         threads: images worked on at the same time; 0 stands for all CPUs.
-        contracts: what the tensors of `input` and `output` may be.
-        batched: whether tensors have a batch dimension.
         with_rois: of preprocess: whether the model takes regions of one image.
         labels: of a classifier.
-        max_batch_size: the largest batch; 0 without a batch dimension.
+        max_batch_size: the largest batch; 0 where tensors have no batch dimension.
     """
 
+    backend: str
+    given: Mapping[str, str]
     parameters: Parameters
     threads: int
-    contracts: Mapping[str, list[TensorContract]]
-    batched: bool
     with_rois: bool = False
     labels: Labels = field(default_factory=Labels)
     max_batch_size: int = 0
+
+    @property
+    def batched(self) -> bool:
+        """Whether tensors have a batch dimension."""
+        return self.max_batch_size > 0
+
+
+def _read_settings(backend: str, config: Mapping[str, Any]) -> StageSettings:
+    with_rois = any(each.get("name") == "rois" for each in config.get("input", []))
+    given = read_parameters(config)
+    contract = model_contract(backend, given, with_rois=with_rois, in_python=True)
+    return StageSettings(
+        backend,
+        given,
+        [(name, given[name]) for name in ("preset", *contract.parameters) if name in given],
+        int(given.get("threads", 0)),
+        with_rois,
+        max_batch_size=int(config.get("max_batch_size", 0)),
+    )
 
 
 def preprocess_settings(config: Mapping[str, Any]) -> StageSettings:
@@ -56,23 +75,8 @@ def preprocess_settings(config: Mapping[str, Any]) -> StageSettings:
 
     Raises:
         InvalidArgumentError: a parameter that does not exist or cannot be.
-        UnsupportedError: what this build cannot do.
     """
-    names = [row[0] for row in _core.Preprocessor([], 1).parameters]
-    given = read_parameters(config, ["threads", "preset", *names])
-    threads = parse_count("threads", given.pop("threads", "0"))
-    core = _core.Preprocessor([*given.items()], 1)
-    largest = int(config.get("max_batch_size", 0))
-    with_rois = any(each.get("name") == "rois" for each in config.get("input", []))
-    if with_rois and largest > 0:
-        raise InvalidArgumentError(
-            f"max_batch_size is {largest} in a config with input 'rois': images have different "
-            "numbers of regions, so their tensors have no shape in common; give max_batch_size: 0"
-        )
-    contracts = contracts_of(core, with_rois=with_rois)
-    return StageSettings(
-        [*given.items()], threads, contracts, largest > 0, with_rois, max_batch_size=largest
-    )
+    return _read_settings(PREPROCESS_BACKEND, config)
 
 
 def preprocess_dali_settings(config: Mapping[str, Any]) -> StageSettings:
@@ -80,7 +84,7 @@ def preprocess_dali_settings(config: Mapping[str, Any]) -> StageSettings:
 
     Raises:
         InvalidArgumentError: a parameter that does not exist or cannot be.
-        UnsupportedError: regions, and what this build cannot do.
+        UnsupportedError: regions.
     """
     settings = preprocess_settings(config)
     if settings.with_rois:
@@ -91,57 +95,50 @@ def preprocess_dali_settings(config: Mapping[str, Any]) -> StageSettings:
     return settings
 
 
-def postprocess_settings(config: Mapping[str, Any], folder: Path | None) -> StageSettings:
+def postprocess_settings(config: Mapping[str, Any], folder: Path) -> StageSettings:
     """Read the config of a postprocess model, given in JSON's terms.
 
     Args:
         config: what config.pbtxt says.
-        folder: the model's, where `labels_file` lies; None leaves that file unread.
+        folder: the model's, where `labels_file` lies.
 
     Raises:
         InvalidArgumentError: a parameter that does not exist or cannot be, or a file of labels that
             does not fit.
     """
-    names = [row[0] for row in _core.Postprocessor([], 1).parameters]
-    given = read_parameters(config, ["threads", "labels_file", "labels_separator", *names])
-    threads = parse_count("threads", given.pop("threads", "0"))
-    file, separator = given.pop("labels_file", None), given.pop("labels_separator", None)
-    if "head" not in given:
-        raise InvalidArgumentError(
-            "parameter 'head' is missing: name the family of the model's head, for example yolov8"
-        )
-    core = _core.Postprocessor([*given.items()], 1)
-    labels = _read_labels(file, separator, folder, core)
-    contracts = contracts_of(core)
-    if labels.hierarchical:
-        contracts["output"].append(class_paths_contract(core))
-    batched = int(config.get("max_batch_size", 0)) > 0
-    return StageSettings([*given.items()], threads, contracts, batched, labels=labels)
+    settings = _read_settings(POSTPROCESS_BACKEND, config)
+    return replace(settings, labels=read_class_names(settings.given, folder))
 
 
-def _read_labels(
-    file: str | None, separator: str | None, folder: Path | None, core: _core.Postprocessor
-) -> Labels:
+def read_class_names(parameters: Mapping[str, str], folder: Path) -> Labels:
+    """Return the labels of a classifier's `labels_file`, none where it names none.
+
+    Raises:
+        InvalidArgumentError: the file cannot be read, or does not fit the parameters.
+    """
+    file = parameters.get("labels_file")
     if file is None:
-        if separator is not None:
-            raise InvalidArgumentError(
-                "labels_separator was given without labels_file: give the file whose lines it "
-                "separates, or leave it out"
-            )
         return Labels()
-    values = {name: value for name, _, _, value in core.parameters}
-    if values["head"] != "classification":
-        raise InvalidArgumentError(
-            f"labels_file was given with head={values['head']}: it is for head=classification only"
-        )
-    if separator == "":
-        raise InvalidArgumentError(
-            "labels_separator is empty: give the text between the parts of a line, for example "
-            "/, or leave it out"
-        )
-    if folder is None:
-        return Labels(hierarchical=separator is not None)
-    return Labels.read(folder / file, int(values["num_classes"]), separator)
+    values = postprocess_contract(parameters).parameters
+    count, separator = int(values["num_classes"]), parameters.get("labels_separator")
+    return Labels.read(folder / file, count, separator)
+
+
+def complete_tensors(config: dict[str, Any], settings: StageSettings, *, complete: bool) -> None:
+    """Hold the inputs and outputs of a config, in JSON's terms, to the parameters.
+
+    Args:
+        config: changed where ``complete`` is set.
+        settings: of the model.
+        complete: whether to fill in what is left out: whole lists, types, dims that are -1.
+
+    Raises:
+        InvalidArgumentError: what contradicts the parameters, as the compiled backend says it.
+    """
+    done, problems = complete_config(settings.backend, settings.given, config, complete=complete)
+    if problems:
+        raise InvalidArgumentError(problems[0].message)
+    config.update(input=done["input"], output=done["output"])
 
 
 def dali_arguments(parameters: Mapping[str, str]) -> dict[str, Argument]:

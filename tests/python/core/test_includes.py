@@ -30,6 +30,7 @@ FOLDERS: dict[str, frozenset[str]] = {
     "csrc/cuda_library": frozenset(
         _STAGE | {f"csrc/{stage}" for stage in ("decode", "nms", "preprocess", "postprocess")}
     ),
+    "csrc/contract": frozenset({PUBLIC, "csrc/common"}),
     # Adapters: they convert, call, and convert back.
     "csrc/c_api": frozenset({PUBLIC, "csrc/common"}),
     "pyext/bindings": frozenset({PUBLIC}),

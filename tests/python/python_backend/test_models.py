@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,11 @@ from endcap.python_backend.requests import (
 )
 from endcap.triton.labels import Labels
 from endcap.triton.parameters import parse_count, read_parameters
-from endcap.triton.stage_settings import postprocess_settings
+from endcap.triton.stage_settings import (
+    complete_tensors,
+    postprocess_settings,
+    preprocess_settings,
+)
 
 IDS = np.int32([[2, 0], [1, -1]])
 
@@ -106,12 +111,35 @@ def test_a_count() -> None:
     ]
 
 
+def preprocess_config(**parameters: str) -> dict[str, Any]:
+    texts = {name: {"string_value": text} for name, text in parameters.items()}
+    return {"name": "pre", "max_batch_size": 4, "input": [], "output": [], "parameters": texts}
+
+
+def test_a_stages_tensors_are_completed_as_the_parameters_determine() -> None:
+    """Parameters of the server itself are not the stage's."""
+    config = preprocess_config(size="32", threads="2", EXECUTION_ENV_PATH="/env.tar.gz")
+    settings = preprocess_settings(config)
+    assert (settings.parameters, settings.threads) == ([("size", "32")], 2)
+    complete_tensors(config, settings, complete=True)
+    assert config["input"] == [{"name": "encoded", "data_type": "TYPE_STRING", "dims": [1]}]
+    assert config["output"][0]["dims"] == [3, 32, 32]
+
+
+def test_a_stage_refuses_what_the_compiled_backend_refuses() -> None:
+    config = preprocess_config()
+    config["input"] = [{"name": "image"}]
+    with pytest.raises(endcap.InvalidArgumentError, match="has an input 'image': this model's are"):
+        complete_tensors(config, preprocess_settings(config), complete=False)
+    with pytest.raises(endcap.InvalidArgumentError, match="max_queue_cost is a parameter of the"):
+        preprocess_settings(preprocess_config(max_queue_cost="20"))
+
+
 @pytest.mark.parametrize("text", [b"a\nb\nc\n", b"a\r\nb\r\nc", b"a\nb\nc"])
 def test_labels_by_class_id(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "l.txt").write_bytes(text)
     labels = Labels.read(tmp_path / "l.txt", 3, None)
     assert labels.names_of(IDS).tolist() == [[b"c", b"a"], [b"b", b""]]
-    assert not labels.hierarchical
 
 
 def test_labels_that_are_paths(tmp_path: Path) -> None:

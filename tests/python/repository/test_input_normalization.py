@@ -20,7 +20,7 @@ from endcap.repository.options import InitOptions
 from endcap.repository.plan import make_plan
 from endcap.repository.validation import validate_repository
 from endcap.triton.ensemble import PREPROCESS_BACKEND, read_ensemble, stage_parameters
-from endcap.triton.tensor_contract import preprocess_contract
+from endcap.triton.model_contract import preprocess_contract
 
 MEAN, STD = (0.5, 0.25, 0.75), (0.5, 0.25, 0.125)
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

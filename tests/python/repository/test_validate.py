@@ -65,10 +65,7 @@ def test_the_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_one_finding_in_the_damaged_line(
-    tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+def test_one_finding_in_the_damaged_line(tmp_path: Path, damage: Damage) -> None:
     repository = copy_of_shipped(tmp_path)
     folder = repository / damage.model
     damage.apply(folder)

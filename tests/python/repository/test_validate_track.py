@@ -38,13 +38,13 @@ def test_sequences_that_would_wait(tmp_path: Path) -> None:
     [
         ('"max_lost_frames"', '"max_lost_frame"', "'max_lost_frame' is not a", "did you mean"),
         ('string_value: "30"', 'string_value: "-1"', "max_lost_frames", "0 to 1000000"),
-        ('string_value: "1000"', 'string_value: "0"', "max_sequences is 0", "give 1 or more"),
+        ('string_value: "1000"', 'string_value: "0"', "max_sequences is '0'", "1 or more"),
         ('string_value: "1000"', 'string_value: "many"', "max_sequences", ""),
         (
             "sequence_batching {\n  max_sequence_idle_microseconds: 10000000\n  oldest {\n"
             "    max_candidate_sequences: 1024\n  }\n}\n",
             "",
-            "a tracker without sequence_batching",
+            "the frames of a sequence have to come",
             "add sequence_batching",
         ),
     ],

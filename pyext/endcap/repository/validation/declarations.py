@@ -1,15 +1,13 @@
-"""Checks of one model that need no other: name, versions, declarations, files, warm-up."""
+"""Checks of one model that need no other: name, versions, declarations, files."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from endcap.repository.validation.model import Finding, Model, Severity, enum_name
-from endcap.repository.validation.tensors import SIDES, Interface, data_type_of
-from endcap.triton.installation import gpu_count
+from endcap.repository.validation.model import Finding, Model, Severity
+from endcap.repository.validation.tensors import SIDES
 from endcap.triton.model_config import Block
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
@@ -50,28 +48,12 @@ def check_identity(model: Model) -> Iterator[Finding]:
 
 
 def check_declarations(model: Model) -> Iterator[Finding]:
-    """Check tensors, batch sizes, parameters and instance groups as they are written."""
-    for side in SIDES:
-        yield from _check_tensors(model, side)
+    """Check tensors and batch sizes as they are written."""
+    if not model.stage:  # else they are compared with what they have to be
+        for side in SIDES:
+            for index, entry in enumerate(getattr(model.config, side)):
+                yield from _check_tensor(model, side, entry, model.lines.nth(side, index))
     yield from _check_batching(model)
-    yield from _check_parameters(model)
-    yield from _check_instances(model)
-
-
-def _check_tensors(model: Model, side: str) -> Iterator[Finding]:
-    seen: dict[str, int] = {}
-    for index, entry in enumerate(getattr(model.config, side)):
-        block = model.lines.nth(side, index)
-        line = block.line_of("name")
-        if entry.name in seen:
-            yield model.warning(
-                line,
-                f"{side} {entry.name} is declared a second time, after line {seen[entry.name]}",
-                "leave one of the two",
-            )
-        seen[entry.name] = line
-        if not model.stage:  # else they are compared with what they have to be
-            yield from _check_tensor(model, side, entry, block)
 
 
 def _check_tensor(model: Model, side: str, entry: Any, block: Block) -> Iterator[Finding]:
@@ -110,31 +92,6 @@ def _check_batching(model: Model) -> Iterator[Finding]:
             f"preferred_batch_size is {sizes}, and max_batch_size {largest}",
             "give sizes from 1 to max_batch_size",
         )
-
-
-def _check_parameters(model: Model) -> Iterator[Finding]:
-    for key, entries in model.lines.entries("parameters").items():
-        for earlier, later in itertools.pairwise(entries):
-            yield model.warning(
-                later.line,
-                f"parameter {key} is given a second time; line {earlier.line} does not count",
-                "leave one of the two",
-            )
-
-
-def _check_instances(model: Model) -> Iterator[Finding]:
-    for index, group in enumerate(model.config.instance_group):
-        if enum_name(group, "kind") != "KIND_GPU":
-            continue
-        line = model.lines.nth("instance_group", index).line_of("kind")
-        if gpu_count() == 0:
-            yield model.finding(
-                Severity.NOTE,
-                line,
-                "the model asks for a GPU, and this machine has none",
-                "serve it on a machine with a GPU, or leave instance_group out: Triton then takes "
-                "a GPU where there is one",
-            )
 
 
 def check_files(model: Model) -> Iterator[Finding]:
@@ -214,38 +171,3 @@ def _check_environment(model: Model) -> Iterator[Finding]:
             f"{EXECUTION_ENVIRONMENT} is {archive}, which is not there",
             "put the packed environment there, or leave the parameter out",
         )
-
-
-def check_warmup(model: Model, interface: Interface) -> Iterator[Finding]:
-    """Check names and types of the inputs that model_warmup sends."""
-    inputs = interface.inputs
-    if inputs is None or model.is_ensemble:
-        return
-    for index, sample in enumerate(model.config.model_warmup):
-        block = model.lines.nth("model_warmup", index)
-        for name, tensor in sample.inputs.items():
-            entry = block.entry("inputs", name)
-            if name not in inputs:
-                yield model.error(
-                    entry.line_of("key"),
-                    f"the warm-up {sample.name} sends {name}, and the model's inputs are "
-                    + ", ".join(inputs),
-                    "send these",
-                )
-            elif (
-                not inputs[name].in_doubt and data_type_of(tensor) != inputs[name].tensor.data_type
-            ):
-                yield model.error(
-                    entry.nth("value", 0).line_of("data_type"),
-                    f"the warm-up {sample.name} sends {name} as {data_type_of(tensor)}, and the "
-                    f"model takes {inputs[name].tensor}",
-                    "send it as the model takes it",
-                )
-        misnamed = sample.inputs.keys() - inputs.keys()
-        required = [name for name, port in inputs.items() if not port.optional]
-        for name in [name for name in required if name not in sample.inputs][len(misnamed) :]:
-            yield model.error(
-                block.line,
-                f"the warm-up {sample.name} does not send the input {name}",
-                "add it",
-            )

@@ -1,89 +1,91 @@
-"""Models of endcap's backends: parameters, tensors, class names, the models of a cascade."""
+"""Models of endcap's backends: what the core says of their parameters and tensors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
-from endcap import _core
-from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
-from endcap.repository.validation.model import POSTPROCESS, PREPROCESS, Finding, Model, Severity
+from endcap.errors import EndcapError, InvalidArgumentError
+from endcap.repository.validation.model import POSTPROCESS, Finding, Model, enum_name
 from endcap.repository.validation.tensors import (
     SIDES,
     Interface,
     Port,
-    compare_with_contracts,
     declared_interface,
+    declared_ports,
 )
-from endcap.triton.cascade_settings import CascadeSettings, models_called, read_cascade_settings
-from endcap.triton.ensemble import PREPROCESS_BACKEND
-from endcap.triton.parameters import OPTIONAL, SERVER_PARAMETERS, parse_count
-from endcap.triton.tensor_contract import Core, class_paths_contract, contracts_of
+from endcap.triton.model_contract import (
+    ConfigProblem,
+    ModelContract,
+    complete_config,
+    model_contract,
+)
+from endcap.triton.parameters import OPTIONAL, SERVER_PARAMETERS
+from endcap.triton.stage_settings import read_class_names
+from endcap.triton.tensor_spec import TensorSpec, free_dims
 from endcap.triton.video_settings import read_video_settings
 
-_CORES: dict[str, type[Core]] = {PREPROCESS: _core.Preprocessor, POSTPROCESS: _core.Postprocessor}
-# The stages' own, which the core does not know.
-_OWN = {PREPROCESS: ("threads",), POSTPROCESS: ("threads", "labels_file", "labels_separator")}
-_QUEUE_COST = "max_queue_cost"  # of the backend endcap_preprocess, not of models in Python
-_MOST_QUEUE_COST_MS = 3.6e6
 BLS = "endcap_bls"
 TRACK = "endcap_track"
-_MAX_SEQUENCES = "max_sequences"  # of a tracker
-_MAX_IN_FLIGHT = "max_in_flight"  # which a cascade in Python does not have
 
 
 def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
-    """Return what is wrong with a model that has a stage, and its tensors as completed."""
-    findings, core = _read_parameters(model)
-    if core is None:
-        return findings, declared_interface(model, in_doubt=True)
-    takes_rois = model.stage == PREPROCESS and not model.runs_dali
-    with_rois = takes_rois and any(entry.name == "rois" for entry in model.config.input)
-    if with_rois:
-        findings += _check_rois(model)
-    contracts = contracts_of(core, with_rois=with_rois)
-    if model.parameters.get("labels_separator") and model.stage == POSTPROCESS:
-        contracts["output"].append(class_paths_contract(core))
-    ports: list[dict[str, Port]] = []
-    contradictory = False
-    for side in SIDES:
-        of_side, completed = compare_with_contracts(model, side, contracts[side])
-        findings += of_side
-        contradictory |= bool(of_side)
-        ports.append(completed)
-    if model.stage == POSTPROCESS:
-        values = {name: value for name, _, _, value in core.parameters}
-        findings += _check_labels_file(model, values["head"], int(values["num_classes"]))
-        findings += _check_labels_separator(model)
-    return findings, Interface(ports[0], ports[1], model.max_batch_size, contradictory)
-
-
-def _read_parameters(model: Model) -> tuple[list[Finding], Core | None]:
-    """Return what is wrong with the parameters, and the core's object for them if nothing is."""
-    findings = [*_check_own(model)]
+    """Return what is wrong with a model of endcap's backends, and its tensors as completed."""
+    findings: list[Finding] = []
     of_python = (*SERVER_PARAMETERS, OPTIONAL) if model.backend == "python" else ()
-    of_backend = (_QUEUE_COST,) if model.backend == PREPROCESS_BACKEND else ()
-    own = [*_OWN[model.stage], *of_python, *of_backend]
-    given = {name: value for name, value in model.parameters.items() if name not in own}
-    core: Core | None = None
-    while core is None:
+    given = {name: text for name, text in model.parameters.items() if name not in of_python}
+    contract = _read_contract(model, given, findings)
+    if model.runs_dali and "rois" in (names := [entry.name for entry in model.config.input]):
+        line = model.lines.nth("input", names.index("rois")).line_of("name")
+        findings.append(
+            model.error(
+                line,
+                "the model has an input rois, and its DALI pipeline takes whole images",
+                "cut regions out by preprocess_rois or preprocess_python",
+            )
+        )
+    if findings or contract is None:
+        return findings, declared_interface(model, in_doubt=True)
+    done, problems = complete_config(_backend(model), given, _as_json(model), complete=True)
+    for side in SIDES:
+        problems = _without_consequences(problems, side)
+    findings += [_contradiction(model, problem) for problem in problems]
+    ports = [_complete(model, side, done[side], contract, problems) for side in SIDES]
+    if model.stage == POSTPROCESS:
+        findings += _check_class_names(model, given)
+    if model.backend == TRACK:
+        findings += _check_candidates(model)
+    return findings, Interface(
+        ports[0], ports[1], model.max_batch_size, bool(problems), models=contract.models
+    )
+
+
+def _backend(model: Model) -> str:
+    return model.stage or model.backend
+
+
+def _read_contract(
+    model: Model, given: dict[str, str], findings: list[Finding]
+) -> ModelContract | None:
+    """Return the contract once every parameter at fault is reported and taken out of `given`."""
+    if model.parameters.get(OPTIONAL, "false") not in ("true", "false") and model.stage:
+        line = model.parameter_line(OPTIONAL)
+        findings.append(model.error(line, f"{OPTIONAL} is neither true nor false", "give one"))
+    with_rois = any(entry.name == "rois" for entry in model.config.input)
+    while True:
         try:
-            core = _CORES[model.stage]([*given.items()], 1)
+            return model_contract(
+                _backend(model), given, with_rois=with_rois, in_python=model.backend == "python"
+            )
         except EndcapError as error:
             name = _parameter_in(str(error), given)
-            findings.append(_refusal(model, name, error))
+            line = model.lines.line_of("parameters" if name else "backend")
+            findings.append(_finding(model, model.parameter_line(name) if name else line, error))
             if name is None:
-                break
+                return None
             del given[name]  # to see whether the rest is right
-    return findings, None if any(f.severity is Severity.ERROR for f in findings) else core
-
-
-def _refusal(model: Model, name: str | None, error: EndcapError) -> Finding:
-    problem, _, remedy = str(error).rpartition(": ")
-    # What this CPU cannot do, a server with a GPU may.
-    severity = Severity.NOTE if isinstance(error, UnsupportedError) else Severity.ERROR
-    line = model.lines.line_of("parameters") if name is None else model.parameter_line(name)
-    return model.finding(severity, line, problem or remedy, remedy)
 
 
 def _parameter_in(message: str, given: dict[str, str]) -> str | None:
@@ -94,149 +96,103 @@ def _parameter_in(message: str, given: dict[str, str]) -> str | None:
     return next((name for name in given if f" {name} " in message), None)
 
 
-def _check_own(model: Model) -> Iterator[Finding]:
-    threads = model.parameters.get("threads", "0")
-    if not (threads.isascii() and threads.isdecimal() and int(threads) < 2**31):
-        yield model.error(
-            model.parameter_line("threads"),
-            f"threads is '{threads}'",
-            "give a whole number of 0 or more",
-        )
-    if model.backend == PREPROCESS_BACKEND and not _is_queue_cost(
-        model.parameters.get(_QUEUE_COST, "0")
-    ):
-        yield model.error(
-            model.parameter_line(_QUEUE_COST),
-            f"{_QUEUE_COST} is '{model.parameters[_QUEUE_COST]}'",
-            "give the milliseconds of predicted work that may wait, up to 3600000; 0: no limit",
-        )
-    optional = model.parameters.get(OPTIONAL, "false") if model.backend == "python" else "false"
-    if optional not in ("true", "false"):
-        yield model.error(
-            model.parameter_line(OPTIONAL), f"{OPTIONAL} is neither true nor false", "give one"
-        )
-    if model.stage == POSTPROCESS and "head" not in model.parameters:
-        yield model.error(
-            model.lines.line_of("backend"),
-            "parameter head is missing",
-            "name the family of the network's head, as in "
-            'parameters { key: "head" value { string_value: "yolov8" } }',
-        )
+def _finding(model: Model, line: int, error: object) -> Finding:
+    problem, _, remedy = str(error).rpartition(": ")
+    return model.error(line, problem or remedy, remedy)
 
 
-def _is_queue_cost(text: str) -> bool:
-    """Whether the backend accepts a text as `max_queue_cost`."""
-    if re.fullmatch(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is None:
-        return False
-    return float(text) <= _MOST_QUEUE_COST_MS
-
-
-def _check_rois(model: Model) -> Iterator[Finding]:
-    """Check that a model with an input `rois` has no batches: the load fails otherwise."""
-    if model.config.max_batch_size > 0:
-        yield model.error(
-            model.lines.line_of("max_batch_size"),
-            f"max_batch_size is {model.config.max_batch_size} in a model with input rois, and "
-            "images have different numbers of regions",
-            "give max_batch_size: 0",
-        )
-
-
-def _check_labels_file(model: Model, head: str, num_classes: int) -> Iterator[Finding]:
-    """Check that the parameter `labels_file` names a file with a line for each class."""
-    given = model.parameters.get("labels_file")
-    if given is None:
-        return
-    line, file = model.parameter_line("labels_file"), model.folder / given
-    if head != "classification":
-        yield model.error(
-            line, f"labels_file is given with head={head}", "it is for head=classification only"
-        )
-    elif not file.is_file():
-        yield model.error(
-            line,
-            f"labels_file is {file}, which is no file",
-            "give the path of a text file, relative to the model's folder",
-        )
+def _contradiction(model: Model, problem: ConfigProblem) -> Finding:
+    if problem.list == "parameters":
+        line = model.parameter_line(problem.field)
+    elif problem.index < 0:
+        line = model.lines.line_of(problem.list or problem.field, "backend")
     else:
-        names = file.read_bytes().split(b"\n")
-        count = len(names) - (names[-1] == b"")
-        if count != num_classes:
-            yield model.error(
-                line,
-                f"labels_file {file} has {count} lines, and num_classes is {num_classes}",
-                "give it one line for each class, or correct num_classes",
-            )
+        fields = ("reshape", "dims") if problem.field == "dims" else (problem.field,)
+        line = model.lines.nth(problem.list, problem.index).line_of(*fields)
+    what, _, remedy = problem.message.partition(": ")
+    return model.error(line, what, remedy)
 
 
-def _check_labels_separator(model: Model) -> Iterator[Finding]:
-    """Check that `labels_separator` cuts the lines of `labels_file` into non-empty parts."""
-    separator = model.parameters.get("labels_separator")
-    if separator is None:
-        return
-    line, given = model.parameter_line("labels_separator"), model.parameters.get("labels_file")
-    if given is None:
-        yield model.error(
-            line,
-            "labels_separator is given without labels_file",
-            "give the file whose lines it separates, or leave it out",
+def _without_consequences(problems: Sequence[ConfigProblem], side: str) -> list[ConfigProblem]:
+    """Leave out one missing tensor for each misnamed one: the one that was meant."""
+    misnamed = sum(each.list == side and each.field == "name" for each in problems)
+    missing = [each for each in problems if each.list == side and each.index < 0]
+    return [each for each in problems if each not in missing[:misnamed]]
+
+
+def _as_json(model: Model) -> dict[str, Any]:
+    """Return what the core reads of a config.pbtxt."""
+
+    def tensor(entry: Any) -> dict[str, Any]:
+        fields = {"name": entry.name, "data_type": enum_name(entry, "data_type")}
+        reshape = {"shape": [*entry.reshape.shape]} if entry.HasField("reshape") else None
+        return {
+            **fields,
+            "dims": [*entry.dims],
+            "label_filename": getattr(entry, "label_filename", ""),
+            **({"reshape": reshape} if reshape else {}),
+        }
+
+    config = model.config
+    sides = {side: [tensor(entry) for entry in getattr(config, side)] for side in SIDES}
+    fields: dict[str, Any] = {"name": model.name, "max_batch_size": config.max_batch_size, **sides}
+    if config.HasField("sequence_batching"):
+        fields["sequence_batching"] = {}
+    return fields
+
+
+def _complete(
+    model: Model,
+    side: str,
+    entries: Sequence[dict[str, Any]],
+    contract: ModelContract,
+    problems: Sequence[ConfigProblem],
+) -> dict[str, Port]:
+    """Return the tensors of one side as the backend completes them."""
+    declared = declared_ports(model, side)
+    wrong = {each.index for each in problems if each.list == side}
+    ports = {}
+    for index, entry in enumerate(entries):
+        allowed = contract.tensors[side].get(entry["name"])
+        port = declared.get(entry["name"], Port(TensorSpec("", "", ())))
+        data_type = entry["data_type"].removeprefix("TYPE_")
+        spec = TensorSpec(entry["name"], data_type, free_dims(entry["dims"]))
+        port = replace(port, tensor=spec, determined_by=allowed.determined_by if allowed else "")
+        if port.block is None and allowed:
+            port = replace(port, optional=allowed.optional)
+        ports[entry["name"]] = (
+            replace(port, optional=True, in_doubt=True) if index in wrong else port
         )
-    elif not separator:
-        yield model.error(
-            line,
-            "labels_separator is empty",
-            "give the text between the parts of a line, for example /, or leave it out",
-        )
-    elif (file := model.folder / given).is_file():
-        paths = file.read_bytes().removesuffix(b"\n").split(b"\n")
-        for number, path in enumerate(paths, 1):
-            if b"" not in path.removesuffix(b"\r").split(separator.encode()):
-                continue
-            yield model.error(
-                model.parameter_line("labels_file"),
-                f"labels_file {file} has an empty part in its line {number}",
-                f"write the names from the root to the class, with one {separator} between two",
-            )
-            return
+    if wrong:  # one of these may have been meant
+        for name, allowed in contract.tensors[side].items():
+            ports.setdefault(name, Port(allowed.forms[0], optional=True, in_doubt=True))
+    return ports
 
 
-def check_track(model: Model) -> Iterator[Finding]:
-    """Check the parameters of a tracker (backend endcap_track), and that it takes sequences."""
-    given = dict(model.parameters)
+def _check_class_names(model: Model, given: dict[str, str]) -> Iterator[Finding]:
     try:
-        if parse_count(_MAX_SEQUENCES, given.pop(_MAX_SEQUENCES, "1")) == 0:
-            raise InvalidArgumentError(f"{_MAX_SEQUENCES} is 0: give 1 or more")
-        _core.Tracker([*given.items()])
+        read_class_names(given, model.folder)
     except InvalidArgumentError as error:
-        problem, _, remedy = str(error).rpartition(": ")
-        yield model.error(_line_of(model, str(error)), problem or remedy, remedy)
+        yield _finding(model, model.parameter_line("labels_file"), error)
+
+
+def _check_candidates(model: Model) -> Iterator[Finding]:
     batching = model.config.sequence_batching
     most = batching.oldest.max_candidate_sequences
-    limit = model.parameters.get(_MAX_SEQUENCES, "1000")
-    if batching.HasField("oldest") and limit.isdecimal() and most <= int(limit):
+    limit = int(model.parameters.get("max_sequences", "1000"))
+    if batching.HasField("oldest") and most <= limit:
         yield model.warning(
             model.lines.line_of("sequence_batching"),
-            f"max_candidate_sequences is {most}, and {_MAX_SEQUENCES} {limit}",
+            f"max_candidate_sequences is {most}, and max_sequences {limit}",
             f"give more than {limit}: sequences beyond the candidates wait without an error",
         )
-    if not model.config.HasField("sequence_batching"):
-        yield model.error(
-            model.lines.line_of("backend"),
-            "a tracker without sequence_batching",
-            "add sequence_batching { max_sequence_idle_microseconds: 10000000 oldest { "
-            "max_candidate_sequences: 1024 } }",
-        )
 
 
-def check_cascade(model: Model, folders: frozenset[str]) -> Iterator[Finding]:
-    """Check the parameters of a cascade (backend endcap_bls), and that its models exist."""
-    try:
-        settings = _read_cascade(model)
-    except InvalidArgumentError as error:
-        problem, *remedy = re.split("[:;] ", str(error), maxsplit=1)
-        yield model.error(_line_of(model, problem), problem, *(remedy or ["leave it out"]))
-        return
-    for parameter, name in models_called(settings):
+def check_called_models(
+    model: Model, interface: Interface, folders: frozenset[str]
+) -> Iterator[Finding]:
+    """Check that the models exist that a cascade calls."""
+    for parameter, name in interface.models:
         if name not in folders:
             yield model.warning(
                 model.parameter_line(parameter),
@@ -252,12 +208,14 @@ def check_video(model: Model, folders: frozenset[str]) -> Iterator[Finding]:
         settings = read_video_settings({"name": model.name, "parameters": values})
     except InvalidArgumentError as error:
         problem, *remedy = re.split("[:;] ", str(error), maxsplit=1)
-        yield model.error(_line_of(model, problem), problem, *(remedy or ["leave it out"]))
+        name = _parameter_in(str(error), dict(model.parameters))
+        line = model.parameter_line(name) if name else model.lines.line_of("parameters")
+        yield model.error(line, problem, *(remedy or ["leave it out"]))
         return
     if settings.model not in folders:
-        line = "model" if "model" in model.parameters else None
+        given = "model" in model.parameters
         yield model.warning(
-            model.lines.line_of("parameters") if line is None else model.parameter_line(line),
+            model.parameter_line("model") if given else model.lines.line_of("parameters"),
             f"model names {settings.model}, which is not in this repository",
             "add it, or correct the name; frames cannot be detected without it",
         )
@@ -267,18 +225,3 @@ def check_video(model: Model, folders: frozenset[str]) -> Iterator[Finding]:
             "a model of videos that is not decoupled",
             "add model_transaction_policy { decoupled: true }",
         )
-
-
-def _read_cascade(model: Model) -> CascadeSettings:
-    given = dict(model.parameters)
-    if parse_count(_MAX_IN_FLIGHT, given.pop(_MAX_IN_FLIGHT, "1")) == 0:
-        raise InvalidArgumentError(f"{_MAX_IN_FLIGHT} is 0; give 1 or more")
-    values = {name: {"string_value": value} for name, value in given.items()}
-    return read_cascade_settings({"name": model.name, "parameters": values})
-
-
-def _line_of(model: Model, problem: str) -> int:
-    for name in model.parameters:
-        if problem.startswith((f"{name} ", f"'{name}' ")):
-            return model.parameter_line(name)
-    return model.lines.line_of("parameters")

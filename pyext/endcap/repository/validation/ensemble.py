@@ -31,14 +31,6 @@ def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
     of_steps = [finding for step in steps for finding in check_step(ensemble, step, known)]
     yield from of_steps
     yield from check_batch(ensemble, steps)
-    circle = _circle(ensemble.name, known.models)
-    if circle:
-        calls = [step.block for step in steps if step.name == circle[1]]
-        yield ensemble.error(
-            calls[0].line_of("model_name"),
-            f"the ensemble calls itself: {' -> '.join(circle)}",
-            "call a model that does not",
-        )
     yield from _check_dataflow(ensemble, steps, maps_are_complete=not of_steps)
     yield from check_normalization(steps, known)
     # Where num_classes contradicts the head, which is reported, it is unknown which is right.
@@ -65,21 +57,6 @@ def _check_kind(ensemble: Model) -> Iterator[Finding]:
             )
 
 
-def _circle(start: str, models: Mapping[str, Model]) -> list[str]:
-    """Return the calls by which an ensemble calls itself, its name first and last; [] if none."""
-    chains, visited = [[start]], set()
-    while chains:
-        chain = chains.pop()
-        model = models.get(chain[-1])
-        for step in model.config.ensemble_scheduling.step if model else ():
-            if step.model_name == start:
-                return [*chain, start]
-            if step.model_name not in visited:
-                visited.add(step.model_name)
-                chains.append([*chain, step.model_name])
-    return []
-
-
 @dataclass(frozen=True)
 class _End:
     """Producer or consumer of a tensor: a step, or the ensemble where `step` is None."""
@@ -101,7 +78,7 @@ _Ends = Mapping[str, Sequence[_End]]
 def _check_dataflow(
     ensemble: Model, steps: Sequence[Step], *, maps_are_complete: bool
 ) -> Iterator[Finding]:
-    """Check that every tensor is produced once, taken, in no circle, and of the produced type.
+    """Check that every tensor is produced once, taken, and of the produced type.
 
     Args:
         ensemble: The ensemble.
@@ -111,14 +88,11 @@ def _check_dataflow(
     """
     producers = _ends(ensemble, steps, from_ensemble="input")
     consumers = _ends(ensemble, steps, from_ensemble="output")
-    twice = [*_check_produced_once(ensemble, producers)]
-    yield from twice
+    yield from _check_produced_once(ensemble, producers)
     absent = [*_check_produced(ensemble, producers, consumers)]
     yield from absent
     if maps_are_complete and not absent:  # else most likely the same misspelling
         yield from _check_taken(ensemble, producers, consumers)
-    if not twice:
-        yield from _check_order(ensemble, steps)
     for tensor, ends in consumers.items():
         for consumer in ends:
             for producer in producers.get(tensor, [])[:1]:
@@ -176,22 +150,6 @@ def _check_taken(ensemble: Model, producers: _Ends, consumers: _Ends) -> Iterato
                 f"{who}, and nothing takes it, which Triton refuses",
                 "map it to a step's input, list it as an output, or take it out",
             )
-
-
-def _check_order(ensemble: Model, steps: Sequence[Step]) -> Iterator[Finding]:
-    waiting = [*steps]
-    while True:
-        unfinished = {each.tensor for step in waiting for each in step.outputs}
-        left = [s for s in waiting if any(each.tensor in unfinished for each in s.inputs)]
-        if len(left) == len(waiting):
-            break
-        waiting = left
-    if waiting:
-        yield ensemble.error(
-            waiting[0].block.line_of("model_name"),
-            f"{' and '.join(map(str, waiting))} wait for each other's outputs, so that none starts",
-            "let each step take only what the ensemble or a step before it gives",
-        )
 
 
 def _check_agreement(

@@ -21,7 +21,7 @@ from endcap.repository.validation.tensors import (
     declared_ports,
     form,
 )
-from endcap.triton.tensor_contract import preprocess_contract
+from endcap.triton.model_contract import preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec, dims_fit
 
 # These load no network with such an output, not even for batches of 1.
@@ -176,16 +176,6 @@ def _compare(
                 )
             )
             ports[name] = replace(port, in_doubt=True)
-        elif side == "output" and model.backend == "onnxruntime" and _is_open(port.tensor, tensor):
-            findings.append(
-                model.warning(
-                    block.line_of("dims"),
-                    f"output {name} is declared as {form(port.tensor)}, and the network's file "
-                    f"leaves it open as {form(tensor)}, with which Triton's ONNX Runtime backend "
-                    "may not load it",
-                    "write -1 for what the file leaves open",
-                )
-            )
     if findings:
         for name, tensor in in_file.items():
             ports.setdefault(name, Port(tensor, optional=True, in_doubt=True))
@@ -199,12 +189,6 @@ def _compare(
             )
         )
     return ports, findings
-
-
-def _is_open(declared: TensorSpec, tensor: TensorSpec) -> bool:
-    """Whether the file leaves a dimension open that is declared."""
-    pairs = zip(declared.dims, tensor.dims, strict=False)
-    return any(ours is not None and theirs is None for ours, theirs in pairs)
 
 
 def _agree(model: Model, side: str, declared: TensorSpec, tensor: TensorSpec) -> bool:

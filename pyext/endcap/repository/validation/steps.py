@@ -167,15 +167,6 @@ def _check_keys(
                 f"{step} has no {side} {each.key}",
                 f"the key of {side}_map is one of {', '.join(ports)}",
             )
-    seen = step.block.entries(f"{side}_map")
-    for key, entries in seen.items():
-        if len(entries) > 1:
-            yield ensemble.warning(
-                entries[-1].line,
-                f"{side}_map of {step} has {key} a second time; line {entries[0].line} does not "
-                "count",
-                "leave one of the two",
-            )
 
 
 def _check_required(ensemble: Model, step: Step, interface: Interface) -> Iterator[Finding]:

@@ -10,13 +10,11 @@ from endcap.repository.validation.declarations import (
     check_declarations,
     check_files,
     check_identity,
-    check_warmup,
 )
 from endcap.repository.validation.endcap_model import (
     BLS,
     TRACK,
-    check_cascade,
-    check_track,
+    check_called_models,
     check_video,
     examine_endcap_model,
 )
@@ -57,15 +55,12 @@ def validate_repository(repository: Path) -> Report:
         findings += _general(model)
         of_tensors, interfaces[model.name] = _examine(model)
         findings += of_tensors
-        findings += check_warmup(model, interfaces[model.name])
     known = Known(frozenset(folder.name for folder in folders), models, interfaces)
     for model in models.values():
         if model.is_ensemble:
             findings += check_ensemble(model, known)
         elif model.backend == BLS:
-            findings += check_cascade(model, known.folders)
-        elif model.backend == TRACK:
-            findings += check_track(model)
+            findings += check_called_models(model, interfaces[model.name], known.folders)
         elif model.reads_videos:
             findings += check_video(model, known.folders)
     findings = [*dict.fromkeys(findings)]  # of a preprocess model in several ensembles
@@ -79,7 +74,7 @@ def _general(model: Model) -> Iterator[Finding]:
 
 
 def _examine(model: Model) -> tuple[list[Finding], Interface]:
-    if model.stage:
+    if model.stage or model.backend in (BLS, TRACK):
         return examine_endcap_model(model)
     file = find_onnx(model)
     if file is None:

@@ -1,15 +1,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace endcap::bls {
+#include "endcap/contract.h"
+
+namespace endcap {
 
 // The models that classify a detection: indices into rois_models() and classifiers().
 struct Route {
@@ -44,17 +44,28 @@ class Routes {
   std::optional<Route> rest_;
 };
 
-// A detection that is to be classified.
-struct SelectedRow {
-  size_t row = 0;  // of the image's detections
-  Route route;
-  bool operator==(const SelectedRow&) const = default;
+// The outputs of the detection model, which a cascade passes on; shapes of one image, -1 for the
+// number of rows.
+inline constexpr TensorSpec kDetectionOutputs[] = {
+    {"num_detections", DType::kInt32, {1}, 1},
+    {"detection_boxes", DType::kFloat32, {-1, 4}, 2},
+    {"detection_scores", DType::kFloat32, {-1}, 1},
+    {"detection_classes", DType::kInt32, {-1}, 1},
+    {"detection_indices", DType::kInt32, {-1}, 1},
+    {"status", DType::kInt32, {1}, 1},
 };
 
-// Returns the rows whose score is greater than the threshold and whose class has a route, in their
-// order. scores, class_ids: of the valid rows, of equal length.
-std::vector<SelectedRow> SelectRows(std::span<const float> scores,
-                                    std::span<const int32_t> class_ids, double threshold,
-                                    const Routes& routes);
+// The settings of the backend endcap_bls: a detector, and classifiers of its detections.
+struct CascadeSettings {
+  std::string detect_model = "detect";
+  Routes routes;
+  double classify_threshold = 0.25;
+  size_t classify_batch_size = 16;
+  size_t max_in_flight = 16;  // images
+  ModelContract contract;
+};
 
-}  // namespace endcap::bls
+// Throws kInvalidArgument with an error message for an unknown or impossible parameter.
+CascadeSettings ReadCascadeSettings(ModelParameters parameters);
+
+}  // namespace endcap
