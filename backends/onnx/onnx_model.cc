@@ -31,22 +31,12 @@ OrtHandle<OrtRunOptions> CreateRunOptions(const OnnxRuntime& runtime,
 const Failure kServerEnds{TRITONSERVER_ERROR_UNAVAILABLE, ErrorCode::kInternal,
                           "the server is ending: repeat the request", /*has_own_context=*/true};
 
-// Calls `body`; an exception fails the request.
-template <typename Body>
-void AttemptRequest(Model& model, PendingRequest& pending, const Body& body) noexcept {
-  try {
-    body();
-  } catch (...) {
-    model.FailRequest(pending, MakeFailureFromCurrentException());
-  }
-}
-
 }  // namespace
 
 OnnxModel::OnnxModel(const ModelConfig& config, const MetricFamilies& families,
                      std::shared_ptr<OnnxRuntime> runtime, OnnxSettings settings,
                      std::shared_ptr<SessionPair> cpu_sessions)
-    : ProcessingModel(config, families),
+    : Model(config, families),
       runtime_(std::move(runtime)),
       settings_(std::move(settings)),
       run_options_(CreateRunOptions(*runtime_, settings_)),
@@ -88,7 +78,13 @@ std::unique_ptr<Instance> OnnxModel::NewInstance(const ExecutionContext& executi
                                                   : SharedByDevice<RequestThreads>::kCpu;
     instance->threads = threads_.Get(device, [this] {
       return std::make_shared<RequestThreads>(
-          CountConcurrentRuns(), [this](const RequestThreads::Task& task) { ServeOne(task); });
+          CountConcurrentRuns(), [this](const RequestTask& task, bool /*in_background*/) {
+            auto& owner = static_cast<OnnxInstance&>(*task.instance);
+            TRITONBACKEND_Request* request = task.request;
+            const bool succeeded = Serve(task.handle, owner, {&request, 1});
+            owner.in_flight.Leave(1);
+            return succeeded;
+          });
     });
   }
   return instance;
@@ -97,38 +93,29 @@ std::unique_ptr<Instance> OnnxModel::NewInstance(const ExecutionContext& executi
 void OnnxModel::Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
                         std::span<TRITONBACKEND_Request*> requests) noexcept {
   auto& onnx_instance = static_cast<OnnxInstance&>(instance);
-  if (onnx_instance.threads == nullptr) {
-    ProcessingModel::Execute(handle, instance, requests);
-    return;
-  }
-  for (TRITONBACKEND_Request* request : requests) {
-    onnx_instance.in_flight.Enter(1, SIZE_MAX);
-    onnx_instance.threads->Enqueue({handle, &instance, request});
-  }
+  if (!onnx_instance.Enqueue(handle, requests)) Serve(handle, onnx_instance, requests);
 }
 
-void OnnxModel::ServeOne(const RequestThreads::Task& task) noexcept {
-  TRITONBACKEND_Request* request = task.request;
-  ProcessingModel::Execute(task.handle, *task.instance, {&request, 1});
-  static_cast<OnnxInstance&>(*task.instance).in_flight.Leave(1);
+bool OnnxModel::Serve(TRITONBACKEND_ModelInstance* handle, const OnnxInstance& instance,
+                      std::span<TRITONBACKEND_Request*> requests) noexcept {
+  return ServeRequests(handle, requests, [&](auto pending_requests, ExecutionTimes& times) {
+    std::vector<NetworkRequest> read = ReadRequests(instance, pending_requests);
+    times.compute_start_ns = NowNs();
+    RunAll(instance, read);
+    times.compute_end_ns = NowNs();
+  });
 }
 
-void OnnxModel::Process(Instance& instance, std::span<PendingRequest> pending_requests,
-                        ExecutionTimes& times) {
-  const auto& onnx_instance = static_cast<const OnnxInstance&>(instance);
-  std::vector<NetworkRequest> requests = ReadRequests(onnx_instance, pending_requests);
-  times.compute_start_ns = NowNs();
-  std::span<NetworkRequest> rest(requests);
-  while (!rest.empty()) {
+void OnnxModel::RunAll(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
+  while (!requests.empty()) {
     const auto begin_of_others = std::partition(
-        rest.begin(), rest.end(), [first = &rest.front()](const NetworkRequest& request) {
-          return &request == first || HaveEqualShapes(request, *first);
+        requests.begin(), requests.end(), [first = &requests.front()](const NetworkRequest& each) {
+          return &each == first || HaveEqualShapes(each, *first);
         });
-    const auto count = static_cast<size_t>(begin_of_others - rest.begin());
-    RunMerged(onnx_instance, rest.first(count));
-    rest = rest.subspan(count);
+    const auto count = static_cast<size_t>(begin_of_others - requests.begin());
+    RunMerged(instance, requests.first(count));
+    requests = requests.subspan(count);
   }
-  times.compute_end_ns = NowNs();
 }
 
 std::vector<NetworkRequest> OnnxModel::ReadRequests(const OnnxInstance& instance,
@@ -138,7 +125,7 @@ std::vector<NetworkRequest> OnnxModel::ReadRequests(const OnnxInstance& instance
   std::vector<NetworkRequest> requests;
   requests.reserve(pending_requests.size());
   for (PendingRequest& pending : pending_requests) {
-    AttemptRequest(*this, pending, [&] {
+    Attempt(pending, [&] {
       if (RespondIfCancelled(pending)) return;
       requests.push_back(ReadNetworkRequest(pending, *instance.sessions, reading));
     });
@@ -161,7 +148,7 @@ void OnnxModel::RunMerged(const OnnxInstance& instance, std::span<NetworkRequest
 
 void OnnxModel::RunEach(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
   for (NetworkRequest& request : requests) {
-    AttemptRequest(*this, *request.pending, [&] { Run(instance, {&request, 1}); });
+    Attempt(*request.pending, [&] { Run(instance, {&request, 1}); });
   }
 }
 
@@ -183,7 +170,7 @@ void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requ
   runs_.Add(1);
   if (lease.has_shared_threads()) shared_runs_.Add(1);
   for (size_t i = 0; i < requests.size(); ++i) {
-    AttemptRequest(*this, *requests[i].pending, [&] { Complete(run, requests, i); });
+    Attempt(*requests[i].pending, [&] { Complete(run, requests, i); });
     RequestTrace trace(requests[i].pending->request.handle());
     trace.AddSpan({"run", start_ns, end_ns - start_ns});
   }

@@ -17,7 +17,7 @@ namespace endcap::triton {
 // A network of ONNX Runtime. On a CPU each request is a run of its own on one of the model's
 // threads, and Execute returns when the requests are queued. On a GPU, or with merge_requests, the
 // requests of an execution that have equal shapes are merged into one run.
-class OnnxModel final : public ProcessingModel {
+class OnnxModel final : public Model {
  public:
   // cpu_sessions: those that the config was completed from; null for a model on GPUs only.
   OnnxModel(const ModelConfig& config, const MetricFamilies& families,
@@ -28,22 +28,17 @@ class OnnxModel final : public ProcessingModel {
   void Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
                std::span<TRITONBACKEND_Request*> requests) noexcept override;
 
- protected:
-  void Process(Instance& instance, std::span<PendingRequest> pending_requests,
-               ExecutionTimes& times) override;
-
  private:
-  struct OnnxInstance final : Instance {
-    explicit OnnxInstance(const ExecutionContext& context) : Instance(context) {}
-    ~OnnxInstance() override { in_flight.WaitUntilNone(); }
+  struct OnnxInstance final : QueueingInstance {  // without threads requests are merged
+    using QueueingInstance::QueueingInstance;
     std::shared_ptr<SessionPair> sessions;
-    InFlight in_flight;                       // requests of this instance in `threads`
-    std::shared_ptr<RequestThreads> threads;  // null: requests are merged
   };
 
   bool MergesRequests(const ExecutionContext& execution_context) const noexcept;
   int CountConcurrentRuns() const noexcept;
-  void ServeOne(const RequestThreads::Task& task) noexcept;
+  bool Serve(TRITONBACKEND_ModelInstance* handle, const OnnxInstance& instance,
+             std::span<TRITONBACKEND_Request*> requests) noexcept;
+  void RunAll(const OnnxInstance& instance, std::span<NetworkRequest> requests);
   std::vector<NetworkRequest> ReadRequests(const OnnxInstance& instance,
                                            std::span<PendingRequest> pending_requests);
   void RunMerged(const OnnxInstance& instance, std::span<NetworkRequest> requests);

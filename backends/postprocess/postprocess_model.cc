@@ -59,17 +59,19 @@ PostprocessModel::PostprocessModel(const ModelConfig& config, const MetricFamili
   LogParameters(settings.contract.parameters);
 }
 
-PostprocessModel::Engine PostprocessModel::NewEngine(const ExecutionContext& execution_context) {
+std::unique_ptr<Instance> PostprocessModel::NewInstance(const ExecutionContext& execution_context) {
   const DeviceId device = execution_context.device();
   const int key = execution_context.on_gpu() ? device.id : SharedByDevice<Postprocessor>::kCpu;
   auto postprocessor = postprocessors_.Get(
       key, [&] { return std::make_shared<Postprocessor>(params_, device, threads_); });
-  return [postprocessor, stream = execution_context.stream()](auto inputs, auto outputs) {
-    return postprocessor->Run(inputs, outputs, stream);
-  };
+  return std::make_unique<CoreInstance>(
+      execution_context,
+      [postprocessor, stream = execution_context.stream()](auto inputs, auto outputs) {
+        return postprocessor->Run(inputs, outputs, stream);
+      });
 }
 
-void PostprocessModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
+void PostprocessModel::Read(JobType& job, const ExecutionContext& execution_context) {
   ReadInputs(job, execution_context);
   AllocateOutputs(job, execution_context);
 }

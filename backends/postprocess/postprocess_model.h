@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,9 +21,10 @@ class PostprocessModel final
   PostprocessModel(const ModelConfig& config, const MetricFamilies& families,
                    const PostprocessSettings& settings, Labels labels);
 
+  std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) override;
+
  protected:
-  Engine NewEngine(const ExecutionContext& execution_context) override;
-  void Prepare(JobType& job, const ExecutionContext& execution_context) override;
+  void Read(JobType& job, const ExecutionContext& execution_context) override;
   void Trace(const PostprocessItem& item, RequestTrace& trace) const noexcept override;
   void Complete(JobType& job, const ExecutionContext& execution_context) override;
 

@@ -113,10 +113,11 @@ PreprocessModel::PreprocessModel(const ModelConfig& config, const MetricFamilies
       decode_seconds_(families.NewCounter("decode_seconds_total", metric_labels())),
       damaged_(families.NewCounter("damaged_total", metric_labels())) {
   LogParameters(settings.contract.parameters);
+  set_tolerates_failed_items(settings.params.on_error == OnError::kBlank);
   if (settings_.max_queue_cost > 0) admission_ = AdmissionCounters(families, metric_labels());
 }
 
-PreprocessModel::Engine PreprocessModel::NewEngine(const ExecutionContext& execution_context) {
+std::unique_ptr<Instance> PreprocessModel::NewInstance(const ExecutionContext& execution_context) {
   if (execution_context.on_gpu() && settings_.max_queue_cost > 0) {
     throw Error(
         ErrorCode::kUnsupported,
@@ -128,47 +129,53 @@ PreprocessModel::Engine PreprocessModel::NewEngine(const ExecutionContext& execu
   auto preprocessor = preprocessors_.Get(key, [&] {
     return std::make_shared<Preprocessor>(settings_.params, device, settings_.threads);
   });
-  return MakeEngine(std::move(preprocessor), execution_context.stream());
+  auto instance = std::make_unique<CoreInstance>(
+      execution_context, MakeEngine(std::move(preprocessor), execution_context.stream()));
+  if (execution_context.on_gpu()) return instance;
+  std::optional<Admission> admission;
+  if (settings_.max_queue_cost > 0) {
+    // With the caller's thread alone, because threads that help have the process' own priority.
+    instance->background = MakeEngine(
+        std::make_shared<Preprocessor>(settings_.params, /*threads=*/1), /*stream=*/nullptr);
+    admission = MakeAdmission();
+  }
+  const int count = settings_.threads == 0 ? AvailableCpuCount() : settings_.threads;
+  instance->threads = threads_.Get(SharedByDevice<RequestThreads>::kCpu, [&] {
+    return std::make_shared<RequestThreads>(
+        count,
+        [this](const RequestTask& task, bool in_background) {
+          return ServeOne(task, in_background);
+        },
+        std::move(admission));
+  });
+  return instance;
 }
 
 PreprocessModel::Engine PreprocessModel::MakeEngine(std::shared_ptr<Preprocessor> preprocessor,
                                                     void* stream) {
-  return [preprocessor = std::move(preprocessor), stream](auto images, auto outputs) {
+  return [this, preprocessor = std::move(preprocessor), stream](auto images, auto outputs) {
     std::vector<PreprocessInput> inputs;
     inputs.reserve(images.size());
     for (size_t i = 0; i < images.size(); ++i) {
       inputs.push_back({images[i].image, images[i].rois, outputs[i]});
     }
-    return preprocessor->Run(inputs, stream);
+    std::vector<PreprocessItem> items = preprocessor->Run(inputs, stream);
+    Count(items);
+    return items;
   };
 }
 
-int PreprocessModel::RequestThreadCount(const ExecutionContext& execution_context) const noexcept {
-  if (execution_context.on_gpu()) return 0;
-  return settings_.threads == 0 ? AvailableCpuCount() : settings_.threads;
-}
-
-std::shared_ptr<RequestExecutor> PreprocessModel::NewRequestExecutor(int count) {
-  if (settings_.max_queue_cost == 0) return CoreModel::NewRequestExecutor(count);
-  AdmissionThreads::Hooks hooks;
-  hooks.measure = [this](const RequestTask& task) { return MeasureDemand(task); };
-  hooks.serve = [this](const RequestTask& task, bool in_background) {
-    return ServeOne(task, in_background);
-  };
-  hooks.refuse = [this](const RequestTask& task, const Refusal& refusal) { Refuse(task, refusal); };
-  hooks.accepted = [this] { admission_.CountAccepted(); };
-  hooks.queued = [this](double ms) { admission_.SetQueued(ms); };
-  hooks.served = [this](double predicted_ms, double measured_ms) {
+Admission PreprocessModel::MakeAdmission() {
+  Admission admission;
+  admission.max_queue_cost = settings_.max_queue_cost;
+  admission.measure = [this](const RequestTask& task) { return MeasureDemand(task); };
+  admission.refuse = [this](const RequestTask& task, const Refusal& why) { Refuse(task, why); };
+  admission.accepted = [this] { admission_.CountAccepted(); };
+  admission.queued = [this](double ms) { admission_.SetQueued(ms); };
+  admission.served = [this](double predicted_ms, double measured_ms) {
     admission_.CountServed(predicted_ms, measured_ms);
   };
-  return std::make_shared<AdmissionThreads>(count, settings_.max_queue_cost, std::move(hooks));
-}
-
-PreprocessModel::Engine PreprocessModel::NewBackgroundEngine() {
-  if (settings_.max_queue_cost == 0) return nullptr;
-  // With the caller's thread alone, because threads that help have the process' own priority.
-  auto preprocessor = std::make_shared<Preprocessor>(settings_.params, /*threads=*/1);
-  return MakeEngine(std::move(preprocessor), /*stream=*/nullptr);
+  return admission;
 }
 
 Demand PreprocessModel::MeasureDemand(const RequestTask& task) const noexcept {
@@ -205,10 +212,17 @@ void PreprocessModel::Refuse(const RequestTask& task, const Refusal& refusal) no
     failure.message = DescribeRefusal(refusal);
     refusal_warning_.Write(label() + ": refused a request, " + failure.message);
   }));
-  RefuseOne(task, failure);
+  const uint64_t now = NowNs();
+  {
+    PendingRequest pending(task.request);
+    pending.sink.Fail(failure);
+    ReportRequest(task.handle, pending, {now, now, now, now});
+  }
+  ReleaseRequest(task.request);
+  static_cast<CoreInstance&>(*task.instance).in_flight.Leave(1);
 }
 
-void PreprocessModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
+void PreprocessModel::Read(JobType& job, const ExecutionContext& execution_context) {
   const InputReading on_host{.batched = batched(), .execution_context = execution_context};
   job.tensors.push_back(job.pending->request.GetInput(kEncoded, on_host));
   if (settings_.with_rois) job.tensors.push_back(job.pending->request.GetInput(kRois, on_host));
@@ -279,10 +293,6 @@ void PreprocessModel::Trace(const PreprocessItem& item, RequestTrace& trace) con
   }
   trace.AddSpan({"decode", item.start_ns, item.decode_ns});
   trace.AddSpan({"resize", item.start_ns + item.decode_ns, item.resize_ns});
-}
-
-bool PreprocessModel::ToleratesFailedItems() const noexcept {
-  return settings_.params.on_error == OnError::kBlank;
 }
 
 }  // namespace endcap::triton

@@ -12,7 +12,6 @@
 
 #include "endcap/contract.h"
 #include "endcap/preprocess.h"
-#include "preprocess/admission.h"
 #include "triton_util/core_model.h"
 #include "triton_util/instance.h"
 
@@ -70,27 +69,27 @@ class PreprocessModel final
   PreprocessModel(const ModelConfig& config, const MetricFamilies& families,
                   const PreprocessSettings& settings);
 
- protected:
   // Throws kUnsupported on a GPU where max_queue_cost is given.
-  Engine NewEngine(const ExecutionContext& execution_context) override;
-  int RequestThreadCount(const ExecutionContext& execution_context) const noexcept override;
-  std::shared_ptr<RequestExecutor> NewRequestExecutor(int count) override;
-  Engine NewBackgroundEngine() override;
-  void Prepare(JobType& job, const ExecutionContext& execution_context) override;
-  void Count(std::span<const PreprocessItem> items) override;
+  std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) override;
+
+ protected:
+  void Read(JobType& job, const ExecutionContext& execution_context) override;
   void Trace(const PreprocessItem& item, RequestTrace& trace) const noexcept override;
-  bool ToleratesFailedItems() const noexcept override;
 
  private:
   void AllocateImages(JobType& job, const ExecutionContext& execution_context);
   void AllocateRegions(JobType& job, const ExecutionContext& execution_context);
 
-  static Engine MakeEngine(std::shared_ptr<Preprocessor> preprocessor, void* stream);
+  Engine MakeEngine(std::shared_ptr<Preprocessor> preprocessor, void* stream);
+  Admission MakeAdmission();
+  void Count(std::span<const PreprocessItem> items);
   Demand MeasureDemand(const RequestTask& task) const noexcept;
   void Refuse(const RequestTask& task, const Refusal& refusal) noexcept;
+
   PreprocessSettings settings_;
   std::vector<TensorSpec> specs_;  // of the outputs, for one image or region
   SharedByDevice<Preprocessor> preprocessors_;
+  SharedByDevice<RequestThreads> threads_;
   Counter decode_seconds_;
   Counter damaged_;
   AdmissionCounters admission_;

@@ -40,6 +40,22 @@ bool HasFlag(const Request& request, uint32_t flag) { return (request.Flags() & 
 
 }  // namespace
 
+struct TrackModel::Turn {
+  Turn() = default;
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    if (ends && sequence != nullptr && model->sequences_.End(id, sequence.get())) {
+      model->ended_.Add(1);
+    }
+  }
+
+  TrackModel* model = nullptr;
+  SequenceId id;
+  bool ends = false;
+  std::shared_ptr<Sequence> sequence;
+};
+
 TrackModel::TrackModel(const ModelConfig& config, const MetricFamilies& families,
                        const TrackSettings& settings, Sequences::Clock::duration idle)
     : CoreModel(config, families),
@@ -59,8 +75,8 @@ void TrackModel::DropIdle() {
 }
 
 // Frames of one sequence come one after the other, those of different ones at the same time.
-TrackModel::Engine TrackModel::NewEngine(const ExecutionContext& /*execution_context*/) {
-  return [](std::span<const TrackInput> inputs, std::span<const TrackOutput> outputs) {
+std::unique_ptr<Instance> TrackModel::NewInstance(const ExecutionContext& execution_context) {
+  const auto update = [](std::span<const TrackInput> inputs, std::span<const TrackOutput> outputs) {
     std::vector<TrackItem> items(inputs.size());
     std::vector<int64_t> ids;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -81,9 +97,17 @@ TrackModel::Engine TrackModel::NewEngine(const ExecutionContext& /*execution_con
     }
     return items;
   };
+  return std::make_unique<CoreInstance>(execution_context, update);
 }
 
-void TrackModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
+// The turn is kept until the response: the server's view of a sequence follows the flags, whatever
+// becomes of the frame.
+void TrackModel::Read(JobType& job, const ExecutionContext& execution_context) {
+  if (job.pending->request.CorrelationId() == SequenceId{uint64_t{0}}) {
+    job.pending->sink.Send();  // of a slot without a request, by the direct strategy
+    return;
+  }
+  job.pending->state = Begin(job.pending->request);
   ReadFrames(job, execution_context);
   const auto count = static_cast<int64_t>(job.inputs.size());
   TensorSpec ids = kTrackIds;
@@ -125,37 +149,24 @@ void TrackModel::ReadFrames(JobType& job, const ExecutionContext& execution_cont
                           {tensors[kClasses].Data<const int32_t>(i), used},
                           rows});
   }
-  const auto sequence = std::static_pointer_cast<Sequence>(job.pending->state);
-  for (TrackInput& input : job.inputs) input.sequence = sequence;
+  const auto turn = std::static_pointer_cast<Turn>(job.pending->state);
+  for (TrackInput& input : job.inputs) input.sequence = turn->sequence;
 }
 
-// Before the inputs are read and whether the client has cancelled: the server's view of a sequence
-// follows the flags, whatever becomes of the frame.
-bool TrackModel::Begin(PendingRequest& pending) {
-  const SequenceId id = pending.request.CorrelationId();
-  if (id == SequenceId{uint64_t{0}}) {  // of a slot without a request, by the direct strategy
-    pending.sink.Send();
-    return false;
-  }
-  const bool starts = HasFlag(pending.request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_START);
-  Sequences::Entered entered = sequences_.Enter(id, starts, Sequences::Clock::now());
+std::shared_ptr<TrackModel::Turn> TrackModel::Begin(const Request& request) {
+  auto turn = std::make_shared<Turn>();
+  turn->model = this;
+  turn->id = request.CorrelationId();
+  turn->ends = HasFlag(request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_END);
+  const bool starts = HasFlag(request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_START);
+  Sequences::Entered entered = sequences_.Enter(turn->id, starts, Sequences::Clock::now());
+  turn->sequence = std::move(entered.sequence);
   if (starts) started_.Add(1);
   if (entered.replaced) ended_.Add(1);
-  pending.state = std::move(entered.sequence);
-  return true;
+  return turn;
 }
 
 // Before the response is sent: whoever has it finds the sequence ended.
-void TrackModel::Complete(JobType& job, const ExecutionContext&) { End(*job.pending); }
-
-void TrackModel::End(PendingRequest& pending) noexcept {
-  const auto* sequence = static_cast<const Sequence*>(pending.state.get());
-  if (sequence == nullptr) return;
-  // Where the server gives no flags or no id, the sequence is dropped when it has been idle.
-  LogIfFailed(Guard([&] {
-    if (!HasFlag(pending.request, TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)) return;
-    if (sequences_.End(pending.request.CorrelationId(), sequence)) ended_.Add(1);
-  }));
-}
+void TrackModel::Complete(JobType& job, const ExecutionContext&) { job.pending->state.reset(); }
 
 }  // namespace endcap::triton

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -37,14 +38,17 @@ class TrackModel final : public CoreModel<TrackInput, TrackOutput, TrackItem> {
   TrackModel(const ModelConfig& config, const MetricFamilies& families,
              const TrackSettings& settings, Sequences::Clock::duration idle);
 
+  std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) override;
+
  protected:
-  Engine NewEngine(const ExecutionContext& execution_context) override;
-  void Prepare(JobType& job, const ExecutionContext& execution_context) override;
-  bool Begin(PendingRequest& pending) override;
+  void Read(JobType& job, const ExecutionContext& execution_context) override;
   void Complete(JobType& job, const ExecutionContext& execution_context) override;
-  void End(PendingRequest& pending) noexcept override;
 
  private:
+  // A request's part of its sequence, which ends with it where the client has said so.
+  struct Turn;
+
+  std::shared_ptr<Turn> Begin(const Request& request);
   void ReadFrames(JobType& job, const ExecutionContext& execution_context);
   void DropIdle();
 

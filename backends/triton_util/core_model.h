@@ -19,7 +19,7 @@
 
 namespace endcap::triton {
 
-// One request of a batch: the inputs of the core's call and its results.
+// One request of a call of the core: its inputs and its results.
 template <typename Input, typename Output, typename Item>
 struct Job {
   Job(PendingRequest& owner, const ExecutionContext& execution_context, bool batched) noexcept
@@ -44,191 +44,110 @@ inline Failure MakeItemFailure(const ItemStatus& status, size_t index, size_t co
   return {ToTriton(status.code), status.code, std::move(message)};
 }
 
-// A model whose requests are processed by the core. If RequestThreadCount is 0, the requests of a
-// batch share one call of the core, and Execute returns when they are released. Otherwise that many
-// threads serve one request each, with a call of its own; Execute returns when they are queued, and
-// no request waits for another one of its batch.
+// A model whose requests are processed by the core: they are read, run and responded to (Serve).
+// With an instance that has threads each request has a call of the core, on one of them, and
+// Execute returns when the requests are queued; else the requests of a batch share one call, and
+// Execute returns when they are released.
 template <typename Input, typename Output, typename Item>
-class CoreModel : public ProcessingModel {
+class CoreModel : public Model {
  public:
-  using ProcessingModel::ProcessingModel;
+  using Model::Model;
   using JobType = Job<Input, Output, Item>;
   // The core's call; on a GPU it may be asynchronous on the instance's stream.
   using Engine =
       std::function<std::vector<Item>(std::span<const Input> inputs, std::span<const Output>)>;
 
-  std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) final {
-    auto instance =
-        std::make_unique<BatchInstance>(execution_context, NewEngine(execution_context));
-    if (const int count = RequestThreadCount(execution_context); count > 0) {
-      instance->threads = threads_.Get(SharedByDevice<RequestExecutor>::kCpu,
-                                       [&] { return NewRequestExecutor(count); });
-      if (Engine engine = NewBackgroundEngine()) {
-        instance->background =
-            std::make_unique<BatchInstance>(execution_context, std::move(engine));
-      }
-    }
-    return instance;
-  }
-
   void Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
                std::span<TRITONBACKEND_Request*> requests) noexcept final {
-    auto& batch_instance = static_cast<BatchInstance&>(instance);
-    if (batch_instance.threads == nullptr) {
-      ProcessingModel::Execute(handle, instance, requests);
-      return;
-    }
-    for (TRITONBACKEND_Request* request : requests) {
-      batch_instance.in_flight.Enter(1, SIZE_MAX);
-      batch_instance.threads->Enqueue({handle, &instance, request});
-    }
-  }
-
-  void Process(Instance& instance, std::span<PendingRequest> pending_requests,
-               ExecutionTimes& times) final {
-    auto& batch_instance = static_cast<BatchInstance&>(instance);
-    std::vector<JobType> jobs;
-    jobs.reserve(pending_requests.size());
-    for (PendingRequest& pending : pending_requests) {
-      Attempt(pending, [&] {
-        if (!Begin(pending) || RespondIfCancelled(pending)) return;
-        JobType job(pending, instance.execution_context(), batched());
-        Prepare(job, instance.execution_context());
-        jobs.push_back(std::move(job));
-      });
-    }
-    times.compute_start_ns = times.compute_end_ns = NowNs();
-    const EndAll end_all{*this, pending_requests};
-    if (!jobs.empty()) Compute(batch_instance, jobs, times);
+    auto& core_instance = static_cast<CoreInstance&>(instance);
+    if (core_instance.Enqueue(handle, requests)) return;
+    Serve(handle, core_instance, core_instance.engine, requests);
   }
 
  protected:
-  // The first step of every request, of cancelled ones as well. Returns whether it is to be
-  // processed; if not, it has been responded to.
-  virtual bool Begin(PendingRequest& pending) {
-    static_cast<void>(pending);
-    return true;
-  }
-  // The last step of every request, of failed ones as well. A model may take it earlier.
-  virtual void End(PendingRequest& pending) noexcept { static_cast<void>(pending); }
-  // Returns the function that calls the core on that device.
-  virtual Engine NewEngine(const ExecutionContext& execution_context) = 0;
-  // Returns the number of threads, for all instances together, that serve one request each; they
-  // call the engine at the same time. 0: one call of the engine for each batch.
-  virtual int RequestThreadCount(const ExecutionContext& execution_context) const noexcept {
+  struct CoreInstance final : QueueingInstance {
+    CoreInstance(const ExecutionContext& context, Engine run)
+        : QueueingInstance(context), engine(std::move(run)) {}
+    Engine engine;
+    Engine background;  // for requests that the threads serve in the background
+  };
+
+  // Reads the request and allocates its outputs: fills tensors, inputs, outputs and results. A
+  // request that is responded to here is not run.
+  virtual void Read(JobType& job, const ExecutionContext& execution_context) = 0;
+  // Adds the remaining outputs to a response without an error, before it is sent.
+  virtual void Complete(JobType& job, const ExecutionContext& execution_context) {
+    static_cast<void>(job);
     static_cast<void>(execution_context);
-    return 0;
   }
-  // Returns the threads that serve one request each, for all instances together.
-  virtual std::shared_ptr<RequestExecutor> NewRequestExecutor(int count) {
-    return std::make_shared<RequestThreads>(
-        count, [this](const RequestTask& task) { ServeOne(task, /*in_background=*/false); });
-  }
-  // Returns the function that calls the core for requests that are served in the background; null
-  // for a model that has none.
-  virtual Engine NewBackgroundEngine() { return nullptr; }
-  // Reads the request and allocates its outputs: fills tensors, inputs, outputs and results.
-  virtual void Prepare(JobType& job, const ExecutionContext& execution_context) = 0;
-  // Counts the stage's own metrics of one call.
-  virtual void Count(std::span<const Item> items) { static_cast<void>(items); }
   // Adds the stages of an item to the trace of its request.
   virtual void Trace(const Item& item, RequestTrace& trace) const noexcept {
     static_cast<void>(item);
     static_cast<void>(trace);
   }
-  // Whether a failed item is reported by its `status` output instead of an error.
-  virtual bool ToleratesFailedItems() const noexcept { return false; }
-  // Adds the remaining outputs to a response without an error.
-  virtual void Complete(JobType& job, const ExecutionContext& execution_context) {
-    static_cast<void>(job);
-    static_cast<void>(execution_context);
-  }
+  // A failed item is reported by its `status` output instead of an error.
+  void set_tolerates_failed_items(bool tolerates) noexcept { tolerates_failed_items_ = tolerates; }
 
-  // Serves a request of Enqueue. Returns whether all of its items succeeded.
+  // Serves a request of the instance's threads. Returns whether all of its items succeeded.
   bool ServeOne(const RequestTask& task, bool in_background) noexcept {
+    auto& instance = static_cast<CoreInstance&>(*task.instance);
     TRITONBACKEND_Request* request = task.request;
-    auto& owner = static_cast<BatchInstance&>(*task.instance);
-    const bool succeeded =
-        ExecuteAll(task.handle, in_background ? *owner.background : owner, std::span(&request, 1));
-    owner.in_flight.Leave(1);
+    const Engine& engine = in_background ? instance.background : instance.engine;
+    const bool succeeded = Serve(task.handle, instance, engine, std::span(&request, 1));
+    instance.in_flight.Leave(1);
     return succeeded;
   }
 
-  // Responds to a request of Enqueue with an error and releases it. Logs and counts nothing.
-  void RefuseOne(const RequestTask& task, const Failure& failure) noexcept {
-    const uint64_t now = NowNs();
-    {
-      PendingRequest pending(task.request);
-      pending.sink.Fail(failure);
-      ReportRequest(task.handle, pending, {now, now, now, now});
-    }
-    ReleaseRequest(task.request);
-    static_cast<BatchInstance&>(*task.instance).in_flight.Leave(1);
-  }
-
  private:
-  struct BatchInstance final : Instance {
-    BatchInstance(const ExecutionContext& context, Engine run)
-        : Instance(context), engine(std::move(run)) {}
-    ~BatchInstance() override { in_flight.WaitUntilNone(); }
-    Engine engine;
-    std::unique_ptr<BatchInstance> background;  // null: no request is served there
-    InFlight in_flight;                         // requests of this instance in `threads`
-    std::shared_ptr<RequestExecutor> threads;   // null: one call for each batch
-  };
-
-  // Calls End for all requests, also when an exception leaves Process.
-  struct EndAll {
-    CoreModel& model;
-    std::span<PendingRequest> pending_requests;
-    ~EndAll() {
-      for (PendingRequest& pending : pending_requests) model.End(pending);
-    }
-  };
-
-  void Compute(BatchInstance& batch_instance, std::span<JobType> jobs, ExecutionTimes& times) {
-    const std::vector<Item> items = RunAll(batch_instance, jobs);  // owns what job.items views
-    times.compute_end_ns = NowNs();
-    for (JobType& job : jobs) {
-      Attempt(*job.pending, [&] { Finish(job, batch_instance.execution_context()); });
-      TraceItems(job);
-    }
+  bool Serve(TRITONBACKEND_ModelInstance* handle, CoreInstance& instance, const Engine& engine,
+             std::span<TRITONBACKEND_Request*> requests) noexcept {
+    const ExecutionContext& context = instance.execution_context();
+    return ServeRequests(handle, requests, [&](auto pending_requests, ExecutionTimes& times) {
+      std::vector<JobType> jobs;
+      jobs.reserve(pending_requests.size());
+      for (PendingRequest& pending : pending_requests) {
+        Attempt(pending, [&] {
+          JobType job(pending, context, batched());
+          Read(job, context);
+          if (!pending.sink.open() || RespondIfCancelled(pending)) return;
+          jobs.push_back(std::move(job));
+        });
+      }
+      times.compute_start_ns = times.compute_end_ns = NowNs();
+      if (jobs.empty()) return;
+      const std::vector<Item> items = Run(engine, jobs, context);  // owns what job.items views
+      times.compute_end_ns = NowNs();
+      for (JobType& job : jobs) {
+        Attempt(*job.pending, [&] { Respond(job, context); });
+        TraceItems(job);
+      }
+    });
   }
 
-  template <typename Body>
-  void Attempt(PendingRequest& pending, const Body& body) noexcept {
-    try {
-      body();
-    } catch (...) {
-      FailRequest(pending, MakeFailureFromCurrentException());
-    }
-  }
-
-  static void Synchronize(const ExecutionContext& execution_context) {
-    if (execution_context.on_gpu()) SynchronizeCuda(execution_context.target());
-  }
-
-  std::vector<Item> RunAll(const BatchInstance& instance, std::span<JobType> jobs) {
+  std::vector<Item> Run(const Engine& engine, std::span<JobType> jobs,
+                        const ExecutionContext& context) {
     std::vector<Input> inputs;
     std::vector<Output> outputs;
     for (const JobType& job : jobs) {
       inputs.insert(inputs.end(), job.inputs.begin(), job.inputs.end());
       outputs.insert(outputs.end(), job.outputs.begin(), job.outputs.end());
     }
+    const auto synchronize = [&] {
+      if (context.on_gpu()) SynchronizeCuda(context.target());
+    };
     std::vector<Item> items;
     try {
-      items = instance.engine(inputs, outputs);
+      items = engine(inputs, outputs);
       for (JobType& job : jobs) job.results.Copy();
     } catch (...) {
       // The server frees the memory of a response when it is sent, so no kernel may still write it.
-      Synchronize(instance.execution_context());
+      synchronize();
       throw;
     }
-    Synchronize(instance.execution_context());
-    for (JobType& job : jobs) job.results.Finish();
-    Count(items);
+    synchronize();
     std::span<const Item> rest(items);
     for (JobType& job : jobs) {
+      job.results.Finish();
       job.pending->item_count = static_cast<int64_t>(job.inputs.size());
       job.items = rest.first(job.inputs.size());
       rest = rest.subspan(job.inputs.size());
@@ -236,7 +155,7 @@ class CoreModel : public ProcessingModel {
     return items;
   }
 
-  void Finish(JobType& job, const ExecutionContext& execution_context) {
+  void Respond(JobType& job, const ExecutionContext& context) {
     if (RespondIfCancelled(*job.pending)) return;
     const size_t count = job.items.size();
     size_t ok_count = 0;
@@ -248,7 +167,7 @@ class CoreModel : public ProcessingModel {
         continue;
       }
       counters().CountFailure(status.code);
-      if (first_failed == count && !ToleratesFailedItems()) first_failed = i;
+      if (first_failed == count && !tolerates_failed_items_) first_failed = i;
     }
     counters().CountImages(ok_count);
     job.pending->failed_count = static_cast<int64_t>(count - ok_count);
@@ -256,7 +175,7 @@ class CoreModel : public ProcessingModel {
       SendError(*job.pending, MakeItemFailure(job.items[first_failed].status, first_failed, count));
       return;
     }
-    Complete(job, execution_context);
+    Complete(job, context);
     job.pending->sink.Send();
   }
 
@@ -272,7 +191,7 @@ class CoreModel : public ProcessingModel {
   // The server's work for an activity grows with the number of those before it.
   static constexpr size_t kMostTracedItems = 16;
 
-  SharedByDevice<RequestExecutor> threads_;
+  bool tolerates_failed_items_ = false;
 };
 
 }  // namespace endcap::triton

@@ -84,20 +84,9 @@ void Model::LogParameters(const std::vector<ParameterInfo>& parameters) const {
   Log(TRITONSERVER_LOG_INFO, line);
 }
 
-bool ProcessingModel::ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-                                 std::span<TRITONBACKEND_Request*> requests) noexcept {
-  const uint64_t start = NowNs();
-  ExecutionTimes times{start, start, start, start};
-  std::vector<PendingRequest> pending_requests;
-  try {
-    pending_requests.reserve(requests.size());
-    for (TRITONBACKEND_Request* request : requests) pending_requests.emplace_back(request);
-  } catch (...) {
-    FailAndRelease(requests, MakeFailureFromCurrentException());
-    return false;
-  }
-  RespondToAll(instance, pending_requests, times);
-  times.exec_end_ns = NowNs();
+bool Model::ReportAll(TRITONBACKEND_ModelInstance* handle,
+                      std::span<const PendingRequest> pending_requests,
+                      const ExecutionTimes& times) noexcept {
   int64_t items = 0;
   bool succeeded = true;
   for (const PendingRequest& pending : pending_requests) {
@@ -106,25 +95,13 @@ bool ProcessingModel::ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance& 
     ReportRequest(handle, pending, times);
   }
   ReportExecution(handle, items, times);
-  pending_requests.clear();
-  for (TRITONBACKEND_Request* request : requests) ReleaseRequest(request);
   return succeeded;
 }
 
-void ProcessingModel::RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,
-                                   ExecutionTimes& times) noexcept {
-  try {
-    Process(instance, pending_requests, times);
-  } catch (...) {
-    FailWithoutResponse(pending_requests, MakeFailureFromCurrentException());
-  }
-  FailWithoutResponse(pending_requests, kNoResponse);
-}
-
-void ProcessingModel::FailWithoutResponse(std::span<PendingRequest> pending_requests,
-                                          const Failure& failure) noexcept {
+void Model::FailWithoutResponse(std::span<PendingRequest> pending_requests,
+                                const Failure* failure) noexcept {
   for (PendingRequest& pending : pending_requests) {
-    if (pending.sink.open()) FailRequest(pending, failure);
+    if (pending.sink.open()) FailRequest(pending, failure == nullptr ? kNoResponse : *failure);
   }
 }
 

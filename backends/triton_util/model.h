@@ -79,6 +79,16 @@ class Model {
   bool RespondIfCancelled(PendingRequest& pending);
 
  protected:
+  // Calls process(pending_requests, times), which responds to the requests and sets the times of
+  // the computation; an exception fails those without a response. Then reports and releases them.
+  // Returns whether nothing of them failed.
+  template <typename Process>
+  bool ServeRequests(TRITONBACKEND_ModelInstance* handle,
+                     std::span<TRITONBACKEND_Request*> requests, const Process& process) noexcept;
+  // Calls `body`; an exception fails the request.
+  template <typename Body>
+  void Attempt(PendingRequest& pending, const Body& body) noexcept;
+
   const std::string& label() const noexcept { return label_; }
   void LogParameters(const std::vector<ParameterInfo>& parameters) const;
   bool batched() const noexcept { return batched_; }
@@ -86,39 +96,56 @@ class Model {
   const MetricLabels& metric_labels() const noexcept { return metric_labels_; }
 
  private:
+  // Fails the requests without a response; failure: null where no exception tells why.
+  void FailWithoutResponse(std::span<PendingRequest> pending_requests,
+                           const Failure* failure = nullptr) noexcept;
+  // Reports the requests and their execution. Returns whether nothing of them failed.
+  static bool ReportAll(TRITONBACKEND_ModelInstance* handle,
+                        std::span<const PendingRequest> pending_requests,
+                        const ExecutionTimes& times) noexcept;
+
   std::string label_;  // "model 'preprocess' version 1"
   bool batched_;       // tensors have a batch dimension
   MetricLabels metric_labels_;
   StageCounters counters_;
 };
 
-// A model that responds to its requests in Process. Execute calls it on the server's thread and
-// returns when the requests are released, unless a derived class takes them to threads of its own,
-// which then call ExecuteAll.
-class ProcessingModel : public Model {
- public:
-  using Model::Model;
-
-  void Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-               std::span<TRITONBACKEND_Request*> requests) noexcept override {
-    static_cast<void>(ExecuteAll(handle, instance, requests));
+template <typename Process>
+bool Model::ServeRequests(TRITONBACKEND_ModelInstance* handle,
+                          std::span<TRITONBACKEND_Request*> requests,
+                          const Process& process) noexcept {
+  const uint64_t start = NowNs();
+  ExecutionTimes times{start, start, start, start};
+  std::vector<PendingRequest> pending_requests;
+  try {
+    pending_requests.reserve(requests.size());
+    for (TRITONBACKEND_Request* request : requests) pending_requests.emplace_back(request);
+  } catch (...) {
+    FailAndRelease(requests, MakeFailureFromCurrentException());
+    return false;
   }
+  try {
+    process(std::span(pending_requests), times);
+    FailWithoutResponse(pending_requests);
+  } catch (...) {
+    const Failure failure = MakeFailureFromCurrentException();
+    FailWithoutResponse(pending_requests, &failure);
+  }
+  times.exec_end_ns = NowNs();
+  const bool succeeded = ReportAll(handle, pending_requests, times);
+  pending_requests.clear();
+  for (TRITONBACKEND_Request* request : requests) ReleaseRequest(request);
+  return succeeded;
+}
 
- protected:
-  // Processes and releases the requests. Returns whether no response has an error.
-  bool ExecuteAll(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-                  std::span<TRITONBACKEND_Request*> requests) noexcept;
-  // Responds to all requests, and sets the times of the computation. An exception fails the
-  // requests without a response.
-  virtual void Process(Instance& instance, std::span<PendingRequest> pending_requests,
-                       ExecutionTimes& times) = 0;
-
- private:
-  void RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,
-                    ExecutionTimes& times) noexcept;
-  void FailWithoutResponse(std::span<PendingRequest> pending_requests,
-                           const Failure& failure) noexcept;
-};
+template <typename Body>
+void Model::Attempt(PendingRequest& pending, const Body& body) noexcept {
+  try {
+    body();
+  } catch (...) {
+    FailRequest(pending, MakeFailureFromCurrentException());
+  }
+}
 
 // One backend as the server loaded it; creates models.
 class Backend {

@@ -1,5 +1,3 @@
-#include "preprocess/admission.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,6 +13,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "triton_util/request_threads.h"
 
 namespace endcap::triton {
 namespace {
@@ -37,9 +37,10 @@ size_t GetNumber(const RequestTask& task) {
 class Served {
  public:
   Served(int threads, double max_queue_cost) {
-    AdmissionThreads::Hooks hooks;
+    Admission hooks;
+    hooks.max_queue_cost = max_queue_cost;
     hooks.measure = [this](const RequestTask& task) { return demands_.at(GetNumber(task)); };
-    hooks.serve = [this](const RequestTask& task, bool in_background) {
+    const auto serve = [this](const RequestTask& task, bool in_background) {
       return Serve(GetNumber(task), in_background);
     };
     hooks.refuse = [this](const RequestTask& task, const Refusal& refusal) {
@@ -50,7 +51,7 @@ class Served {
     hooks.accepted = [this] { ++accepted_; };
     hooks.queued = [this](double ms) { queued_ms_ = ms; };
     hooks.served = [](double, double) {};
-    threads_ = std::make_unique<AdmissionThreads>(threads, max_queue_cost, std::move(hooks));
+    threads_ = std::make_unique<RequestThreads>(threads, serve, std::move(hooks));
   }
   ~Served() { End(); }
 
@@ -115,7 +116,7 @@ class Served {
   std::map<size_t, Refusal> refusals_;
   std::atomic<int> accepted_ = 0;
   std::atomic<double> queued_ms_ = 0;
-  std::unique_ptr<AdmissionThreads> threads_;
+  std::unique_ptr<RequestThreads> threads_;
 };
 
 TEST(Admission, RefusesWhatWouldWaitForMoreThanTheLimit) {
@@ -206,9 +207,10 @@ void Compute(double ms) {
 class OneAtATime {
  public:
   OneAtATime(double max_queue_cost, std::function<void()> serve) : serve_(std::move(serve)) {
-    AdmissionThreads::Hooks hooks;
+    Admission hooks;
+    hooks.max_queue_cost = max_queue_cost;
     hooks.measure = [this](const RequestTask&) { return Demand{3, timeout_ms}; };
-    hooks.serve = [this](const RequestTask&, bool in_background) {
+    const auto run = [this](const RequestTask&, bool in_background) {
       if (in_background) ++in_background_;
       serve_();
       return true;
@@ -220,7 +222,7 @@ class OneAtATime {
     hooks.accepted = [] {};
     hooks.queued = [](double) {};
     hooks.served = [this](double, double) { Notify(); };
-    threads_ = std::make_unique<AdmissionThreads>(1, max_queue_cost, std::move(hooks));
+    threads_ = std::make_unique<RequestThreads>(1, run, std::move(hooks));
   }
   ~OneAtATime() { threads_.reset(); }
   OneAtATime(const OneAtATime&) = delete;
@@ -252,7 +254,7 @@ class OneAtATime {
   std::condition_variable changed_;
   std::atomic<int> ended_ = 0;
   std::atomic<int> in_background_ = 0;
-  std::unique_ptr<AdmissionThreads> threads_;
+  std::unique_ptr<RequestThreads> threads_;
 };
 
 TEST(Admission, WaitingForACpuMakesNoRequestLarge) {
@@ -301,11 +303,12 @@ TEST(Admission, EachRequestIsServedOrRefusedOnce) {
   constexpr size_t kEach = 200;
   std::array<std::atomic<int>, kCallers * kEach> ends{};
   {
-    AdmissionThreads::Hooks hooks;
+    Admission hooks;
+    hooks.max_queue_cost = 20;
     hooks.measure = [](const RequestTask& task) {
       return Demand{0.1 + static_cast<double>(GetNumber(task) % 7) * 4, std::nullopt};
     };
-    hooks.serve = [&](const RequestTask& task, bool) {
+    const auto serve = [&](const RequestTask& task, bool) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
       ++ends.at(GetNumber(task));
       return true;
@@ -314,7 +317,7 @@ TEST(Admission, EachRequestIsServedOrRefusedOnce) {
     hooks.accepted = [] {};
     hooks.queued = [](double) {};
     hooks.served = [](double, double) {};
-    AdmissionThreads threads(3, 20, std::move(hooks));
+    RequestThreads threads(3, serve, std::move(hooks));
     std::vector<std::thread> callers;
     callers.reserve(kCallers);
     for (size_t c = 0; c < kCallers; ++c) {
@@ -331,12 +334,13 @@ TEST(Admission, ThreadsPauseForALargeRequestWithoutCpuTime) {
   std::atomic<bool> stop = false;
   std::atomic<int64_t> paused_us = 0;
   Clock::time_point last_end = Clock::now();
-  AdmissionThreads* all = nullptr;
-  AdmissionThreads::Hooks hooks;
+  RequestThreads* all = nullptr;
+  Admission hooks;
+  hooks.max_queue_cost = 1e5;
   hooks.measure = [](const RequestTask& task) {
     return Demand{GetNumber(task) == 0 ? 1e6 : 1.0, std::nullopt};
   };
-  hooks.serve = [&](const RequestTask& task, bool in_background) {
+  const auto serve = [&](const RequestTask& task, bool in_background) {
     if (in_background) {
       while (!stop) std::this_thread::sleep_for(milliseconds(50));
       return false;
@@ -352,7 +356,7 @@ TEST(Admission, ThreadsPauseForALargeRequestWithoutCpuTime) {
   hooks.accepted = [] {};
   hooks.queued = [](double) {};
   hooks.served = [](double, double) {};
-  AdmissionThreads threads(1, 1e5, std::move(hooks));
+  RequestThreads threads(1, serve, std::move(hooks));
   all = &threads;
   threads.Enqueue(MakeTask(0));
   for (size_t i = 1; i < 4; ++i) threads.Enqueue(MakeTask(i));

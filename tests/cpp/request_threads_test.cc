@@ -20,10 +20,10 @@ using std::chrono::milliseconds;
 // Requests are identified by their addresses, which nothing dereferences.
 std::array<char, 4000> addresses;
 
-RequestThreads::Task MakeTask(size_t number) {
+RequestTask MakeTask(size_t number) {
   return {nullptr, nullptr, reinterpret_cast<TRITONBACKEND_Request*>(&addresses.at(number))};
 }
-size_t GetNumber(const RequestThreads::Task& task) {
+size_t GetNumber(const RequestTask& task) {
   return static_cast<size_t>(reinterpret_cast<const char*>(task.request) - addresses.data());
 }
 
@@ -58,7 +58,8 @@ TEST(RequestThreads, ServesEachRequestOnceFromManyCallers) {
   constexpr size_t kEach = 1000;
   std::vector<std::atomic<int>> served(kCallers * kEach);
   {
-    RequestThreads threads(3, [&](const RequestThreads::Task& task) { ++served[GetNumber(task)]; });
+    RequestThreads threads(
+        3, [&](const RequestTask& task, bool) { return ++served[GetNumber(task)] == 1; });
     std::vector<std::thread> callers;
     callers.reserve(kCallers);
     for (size_t c = 0; c < kCallers; ++c) {
@@ -74,8 +75,10 @@ TEST(RequestThreads, ServesEachRequestOnceFromManyCallers) {
 TEST(RequestThreads, OneThreadKeepsTheOrder) {
   std::vector<size_t> order;
   {
-    RequestThreads threads(
-        1, [&](const RequestThreads::Task& task) { order.push_back(GetNumber(task)); });
+    RequestThreads threads(1, [&](const RequestTask& task, bool) {
+      order.push_back(GetNumber(task));
+      return true;
+    });
     for (size_t i = 0; i < 200; ++i) threads.Enqueue(MakeTask(i));
   }
   ASSERT_EQ(order.size(), 200U);
@@ -84,7 +87,10 @@ TEST(RequestThreads, OneThreadKeepsTheOrder) {
 
 TEST(RequestThreads, QueuesOneRequestForEachBusyThreadAndThenBlocks) {
   Gate gate;
-  RequestThreads threads(2, [&](const RequestThreads::Task&) { gate.Pass(); });
+  RequestThreads threads(2, [&](const RequestTask&, bool) {
+    gate.Pass();
+    return true;
+  });
   for (size_t i = 0; i < 2; ++i) threads.Enqueue(MakeTask(i));
   gate.AwaitThreads(2);
   for (size_t i = 2; i < 4; ++i) threads.Enqueue(MakeTask(i));  // queued
@@ -98,10 +104,11 @@ TEST(RequestThreads, ASingleRequestGoesToTheThreadThatBecameIdleLast) {
   std::mutex mutex;
   std::set<std::thread::id> seen;
   std::promise<void>* done = nullptr;
-  RequestThreads threads(4, [&](const RequestThreads::Task&) {
+  RequestThreads threads(4, [&](const RequestTask&, bool) {
     const std::scoped_lock lock(mutex);
     seen.insert(std::this_thread::get_id());
     done->set_value();
+    return true;
   });
   for (size_t i = 0; i < 20; ++i) {
     std::promise<void> served;
@@ -120,9 +127,10 @@ TEST(RequestThreads, ASingleRequestGoesToTheThreadThatBecameIdleLast) {
 TEST(RequestThreads, ServesQueuedRequestsBeforeItEnds) {
   std::atomic<int> served = 0;
   {
-    RequestThreads threads(2, [&](const RequestThreads::Task&) {
+    RequestThreads threads(2, [&](const RequestTask&, bool) {
       std::this_thread::sleep_for(milliseconds(5));
       ++served;
+      return true;
     });
     for (size_t i = 0; i < 6; ++i) threads.Enqueue(MakeTask(i));
   }

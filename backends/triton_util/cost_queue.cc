@@ -1,4 +1,4 @@
-#include "preprocess/cost_queue.h"
+#include "triton_util/cost_queue.h"
 
 #include <algorithm>
 #include <limits>

@@ -4,9 +4,17 @@
 #include <cstddef>
 #include <deque>
 
-#include "triton_util/request_threads.h"
+#include "triton_util/instance.h"
+#include "triton_util/triton_api.h"
 
 namespace endcap::triton {
+
+// A request of one instance of a model.
+struct RequestTask {
+  TRITONBACKEND_ModelInstance* handle;
+  Instance* instance;
+  TRITONBACKEND_Request* request;
+};
 
 // Requests that wait, in fair order by cost. Requests of similar cost form a class, served in the
 // order of arrival; classes whose requests wait get the same share of the work. So small images
