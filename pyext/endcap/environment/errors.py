@@ -14,7 +14,7 @@ class ExecutionEnvironmentError(EndcapError, RuntimeError):
 
 
 class StubError(EndcapError, RuntimeError):
-    """A stub that cannot be installed or checked; the message says what to do next."""
+    """A stub that cannot be installed; the message says what to do next."""
 
 
 def import_tool(module: str) -> ModuleType:
