@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 #include <stdexcept>
 #include <vector>
 
@@ -170,15 +171,20 @@ json RunProbe(const StartContext& context, const fs::path& python, bool isolated
       python.string(), isolated ? "-IB" : "-B",     "-c",
       kProbe,          context.model_file.string(), context.server_folder.string()};
   const Output output = RunProgram(arguments, context.library_path);
-  // Modules that are imported may print, too.
-  const std::size_t end = output.text.find_last_not_of('\n');
-  const std::size_t begin = end == std::string::npos ? end : output.text.rfind('\n', end);
-  const std::string last = begin == std::string::npos ? output.text : output.text.substr(begin + 1);
-  const json report = json::parse(last, nullptr, /*allow_exceptions=*/false);
-  if (output.exit_code != 0 || !report.is_object() || !report.contains("minor")) {
-    std::string reason = last.substr(0, last.find_last_not_of('\n') + 1);
+  json report;
+  std::string reason = "it prints nothing";
+  std::istringstream lines(output.text);
+  for (std::string line; std::getline(lines, line);) {  // modules that are imported may print, too
+    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (value.is_object() && value.contains("minor")) {
+      report = value;
+    } else if (!line.empty()) {
+      reason = line;
+    }
+  }
+  if (report.is_null()) {
     throw std::runtime_error(python.string() + ", the first python3 on PATH, cannot run (" +
-                             (reason.empty() ? "it prints nothing" : reason) +
+                             reason +
                              "); put another one in front of PATH, or give the model an "
                              "environment by `endcap env pack`");
   }
