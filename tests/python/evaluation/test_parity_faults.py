@@ -88,6 +88,7 @@ def test_another_short_side_is_named(images: list[Path]) -> None:
 
     report = compare(images, training, preset="torchvision", size="128", mean="0", std="1")
     assert report.settings == {"resize_shorter": "128"}
+    assert not any("EXIF" in note for note in report.notes), "one is turned, though it is ignored"
 
 
 def test_a_tensor_larger_than_the_crop(images: list[Path]) -> None:

@@ -65,7 +65,11 @@ class Cause:
 
 @dataclass(frozen=True)
 class _Image:
-    """The two tensors of one image, float32 [H, W, C], and how the image lies in endcap's."""
+    """The two tensors of one image, float32 [H, W, C].
+
+    Attributes:
+        geometry: As of preprocess with the EXIF orientation applied, float32 [8].
+    """
 
     path: Path
     training: Floats
@@ -156,6 +160,7 @@ def compare_tensors(
     """
     preprocessor = make_preprocessor(parameters)
     own = preprocessor.parameters
+    upright = make_preprocessor({**own, "exif": "apply"})
     compared: list[_Image] = []
     failures: dict[str, str] = {}
     forms: set[tuple[str, str]] = set()  # data type and layout
@@ -170,7 +175,8 @@ def compare_tensors(
                 forms.add((str(tensor.dtype), layout))
                 theirs = _channels_last(tensor, layout)
                 ours = _channels_last(made.images[0], own["layout"])
-                compared.append(_Image(path, theirs, ours, made.geometry[0]))
+                geometry = (made if own["exif"] == "apply" else upright(path)).geometry[0]
+                compared.append(_Image(path, theirs, ours, geometry))
             advance()
     if not compared:
         path_text, reason = next(iter(failures.items()), ("", "no image was given"))
