@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Iterator, MutableMapping
 from typing import Annotated, Any, Final
 
 import typer
@@ -40,37 +39,21 @@ def _add_command(program: typer.Typer, name: str) -> None:
         program.command(name, epilog=module.EXAMPLES)(getattr(module, name))
 
 
-class _Commands(MutableMapping[str, Any]):
-    """The commands by name, each imported and built when it is first asked for."""
-
-    def __init__(self) -> None:
-        self._built: dict[str, Any] = dict.fromkeys(_COMMANDS)
-
-    def __getitem__(self, name: str) -> Any:
-        if self._built[name] is None:
-            program = typer.Typer(rich_markup_mode=_MARKUP)
-            program.callback()(_options)
-            _add_command(program, name)
-            self._built[name] = typer.main.get_group(program).commands[name]
-        return self._built[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._built[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._built[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._built)
-
-    def __len__(self) -> int:
-        return len(self._built)
-
-
 class _LazyGroup(TyperGroup):
+    """The commands, each of which is imported and built when it is first asked for."""
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = _Commands()
+        self.commands = dict.fromkeys(_COMMANDS)  # type: ignore[assignment]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, None where there is none of the name."""
+        if cmd_name in self.commands and self.commands[cmd_name] is None:
+            program = typer.Typer(rich_markup_mode=_MARKUP)
+            program.callback()(_options)
+            _add_command(program, cmd_name)
+            self.commands[cmd_name] = typer.main.get_group(program).commands[cmd_name]
+        return self.commands.get(cmd_name)
 
 
 def _print_version(requested: bool) -> None:
