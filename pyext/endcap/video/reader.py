@@ -185,12 +185,7 @@ class VideoReader:
         image = to_image(entry.frame, entry.rotation)
         height, width = image.shape[:2] if hasattr(image, "shape") else image.planes[0].shape[:2]
         return VideoFrame(
-            index=entry.index,
-            pts=entry.pts,
-            time_base=entry.time_base,
-            seconds=float(entry.seconds),
-            wall_time=entry.wall_time,
-            is_key=entry.is_key,
+            **entry.fields,
             image=image,
             width=width,
             height=height,
@@ -332,16 +327,11 @@ class _Opened:
 
 @dataclass
 class _Entry:
-    """A decoded frame that waits."""
+    """A decoded frame that waits, and the fields of its VideoFrame that do not need its pixels."""
 
     frame: Any
     rotation: int
-    index: int
-    pts: int | None
-    time_base: Fraction
-    seconds: Fraction
-    wall_time: float
-    is_key: bool
+    fields: dict[str, Any]
     dropped: int = 0
 
 
@@ -613,14 +603,12 @@ class _Decoding:
         if not self._sampling.takes(index, seconds):
             self._count("sampled_out")
             return
-        entry = _Entry(
-            frame=frame,
-            rotation=read_rotation(frame),
-            index=index,
-            pts=frame.pts,
-            time_base=time_base,
-            seconds=seconds,
-            wall_time=time.time(),
-            is_key=bool(frame.key_frame),
-        )
-        self.queue.put(entry)
+        fields = {
+            "index": index,
+            "pts": frame.pts,
+            "time_base": time_base,
+            "seconds": float(seconds),
+            "wall_time": time.time(),
+            "is_key": bool(frame.key_frame),
+        }
+        self.queue.put(_Entry(frame, read_rotation(frame), fields))
