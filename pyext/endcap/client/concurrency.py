@@ -439,14 +439,3 @@ async def map_unordered(
         if await turn.acquire(_STOP_TIMEOUT_S):
             with contextlib.suppress(RuntimeError):
                 await items.aclose()
-
-
-def map_in_threads(
-    function: Callable[[T], R], items: Iterable[T], limit: int
-) -> Generator[R, None, None]:
-    """Yield a function's result for each item as `map_unordered` does."""
-
-    async def call(item: T) -> R:
-        return function(item)
-
-    return iterate(map_unordered(Threads(), call, as_async(items), limit))
