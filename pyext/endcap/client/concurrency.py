@@ -203,22 +203,26 @@ async def _in_flight(work: Awaitable[T], in_flight: set[Any] | None) -> T:
         tasks.discard(task)
 
 
-@functools.cache
-def _loop_of(process: int) -> asyncio.AbstractEventLoop:
+_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process
+_opening = threading.Lock()
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of this process, which a daemon thread runs."""
+    process = os.getpid()
+    if process not in _loops:
+        with _opening:
+            if process not in _loops:
+                _loops[process] = _run_event_loop()
+    return _loops[process]
+
+
+def _run_event_loop() -> asyncio.AbstractEventLoop:
     # Not epoll, whose state a forked child shares: what it frees would go for its parent, too.
     loop = asyncio.SelectorEventLoop(selectors.PollSelector())
     loop.set_exception_handler(_handle_exception)
     threading.Thread(target=loop.run_forever, name="endcap client loop", daemon=True).start()
     return loop
-
-
-def event_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of this process, which a daemon thread runs."""
-    with _LOOP_LOCK:
-        return _loop_of(os.getpid())
-
-
-_LOOP_LOCK = threading.Lock()
 
 
 def _handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
