@@ -38,6 +38,7 @@ def idle_afterwards(server: RunningServer) -> Iterator[None]:
 @PROTOCOLS
 def test_a_deadline_holds(server: RunningServer, protocol: str, kind: str) -> None:
     call = echo(behavior={"wait_s": 0.8}, request_id="d")
+    request(server, protocol, kind, "is_live")  # tritonclient is imported
     begin = time.monotonic()
     with pytest.raises(RequestError, match=r"no response within 0\.2 s") as caught:
         request(server, protocol, kind, "infer", call, timeout_s=0.2)
