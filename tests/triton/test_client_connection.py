@@ -23,13 +23,13 @@ from tcp_proxy import proxy_to
 from endcap.client.calls import (
     Call,
     InputTensor,
+    ModelMetadata,
     OutputTensor,
     SequenceStep,
     SharedSlice,
     TensorSpec,
 )
 from endcap.client.errors import RequestError
-from endcap.client.served_model import ModelMetadata
 from endcap.errors import InvalidArgumentError
 
 

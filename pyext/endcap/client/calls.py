@@ -141,6 +141,41 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class ModelMetadata:
+    """The tensors of a model, by name."""
+
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+
+
+def read_metadata(model: str, document: Mapping[str, Any]) -> ModelMetadata:
+    """Return the metadata of a model from Triton's, as JSON objects.
+
+    Raises:
+        RequestError: A name, data type or shape is impossible.
+    """
+    return ModelMetadata(
+        _read_specs(model, document.get("inputs", [])),
+        _read_specs(model, document.get("outputs", [])),
+    )
+
+
+def _read_specs(model: str, tensors: Iterable[Mapping[str, Any]]) -> dict[str, TensorSpec]:
+    specs: dict[str, TensorSpec] = {}
+    for tensor in tensors:
+        name, datatype = str(tensor.get("name", "")), tensor.get("datatype", "")
+        shape = tuple(map(int, tensor.get("shape", ())))
+        if name in specs or datatype not in DATATYPES or any(side < -1 for side in shape):
+            raise RequestError(
+                "internal",
+                f"the server declares a tensor {name!r} of model '{model}' of type {datatype!r} "
+                f"and shape {list(shape)}, which is impossible",
+            )
+        specs[name] = TensorSpec(datatype, shape)
+    return specs
+
+
+@dataclass(frozen=True)
 class Response:
     """A response.
 

@@ -14,14 +14,21 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from endcap.client.calls import UNREADABLE, Call, RegionKind, Response, unreadable
+from endcap.client.calls import (
+    UNREADABLE,
+    Call,
+    ModelMetadata,
+    RegionKind,
+    Response,
+    read_metadata,
+    unreadable,
+)
 from endcap.client.concurrency import Runtime, Tasks, Threads, event_loop, run
 from endcap.client.errors import RequestError, check_process, closed, timed_out
 from endcap.client.grpc_transport import GrpcTransport
 from endcap.client.http_transport import HttpTransport
 from endcap.client.options import Address, ConnectionOptions, check_timeout
 from endcap.client.retry import Attempts, RetryPolicy
-from endcap.client.served_model import ModelMetadata, read_metadata
 
 P = ParamSpec("P")
 T = TypeVar("T")

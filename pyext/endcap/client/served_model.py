@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from endcap.client.calls import DATATYPES, UNREADABLE, TensorSpec
+from endcap.client.calls import UNREADABLE, ModelMetadata, TensorSpec
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import Address, ConnectionOptions, Protocol
 from endcap.detections import INPUT, VIDEO_INPUTS, Task, task_of, why_no_task
@@ -17,41 +17,6 @@ if TYPE_CHECKING:
     from endcap.client.connection import AsyncConnection
 
 _PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long
-
-
-@dataclass(frozen=True)
-class ModelMetadata:
-    """The tensors of a model, by name."""
-
-    inputs: Mapping[str, TensorSpec]
-    outputs: Mapping[str, TensorSpec]
-
-
-def read_metadata(model: str, document: Mapping[str, Any]) -> ModelMetadata:
-    """Return the metadata of a model from Triton's, as JSON objects.
-
-    Raises:
-        RequestError: A name, data type or shape is impossible.
-    """
-    return ModelMetadata(
-        _read_specs(model, document.get("inputs", [])),
-        _read_specs(model, document.get("outputs", [])),
-    )
-
-
-def _read_specs(model: str, tensors: Iterable[Mapping[str, Any]]) -> dict[str, TensorSpec]:
-    specs: dict[str, TensorSpec] = {}
-    for tensor in tensors:
-        name, datatype = str(tensor.get("name", "")), tensor.get("datatype", "")
-        shape = tuple(map(int, tensor.get("shape", ())))
-        if name in specs or datatype not in DATATYPES or any(side < -1 for side in shape):
-            raise RequestError(
-                "internal",
-                f"the server declares a tensor {name!r} of model '{model}' of type {datatype!r} "
-                f"and shape {list(shape)}, which is impossible",
-            )
-        specs[name] = TensorSpec(datatype, shape)
-    return specs
 
 
 def image_input(inputs: Mapping[str, TensorSpec]) -> str | None:
