@@ -209,11 +209,6 @@ def needed_backend(model: ModelFolder) -> str:
     return of_file[0] if of_file else model.path.name.partition(".")[2]
 
 
-def tells_no_backend(model: ModelFolder) -> bool:
-    """Whether Triton would not find out what to run a model with."""
-    return not model.platform and not model.steps and not needed_backend(model)
-
-
 def _integer(written: str) -> int:
     """Return a number as protobuf reads it, 0 for what is none."""
     try:
