@@ -18,8 +18,7 @@ py::list Tensors(const std::vector<TensorContract>& contracts) {
     for (const TensorForm& form : each.forms) {
       forms.append(py::make_tuple(form.data_type, form.dims));
     }
-    rows.append(
-        py::make_tuple(each.name, std::move(forms), each.optional, each.determined_by));
+    rows.append(py::make_tuple(each.name, std::move(forms), each.optional, each.determined_by));
   }
   return rows;
 }
