@@ -248,7 +248,9 @@ TEST(RoisBackend, SeveralRequestsInOneCallKeepApart) {
            RoisRequest(kFiles[1], one, type)});
       ASSERT_EQ(responses[0].error, "");
       EXPECT_EQ(responses[0].outputs.at("images").shape, (std::vector<int64_t>{2, 3, 24, 32}));
-      if (kind == kOnGpu) EXPECT_EQ(responses[0].outputs.at("images").requested, kGpu);
+      if (kind == kOnGpu) {
+        EXPECT_EQ(responses[0].outputs.at("images").requested, kGpu);
+      }
       EXPECT_EQ(responses[0].outputs.at("geometry").shape, (std::vector<int64_t>{2, 8}));
       EXPECT_EQ(responses[0].outputs.at("status").Values<int32_t>(), (std::vector<int32_t>{0, 0}));
       EXPECT_EQ(responses[0].outputs.at("images").Values<float>(), RoisOnCpu(kFiles[0], two));
