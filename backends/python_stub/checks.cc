@@ -138,7 +138,7 @@ std::string MakeLibraryPath(const std::string& given, const Settings& settings,
   const std::string name = "libpython3." + std::to_string(python["minor"].get<int>()) + ".so.1.0";
   for (const std::string& folder :
        {python.value("library_folder", ""), python.value("base", "") + "/lib"}) {
-    if (fs::exists(fs::path(folder) / name, error)) {
+    if (!folder.empty() && fs::exists(fs::path(folder) / name, error)) {
       folders.push_back(folder);
       break;
     }

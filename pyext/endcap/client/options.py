@@ -186,9 +186,11 @@ def ssl_context(tls: Tls) -> ssl.SSLContext:
         if tls.certificate is not None:
             context.load_cert_chain(tls.certificate, tls.key)
     except OSError as error:  # ssl.SSLError is one
+        files = {"ca": tls.ca, "certificate": tls.certificate, "key": tls.key}
+        given = ", ".join(f"{name} '{os.fspath(path)}'" for name, path in files.items() if path)
         raise InvalidArgumentError(
-            f"TLS's ca, certificate and key cannot be used ({error}); give PEM files, and the key "
-            "that belongs to the certificate"
+            f"TLS cannot use {given} ({error}); give PEM files, and the key that belongs to the "
+            "certificate"
         ) from error
     if not tls.verify:
         context.check_hostname = False

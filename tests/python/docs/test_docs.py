@@ -20,7 +20,7 @@ from example_network import write_network
 from PIL import Image
 
 import endcap
-from endcap.cli.app import app
+from endcap.cli.app import program as make_program
 from endcap.errors import Status, error_for_status
 from endcap.evaluation.numpy_heads import HEADS
 from endcap.python_backend.failures import code_name
@@ -107,7 +107,7 @@ def to_words(line: str) -> list[str]:
 
 def parses(arguments: list[str]) -> None:
     """Raises a usage error where the program does not take these arguments; runs nothing."""
-    program: Any = typer.main.get_command(app)
+    program: Any = typer.main.get_command(make_program(with_commands=True))
     context = program.context_class(program, info_name="endcap")
     name, *rest = arguments
     if name == "--version":
@@ -139,7 +139,7 @@ def test_commands_in_pages_exist_and_take_these_options(block: Block) -> None:
 
 
 def test_examples_of_every_command_exist_and_take_these_options() -> None:
-    program: Any = typer.main.get_command(app)
+    program: Any = typer.main.get_command(make_program(with_commands=True))
     for name, command in every_command(program).items():
         examples = re.findall(r"`endcap ([^`]+)`", command.epilog or "")
         assert examples, f"endcap {name} --help has no example"
@@ -165,7 +165,7 @@ def generated(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_the_page_of_commands_has_every_command(generated: Any) -> None:
     sections = re.findall(r"^##+ `endcap (.*)`$", generated.commands(), re.MULTILINE)
-    program: Any = typer.main.get_command(app)
+    program: Any = typer.main.get_command(make_program(with_commands=True))
     assert set(sections) == {*every_command(program), *program.commands}
 
 

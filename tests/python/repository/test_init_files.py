@@ -88,16 +88,12 @@ def test_validate_agrees_with_what_is_written(
     assert done.exit_code == 0, done.stdout
 
 
-def test_validate_wants_minus_one_where_the_file_is_open(tmp_path: Path) -> None:
+def test_validate_accepts_what_the_file_leaves_open(tmp_path: Path) -> None:
     path = odd.write_open(tmp_path / "model.onnx")
     assert init(path, "--runtime", "onnxruntime").exit_code == 0
     models = tmp_path / "models"
+    assert "dims: [ -1, -1 ]" in (models / "detector" / "config.pbtxt").read_text()
     assert endcap("validate", models, "--strict").exit_code == 0
-    file = models / "detector" / "config.pbtxt"
-    file.write_text(file.read_text().replace("dims: [ -1, -1 ]", "dims: [ 7, 84 ]"))
-    done = endcap("validate", models, "--strict")
-    assert done.exit_code == 1
-    assert "write -1 for what the file leaves open" in done.stdout
 
 
 def test_validate_misses_the_engine(tmp_path: Path) -> None:

@@ -575,7 +575,7 @@ def test_validate_knows_the_masks(tmp_path: Path) -> None:
     config.write_text(f'{before}name: "detection_rle"{masks}')
     done = run("validate", models)
     assert done.exit_code == 1
-    assert "detection_rle is declared as STRING [100]" in " ".join(done.stdout.split())
+    assert "'detection_rle' is TYPE_STRING [100] in the config" in " ".join(done.stdout.split())
 
 
 def with_more(network: Network, **more: tuple[int, ...]) -> Network:
