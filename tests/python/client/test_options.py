@@ -65,7 +65,7 @@ def test_tls_with_unusable_files_is_refused() -> None:
         Tls(key=FILES / "client.key")
     for protocol, absent in itertools.product(("grpcs", "https"), ("absent.pem", "")):
         options = ConnectionOptions(tls=Tls(ca=FILES / absent))
-        with pytest.raises(InvalidArgumentError, match="TLS's ca, certificate and key cannot be"):
+        with pytest.raises(InvalidArgumentError, match="TLS cannot use"):
             Connection(parse_address(f"{protocol}://127.0.0.1:1"), options)
 
 
