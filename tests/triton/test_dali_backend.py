@@ -153,7 +153,7 @@ def test_what_init_writes_gives_the_tensors_of_its_parameters(
     given = {k: v.string_value for k, v in parameters.items() if not k.startswith("FORCE")}
     expected = endcap.preprocess(FILES, **given)
     made = outputs_of(model, FILES, plugin, tmp_path)
-    assert [*made] == ["images", "geometry", "status"][:: 2 if name == "softmax" else 1]
+    assert [*made] == ["images", "geometry", "status"][:: 2 if name == "logits" else 1]
     assert made["images"].tobytes() == expected.images.tobytes()
     assert not made["status"].any()
     (ensemble,) = {path.parent.parent for path in (tmp_path / "models").glob("*/configs/*")} - {
