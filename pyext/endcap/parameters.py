@@ -3,9 +3,7 @@
 Their meanings and ranges are in docs/parameters.md and `describe()`; None leaves a parameter to the
 preset or the default. A default is the initializer of the field in the core's structs
 (PreprocessParams, HeadParams, PostprocessParams in csrc/include/endcap), which everything reads but
-what must not depend on it: the signatures with preset "ultralytics" or head "yolov8", and the
-pipeline of DALI's operators alone. CONTRIBUTING.md, "Changing a default", says where else a number
-stands.
+the signatures with preset "ultralytics" or head "yolov8".
 """
 
 from __future__ import annotations
