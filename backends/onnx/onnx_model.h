@@ -31,6 +31,7 @@ class OnnxModel final : public Model {
  private:
   struct OnnxInstance final : QueueingInstance {  // without threads requests are merged
     using QueueingInstance::QueueingInstance;
+    ~OnnxInstance() override { in_flight.WaitUntilNone(); }
     std::shared_ptr<SessionPair> sessions;
   };
 

@@ -68,6 +68,7 @@ class CoreModel : public Model {
   struct CoreInstance final : QueueingInstance {
     CoreInstance(const ExecutionContext& context, Engine run)
         : QueueingInstance(context), engine(std::move(run)) {}
+    ~CoreInstance() override { in_flight.WaitUntilNone(); }
     Engine engine;
     Engine background;  // for requests that the threads serve in the background
   };

@@ -188,10 +188,10 @@ class RequestThreads {
   std::vector<std::thread> threads_;
 };
 
-// An instance whose requests threads serve, if it has any. Its destructor waits for them.
+// An instance whose requests threads serve, if it has any. The destructor of a derived class calls
+// in_flight.WaitUntilNone(), because its own members are destroyed before this destructor runs.
 struct QueueingInstance : Instance {
   using Instance::Instance;
-  ~QueueingInstance() override { in_flight.WaitUntilNone(); }
 
   // Passes the requests to the threads; returns false if there are none. Whoever has served a
   // request calls in_flight.Leave(1).
