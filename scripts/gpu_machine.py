@@ -26,8 +26,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = (
-    *("tests/gpu", "tests/support", "tests/reference", "tests/conftest.py", "pyproject.toml"),
-    *("benchmarks/__init__.py", "benchmarks/gpu", "scripts/gpu_machine.py"),
+    *("tests/gpu", "tests/support", "tests/reference", "tests/__init__.py", "tests/conftest.py"),
+    *("pyproject.toml", "benchmarks/__init__.py", "benchmarks/gpu", "scripts/gpu_machine.py"),
 )
 PACKAGES = ("numpy", "pillow", "pytest", "pytest-timeout")
 FOLDER = "endcap-gpu"

@@ -1,14 +1,10 @@
-"""What the tests of DALI share: the other tests' modules on the path, and the operators, loaded."""
+"""The DALI operators, built and loaded once for all tests of this folder."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent)]  # jpegs and the like
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from dali_builds import response_of, start_build, start_python, write_compiler, write_sources
 
 import endcap
 from endcap.dali import DaliError, build, building, built_for, compiler, installation
@@ -18,6 +17,13 @@ from endcap.dali.building import build_from, copy_with_neighbours
 from endcap.dali.cache import cached_library
 from endcap.dali.compiler import find_compiler
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME, find_sources
+from tests.dali.dali_builds import (
+    response_of,
+    start_build,
+    start_python,
+    write_compiler,
+    write_sources,
+)
 
 COMPILER = find_compiler()[0]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dali_builds import response_of, start_python, write_compiler, write_sources
 
 from endcap.dali import DaliError, built_for
 from endcap.dali.building import build_from
 from endcap.dali.compiler import find_compiler
+from tests.dali.dali_builds import response_of, start_python, write_compiler, write_sources
 
 COMPILER = find_compiler()[0]
 

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_error_message, endcap
-from dali_builds import write_compiler
-from doctor_world import doctor
 
 from endcap.dali import built_for, installation
 from endcap.dali.cache import cached_library
 from endcap.dali.installation import LIBRARY_NAME
+from tests.dali.dali_builds import write_compiler
+from tests.support.cli_runs import assert_error_message, endcap
+from tests.support.doctor_world import doctor
 
 
 @pytest.fixture

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-import sample_heads
-from cuda_inputs import require_cuda
-from dali_runs import as_bytes
 from nvidia.dali import Pipeline, fn, types
 
 import endcap
+from tests.dali.dali_runs import as_bytes
+from tests.support import jpegs, sample_heads
+from tests.support.cuda_inputs import require_cuda
 
 require_cuda()
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-import sample_heads
-from cuda_inputs import require_cuda
-from dali_runs import as_bytes
 
 import endcap
 from endcap.dali import (
@@ -18,6 +14,9 @@ from endcap.dali import (
     detection_preprocess,
     detection_preprocess_dali_decode,
 )
+from tests.dali.dali_runs import as_bytes
+from tests.support import jpegs, sample_heads
+from tests.support.cuda_inputs import require_cuda
 
 require_cuda()
 

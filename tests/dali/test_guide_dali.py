@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from doc_pages import ROOT, blocks, run_python
+
+from tests.support import jpegs
+from tests.support.doc_pages import ROOT, blocks, run_python
 
 PAGE = ROOT / "docs" / "dali.md"
 

@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from dali_builds import response_of, start_python
 
 import endcap.dali
 from endcap.dali import DaliError
 from endcap.dali.compiler import find_compiler
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME
+from tests.dali.dali_builds import response_of, start_python
 
 LOAD = """
 import sys

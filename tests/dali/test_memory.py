@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-import sample_heads
-from dali_runs import as_bytes, build, feed, samples_of
 from nvidia.dali import fn
-from tolerances import DALI_GROWTH_MIB
+
+from tests.dali.dali_runs import as_bytes, build, feed, samples_of
+from tests.support import jpegs, sample_heads
+from tests.support.tolerances import DALI_GROWTH_MIB
 
 BATCH = 8
 WARM_UP, ITERATIONS = 100, 1000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dali_runs import as_bytes, build, feed, run, run_files, samples_of
 from nvidia.dali import fn, types
 
 import endcap
+from tests.dali.dali_runs import as_bytes, build, feed, run, run_files, samples_of
+from tests.support import jpegs
 
 FILES = [jpegs.photo_jpeg(90 + 20 * i, 160 - 15 * i, seed=i) for i in range(4)]
 ENCODED = [as_bytes(file) for file in FILES]

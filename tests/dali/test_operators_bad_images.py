@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import jpegs
 import numpy as np
 import pytest
-from dali_runs import as_bytes, build, feed, run_files, samples_of
 from nvidia.dali import fn
 
 import endcap
+from tests.dali.dali_runs import as_bytes, build, feed, run_files, samples_of
+from tests.support import jpegs
 
 GOOD = [jpegs.photo_jpeg(90 + 20 * i, 160 - 15 * i, seed=i) for i in range(3)]
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-import sample_heads
-from dali_runs import as_bytes, build, feed, samples_of
 from nvidia.dali import fn, pipeline_def, types
 
 import endcap
+from tests.dali.dali_runs import as_bytes, build, feed, samples_of
+from tests.support import jpegs, sample_heads
 
 FILES = [jpegs.photo_jpeg(90 + 20 * i, 160 - 15 * i, seed=i) for i in range(4)]
 PHOTOS = [jpegs.photo(50 + i, 60, seed=i) for i in range(4)]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
-import sample_heads
-from dali_runs import as_bytes, samples_of
 from nvidia.dali import Pipeline, fn
 
 import endcap
+from tests.dali.dali_runs import as_bytes, samples_of
+from tests.support import jpegs, sample_heads
 
 FILES = [jpegs.photo_jpeg(60 + 9 * i, 160 - 9 * i, seed=i) for i in range(12)]
 HEAD = sample_heads.yolov8_head(1, anchors=60, num_classes=7)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sample_heads
-from dali_runs import run
 from nvidia.dali import fn
 
 import endcap
+from tests.dali.dali_runs import run
+from tests.support import sample_heads
 
 HEADS = [sample_heads.yolov8_head(s, anchors=60, num_classes=7) for s in range(3)]
 NAN = HEADS[1].copy()

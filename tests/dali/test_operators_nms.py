@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dali_runs import build, run
 from nvidia.dali import fn
 
 import endcap
+from tests.dali.dali_runs import build, run
 
 COUNTS = [200, 1, 0, 57, 1000]
 

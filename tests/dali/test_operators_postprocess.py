@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import numpy.typing as npt
 import pytest
-import sample_heads
-from dali_runs import as_bytes, run
 from nvidia.dali import fn
 
 import endcap
+from tests.dali.dali_runs import as_bytes, run
+from tests.support import jpegs, sample_heads
 
 COUNT = 4
 DETECTIONS = ("num_detections", "boxes", "scores", "class_ids", "indices")

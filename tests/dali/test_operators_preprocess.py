@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from dali_runs import as_bytes, build, feed, run_files, samples_of
 from nvidia.dali import fn, types
 
 import endcap
+from tests.dali.dali_runs import as_bytes, build, feed, run_files, samples_of
+from tests.support import jpegs
 
 SIDES = [(96, 128), (301, 200), (64, 64), (333, 517), (480, 90), (120, 80), (75, 130), (140, 90)]
 FILES = [jpegs.photo_jpeg(*side, seed=i) for i, side in enumerate(SIDES)]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dali_runs import as_bytes, build, feed, run, samples_of
 from nvidia.dali import fn, types
 
 import endcap
+from tests.dali.dali_runs import as_bytes, build, feed, run, samples_of
+from tests.support import jpegs
 
 SIDES = [(96, 128), (301, 200), (1, 1), (64, 64), (33, 517)]
 PHOTOS = [jpegs.photo(*side, seed=i) for i, side in enumerate(SIDES)]

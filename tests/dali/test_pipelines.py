@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -19,6 +18,7 @@ from endcap.dali import (
     detection_preprocess_dali_decode,
 )
 from endcap.errors import InvalidArgumentError, Status
+from tests.support import jpegs
 
 Arrays = list[npt.NDArray[Any]]
 

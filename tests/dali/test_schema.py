@@ -6,10 +6,10 @@ import pydoc
 from typing import Any
 
 import pytest
-from dali_runs import new_pipeline
 from nvidia.dali import backend, fn, types
 
 import endcap
+from tests.dali.dali_runs import new_pipeline
 
 PREPROCESS = endcap.Preprocessor().describe()
 POSTPROCESS = endcap.Postprocessor().describe()

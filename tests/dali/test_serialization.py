@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
-import sample_heads
-from dali_runs import as_bytes, build, feed, samples_of
 from nvidia.dali import fn, types
+
+from tests.dali.dali_runs import as_bytes, build, feed, samples_of
+from tests.support import jpegs, sample_heads
 
 FILES = [jpegs.photo_jpeg(90 + 20 * i, 160 - 15 * i, seed=i) for i in range(3)]
 INPUTS = {

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from server_requests import StubRequest, responses_of
 
 import endcap
 from endcap._device import Target
@@ -15,6 +13,8 @@ from endcap.python_backend.preprocess_dali_stage import PreprocessDaliStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.installation import gpu_count
 from endcap.triton.stage_settings import StageSettings, preprocess_dali_settings
+from tests.support import jpegs
+from tests.support.server_requests import StubRequest, responses_of
 
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]
 CUT = FILES[3][:700]

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mutations import damaged, fuzzed, only_own_errors
 
 from endcap.evaluation.annotations import Dataset, load_dataset, load_predictions
 from endcap.evaluation.categories import match_categories
 from endcap.evaluation.coco import measure
 from endcap.masks import decode_rle, encode_rle
+from tests.fuzz.mutations import damaged, fuzzed, only_own_errors
 
 ANNOTATIONS = {
     "images": [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "sub/b.jpg"}],

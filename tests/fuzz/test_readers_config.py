@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mutations import damaged, fuzzed, only_own_errors
 
 from endcap.cli.files import find_repository
 from endcap.environment.stub import execution_environment
@@ -21,6 +20,7 @@ from endcap.repository.validation import validate_repository
 from endcap.triton.config_edits import get_parameter, set_parameter
 from endcap.triton.model_config import read_config, read_model_config
 from endcap.triton.model_folder import ModelFolder, read_repository
+from tests.fuzz.mutations import damaged, fuzzed, only_own_errors
 
 # Python's decoder warns of "\\m", protobuf takes it.
 pytestmark = pytest.mark.filterwarnings("ignore:.*invalid escape sequence:DeprecationWarning")

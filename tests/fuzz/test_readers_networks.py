@@ -6,14 +6,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import onnx
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mutations import damaged, fuzzed, only_own_errors
 
 from endcap.repository.network_tensors import declared_outputs, read_input
 from endcap.repository.onnx_file import read_metadata, read_onnx
+from tests.fuzz.mutations import damaged, fuzzed, only_own_errors
+from tests.support import family_networks as families
 
 
 def small_network() -> onnx.ModelProto:

@@ -7,13 +7,13 @@ import io
 import tempfile
 from pathlib import Path
 
-import jpegs
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mutations import damaged, fuzzed, only_own_errors
 
 from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented, oriented_size
 from endcap.triton.labels import parse_labels, read_labels
+from tests.fuzz.mutations import damaged, fuzzed, only_own_errors
+from tests.support import jpegs
 
 LABELS = "cat\ndog\r\nä b,c\n".encode()
 PICTURE = jpegs.photo_jpeg(32, 24)

@@ -7,20 +7,14 @@ tests/cuda_emulation builds (ENDCAP_CUDA_LIBRARY names it) all run but those tha
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent.parent
-# jpegs, sample_heads, tolerances; the modules next to this file; reference
-sys.path[:0] = [str(TESTS / "support"), str(TESTS / "gpu"), str(TESTS)]
 os.environ.setdefault("ENDCAP_EMULATED_DEVICES", "2")
 
-from cuda_inputs import lacking  # noqa: E402
-
-import endcap  # noqa: E402
+import endcap
+from tests.support.cuda_inputs import lacking
 
 
 @pytest.fixture(scope="session", autouse=True)

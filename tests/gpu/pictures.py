@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import jpegs
 import numpy as np
+
+from tests.support import jpegs
 
 FILES = {
     "4:2:0": jpegs.encode(jpegs.photo(61, 83, seed=1)),

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_inputs import on_gpu
 
 import endcap
 from endcap import _core
+from tests.support.cuda_inputs import on_gpu
 
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 

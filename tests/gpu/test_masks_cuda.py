@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from both_devices import GEOMETRY, both
-from sample_heads import seg_outputs
 
 import endcap
 from endcap import _core, _cuda_input
 from endcap._device import Target
 from endcap.parameters import to_parameters
+from tests.gpu.both_devices import GEOMETRY, both
+from tests.support.sample_heads import seg_outputs
 
 RESOLUTIONS = ("input", "prototype", "source")
 GEOMETRIES = np.repeat(GEOMETRY, 3, axis=0)

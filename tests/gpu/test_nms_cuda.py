@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_inputs import HOLDERS, on_gpu
-from rotated_crowds import CROWDS, Crowd
-from sample_heads import random_boxes
 
 import endcap
+from tests.support.cuda_inputs import HOLDERS, on_gpu
+from tests.support.rotated_crowds import CROWDS, Crowd
+from tests.support.sample_heads import random_boxes
 
 RANDOM = np.random.default_rng(3)
 CORNERS = RANDOM.uniform(0, 100, (300, 2))

@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from cuda_inputs import STATE, lacking
-from pictures import FILES
-from tolerances import NVJPEG_STEPS
 
 import endcap
+from tests.gpu.pictures import FILES
+from tests.support import jpegs
+from tests.support.cuda_inputs import STATE, lacking
+from tests.support.tolerances import NVJPEG_STEPS
 
 FAKE = Path(STATE.library_path).resolve().parents[1] / "cpp" / "libendcap_fake_nvjpeg.so"
 WITHOUT = "/no/such/libnvjpeg.so.13"

@@ -6,11 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from both_devices import assert_same, both
-from cuda_inputs import HOLDERS, ByDlpack, on_gpu
-from sample_heads import FAMILIES, logits, obb_head, rtdetr_outputs, ssd_outputs, yolov8_head
 
 import endcap
+from tests.gpu.both_devices import assert_same, both
+from tests.support.cuda_inputs import HOLDERS, ByDlpack, on_gpu
+from tests.support.sample_heads import (
+    FAMILIES,
+    logits,
+    obb_head,
+    rtdetr_outputs,
+    ssd_outputs,
+    yolov8_head,
+)
 
 GEOMETRIES = np.array([[0.5, 0.6, 3, 2, 900, 1000, 1, 0], [1, 1, 0, 0, 640, 640, 1, 1]], np.float32)
 HEAD = np.stack([yolov8_head(seed, anchors=70, num_classes=3) for seed in (1, 2)])

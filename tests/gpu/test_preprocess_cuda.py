@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from cuda_inputs import HOLDERS, ByDlpack, ByInterface, on_gpu
-from pictures import BAD, FILES, PIXELS
 from PIL import Image
 
 import endcap
+from tests.gpu.pictures import BAD, FILES, PIXELS
+from tests.support import jpegs
+from tests.support.cuda_inputs import HOLDERS, ByDlpack, ByInterface, on_gpu
 
 # One setting for each arithmetic of the kernel, and two layouts.
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -5,12 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from cuda_inputs import ByDlpack, on_gpu
-from sample_heads import seg_outputs, yolov8_head
-from server_requests import StubRequest, responses_of
 
 import endcap
 from endcap._device import Target
@@ -18,6 +14,10 @@ from endcap.python_backend.instance import target_of
 from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.stage_settings import StageSettings, postprocess_settings, preprocess_settings
+from tests.support import jpegs
+from tests.support.cuda_inputs import ByDlpack, on_gpu
+from tests.support.sample_heads import seg_outputs, yolov8_head
+from tests.support.server_requests import StubRequest, responses_of
 
 GPU = Target(0)
 FILES = [jpegs.photo_jpeg(40 + 9 * i, 90 - 7 * i, seed=i) for i in range(4)]

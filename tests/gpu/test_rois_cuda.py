@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from cuda_inputs import HOLDERS, on_gpu
-from rois import HEIGHT, RECIPES, ROIS, WIDTH
-from server_requests import StubRequest, responses_of
-from yuv_images import noise
 
 import endcap
 from endcap._device import Target
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.stage_settings import preprocess_settings
+from tests.support import jpegs
+from tests.support.cuda_inputs import HOLDERS, on_gpu
+from tests.support.rois import HEIGHT, RECIPES, ROIS, WIDTH
+from tests.support.server_requests import StubRequest, responses_of
+from tests.support.yuv_images import noise
 
 FILE = jpegs.photo_jpeg(HEIGHT, WIDTH)
 PIXELS = jpegs.photo(HEIGHT, WIDTH)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pictures import FILES
 
 import endcap
 from endcap.client.calls import InputTensor, OutputTensor, Response, SharedSlice, TensorSpec
 from endcap.client.lease import KINDS, Lease
 from endcap.errors import InvalidArgumentError
+from tests.gpu.pictures import FILES
 
 if os.environ.get("ENDCAP_REQUIRE_CUDA") != "1":
     pytest.importorskip("cuda.bindings.runtime")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from both_devices import both
-from cuda_inputs import on_gpu
-from sample_heads import yolov8_head
 
 import endcap
+from tests.gpu.both_devices import both
+from tests.support import jpegs
+from tests.support.cuda_inputs import on_gpu
+from tests.support.sample_heads import yolov8_head
 
 
 def test_memory_is_copied_to_the_gpu_and_back() -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_inputs import STATE, ByInterface, on_gpu
-from sample_heads import yolov8_head
 
 import endcap
 from endcap import _core
+from tests.support.cuda_inputs import STATE, ByInterface, on_gpu
+from tests.support.sample_heads import yolov8_head
 
 HEAD = np.stack([yolov8_head(seed, anchors=300, num_classes=3) for seed in (1, 2)])
 PIXELS = np.random.default_rng(3).integers(0, 256, (40, 60, 3), np.uint8)

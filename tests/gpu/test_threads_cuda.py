@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pictures import FILES
-from sample_heads import yolov8_head
 
 import endcap
+from tests.gpu.pictures import FILES
+from tests.support.sample_heads import yolov8_head
 
 WORKERS = 6
 ROUNDS = 4

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pictures import FILES, PIXELS
-from sample_heads import seg_outputs, yolov8_head
 
 import endcap
+from tests.gpu.pictures import FILES, PIXELS
+from tests.support.sample_heads import seg_outputs, yolov8_head
 
 BUSY_CYCLES = 200_000_000  # of the GPU's clock: a tenth of a second
 

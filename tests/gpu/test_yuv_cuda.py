@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_inputs import HOLDERS, ByInterface, on_gpu
-from yuv_images import SAMPLINGS, Planes, noise
 
 import endcap
+from tests.support.cuda_inputs import HOLDERS, ByInterface, on_gpu
+from tests.support.yuv_images import SAMPLINGS, Planes, noise
 
 SIZE = (40, 64)
 

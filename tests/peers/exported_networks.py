@@ -1,6 +1,6 @@
 """Exports of networks by their own packages, and what `endcap init` makes of them.
 
-python tests/peers/exported_networks.py [PART OF A NAME...]
+python -m tests.peers.exported_networks [PART OF A NAME...]
 
 It writes exports.json, in the peers' environment and with ENDCAP_SERVER_PYTHON. docs/exports.md is
 made from these results, which test_exports.py compares. Weights are random.
@@ -22,18 +22,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-if __name__ == "__main__":
-    sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+import torch
+from torchvision import models as torchvision_models
+from torchvision.models import detection
 
-import torch  # noqa: E402
-from documented_heads import HEADS  # noqa: E402
-from exporting import export, export_torchvision  # noqa: E402
-from torchvision import models as torchvision_models  # noqa: E402
-from torchvision.models import detection  # noqa: E402
-from torchvision_networks import backbone, faster_rcnn, retinanet, ssdlite  # noqa: E402
+from tests.peers.exporting import export, export_torchvision
+from tests.peers.torchvision_networks import backbone, faster_rcnn, retinanet, ssdlite
+from tests.support.documented_heads import HEADS
 
-RESULTS = HERE / "exports.json"
+RESULTS = Path(__file__).with_name("exports.json")
 PACKAGES = ("torch", "torchvision", "ultralytics", "transformers", "timm", "onnxscript")
 TRACER, DYNAMO = "torch.onnx.export, dynamo=False", "torch.onnx.export"
 PRESETS = re.compile(r"^(preset|fit) +(\S+)")

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from pictures import picture
 from ultralytics import RTDETR, YOLO
+
+from tests.peers.pictures import picture
 
 SERVER_PYTHON = os.environ.get("ENDCAP_SERVER_PYTHON")
 WITHOUT_SERVER = "ENDCAP_SERVER_PYTHON names no Python with the extra `server`"

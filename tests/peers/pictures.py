@@ -7,9 +7,10 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-import jpegs
 import numpy as np
 from PIL import Image
+
+from tests.support import jpegs
 
 PHOTOGRAPHS = {
     "china": ("sklearn", "datasets/images/china.jpg"),

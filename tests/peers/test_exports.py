@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from exported_networks import EXPORTS, RESULTS, Export, result_of
-from exporting import SERVER_PYTHON, WITHOUT_SERVER
+
+from tests.peers.exported_networks import EXPORTS, RESULTS, Export, result_of
+from tests.peers.exporting import SERVER_PYTHON, WITHOUT_SERVER
 
 pytestmark = pytest.mark.skipif(SERVER_PYTHON is None, reason=WITHOUT_SERVER)
 

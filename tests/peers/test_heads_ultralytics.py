@@ -12,14 +12,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sample_heads
 import torch
-from tolerances import PEER_ANGLE, PEER_BOX_PIXELS, PEER_KEYPOINT_PIXELS, PEER_MASK_IOU, PEER_SCORE
 from ultralytics.nn.modules.head import RTDETRDecoder
 from ultralytics.utils import ops
 from ultralytics.utils.nms import non_max_suppression
 
 import endcap
+from tests.support import sample_heads
+from tests.support.tolerances import (
+    PEER_ANGLE,
+    PEER_BOX_PIXELS,
+    PEER_KEYPOINT_PIXELS,
+    PEER_MASK_IOU,
+    PEER_SCORE,
+)
 
 INPUT = (640, 640)
 SOURCES = [(480, 640), (427, 641), (1080, 1920), (333, 2000)]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import onnx
 import pytest
-from exporting import SIDE, export
 
 from endcap.repository.options import InitOptions
 from endcap.repository.plan import make_plan
+from tests.peers.exporting import SIDE, export
 
 
 @pytest.mark.parametrize("yaml", ["yolov8n.yaml", "yolov8n-seg.yaml", "yolov8n-obb.yaml"])

@@ -6,18 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import numpy as np
 import pytest
 import timm
 import transformers
-from pictures import picture, pillow
 from timm.data import create_transform, resolve_data_config
-from tolerances import PROCESSOR_EXACT_SHARE, PROCESSOR_STEPS
 
 import endcap
 from endcap.repository.options import InitOptions, decided_values
 from endcap.repository.plan import make_plan
+from tests.peers.pictures import picture, pillow
+from tests.support import family_networks as families
+from tests.support.tolerances import PROCESSOR_EXACT_SHARE, PROCESSOR_STEPS
 
 PICTURES = ["bus", "flower", "odd"]
 PROCESSORS = {

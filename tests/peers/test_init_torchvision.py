@@ -14,7 +14,10 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from exporting import (
+from PIL import Image
+from torchvision.transforms.functional import to_tensor
+
+from tests.peers.exporting import (
     SERVER_PYTHON,
     SIDE,
     WITHOUT_SERVER,
@@ -22,10 +25,8 @@ from exporting import (
     serve,
     spread_logits,
 )
-from PIL import Image
-from tolerances import PEER_NETWORK_BOX_PIXELS, PEER_NETWORK_SCORE
-from torchvision.transforms.functional import to_tensor
-from torchvision_networks import faster_rcnn, retinanet, ssdlite
+from tests.peers.torchvision_networks import faster_rcnn, retinanet, ssdlite
+from tests.support.tolerances import PEER_NETWORK_BOX_PIXELS, PEER_NETWORK_SCORE
 
 pytestmark = pytest.mark.skipif(SERVER_PYTHON is None, reason=WITHOUT_SERVER)
 

@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from exporting import SERVER_PYTHON, SIDE, WITHOUT_SERVER, export, serve
-from tolerances import (
+from ultralytics import YOLO
+from ultralytics.utils import nms, ops
+
+from endcap.masks import decode_rle
+from tests.peers.exporting import SERVER_PYTHON, SIDE, WITHOUT_SERVER, export, serve
+from tests.support.tolerances import (
     PEER_BOX_PIXELS,
     PEER_CLASS_SCORE,
     PEER_MASK_IOU,
@@ -21,10 +25,6 @@ from tolerances import (
     PEER_SCORE,
     ROTATED_ANGLE,
 )
-from ultralytics import YOLO
-from ultralytics.utils import nms, ops
-
-from endcap.masks import decode_rle
 
 pytestmark = pytest.mark.skipif(SERVER_PYTHON is None, reason=WITHOUT_SERVER)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rotated_crowds import CROWDS, THRESHOLDS, Crowd, clear_threshold
-from tolerances import PEER_PROBIOU
 
 import endcap
+from tests.support.rotated_crowds import CROWDS, THRESHOLDS, Crowd, clear_threshold
+from tests.support.tolerances import PEER_PROBIOU
 
 torch = pytest.importorskip("torch", reason="torch is not installed; `make test-peers` has it")
 metrics = pytest.importorskip(

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pictures import picture
 
 from endcap.evaluation.parity.comparison import ParityReport, compare_tensors
 from endcap.evaluation.parity.pipelines import load_pipeline
+from tests.peers.pictures import picture
 
 PICTURES = ["bus", "flower", "odd", "small", "exif_6"]
 SQUARE = (224, 224)

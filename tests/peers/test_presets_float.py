@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from pictures import COLOR, WITHOUT_EXIF, picture, pixels
-from preset_steps import assert_same_pixels, preset_tensor
-from tolerances import FLOAT_RESIZE_STEPS
 
 import endcap
+from tests.peers.pictures import COLOR, WITHOUT_EXIF, picture, pixels
+from tests.support.preset_steps import assert_same_pixels, preset_tensor
+from tests.support.tolerances import FLOAT_RESIZE_STEPS
 
 
 def interpolated(name: str, side: int, mode: str, *, antialias: bool = False) -> np.ndarray:

@@ -6,14 +6,19 @@ import numpy as np
 import PIL
 import pytest
 import torch
-from pictures import COLOR, picture, pillow
-from preset_steps import assert_same_pixels, equal_within, preset_tensor, steps_between
-from tolerances import PILLOW_ROWS_FIRST_STEPS
 from torchvision import models
 from torchvision.models.detection import ssd300_vgg16
 from torchvision.transforms import v2
 
 import endcap
+from tests.peers.pictures import COLOR, picture, pillow
+from tests.support.preset_steps import (
+    assert_same_pixels,
+    equal_within,
+    preset_tensor,
+    steps_between,
+)
+from tests.support.tolerances import PILLOW_ROWS_FIRST_STEPS
 
 NAMES = [*COLOR, "cmyk"]
 RESIZE_RTDETR = v2.Resize([640, 640])

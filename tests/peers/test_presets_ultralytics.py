@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pictures import COLOR, picture
-from preset_steps import assert_same_pixels, preset_tensor, steps_between
-from tolerances import CMYK_OPENCV_STEPS, NORMALISED_STEPS
 from ultralytics.data.augment import LetterBox
 from ultralytics.utils.patches import imread
 
 import endcap
+from tests.peers.pictures import COLOR, picture
+from tests.support.preset_steps import assert_same_pixels, preset_tensor, steps_between
+from tests.support.tolerances import CMYK_OPENCV_STEPS, NORMALISED_STEPS
 
 
 def ultralytics_tensor(path: Path, *, scale_fill: bool = False) -> np.ndarray:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from track_peers import track_by_trackers
-from track_scenes import Frame, make_scene, track
 
 import endcap
+from tests.support.track_peers import track_by_trackers
+from tests.support.track_scenes import Frame, make_scene, track
 
 trackers = pytest.importorskip(
     "trackers", reason="trackers is not installed; `make test-peers` has it"

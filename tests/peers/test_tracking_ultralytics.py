@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from track_peers import ULTRALYTICS, track_by_ultralytics
-from track_scenes import make_scene, track
 
 import endcap
+from tests.support.track_peers import ULTRALYTICS, track_by_ultralytics
+from tests.support.track_scenes import make_scene, track
 
 pytest.importorskip("lap", reason="lap is not installed; `make test-peers` has it")
 utils = pytest.importorskip(

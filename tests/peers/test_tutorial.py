@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from doc_pages import ROOT, blocks
-from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+
+from tests.support.doc_pages import ROOT, blocks
+from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 
 pytest.importorskip("torch", reason="torch is not installed; `make test-peers` has it")
 pytest.importorskip("torchvision", reason="torchvision is not installed; `make test-peers` has it")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporting import SIDE
 from torchvision.models import detection
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.backbone_utils import mobilenet_backbone
+
+from tests.peers.exporting import SIDE
 
 
 def ssdlite() -> tuple[Any, list[Any]]:

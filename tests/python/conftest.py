@@ -1,20 +1,13 @@
-"""What all Python tests share: the oracles on the path, Hypothesis' profile, the forced path."""
+"""Fixtures of the Python tests, and Hypothesis' profile."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [
-    str(HERE.parent / "support"),
-    str(HERE.parent),
-]  # jpegs, tolerances and the like; reference
 
 settings.register_profile(
     "endcap",

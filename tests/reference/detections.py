@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reference.boxes import batched_nms
-from reference.heads import Candidate
+from tests.reference.boxes import batched_nms
+from tests.reference.heads import Candidate
 
 Floats = npt.NDArray[np.float32]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reference.detections import to_source
+from tests.reference.detections import to_source
 
 Floats = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]

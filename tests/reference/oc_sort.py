@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reference.matching import Floats, assign_all, overlaps
+from tests.reference.matching import Floats, assign_all, overlaps
 
 # Centre x, y, area, width over height; the velocities of the first three.
 _TRANSITION = np.eye(7) + np.eye(7, k=4)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from reference.boxes import best_first
+from tests.reference.boxes import best_first
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

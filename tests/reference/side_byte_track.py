@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reference.matching import Floats, assign_all, overlaps
+from tests.reference.matching import Floats, assign_all, overlaps
 
 _TRANSITION = np.eye(8) + np.eye(8, k=4)
 _SEEN = np.eye(4, 8)

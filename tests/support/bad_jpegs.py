@@ -6,11 +6,11 @@ import io
 import struct
 from typing import NamedTuple
 
-import jpegs
 import numpy as np
 from PIL import Image
 
 import endcap
+from tests.support import jpegs
 
 # Pillow finds this orientation, and cannot write the block anew: the picture's width is a text.
 UNWRITABLE_EXIF = b"Exif\0\0II*\0\x08\0\0\0" + struct.pack(

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import numpy as np
 import onnx
-from init_runs import write_shapes
 from onnx import TensorProto, helper
+
+from tests.support import family_networks as families
+from tests.support.init_runs import write_shapes
 
 HEAD = {"output0": ["batch", 7, 84]}
 Maker = Callable[[Path], Path]

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from echo_model import write_model
 from PIL import Image
-from responding_model import CONFIG, MODEL
 from typer.testing import CliRunner, Result
 
 from endcap.cli.app import app
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from tests.support.echo_model import write_model
+from tests.support.responding_model import CONFIG, MODEL
 
 PROTOCOLS = ["grpc", "http"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from doc_pages import ROOT
+from tests.support.doc_pages import ROOT
 
 SHIPPED = ROOT / "model_repository"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from damage import IMAGES, NO_CONFIG, WARMUP, Damage, added, parameter, remove
-from damaged_stage_models import POSTPROCESS, PREPROCESS, PYTHON
+from tests.support.damage import IMAGES, NO_CONFIG, WARMUP, Damage, added, parameter, remove
+from tests.support.damaged_stage_models import POSTPROCESS, PREPROCESS, PYTHON
 
 SMALLER = "dims: [ 3, 320, 320 ]"
 DETECTOR = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from damage import IMAGES, NO_CONFIG, Damage, added, parameter, remove
+from tests.support.damage import IMAGES, NO_CONFIG, Damage, added, parameter, remove
 
 GEOMETRY = 'name: "geometry" # from preprocess\n    data_type: TYPE_FP32\n    dims: [ 8 ]'
 PREPROCESS = {

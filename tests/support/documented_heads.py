@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import numpy as np
-import odd_networks as odd
 import onnx
-from family_networks import Network, Output
 from onnx import TensorProto, helper
+
+from tests.support import family_networks as families
+from tests.support import odd_networks as odd
+from tests.support.family_networks import Network, Output
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from echo_model import ECHO, TENSORS, write_model
+from tests.support.echo_model import ECHO, TENSORS, write_model
 
 _STEP = '{{ model_name: "{}" model_version: -1 input_map {{ {} }} output_map {{ {} }} }}'
 INTEGERS = TENSORS.replace("FP32", "INT32")

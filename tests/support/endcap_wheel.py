@@ -11,9 +11,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from conda_channel import stripped
-
 import endcap
+from tests.support.conda_channel import stripped
 
 _TAG = f"cp{sys.version_info.major}{sys.version_info.minor}"
 _PARTS = ("backends", "model_repository")  # what the core's build brings, beside modules

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from cli_runs import endcap
-from family_networks import Network
 from onnx import TensorProto, helper
 from typer.testing import Result
 
 from endcap.repository.options import InitOptions
 from endcap.repository.plan import Plan, make_plan
+from tests.support.cli_runs import endcap
+from tests.support.family_networks import Network
 
 Shape = list[Any]  # a text stands for a free dimension
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from family_networks import Network, Output, yolov8
 from onnx import TensorProto, helper, numpy_helper
+
+from tests.support.family_networks import Network, Output, yolov8
 
 
 def transposed(network: Network) -> Network:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cli_runs import endcap
-from conda_channel import VERSION, installed_package, python_package, write_channel
-from endcap_wheel import write_wheel
 from typer.testing import Result
 
 from endcap.triton.config_edits import set_parameter
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
+from tests.support.cli_runs import endcap
+from tests.support.conda_channel import VERSION, installed_package, python_package, write_channel
+from tests.support.endcap_wheel import write_wheel
 
 CONFIG = '# Returns what is requested.\nbackend: "python"\nmax_batch_size: 0  # none\n'
 

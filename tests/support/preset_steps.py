@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import tolerances
 
 import endcap
+from tests.support import tolerances
 
 
 def preset_tensor(preset: str, data: bytes) -> npt.NDArray[np.float32]:

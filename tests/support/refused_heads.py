@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import family_networks as families
 import numpy as np
-import odd_networks as odd
-from broken_networks import Refusals, network, shapes
+
+from tests.support import family_networks as families
+from tests.support import odd_networks as odd
+from tests.support.broken_networks import Refusals, network, shapes
 
 _RANDOM = np.random.default_rng(40)
 _NAN = np.full((7, 84), np.nan, np.float32)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import family_networks as families
-import odd_networks as odd
-from broken_networks import (
+from onnx import TensorProto
+
+from tests.support import family_networks as families
+from tests.support import odd_networks as odd
+from tests.support.broken_networks import (
     HEAD,
     Refusals,
     network,
@@ -18,7 +20,6 @@ from broken_networks import (
     without_external_file,
     without_input,
 )
-from onnx import TensorProto
 
 FILES: Refusals = {
     "no ONNX": (text(b"these are words"), [], ["is not an ONNX model", "do not decode"]),

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from track_scenes import HEIGHT, WIDTH, Frame
+
+from tests.support.track_scenes import HEIGHT, WIDTH, Frame
 
 # ultralytics/cfg/trackers/bytetrack.yaml of the version that is tested.
 ULTRALYTICS = {

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import cv2
-import jpegs
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
+
+from tests.support import jpegs
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]

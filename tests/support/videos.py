@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import av
-import moving_shapes
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from endcap.video import VideoWriter
+from tests.support import moving_shapes
 
 Pixels = NDArray[np.uint8]
 

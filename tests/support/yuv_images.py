@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import endcap
-from reference import yuv
+from tests.reference import yuv
 
 Pixels = npt.NDArray[np.uint8]
 

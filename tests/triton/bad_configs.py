@@ -5,7 +5,7 @@ tests/cpp/contract_test.cc has the other parameters and tensors.
 
 from __future__ import annotations
 
-from model_folders import ON_CPU, tensor
+from tests.triton.model_folders import ON_CPU, tensor
 
 CLASSES = {"head": "classification", "num_classes": 3, "top_k": 2}
 

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from calls import Arrays, grpc_inputs, infer, strings
 from tritonclient.utils import InferenceServerException
+
+from tests.triton.calls import Arrays, grpc_inputs, infer, strings
 
 
 def send_request(client: Any, files: list[bytes], model: str = "cascade", **options: Any) -> Arrays:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from model_folders import ON_CPU, batching, tensor, write_model, write_preprocess
+from tests.triton.model_folders import ON_CPU, batching, tensor, write_model, write_preprocess
 
 ROWS = 40
 BATCH = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bls_models import (
+from tests.triton.bls_models import (
     BATCH,
     ENCODED,
     IMAGES,
@@ -13,7 +13,7 @@ from bls_models import (
     write_python,
     write_rois,
 )
-from model_folders import batching, tensor, write_ensemble
+from tests.triton.model_folders import batching, tensor, write_ensemble
 
 DETECTIONS = [
     tensor("num_detections", "TYPE_INT32", [1]),

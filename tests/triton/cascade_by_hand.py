@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bls_models import ROWS, THRESHOLD
-from calls import Arrays, infer, strings
+
+from tests.triton.bls_models import ROWS, THRESHOLD
+from tests.triton.calls import Arrays, infer, strings
 
 
 def by_hand(client: Any, file: bytes) -> Arrays:

@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from damage import SHIPPED, copy_model
+from tests.support.damage import SHIPPED, copy_model
 
 CASCADE = "cascade"
 

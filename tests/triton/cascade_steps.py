@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from calls import Arrays, infer, strings
+
+from tests.triton.calls import Arrays, infer, strings
 
 THRESHOLD = 0.25
 BATCH_SIZE = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from model_folders import tensor, write_postprocess
+from tests.triton.model_folders import tensor, write_postprocess
 
 TREE = ["animal/dog/beagle", "animal/dog/husky", "animal/cat", "plant", "plant/tree/oak"]
 LEAVES = ["beagle", "husky", "cat", "plant", "oak"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model_folders import ON_CPU, tensor, write_model, write_postprocess
+from tests.triton.model_folders import ON_CPU, tensor, write_model, write_postprocess
 
 BYTES = [tensor("texts", "TYPE_STRING", [-1])]
 _BEHAVIOR = tensor("behavior", "TYPE_STRING", [1])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tolerances import COMPARED_BOX_PIXELS, COMPARED_SCORE
 from typer.testing import CliRunner, Result
 
 from endcap.cli.app import app
 from endcap.server import TritonServer
+from tests.support.tolerances import COMPARED_BOX_PIXELS, COMPARED_SCORE
 
 
 def infer(server: TritonServer, *arguments: object) -> Result:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tritonclient.grpc as grpc_client
+import tritonclient.http as http_client
 
-HERE = Path(__file__).resolve().parent
-# calls and the like; jpegs, tolerances; reference
-sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent)]
-
-import cascade_models  # noqa: E402
-import client_models  # noqa: E402
-import detecting_models  # noqa: E402
-import served_models  # noqa: E402
-import shared_memory_models  # noqa: E402
-import tritonclient.grpc as grpc_client  # noqa: E402
-import tritonclient.http as http_client  # noqa: E402
-from model_folders import VARIANTS  # noqa: E402
-from running_server import RunningServer, run_server  # noqa: E402
-
-from endcap.server.locate import locate_or_install_server  # noqa: E402
-from endcap.server.models import why_no_python  # noqa: E402
+from endcap.server.locate import locate_or_install_server
+from endcap.server.models import why_no_python
+from tests.triton import (
+    cascade_models,
+    client_models,
+    detecting_models,
+    served_models,
+    shared_memory_models,
+)
+from tests.triton.model_folders import VARIANTS
+from tests.triton.running_server import RunningServer, run_server
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_server import RunningServer
-from tcp_proxy import TcpProxy
 
 from endcap.client.calls import Call, InputTensor, OutputTensor, Response
 from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.options import ConnectionOptions, parse_address
+from tests.support.tcp_proxy import TcpProxy
+from tests.triton.running_server import RunningServer
 
 LOGITS = np.arange(10, dtype=np.float32).reshape(2, 5)
 CLASSES = Call(

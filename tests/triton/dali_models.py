@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from damage import copy_model
-from model_folders import batching, tensor, write_preprocess
-from served_models import PREPROCESS_TEXT
+
+from tests.support.damage import copy_model
+from tests.triton.model_folders import batching, tensor, write_preprocess
+from tests.triton.served_models import PREPROCESS_TEXT
 
 SHIPPED = ("detect", "preprocess", "detector", "postprocess", "preprocess_dali")
 

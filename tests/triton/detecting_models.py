@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import classifying_model
-from echo_model import write_model
-from running_server import RunningServer
-
 from endcap.client import ImageResult
+from tests.support import classifying_model
+from tests.support.echo_model import write_model
+from tests.triton.running_server import RunningServer
 
 PROTOCOLS = ["grpc", "http"]
 BATCH_LIMIT = 8

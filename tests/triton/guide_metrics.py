@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from doc_pages import ROOT
-from running_server import RunningServer, get
+from tests.support.doc_pages import ROOT
+from tests.triton.running_server import RunningServer, get
 
 _GUIDE = ROOT / "docs" / "triton.md"
 

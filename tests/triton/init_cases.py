@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import cli_runs
 import cv2
-import family_networks as families
 import numpy as np
-import odd_networks as odd
-from family_networks import Network, Output
-from jpegs import photo_jpeg
-from normalising_networks import Step, behind
-from onnx_models import SAMPLE
 from PIL import Image
 
-from reference import detections, heads, placement
+from tests.reference import detections, heads, placement
+from tests.support import cli_runs
+from tests.support import family_networks as families
+from tests.support import odd_networks as odd
+from tests.support.family_networks import Network, Output
+from tests.support.jpegs import photo_jpeg
+from tests.support.normalising_networks import Step, behind
+from tests.triton.onnx_models import SAMPLE
 
 Floats = np.ndarray
 

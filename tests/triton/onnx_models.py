@@ -14,9 +14,10 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-from model_folders import write_model
 from onnx import helper, numpy_helper
-from running_server import RunningServer, run_server
+
+from tests.triton.model_folders import write_model
+from tests.triton.running_server import RunningServer, run_server
 
 BACKEND = "endcap_onnx"
 LIBRARY_VARIABLE = "ENDCAP_ONNXRUNTIME"

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import jpegs
 import numpy as np
 import tritonclient.grpc as grpc_client
-from calls import grpc_inputs, strings
-from running_server import wait_for
 from tritonclient.utils import InferenceServerException
 
 from endcap.client.errors import RequestError
+from tests.support import jpegs
+from tests.triton.calls import grpc_inputs, strings
+from tests.triton.running_server import wait_for
 
 # Predicted to take some tens of milliseconds, in few bytes.
 SLOW = jpegs.encode(np.tile(jpegs.photo(500, 500, seed=3), (4, 4, 1)), quality=30, progressive=True)

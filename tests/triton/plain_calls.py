@@ -12,10 +12,10 @@ import numpy as np
 import onnxruntime
 import tritonclient.grpc as grpc_client
 import tritonclient.http as http_client
-from running_server import RunningServer
-from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 
 import endcap
+from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+from tests.triton.running_server import RunningServer
 
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 PICTURES = [

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import tritonclient.http as http_client
-from calls import Arrays
+
+from tests.triton.calls import Arrays
 
 
 def bytes_tensor(files: Sequence[bytes]) -> bytes:

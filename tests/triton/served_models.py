@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from class_models import write_class_models
-from model_folders import (
+from tests.triton.class_models import write_class_models
+from tests.triton.model_folders import (
     ON_CPU,
     batching,
     tensor,

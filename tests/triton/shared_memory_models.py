@@ -10,9 +10,7 @@ from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
-from model_folders import batching, write_preprocess
 from numpy.typing import NDArray
 
 import endcap
@@ -28,6 +26,8 @@ from endcap.client import (
     parse_address,
 )
 from endcap.client.lease import FOLDER
+from tests.support import jpegs
+from tests.triton.model_folders import batching, write_preprocess
 
 SIZE = 32
 SHAPE = (1, 3, SIZE, SIZE)

@@ -33,17 +33,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent)]
+import numpy as np
+import tritonclient.grpc as grpc_client
+import tritonclient.grpc.aio as aio_client
+import tritonclient.http as http_client
+from tritonclient.utils import InferenceServerException
 
-import jpegs  # noqa: E402
-import numpy as np  # noqa: E402
-import tritonclient.grpc as grpc_client  # noqa: E402
-import tritonclient.grpc.aio as aio_client  # noqa: E402
-import tritonclient.http as http_client  # noqa: E402
-from bad_jpegs import bomb  # noqa: E402
-from calls import Arrays, grpc_inputs, http_inputs, strings, to_arrays  # noqa: E402
-from model_folders import (  # noqa: E402
+import endcap
+from tests.support import jpegs
+from tests.support.bad_jpegs import bomb
+from tests.triton.calls import Arrays, grpc_inputs, http_inputs, strings, to_arrays
+from tests.triton.model_folders import (
     ON_CPU,
     batching,
     tensor,
@@ -52,10 +52,7 @@ from model_folders import (  # noqa: E402
     write_postprocess,
     write_preprocess,
 )
-from running_server import RunningServer, run_server  # noqa: E402
-from tritonclient.utils import InferenceServerException  # noqa: E402
-
-import endcap  # noqa: E402
+from tests.triton.running_server import RunningServer, run_server
 
 SIZE = (96, 128)
 CLASSES, ANCHORS, MAX_DETECTIONS = 3, 50, 20
@@ -530,7 +527,7 @@ def main() -> int:
     given = parser.parse_args()
     if not given.inside:
         environment = ENVIRONMENT | os.environ
-        command = [sys.executable, str(Path(__file__).resolve()), "--inside", *sys.argv[1:]]
+        command = [sys.executable, "-m", "tests.triton.soak", "--inside", *sys.argv[1:]]
         return subprocess.run(own_shared_memory(command), env=environment, check=False).returncode
     figures = run_soak(given.requests, disturbed_every=given.disturb_every, seed=given.seed)
     print(json.dumps(figures, indent=2))

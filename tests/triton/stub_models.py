@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import tritonclient.grpc as grpc_client
-from calls import infer
 
 from endcap.environment.stub import install
+from tests.triton.calls import infer
 
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 TENSORS = """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from running_server import RunningServer
-from served_models import ANCHORS, LABELS, MAX_DETECTIONS, NUM_CLASSES, SIZE
+from tests.triton.running_server import RunningServer
+from tests.triton.served_models import ANCHORS, LABELS, MAX_DETECTIONS, NUM_CLASSES, SIZE
 
 
 def tensors_of(server: RunningServer, model: str, side: str) -> dict[str, tuple[str, list[int]]]:

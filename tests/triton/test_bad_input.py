@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import bad_jpegs
-import jpegs
 import numpy as np
 import pytest
-from calls import infer, strings
-from running_server import RunningServer
-from served_models import ANCHORS, NUM_CLASSES
 from tritonclient.utils import InferenceServerException
+
+from tests.support import bad_jpegs, jpegs
+from tests.triton.calls import infer, strings
+from tests.triton.running_server import RunningServer
+from tests.triton.served_models import ANCHORS, NUM_CLASSES
 
 pytestmark = pytest.mark.both_variants
 

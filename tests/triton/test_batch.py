@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from doc_pages import blocks
-from running_server import FREE_PORTS
-from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 
 from endcap.client import DetectionClient
 from endcap.server import ServerSettings, TritonServer
+from tests.support.doc_pages import blocks
+from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+from tests.triton.running_server import FREE_PORTS
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
@@ -152,9 +152,7 @@ def test_the_page(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     subprocess.run(command, capture_output=True, timeout=280, check=True)
     program = "\n".join(
         [
-            "import sys",
-            f"sys.path[:0] = {[str(Path(__file__).resolve().parents[1] / 'support')]!r}",
-            "from doc_pages import blocks, run_python",
+            "from tests.support.doc_pages import blocks, run_python",
             "from pathlib import Path",
             "import ray",
             f"ray.init(address={cluster.address!r}, log_to_driver=False)",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import jpegs
 import numpy as np
 import pytest
-from calls import all_in_flight, infer, strings
-from running_server import RunningServer, rested, wait_for
-from served_models import PREPROCESS
 from tritonclient.utils import InferenceServerException
 
 import endcap
+from tests.support import jpegs
+from tests.triton.calls import all_in_flight, infer, strings
+from tests.triton.running_server import RunningServer, rested, wait_for
+from tests.triton.served_models import PREPROCESS
 
 pytestmark = pytest.mark.both_variants
 

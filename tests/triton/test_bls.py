@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import bls_models
-import jpegs
 import numpy as np
 import pytest
-import raw_http
 import tritonclient.grpc as grpc_client
-from bls_calls import assert_same, at_once, joined, send, send_request
-from bls_models import ROWS, told
-from calls import infer, strings
-from cascade_by_hand import by_hand
-from guide_metrics import names_in_the_guide, names_of, with_prefix
-from running_server import RunningServer, rested, run_server, wait_for
 from tritonclient.utils import InferenceServerException
+
+from tests.support import jpegs
+from tests.triton import bls_models, raw_http
+from tests.triton.bls_calls import assert_same, at_once, joined, send, send_request
+from tests.triton.bls_models import ROWS, told
+from tests.triton.calls import infer, strings
+from tests.triton.cascade_by_hand import by_hand
+from tests.triton.guide_metrics import names_in_the_guide, names_of, with_prefix
+from tests.triton.running_server import RunningServer, rested, run_server, wait_for
 
 PHOTO = jpegs.photo_jpeg(120, 160)
 OTHER = jpegs.photo_jpeg(90, 100, seed=5)

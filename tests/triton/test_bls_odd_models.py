@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import bls_odd_models
-import jpegs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from bls_calls import at_once
-from bls_models import BATCH, told, write_classifier
-from calls import Arrays, infer, strings
-from running_server import RunningServer, run_server, wait_for
 from tritonclient.utils import InferenceServerException
+
+from tests.support import jpegs
+from tests.triton import bls_odd_models
+from tests.triton.bls_calls import at_once
+from tests.triton.bls_models import BATCH, told, write_classifier
+from tests.triton.calls import Arrays, infer, strings
+from tests.triton.running_server import RunningServer, run_server, wait_for
 
 PHOTO = jpegs.photo_jpeg(120, 160)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import jpegs
 import numpy as np
 import pytest
-from calls import grpc_inputs, infer, strings
-from running_server import RunningServer, wait_for
+
+from tests.support import jpegs
+from tests.triton.calls import grpc_inputs, infer, strings
+from tests.triton.running_server import RunningServer, wait_for
 
 MODEL = "pre_queue"
 WAITING = 4

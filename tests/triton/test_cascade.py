@@ -8,20 +8,21 @@ import queue
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-import jpegs
 import numpy as np
 import pytest
-import raw_http
 import tritonclient.grpc as grpc_client
-from calls import Arrays, grpc_inputs, infer, infer_http, strings, to_arrays
-from cascade_models import CASCADE
-from cascade_steps import by_hand
-from commands import endcap
-from damage import SHIPPED
 from PIL import Image, ImageDraw
-from running_server import RunningServer, wait_for
-from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 from tritonclient.http import InferenceServerClient as HttpClient
+
+from tests.support import jpegs
+from tests.support.damage import SHIPPED
+from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+from tests.triton import raw_http
+from tests.triton.calls import Arrays, grpc_inputs, infer, infer_http, strings, to_arrays
+from tests.triton.cascade_models import CASCADE
+from tests.triton.cascade_steps import by_hand
+from tests.triton.commands import endcap
+from tests.triton.running_server import RunningServer, wait_for
 
 SAMPLES = sorted((SHIPPED / "detect" / "samples").glob("*.jpg"))
 RED = (220, 20, 30)

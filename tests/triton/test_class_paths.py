@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 import tritonclient.http as http_client
-from calls import infer
-from class_models import LEAVES, TOP_K, TREE
+
+from tests.triton.calls import infer
+from tests.triton.class_models import LEAVES, TOP_K, TREE
 
 pytestmark = pytest.mark.both_variants
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tolerances
-from calls import infer
-from class_models import LEAVES, THRESHOLD, TOP_K
-from served_models import LABELS
 
-from reference import heads
+from tests.reference import heads
+from tests.support import tolerances
+from tests.triton.calls import infer
+from tests.triton.class_models import LEAVES, THRESHOLD, TOP_K
+from tests.triton.served_models import LABELS
 
 pytestmark = pytest.mark.both_variants
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_runs import endcap
-from running_server import get
 
 from endcap.cli.files import SAMPLES
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from tests.support.cli_runs import endcap
+from tests.triton.running_server import get
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLE_FOLDER = REPOSITORY / SAMPLES

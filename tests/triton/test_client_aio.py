@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from detecting_models import PROTOCOLS, SLOW_S, file_of, sizes, url_of
-from running_server import RunningServer
 
 from endcap.client import AsyncDetectionClient, ClientError
 from endcap.errors import InvalidArgumentError
+from tests.triton.detecting_models import PROTOCOLS, SLOW_S, file_of, sizes, url_of
+from tests.triton.running_server import RunningServer
 
 MEMORY = ["none", "system"]
 

@@ -7,18 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from connection_calls import (
-    CLASSES,
-    KINDS,
-    LOGITS,
-    PROTOCOLS,
-    echo,
-    open_connection,
-    received,
-    request,
-)
-from running_server import RunningServer, rested, until_taken, wait_for
-from tcp_proxy import proxy_to
 
 from endcap.client.calls import (
     Call,
@@ -31,6 +19,18 @@ from endcap.client.calls import (
 )
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
+from tests.support.tcp_proxy import proxy_to
+from tests.triton.connection_calls import (
+    CLASSES,
+    KINDS,
+    LOGITS,
+    PROTOCOLS,
+    echo,
+    open_connection,
+    received,
+    request,
+)
+from tests.triton.running_server import RunningServer, rested, until_taken, wait_for
 
 
 @pytest.fixture(scope="session")

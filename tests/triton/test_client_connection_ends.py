@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from connection_calls import CLASSES, KINDS, PROTOCOLS, echo, open_connection, request
-from running_server import RunningServer, wait_for
-from tcp_proxy import proxy_to
 
 from endcap.client.calls import Call, InputTensor, OutputTensor
 from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import parse_address
+from tests.support.tcp_proxy import proxy_to
+from tests.triton.connection_calls import CLASSES, KINDS, PROTOCOLS, echo, open_connection, request
+from tests.triton.running_server import RunningServer, wait_for
 
 
 @pytest.fixture(scope="session")

@@ -11,13 +11,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from connection_calls import CLASSES, KINDS, LOGITS, PROTOCOLS, echo, open_connection, request
-from running_server import RunningServer, wait_for
-from tcp_proxy import TcpProxy, proxy_to
 
 from endcap.client.calls import Call, InputTensor, SequenceStep
 from endcap.client.errors import RequestError
 from endcap.client.options import Keepalive
+from tests.support.tcp_proxy import TcpProxy, proxy_to
+from tests.triton.connection_calls import (
+    CLASSES,
+    KINDS,
+    LOGITS,
+    PROTOCOLS,
+    echo,
+    open_connection,
+    request,
+)
+from tests.triton.running_server import RunningServer, wait_for
 
 
 @pytest.fixture(scope="session")

@@ -7,17 +7,17 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
-import client_models
 import numpy as np
 import pytest
-from running_server import RunningServer, run_server
-from tcp_proxy import TcpProxy, proxy_to
 
 from endcap.client.calls import Call, InputTensor, Response
 from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions, Tls, parse_address
 from endcap.errors import InvalidArgumentError
+from tests.support.tcp_proxy import TcpProxy, proxy_to
+from tests.triton import client_models
+from tests.triton.running_server import RunningServer, run_server
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "tls"  # see make.sh there
 CA, STRANGER = FILES / "ca.pem", FILES / "stranger.pem"

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import strings
-from model_folders import ON_CPU, tensor, write_ensemble, write_model, write_preprocess
-from overload import SLOW, flood
-from running_server import RunningServer, run_server
 
 from endcap.client.calls import Call, InputTensor, OutputTensor, SequenceStep
 from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions, parse_address
+from tests.support import jpegs
+from tests.triton.calls import strings
+from tests.triton.model_folders import ON_CPU, tensor, write_ensemble, write_model, write_preprocess
+from tests.triton.overload import SLOW, flood
+from tests.triton.running_server import RunningServer, run_server
 
 _X = [tensor("x", "TYPE_INT32", [1])]
 _TOLD = [tensor("told", "TYPE_INT64", [1])]

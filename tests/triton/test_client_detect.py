@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from detecting_models import BATCH_LIMIT, PROTOCOLS, SLOW_S, file_of, sizes, url_of
-from running_server import RunningServer
 
 import endcap
 from endcap.client import (
@@ -23,6 +21,8 @@ from endcap.client import (
     Results,
 )
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from tests.triton.detecting_models import BATCH_LIMIT, PROTOCOLS, SLOW_S, file_of, sizes, url_of
+from tests.triton.running_server import RunningServer
 
 MEMORY = ["none", "system"]
 

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import pytest
-from detecting_models import PROTOCOLS, SLOW_S, file_of, sizes, url_of
-from running_server import RunningServer, wait_for
 
 from endcap.client import ClientError, ConnectionOptions, DetectionClient, ImageResult
+from tests.triton.detecting_models import PROTOCOLS, SLOW_S, file_of, sizes, url_of
+from tests.triton.running_server import RunningServer, wait_for
 
 
 class CountedImage(bytes):

@@ -15,18 +15,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_server import RunningServer, run_server
-from shared_memory_models import IMAGE, OPTIONS, OTHER, SLOW_S, Pools, expected, infer, write_all
-from tcp_proxy import proxy_to
 
 from endcap.client.lease import FOLDER
+from tests.support.tcp_proxy import proxy_to
+from tests.triton.running_server import RunningServer, run_server
+from tests.triton.shared_memory_models import (
+    IMAGE,
+    OPTIONS,
+    OTHER,
+    SLOW_S,
+    Pools,
+    expected,
+    infer,
+    write_all,
+)
 
-HERE = Path(__file__).resolve().parent
-PATHS = [str(HERE), str(HERE.parent / "support"), str(HERE.parent)]
+ROOT = Path(__file__).resolve().parents[2]
 
 BEGIN = """
 import os, sys, threading, time
-from shared_memory_models import IMAGE, OTHER, Pools, expected, infer
+from tests.triton.shared_memory_models import IMAGE, OTHER, Pools, expected, infer
 pools = Pools(*sys.argv[1:]).__enter__()
 pool = pools(regions=2)
 assert (infer(pool, IMAGE) == expected(IMAGE)).all()
@@ -45,7 +53,7 @@ def program(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([*PATHS, *sys.path])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )
     with process:
         try:

@@ -12,8 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_server import RunningServer, wait_for
-from shared_memory_models import (
+
+import endcap
+from endcap.client import RequestError, SharedMemoryPool
+from endcap.client import lease as lease_module
+from endcap.errors import CudaError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from tests.support.tcp_proxy import proxy_to
+from tests.triton.running_server import RunningServer, wait_for
+from tests.triton.shared_memory_models import (
     IMAGE,
     OTHER,
     REGION_BYTES,
@@ -24,12 +30,6 @@ from shared_memory_models import (
     infer,
     own_files,
 )
-from tcp_proxy import proxy_to
-
-import endcap
-from endcap.client import RequestError, SharedMemoryPool
-from endcap.client import lease as lease_module
-from endcap.errors import CudaError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 every_kind = pytest.mark.parametrize(
     "pools", ["sync-grpc", "sync-http", "async-grpc", "async-http"], indirect=True

@@ -10,11 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import detecting_models
 import pytest
-from running_server import RunningServer, run_server, wait_for
 
 from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult, Results
+from tests.triton import detecting_models
+from tests.triton.running_server import RunningServer, run_server, wait_for
 
 OPTIONS = (
     "--disable-auto-complete-config",

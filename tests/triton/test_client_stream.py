@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import endcap
-from detecting_models import SLOW_S, file_of
-from running_server import RunningServer
 
 from endcap.client import AsyncDetectionClient, ConnectionOptions, DetectionClient, ImageResult
 from endcap.errors import InvalidArgumentError, UnsupportedError
+from tests.triton.commands import endcap
+from tests.triton.detecting_models import SLOW_S, file_of
+from tests.triton.running_server import RunningServer
 
 Streamed = Callable[..., list[ImageResult]]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from compared import assert_alike, comparisons, infer, unmatched
-from running_server import FREE_PORTS
 
 from endcap.server import ServerSettings, TritonServer
 from endcap.server.models import repository_with
+from tests.triton.compared import assert_alike, comparisons, infer, unmatched
+from tests.triton.running_server import FREE_PORTS
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))

@@ -6,25 +6,23 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import bad_jpegs
-import cli_runs
-import dali_models
-import jpegs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from bad_configs import BAD_PREPROCESS
-from calls import Arrays, all_in_flight, infer, strings
-from damage import SHIPPED, copy_model
-from doc_pages import ROOT, blocks
-from init_cases import CASES
-from model_folders import tensor, write_preprocess
-from running_server import RunningServer, run_server
-from served_models import PREPROCESS
 from tritonclient.utils import InferenceServerException
 
 import endcap
 from endcap.client import DetectionClient
+from tests.support import bad_jpegs, cli_runs, jpegs
+from tests.support.damage import SHIPPED, copy_model
+from tests.support.doc_pages import ROOT, blocks
+from tests.triton import dali_models
+from tests.triton.bad_configs import BAD_PREPROCESS
+from tests.triton.calls import Arrays, all_in_flight, infer, strings
+from tests.triton.init_cases import CASES
+from tests.triton.model_folders import tensor, write_preprocess
+from tests.triton.running_server import RunningServer, run_server
+from tests.triton.served_models import PREPROCESS
 
 SAMPLES = [path.read_bytes() for path in sorted((SHIPPED / "detect" / "samples").glob("*.jpg"))]
 IN_FLIGHT = 32

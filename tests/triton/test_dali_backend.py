@@ -12,20 +12,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import cli_runs
-import dali_models
-import jpegs
 import numpy as np
 import pytest
-from damage import SHIPPED
 from google.protobuf import text_format
-from init_cases import CASES
-from running_server import FREE_PORTS
 from tritonclient.grpc import model_config_pb2
 
 import endcap
 from endcap.server import ServerSettings
 from endcap.server.plan import plan_launch
+from tests.support import cli_runs, jpegs
+from tests.support.damage import SHIPPED
+from tests.triton import dali_models
+from tests.triton.init_cases import CASES
+from tests.triton.running_server import FREE_PORTS
 
 HERE = Path(__file__).resolve().parent
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]

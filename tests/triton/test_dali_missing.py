@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from damage import copy_model
-from model_folders import write_preprocess
-from without_dali import python_without_dali
+
+from tests.support.damage import copy_model
+from tests.support.without_dali import python_without_dali
+from tests.triton.model_folders import write_preprocess
 
 PORTS = ("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0")
 INSTALL = "DALI is not installed; install it with `pip install '"

@@ -18,10 +18,6 @@ from typing import Any
 import pytest
 import tritonclient.grpc as grpc_client
 import yaml
-from calls import infer, strings
-from deploy_files import DEPLOY, command_on
-from prometheus_server import Prometheus, run_prometheus
-from running_server import FREE_PORTS, get, wait_for
 from tritonclient.utils import InferenceServerException
 
 from endcap.client import DetectionClient
@@ -31,6 +27,10 @@ from endcap.server.locate import locate_or_install_server
 from endcap.server.plan import server_environment
 from endcap.server.settings import PortReservation
 from endcap.triton.config_edits import set_parameter
+from tests.support.deploy_files import DEPLOY, command_on
+from tests.support.prometheus_server import Prometheus, run_prometheus
+from tests.triton.calls import infer, strings
+from tests.triton.running_server import FREE_PORTS, get, wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))

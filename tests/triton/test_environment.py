@@ -6,19 +6,18 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import jpegs
 import numpy as np
 import pytest
-import sample_heads
 import tritonclient.grpc as grpc_client
-from calls import infer, strings
-from packed_environments import workshop
-from running_server import RunningServer, run_server
-from stub_models import RUNNING
 
 from endcap.environment.stub import install
 from endcap.triton.config_edits import set_parameter
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
+from tests.support import jpegs, sample_heads
+from tests.support.packed_environments import workshop
+from tests.triton.calls import infer, strings
+from tests.triton.running_server import RunningServer, run_server
+from tests.triton.stub_models import RUNNING
 
 SHIPPED = Path(__file__).parents[2] / "model_repository"
 STAGES = ("preprocess", "postprocess")

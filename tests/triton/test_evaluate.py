@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from PIL import Image, ImageOps
-from running_server import FREE_PORTS
-from tolerances import SERVED_MAP_DIFFERENCE
 from typer.testing import CliRunner, Result
 
 from endcap.cli.app import app
 from endcap.server import ServerSettings, TritonServer
 from endcap.server.models import repository_with
+from tests.support.tolerances import SERVED_MAP_DIFFERENCE
+from tests.triton.running_server import FREE_PORTS
 
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = ROOT / "model_repository"

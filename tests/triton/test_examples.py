@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from counting_proxy import CountingProxy
-from doc_pages import ROOT
-from running_server import RunningServer, run_server
 
 import endcap
 from endcap.client import Detection, DetectionClient
+from tests.support.counting_proxy import CountingProxy
+from tests.support.doc_pages import ROOT
+from tests.triton.running_server import RunningServer, run_server
 
 EXAMPLES = ROOT / "examples"
 SAMPLES = ROOT / "model_repository" / "detect" / "samples"

@@ -5,19 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-import jpegs
 import numpy as np
 import pytest
-import sample_heads
 import tritonclient.grpc as grpc_client
-from calls import infer, strings
-from model_folders import batching, write_postprocess, write_preprocess
-from running_server import RunningServer, run_server
-from served_models import ANCHORS, ENCODED, NUM_CLASSES, POSTPROCESS, PREPROCESS_TEXT, ROIS
 from tritonclient.utils import InferenceServerException
 
 import endcap
 from endcap.triton.installation import gpu_count
+from tests.support import jpegs, sample_heads
+from tests.triton.calls import infer, strings
+from tests.triton.model_folders import batching, write_postprocess, write_preprocess
+from tests.triton.running_server import RunningServer, run_server
+from tests.triton.served_models import (
+    ANCHORS,
+    ENCODED,
+    NUM_CLASSES,
+    POSTPROCESS,
+    PREPROCESS_TEXT,
+    ROIS,
+)
 
 STATE = endcap.cuda_state()
 WHY_NOT = STATE.reason or ("" if gpu_count() else "the server sees no GPU, and refuses KIND_GPU")

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_server import RunningServer
-from shared_memory_models import IMAGE, REGION_BYTES, SHAPE, call, expected
 
 import endcap
 from endcap.client import SharedMemoryPool
@@ -16,6 +14,8 @@ from endcap.client.calls import Call
 from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions, parse_address
 from endcap.triton.installation import gpu_count
+from tests.triton.running_server import RunningServer
+from tests.triton.shared_memory_models import IMAGE, REGION_BYTES, SHAPE, call, expected
 
 STATE = endcap.cuda_state()
 WHY_NOT = STATE.reason or ("" if gpu_count() else "the server sees no GPU")

@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from doc_pages import ROOT, Block, blocks, run_python
-from example_network import write_network
 from google.protobuf import text_format
-from guide_metrics import names_in_the_guide, names_of, with_prefix
-from running_server import RunningServer, run_server
 from tritonclient.grpc import model_config_pb2
 
 import endcap
+from tests.support import jpegs
+from tests.support.doc_pages import ROOT, Block, blocks, run_python
+from tests.support.example_network import write_network
+from tests.triton.guide_metrics import names_in_the_guide, names_of, with_prefix
+from tests.triton.running_server import RunningServer, run_server
 
 GUIDE = ROOT / "docs" / "triton.md"
 BLOCKS = blocks(GUIDE)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sample_heads
 import tritonclient.grpc as grpc_client
 import tritonclient.http as http_client
-from calls import infer, infer_http
-from model_folders import batching, tensor, write_postprocess
-from running_server import RunningServer, run_server
 
 import endcap
+from tests.support import sample_heads
+from tests.triton.calls import infer, infer_http
+from tests.triton.model_folders import batching, tensor, write_postprocess
+from tests.triton.running_server import RunningServer, run_server
 
 pytestmark = pytest.mark.both_variants
 

@@ -17,12 +17,12 @@ import onnx
 import onnxruntime
 import pytest
 from PIL import Image
-from plain_calls import PICTURES, Protocol, protocols_of
-from running_server import RunningServer, run_server
-from tolerances import SHARE_TEXT
 from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
 
 from endcap.client import DetectionClient
+from tests.support.tolerances import SHARE_TEXT
+from tests.triton.plain_calls import PICTURES, Protocol, protocols_of
+from tests.triton.running_server import RunningServer, run_server
 
 LABELS = ["red", "green", "blue", "yellow", "gray"]
 CLASS_COUNT = 3

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import ENDCAP
-from commands import endcap as endcap_command
-from moving_shapes import FRAME_RATE as RATE
-from running_server import RunningServer, run_server
-from videos import pictures_of, times_of, write_clip
 
 from endcap.cli.files import find_repository
 from endcap.drawing import class_color
+from tests.support.moving_shapes import FRAME_RATE as RATE
+from tests.support.videos import pictures_of, times_of, write_clip
+from tests.triton.commands import ENDCAP
+from tests.triton.commands import endcap as endcap_command
+from tests.triton.running_server import RunningServer, run_server
 
 FRAMES = 112
 

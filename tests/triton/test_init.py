@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import infer, strings
-from commands import endcap
-from doc_pages import ROOT, blocks
-from init_cases import (
+
+from endcap.client import DetectionClient
+from tests.reference import detections, heads
+from tests.support.doc_pages import ROOT, blocks
+from tests.support.normalising_networks import Step, X
+from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+from tests.triton.calls import infer, strings
+from tests.triton.commands import endcap
+from tests.triton.init_cases import (
     CASES,
     PICTURES,
     TOP_K,
@@ -27,13 +32,8 @@ from init_cases import (
     letterboxed,
     write_together,
 )
-from normalising_networks import Step, X
-from onnx_models import SAMPLE
-from running_server import RunningServer, run_server
-from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
-
-from endcap.client import DetectionClient
-from reference import detections, heads
+from tests.triton.onnx_models import SAMPLE
+from tests.triton.running_server import RunningServer, run_server
 
 SAMPLES = SAMPLE.parents[2] / "detect" / "samples"
 

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import Arrays, infer, strings
-from commands import endcap as run_command
-from family_networks import Network
-from finished_networks import SIDE, Finished
-from init_cases import DETECTIONS, PICTURES, letterboxed, write_together
 from PIL import Image
-from running_server import RunningServer, run_server
-from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 
 import endcap
-from reference import placement, resize
+from tests.reference import placement, resize
+from tests.support import family_networks as families
+from tests.support.family_networks import Network
+from tests.support.finished_networks import SIDE, Finished
+from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+from tests.triton.calls import Arrays, infer, strings
+from tests.triton.commands import endcap as run_command
+from tests.triton.init_cases import DETECTIONS, PICTURES, letterboxed, write_together
+from tests.triton.running_server import RunningServer, run_server
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import jpegs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import infer, strings
-from model_folders import write_postprocess, write_preprocess
-from running_server import run_server
-from served_models import ANCHORS, NUM_CLASSES, POSTPROCESS, PREPROCESS, PREPROCESS_TEXT
 
 import endcap
 from endcap.triton.installation import find_our_backends
+from tests.support import jpegs
+from tests.triton.calls import infer, strings
+from tests.triton.model_folders import write_postprocess, write_preprocess
+from tests.triton.running_server import run_server
+from tests.triton.served_models import (
+    ANCHORS,
+    NUM_CLASSES,
+    POSTPROCESS,
+    PREPROCESS,
+    PREPROCESS_TEXT,
+)
 
 FILE = jpegs.photo_jpeg(120, 90)
 

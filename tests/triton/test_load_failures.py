@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import jpegs
 import pytest
 import tritonclient.grpc as grpc_client
-from bad_configs import BAD, BAD_POSTPROCESS, BAD_PREPROCESS, BAD_ROIS
-from calls import infer, strings
-from model_folders import tensor, write_postprocess, write_preprocess
-from running_server import RunningServer, run_server
+
+from tests.support import jpegs
+from tests.triton.bad_configs import BAD, BAD_POSTPROCESS, BAD_PREPROCESS, BAD_ROIS
+from tests.triton.calls import infer, strings
+from tests.triton.model_folders import tensor, write_postprocess, write_preprocess
+from tests.triton.running_server import RunningServer, run_server
 
 
 @pytest.fixture(scope="module")

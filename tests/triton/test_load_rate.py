@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_runs import endcap
-from echo_model import write_model
 from PIL import Image
-from responding_model import CONFIG, MODEL
 
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from tests.support.cli_runs import endcap
+from tests.support.echo_model import write_model
+from tests.support.responding_model import CONFIG, MODEL
 
 SLEEP_S = 0.04
 SLEEPING = MODEL.replace("    kind = encoded[:1]\n", f"    kind = b''\n    time.sleep({SLEEP_S})\n")

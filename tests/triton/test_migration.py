@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from doc_pages import ROOT, blocks, run_python
-from running_server import RunningServer, run_server
-from tolerances import COMPARED_SCORE, SERVED_BOX_PIXELS, SERVED_SCORE
+
+from tests.support.doc_pages import ROOT, blocks, run_python
+from tests.support.tolerances import COMPARED_SCORE, SERVED_BOX_PIXELS, SERVED_SCORE
+from tests.triton.running_server import RunningServer, run_server
 
 PAGE = blocks(ROOT / "docs" / "migration.md")
 SAMPLES = sorted((ROOT / "model_repository" / "detect" / "samples").glob("*.jpg"))

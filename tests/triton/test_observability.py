@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 
-import jpegs
 import numpy as np
 import pytest
-import raw_http
-from calls import infer, strings
-from running_server import RunningServer, rested, wait_for
-from sample_heads import yolov8_head
-from served_models import ANCHORS, NUM_CLASSES, PREPROCESS
 from tritonclient.utils import InferenceServerException
 
 import endcap
+from tests.support import jpegs
+from tests.support.sample_heads import yolov8_head
+from tests.triton import raw_http
+from tests.triton.calls import infer, strings
+from tests.triton.running_server import RunningServer, rested, wait_for
+from tests.triton.served_models import ANCHORS, NUM_CLASSES, PREPROCESS
 
 GOOD = jpegs.photo_jpeg(300, 400)
 BAD = GOOD[: len(GOOD) // 2]

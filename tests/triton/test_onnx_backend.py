@@ -8,23 +8,26 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import Arrays, all_in_flight, grpc_inputs, infer, strings
-from model_folders import (
+from onnx import helper
+from tritonclient.utils import InferenceServerException
+
+import endcap
+from tests.support import jpegs
+from tests.triton.calls import Arrays, all_in_flight, grpc_inputs, infer, strings
+from tests.triton.model_folders import (
     batching,
     tensor,
     write_ensemble,
     write_postprocess,
     write_preprocess,
 )
-from onnx import helper
-from onnx_models import (
+from tests.triton.onnx_models import (
     DTYPES,
     EXPLICIT,
     KEEPS_FREED_MEMORY,
@@ -38,10 +41,7 @@ from onnx_models import (
     value,
     write_network,
 )
-from running_server import RunningServer, wait_for
-from tritonclient.utils import InferenceServerException
-
-import endcap
+from tests.triton.running_server import RunningServer, wait_for
 
 PREPROCESS: Mapping[str, Any] = {"preset": "ultralytics"}
 # Low, so that noise gives detections.

@@ -14,10 +14,11 @@ import numpy as np
 import onnx
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import infer
-from model_folders import ON_CPU, tensor
 from onnx import TensorProto, helper
-from onnx_models import (
+
+from tests.triton.calls import infer
+from tests.triton.model_folders import ON_CPU, tensor
+from tests.triton.onnx_models import (
     EXPLICIT,
     KEEPS_FREED_MEMORY,
     adding,
@@ -29,7 +30,7 @@ from onnx_models import (
     value,
     write_network,
 )
-from running_server import RunningServer
+from tests.triton.running_server import RunningServer
 
 MIB = 1 << 20
 MOST_BYTES = 2**31 - 1

@@ -8,21 +8,21 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-import raw_http
 import tritonclient.grpc as grpc_client
-from calls import grpc_inputs, infer, strings, to_arrays
-from model_folders import tensor, write_ensemble, write_preprocess
-from overload import FLOOD, SLOW, Flood, flood, refusal
-from running_server import RunningServer, run_server, wait_for
 from tritonclient.utils import InferenceServerException
 
 import endcap
 from endcap.client.calls import Call, InputTensor, OutputTensor
 from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions, parse_address
+from tests.support import jpegs
+from tests.triton import raw_http
+from tests.triton.calls import grpc_inputs, infer, strings, to_arrays
+from tests.triton.model_folders import tensor, write_ensemble, write_preprocess
+from tests.triton.overload import FLOOD, SLOW, Flood, flood, refusal
+from tests.triton.running_server import RunningServer, run_server, wait_for
 
 SIZE = (96, 128)
 PARAMETERS = {"preset": "ultralytics", "size": "96,128", "threads": 1}

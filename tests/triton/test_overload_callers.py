@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import infer, strings
-from damage import copy_model
-from overload import SLOW, flood, refusal
-from running_server import RunningServer, run_server
-from videos import encode
 
 from endcap.client import DetectionClient
 from endcap.client.calls import Call, InputTensor, OutputTensor
 from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions, parse_address
 from endcap.triton.config_edits import set_parameter
+from tests.support.damage import copy_model
+from tests.support.videos import encode
+from tests.triton.calls import infer, strings
+from tests.triton.overload import SLOW, flood, refusal
+from tests.triton.running_server import RunningServer, run_server
 
 PIPELINE = ("preprocess", "detector", "postprocess", "detect")
 CLASSIFIERS = ("preprocess_rois", "classifier", "classify_postprocess", "classify")

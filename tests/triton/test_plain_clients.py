@@ -16,7 +16,10 @@ import numpy as np
 import pytest
 import tritonclient.grpc.aio as grpc_aio
 import tritonclient.http.aio as http_aio
-from plain_calls import (
+from tritonclient.utils import InferenceServerException
+
+import endcap
+from tests.triton.plain_calls import (
     PICTURES,
     SHIPPED,
     Protocol,
@@ -24,10 +27,7 @@ from plain_calls import (
     detect_in_python,
     protocols_of,
 )
-from running_server import RunningServer, run_server
-from tritonclient.utils import InferenceServerException
-
-import endcap
+from tests.triton.running_server import RunningServer, run_server
 
 NAMES = ["num_detections", "detection_boxes", "detection_scores", "detection_classes"]
 

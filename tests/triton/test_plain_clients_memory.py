@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.utils.shared_memory as shared_memory
-from plain_calls import PICTURES, Protocol, assert_detections, detect_in_python, protocols_of
-from running_server import RunningServer, until_taken
 from tritonclient.utils import InferenceServerException, serialize_byte_tensor
+
+from tests.triton.plain_calls import (
+    PICTURES,
+    Protocol,
+    assert_detections,
+    detect_in_python,
+    protocols_of,
+)
+from tests.triton.running_server import RunningServer, until_taken
 
 NAMES = ["num_detections", "detection_boxes", "detection_scores", "detection_classes"]
 ROOMS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import sample_heads
-from calls import infer
-from served_models import ANCHORS, MAX_DETECTIONS, NUM_CLASSES, POSTPROCESS
 
 import endcap
+from tests.support import sample_heads
+from tests.triton.calls import infer
+from tests.triton.served_models import ANCHORS, MAX_DETECTIONS, NUM_CLASSES, POSTPROCESS
 
 pytestmark = pytest.mark.both_variants
 

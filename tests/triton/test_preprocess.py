@@ -8,15 +8,15 @@ import struct
 import urllib.error
 import urllib.request
 
-import jpegs
 import numpy as np
 import pytest
-import raw_http
-from calls import infer, infer_http, strings
-from served_models import PREPROCESS, SIZE
 from tritonclient.utils import InferenceServerException
 
 import endcap
+from tests.support import jpegs
+from tests.triton import raw_http
+from tests.triton.calls import infer, infer_http, strings
+from tests.triton.served_models import PREPROCESS, SIZE
 
 pytestmark = pytest.mark.both_variants
 

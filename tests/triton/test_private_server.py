@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from damage import SHIPPED
-from doctor_world import World
+
+from tests.support.damage import SHIPPED
+from tests.support.doctor_world import World
 
 WITHOUT = (
     *("pytriton", "nvidia_pytriton*", "numpy", "numpy.libs", "numpy-*", "cv2", "opencv*"),

@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import bad_jpegs
-import jpegs
 import numpy as np
 import pytest
-import sample_heads
 import tritonclient.grpc as grpc_client
-from calls import grpc_inputs, infer, strings
-from running_server import RunningServer, wait_for
-from served_models import ANCHORS, NUM_CLASSES
 from tritonclient.utils import InferenceServerException
+
+from tests.support import bad_jpegs, jpegs, sample_heads
+from tests.triton.calls import grpc_inputs, infer, strings
+from tests.triton.running_server import RunningServer, wait_for
+from tests.triton.served_models import ANCHORS, NUM_CLASSES
 
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]
 HEADS = np.stack(

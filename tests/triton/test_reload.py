@@ -5,11 +5,12 @@ from __future__ import annotations
 import concurrent.futures
 import json
 
-import jpegs
 import pytest
-from calls import all_in_flight, infer, strings
-from running_server import RunningServer, wait_for
 from tritonclient.utils import InferenceServerException
+
+from tests.support import jpegs
+from tests.triton.calls import all_in_flight, infer, strings
+from tests.triton.running_server import RunningServer, wait_for
 
 MODEL = "pre_reloaded"
 ENCODED = strings([jpegs.photo_jpeg(50, 60)])

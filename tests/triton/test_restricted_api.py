@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 import tritonclient.grpc as grpc_client
-from echo_model import ECHO, write_echo_model
-from running_server import FREE_PORTS
 from tritonclient.utils import InferenceServerException
 
 from endcap.client import SharedMemoryPool
@@ -26,6 +24,8 @@ from endcap.client.options import ConnectionOptions, parse_address
 from endcap.errors import UnsupportedError
 from endcap.server import ServerSettings, TritonServer
 from endcap.server.exposure import CLOSED_GRPC_KEY
+from tests.support.echo_model import ECHO, write_echo_model
+from tests.triton.running_server import FREE_PORTS
 
 TENSOR = {"data_type": "TYPE_FP32", "dims": [1]}
 EVIL_CONFIG = json.dumps(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import jpegs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import infer, infer_http, strings
-from served_models import MAX_DETECTIONS, PREPROCESS, SIZE
 from tritonclient.utils import InferenceServerException
 
 import endcap
+from tests.support import jpegs
+from tests.triton.calls import infer, infer_http, strings
+from tests.triton.served_models import MAX_DETECTIONS, PREPROCESS, SIZE
 
 pytestmark = pytest.mark.both_variants
 

@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from deploy_files import DEPLOY, command_on
-from running_server import FREE_PORTS, get, rested, wait_for
 
 from endcap.client import DetectionClient, ImageResult
 from endcap.client.options import ConnectionOptions
 from endcap.server.settings import PortReservation
+from tests.support.deploy_files import DEPLOY, command_on
+from tests.triton.running_server import FREE_PORTS, get, rested, wait_for
 
 _READY_WITHIN_S = 30
 _STATE_WITHIN_S = 30

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from echo_model import write_echo_model, write_model
-from running_server import FREE_PORTS, run_server, wait_for
 from tritonclient.utils import InferenceServerException
 
 from endcap.client import ConnectionOptions, DetectionClient
 from endcap.server import ServerError, ServerSettings, TritonServer
+from tests.support.echo_model import write_echo_model, write_model
+from tests.triton.running_server import FREE_PORTS, run_server, wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_1000x872.jpg"

@@ -14,13 +14,18 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from commands import ENDCAP
 from PIL import Image
-from tolerances import SAMPLE_PRECISION, SAMPLE_RECALL, SERVED_BOX_PIXELS, SERVED_SCORE
 
 import endcap
 from endcap.client import DetectionClient
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from tests.support.tolerances import (
+    SAMPLE_PRECISION,
+    SAMPLE_RECALL,
+    SERVED_BOX_PIXELS,
+    SERVED_SCORE,
+)
+from tests.triton.commands import ENDCAP
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))

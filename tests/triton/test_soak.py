@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import soak
+
+from tests.triton import soak
 
 DISTURBANCES = [
     "abandoned requests",
@@ -28,7 +29,7 @@ def test_every_request_gets_a_response_while_parts_of_the_server_are_killed(tmp_
     output = tmp_path / "figures.json"
     subprocess.run(
         [
-            *(sys.executable, soak.__file__, f"--requests={requests}", "--disturb-every=500"),
+            *(sys.executable, "-m", soak.__name__, f"--requests={requests}", "--disturb-every=500"),
             f"--output={output}",
         ],
         capture_output=True,

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 import tritonclient.grpc as grpc_client
-from running_server import RunningServer, run_server, wait_for
-from stub_models import (
+from tritonclient.utils import InferenceServerException
+
+from endcap.environment.stub import install
+from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
+from tests.triton.running_server import RunningServer, run_server, wait_for
+from tests.triton.stub_models import (
     ECHO,
     RAISES_AT_LOAD,
     RUNNING,
@@ -20,10 +24,6 @@ from stub_models import (
     send_request,
     write_model,
 )
-from tritonclient.utils import InferenceServerException
-
-from endcap.environment.stub import install
-from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 REFUSED = {

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import raw_http
-import sample_heads
 import tritonclient.grpc as grpc_client
 import tritonclient.utils.shared_memory as shm
-from calls import infer
-from raw_http import RawTensor
-from running_server import RunningServer, until_taken
-from served_models import ANCHORS, MAX_DETECTIONS, NUM_CLASSES
 from tritonclient.utils import InferenceServerException
+
+from tests.support import sample_heads
+from tests.triton import raw_http
+from tests.triton.calls import infer
+from tests.triton.raw_http import RawTensor
+from tests.triton.running_server import RunningServer, until_taken
+from tests.triton.served_models import ANCHORS, MAX_DETECTIONS, NUM_CLASSES
 
 HEAD = sample_heads.yolov8_head(5, anchors=ANCHORS, num_classes=NUM_CLASSES)[None]
 GEOMETRY = np.array([[0.5, 0.6, 3, 2, 900, 1000, 1, 0]], np.float32)

@@ -15,16 +15,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import pytest
-from doc_pages import blocks
 from opentelemetry.sdk.trace import TracerProvider
-from running_server import RunningServer, run_server, wait_for
 
 from endcap.client import AsyncDetectionClient, ConnectionOptions, DetectionClient
 from endcap.server import ServerSettings
 from endcap.server.plan import trace_options
 from endcap.triton.errors import ServerError
+from tests.support import jpegs
+from tests.support.doc_pages import blocks
+from tests.triton.running_server import RunningServer, run_server, wait_for
 
 
 @dataclass(frozen=True)

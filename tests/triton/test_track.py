@@ -19,21 +19,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import track_models
 import tritonclient.grpc as grpc_client
-from cli_runs import endcap as endcap_command
-from doc_pages import ROOT, blocks, run_python
-from guide_metrics import names_in_the_guide, names_of, with_prefix
 from PIL import Image
-from running_server import RunningServer, run_server, wait_for
-from track_calls import ROWS, inputs_of, send, track_here
-from track_scenes import Frame, make_scene
 from tritonclient.utils import InferenceServerException
 
 import endcap
 from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult, SequenceStep
+from tests.support.cli_runs import endcap as endcap_command
+from tests.support.doc_pages import ROOT, blocks, run_python
+from tests.support.track_scenes import Frame, make_scene
+from tests.triton import track_models
+from tests.triton.guide_metrics import names_in_the_guide, names_of, with_prefix
+from tests.triton.running_server import RunningServer, run_server, wait_for
+from tests.triton.track_calls import ROWS, inputs_of, send, track_here
 
-HERE = Path(__file__).resolve().parent
 SAMPLES = track_models.SHIPPED / "detect" / "samples"
 
 
@@ -194,20 +193,22 @@ def test_sequences_without_requests_are_dropped(
     assert (ids, index) == (track_here(scene[1:])[0], 0)
 
 
-# Frames of five sequences in turn, without an end; a line for each response.
+# Frames of five sequences in turn, a line for each response. Then it waits to be killed: a request
+# that is given up over gRPC can end the server of 24.10 (docs/security.md).
 CAMERAS = """
-import itertools, sys
+import sys
 import tritonclient.grpc as grpc_client
-from track_calls import send
-from track_scenes import make_scene
+from tests.triton.track_calls import send
+from tests.support.track_scenes import make_scene
 
 scene = make_scene(4)
 with grpc_client.InferenceServerClient(sys.argv[1]) as client:
-    for number in itertools.count():
+    for number in range(10):
         frame = scene[number % len(scene)]
         for camera in range(5):
             send(client, frame, f"killed {camera}", model="track_idle", start=number == 0)
             print(number, flush=True)
+    sys.stdin.read()
 """
 
 
@@ -216,12 +217,12 @@ def test_sequences_of_a_killed_client_are_dropped(
 ) -> None:
     before = dropped(server)
     started = server.metric("endcap_track_sequences_started_total", model="track_idle")
-    folders = os.pathsep.join([str(HERE), str(HERE.parent / "support")])
     with subprocess.Popen(
         [sys.executable, "-c", CAMERAS, server.grpc],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": folders},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     ) as cameras:
         assert cameras.stdout is not None  # PIPE above
         try:

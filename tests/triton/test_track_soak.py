@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import track_soak
+from tests.triton import track_soak
 
 
 def test_every_frame_of_short_sequences_gets_its_ids(tmp_path: Path) -> None:
     output = tmp_path / "figures.json"
     subprocess.run(
-        [sys.executable, track_soak.__file__, "--frames=4000", f"--output={output}"],
+        [sys.executable, "-m", track_soak.__name__, "--frames=4000", f"--output={output}"],
         capture_output=True,
         timeout=250,
         check=False,  # so short a run may grow

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import served_models
-from bad_configs import BAD, BAD_POSTPROCESS, BAD_ROIS
-from damage import Damage, copy_model
-from damaged_repositories import DAMAGES
-from echo_ensembles import LOADED, REFUSED, write_called
-from echo_model import write_model
-from model_folders import write_postprocess, write_preprocess
-from running_server import run_server
 
 from endcap.repository.validation import Finding, validate_repository
+from tests.support.damage import Damage, copy_model
+from tests.support.damaged_repositories import DAMAGES
+from tests.support.echo_ensembles import LOADED, REFUSED, write_called
+from tests.support.echo_model import write_model
+from tests.triton import served_models
+from tests.triton.bad_configs import BAD, BAD_POSTPROCESS, BAD_ROIS
+from tests.triton.model_folders import write_postprocess, write_preprocess
+from tests.triton.running_server import run_server
 
 # What the damaged ensemble of the shipped repository calls.
 CALLED = ("preprocess", "detector", "postprocess")

@@ -18,17 +18,17 @@ import numpy as np
 import onnxruntime
 import pytest
 import tritonclient.grpc as grpc_client
-import video_models
-from doc_pages import blocks, run_python
-from http_site import Site, content, redirect, run_site
-from running_server import RunningServer, run_server, wait_for
-from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
-from videos import encode, moving_frames
 
 import endcap
 from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.video.reader import VideoReader
+from tests.support.doc_pages import blocks, run_python
+from tests.support.http_site import Site, content, redirect, run_site
+from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+from tests.support.videos import encode, moving_frames
+from tests.triton import video_models
+from tests.triton.running_server import RunningServer, run_server, wait_for
 
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 WIDE = SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import tritonclient.grpc as grpc_client
-from track_scenes import Frame, track
 
 import endcap
+from tests.support.track_scenes import Frame, track
 
 ROWS = 40
 

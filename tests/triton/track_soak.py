@@ -19,14 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent)]
+import tritonclient.grpc as grpc_client
 
-import track_models  # noqa: E402
-import tritonclient.grpc as grpc_client  # noqa: E402
-from running_server import RunningServer, run_server  # noqa: E402
-from track_calls import inputs_of, track_here  # noqa: E402
-from track_scenes import make_scene  # noqa: E402
+from tests.support.track_scenes import make_scene
+from tests.triton import track_models
+from tests.triton.running_server import RunningServer, run_server
+from tests.triton.track_calls import inputs_of, track_here
 
 CLIENTS = 16
 SCENES = 64
@@ -141,7 +139,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="a JSON file for the figures")
     given = parser.parse_args()
     if ENVIRONMENT.items() - os.environ.items():
-        command = [sys.executable, str(Path(__file__).resolve()), *sys.argv[1:]]
+        command = [sys.executable, "-m", "tests.triton.track_soak", *sys.argv[1:]]
         return subprocess.run(command, env=os.environ | ENVIRONMENT, check=False).returncode
     figures = run_soak(given.frames)
     print(json.dumps(figures, indent=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from damage import copy_model
+from tests.support.damage import copy_model
 
 PIPELINE = ("detect", "preprocess", "detector", "postprocess")
 MAX_FRAMES = 12

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-sys.path.insert(0, str(SCRIPTS))
-
-import check_wheel  # noqa: E402
+from scripts import check_wheel
 
 NAME = "endcap-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl"
 
@@ -38,7 +35,7 @@ def write_wheel(path: Path, names: set[str]) -> Path:
 def test_a_missing_file_and_one_too_many_are_named(tmp_path: Path, missing: str) -> None:
     names = check_wheel.expected_files(Path(NAME)) - {missing} | {"endcap.libs/libpng.so"}
     wheel = write_wheel(tmp_path / NAME, names)
-    command = [sys.executable, str(SCRIPTS / "check_wheel.py"), str(wheel), "--files-only"]
+    command = [sys.executable, check_wheel.__file__, str(wheel), "--files-only"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [

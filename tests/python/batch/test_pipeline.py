@@ -10,8 +10,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from cli_runs import endcap as endcap_command
-from jpegs import encode
 from onnx import TensorProto, helper
 
 import endcap
@@ -19,6 +17,8 @@ from endcap.batch.errors import BatchError
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.detections import Task
 from endcap.errors import UnsupportedError
+from tests.support.cli_runs import endcap as endcap_command
+from tests.support.jpegs import encode
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("shapes_[3-8]*.jpg"))

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from data_sets import write_data_set
 
 from endcap.batch.run import BatchReport
 from endcap.cli.batch import _print_summary
+from tests.support.data_sets import write_data_set
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[2] / "model_repository"

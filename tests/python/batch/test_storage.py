@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from data_sets import write_data_set
 from moto.server import ThreadedMotoServer
 
 from endcap.batch.inputs import list_images, read_shard
 from endcap.batch.storage import Storage
+from tests.support.data_sets import write_data_set
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from data_sets import write_data_set
-from jpegs import encode, photo
 
 import endcap
 from endcap.batch import Detect, PipelineSpec, Preprocess
 from endcap.detections import Task
 from endcap.errors import InvalidArgumentError
+from tests.support.data_sets import write_data_set
+from tests.support.jpegs import encode, photo
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_640x427.jpg"

@@ -22,7 +22,7 @@ from benchmarks.server import __main__ as server
 from benchmarks.server import perf_analyzer
 from benchmarks.server.opencv_service import NUM_CLASSES, SCORE_THRESHOLD, Detector
 from benchmarks.timing import Budget, Case, Figure, geometric_mean, load, measure, summarize
-from reference import boxes as oracle
+from tests.reference import boxes as oracle
 
 SHORT = Budget(0.0, min_rounds=2, max_rounds=2)
 IMAGE = Photograph("640x427", server.SAMPLE.with_name("shapes_640x427.jpg"), 640, 427)

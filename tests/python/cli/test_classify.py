@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import classifying_model
 import numpy as np
 import pytest
-from cli_runs import assert_error_message, endcap, write_pictures
-from echo_model import write_echo_model, write_model
 from PIL import Image
 
 from endcap.drawing.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from tests.support import classifying_model
+from tests.support.cli_runs import assert_error_message, endcap, write_pictures
+from tests.support.echo_model import write_echo_model, write_model
 
 CLASSES = [
     {"class_id": 1, "label": "dog, small", "score": 0.75},

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import typer
-from cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
 
 from endcap.cli.app import program
 from endcap.cli.console import report_errors
 from endcap.cli.images import expand_images
 from endcap.errors import InvalidArgumentError
+from tests.support.cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
 
 
 @pytest.fixture

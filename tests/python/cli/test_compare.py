@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_error_message, endcap, write_pictures
+
+from tests.support.cli_runs import assert_error_message, endcap, write_pictures
 
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 NOBODY = ("--url", "127.0.0.1:9")  # no server is there

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_error_message, endcap, model_server, write_pictures
 
 from endcap.cli.files import SAMPLES, find_repository
 from endcap.cli.images import expand_images
 from endcap.server.models import choose_models
 from endcap.triton.model_folder import read_repository
+from tests.support.cli_runs import assert_error_message, endcap, model_server, write_pictures
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_runs import endcap, model_server, write_pictures
 from PIL import Image
 from pycocotools.coco import COCO
 
@@ -18,6 +17,7 @@ from endcap.cli.export import as_coco, as_csv, csv_cell
 from endcap.cli.report import summary
 from endcap.client import Detection, ImageDetections, ImageResult
 from endcap.drawing.orientation import oriented_size
+from tests.support.cli_runs import endcap, model_server, write_pictures
 
 HEADER = ["image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2"]
 FOUND = [["1", "square", "0.75", "8.0", "8.0", "40.0", "32.0"],

@@ -10,11 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import coco_files
 import numpy as np
 import pytest
-from cli_runs import assert_error_message, endcap, write_pictures
-from echo_model import write_model
 from PIL import Image
 from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
@@ -23,6 +20,9 @@ from endcap.cli.pictures import PictureFolder
 from endcap.client import Detection, DetectionClient, ImageDetections, ImageResult
 from endcap.masks import encode_rle
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from tests.support import coco_files
+from tests.support.cli_runs import assert_error_message, endcap, write_pictures
+from tests.support.echo_model import write_model
 
 MASK_SIZE = (480, 640)  # height, width
 BOX = (100.0, 120.0, 300.0, 220.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_error_message, endcap, write_pictures
 
 from endcap.cli.images import expand_images
+from tests.support.cli_runs import assert_error_message, endcap, write_pictures
 
 
 @pytest.fixture

@@ -10,17 +10,22 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import bad_jpegs
-import jpegs
 import pytest
-from cli_runs import PROTOCOLS, assert_error_message, endcap, model_server, write_pictures
-from echo_model import ECHO, TENSORS, write_model
 from PIL import Image
-from responding_model import CONFIG, MODEL
 
 from endcap.cli.pictures import PictureFolder
 from endcap.client import ImageResult
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from tests.support import bad_jpegs, jpegs
+from tests.support.cli_runs import (
+    PROTOCOLS,
+    assert_error_message,
+    endcap,
+    model_server,
+    write_pictures,
+)
+from tests.support.echo_model import ECHO, TENSORS, write_model
+from tests.support.responding_model import CONFIG, MODEL
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_error_message, endcap
 
 from endcap.cli.options import ServerOptions
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
 from endcap.detections import join_responses
 from endcap.errors import InvalidArgumentError
+from tests.support.cli_runs import assert_error_message, endcap
 
 
 def test_options_of_the_connection() -> None:

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import assert_error_message, endcap, model_server, write_pictures
-from videos import pictures_of, write_clip
 
 from endcap.cli.files import MADE_BY, refuse_foreign
 from endcap.cli.images import VideoInput, find_videos
@@ -23,6 +21,8 @@ from endcap.cli.video_report import VideoSummary
 from endcap.client import ImageResult
 from endcap.errors import InvalidArgumentError
 from endcap.video import VideoFrame, VideoWriter
+from tests.support.cli_runs import assert_error_message, endcap, model_server, write_pictures
+from tests.support.videos import pictures_of, write_clip
 
 NO_SERVER = "127.0.0.1:1"
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_runs import PROTOCOLS, model_server
-from echo_model import write_model
 from PIL import Image
-from responding_model import CONFIG, MODEL
 
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from tests.support.cli_runs import PROTOCOLS, model_server
+from tests.support.echo_model import write_model
+from tests.support.responding_model import CONFIG, MODEL
 
 DEADLINE_S = 60.0
 

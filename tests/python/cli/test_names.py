@@ -11,19 +11,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import family_networks as families
 import pytest
-from cli_runs import endcap, write_pictures
-from echo_model import write_model
-from init_runs import init
 from PIL import Image
-from responding_model import CONFIG, MODEL
 from rich.table import Table
 
 import endcap as package
 from endcap.cli.console import PlainConsole
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.log import LogPump
+from tests.support import family_networks as families
+from tests.support.cli_runs import endcap, write_pictures
+from tests.support.echo_model import write_model
+from tests.support.init_runs import init
+from tests.support.responding_model import CONFIG, MODEL
 
 # Sets a terminal's title, clears it, and the same in one character of Latin-1.
 ORDERS = "\x1b]0;owned\x07\x1b[2J\x9b2J"

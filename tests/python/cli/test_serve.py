@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tritonclient.grpc
-from cli_runs import endcap
-from doctor_world import wheel_server
-from echo_model import ECHO, TENSORS, write_echo_model, write_model
-from family_networks import classifier, yolov8
 
 from endcap.client.options import parse_address
 from endcap.server import locate_server
 from endcap.server.launch import is_ready
+from tests.support.cli_runs import endcap
+from tests.support.doctor_world import wheel_server
+from tests.support.echo_model import ECHO, TENSORS, write_echo_model, write_model
+from tests.support.family_networks import classifier, yolov8
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_runs import model_server, write_pictures
 
 from endcap.cli.console import message_of
+from tests.support.cli_runs import model_server, write_pictures
 
 SHELL = ["bash", "-o", "pipefail", "-c"]
 PROGRAM = [sys.executable, "-m", "endcap"]

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from raw_responses import raw_server, whole
+from tests.support.raw_responses import raw_server, whole
 
 PROGRAM = """
 import asyncio, os, sys

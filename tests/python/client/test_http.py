@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from raw_responses import RawServer, always, raw_server, reset, whole
 
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
 from endcap.client.concurrency import run as run_blocking
@@ -19,6 +18,7 @@ from endcap.client.connection import AsyncConnection, Connection
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import ConnectionOptions, Tls, parse_address
 from endcap.client.served_model import fetch_served_model
+from tests.support.raw_responses import RawServer, always, raw_server, reset, whole
 
 INPUT = InputTensor.of("x", np.zeros(3, np.float32))
 PLAIN = Call("m", [INPUT], [OutputTensor("y")], "id")

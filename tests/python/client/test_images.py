@@ -7,15 +7,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
 from PIL import Image, JpegImagePlugin
-from tolerances import JPEG_95_PIXELS
 
 from endcap.client.errors import RequestError
 from endcap.client.images import ImageReader, name_of, refuse_single
 from endcap.errors import InvalidArgumentError
+from tests.support import jpegs
+from tests.support.tolerances import JPEG_95_PIXELS
 
 FILE = b"\xff\xd8 some bytes \x00\xff"
 PHOTO = jpegs.photo(40, 56, seed=3)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from PIL import Image
 from rich.console import Console
-from tolerances import ROUND_TRIP_PIXELS
 
 import endcap
 from endcap.cli.export import CSV_COLUMNS, as_csv
@@ -20,6 +19,7 @@ from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, M
 from endcap.drawing.draw import draw_detections
 from endcap.errors import UnsupportedError
 from endcap.masks import encode_rle
+from tests.support.tolerances import ROUND_TRIP_PIXELS
 
 RING = Detection((1.0, 2.0, 3.5, 4.0), 0.75, 5, "ring", 9)
 PLAIN = Detection((0.0, 0.5, 10.0, 20.0), 0.5, 0, None, 3)

@@ -8,14 +8,14 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
 from PIL import Image
-from sample_heads import yolov8_head
 
 import endcap
 from endcap.errors import ImageLimitError, InvalidArgumentError
+from tests.support import jpegs
+from tests.support.sample_heads import yolov8_head
 
 CPU, CUDA = (1, 0), (2, 0)  # DLPack's device types, device 0
 

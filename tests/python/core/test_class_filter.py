@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forced_implementations import on_each_implementation
-from sample_heads import FAMILIES
 
 import endcap
-from reference import heads
-from reference.heads import Candidate
+from tests.reference import heads
+from tests.reference.heads import Candidate
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.sample_heads import FAMILIES
 
 forced_implementation = on_each_implementation("box_decode")
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-from cuda_inputs import STATE
-from sample_heads import yolov8_head
 
 import endcap
 from endcap._device import cuda_device, cuda_target
+from tests.support import jpegs
+from tests.support.cuda_inputs import STATE
+from tests.support.sample_heads import yolov8_head
 
 BOXES, SCORES = np.zeros((2, 4), np.float32), np.zeros(2, np.float32)
 CALLS: dict[str, Callable[..., Any]] = {

@@ -6,15 +6,15 @@ import io
 from typing import Any
 
 import cv2
-import jpegs
 import numpy as np
 import pytest
-from bad_jpegs import harmless_exif
-from jpegs import Pixels
 from PIL import Image
 
 import endcap
-from reference.orientation import oriented
+from tests.reference.orientation import oriented
+from tests.support import jpegs
+from tests.support.bad_jpegs import harmless_exif
+from tests.support.jpegs import Pixels
 
 
 def opencv_rgb(data: bytes, flags: int = cv2.IMREAD_COLOR) -> Pixels:

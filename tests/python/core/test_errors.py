@@ -8,13 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-import tolerances
-from bad_jpegs import BadFile, bad_files, bomb
 
 import endcap
+from tests.support import jpegs, tolerances
+from tests.support.bad_jpegs import BadFile, bad_files, bomb
 
 BAD_FILES = bad_files()
 GOOD = jpegs.photo_jpeg(48, 64)

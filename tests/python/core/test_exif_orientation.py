@@ -7,12 +7,12 @@ import struct
 import warnings
 from collections.abc import Sequence
 
-import jpegs
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
 import endcap
+from tests.support import jpegs
 
 PLAIN = jpegs.photo_jpeg(16, 24)
 PREFIX = b"Exif\0\0"

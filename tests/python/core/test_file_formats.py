@@ -11,16 +11,15 @@ import zlib
 from typing import Any
 
 import cv2
-import image_files
-import jpegs
 import numpy as np
 import pytest
-from jpegs import Pixels
 from PIL import Image
 
 import endcap
 from endcap import _core
-from reference.orientation import oriented
+from tests.reference.orientation import oriented
+from tests.support import image_files, jpegs
+from tests.support.jpegs import Pixels
 
 ALL = "jpeg,png,webp,bmp,gif"
 PICTURE = jpegs.photo(37, 53, seed=3)

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from forced_implementations import on_each_implementation
-from sample_heads import (
+
+import endcap
+from tests.reference.placement import letterbox
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.sample_heads import (
     detections_outputs,
     end2end_obb_head,
     end2end_pose_head,
@@ -21,9 +24,6 @@ from sample_heads import (
     pose_head,
     seg_outputs,
 )
-
-import endcap
-from reference.placement import letterbox
 
 forced_implementation = on_each_implementation("box_decode", "nms", "masks")
 

@@ -8,12 +8,12 @@ import sysconfig
 import threading
 from collections.abc import Callable
 
-import jpegs
 import numpy as np
 import pytest
 
 import endcap
 from endcap import _core
+from tests.support import jpegs
 
 THREADS = 8
 ROUNDS = 25

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forced_implementations import on_each_implementation
-from sample_heads import efficient_nms_outputs, end2end_head, yolov8_head
 
 import endcap
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.sample_heads import efficient_nms_outputs, end2end_head, yolov8_head
 
 forced_implementation = on_each_implementation("box_decode")
 

@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 
-import jpegs
 import numpy as np
 import pytest
-from sample_heads import seg_outputs
 
 import endcap
 from endcap import _core
+from tests.support import jpegs
+from tests.support.sample_heads import seg_outputs
 
 STAGES = ["decode", "preprocess", "box_decode", "nms", "masks"]
 

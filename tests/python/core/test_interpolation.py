@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 
 import cv2
-import jpegs
 import numpy as np
 import pytest
-import tolerances
 from hypothesis import given
 from hypothesis import strategies as st
-from jpegs import Pixels
 from PIL import Image
 
 import endcap
+from tests.support import jpegs, tolerances
+from tests.support.jpegs import Pixels
 
 OPENCV = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC, "area": cv2.INTER_AREA}
 PILLOW = {

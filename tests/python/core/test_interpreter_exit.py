@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jpegs
 import pytest
+
+from tests.support import jpegs
 
 REPETITIONS = 20
 

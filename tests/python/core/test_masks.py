@@ -8,11 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mask_scenes import PATHS, RESOLUTIONS, Scene, geometry, letterboxed, random_scene, smooth
 
 from endcap import InvalidArgumentError
 from endcap.masks import decode_rle
-from reference import masks as reference
+from tests.reference import masks as reference
+from tests.support.mask_scenes import (
+    PATHS,
+    RESOLUTIONS,
+    Scene,
+    geometry,
+    letterboxed,
+    random_scene,
+    smooth,
+)
 
 pytestmark = pytest.mark.parametrize("path", PATHS)
 

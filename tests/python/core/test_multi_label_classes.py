@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-import tolerances
 from hypothesis import given
 from hypothesis import strategies as st
 
 import endcap
-from reference import heads
+from tests.reference import heads
+from tests.support import tolerances
 
 # Few values, so that scores meet each other and the threshold.
 LEVELS = [0.0, 0.25, float(np.float32(0.3)), 0.5, 1.0]

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import endcap
-from reference import boxes as oracle
+from tests.reference import boxes as oracle
+from tests.support.forced_implementations import on_each_implementation
 
 forced_implementation = on_each_implementation("nms")
 

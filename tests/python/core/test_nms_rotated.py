@@ -7,15 +7,15 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from rotated_crowds import CROWDS, THRESHOLDS, Crowd, clear_threshold, scattered
-from tolerances import OPENCV_ROTATED_IOU, PROBIOU_SQUARED_DISTANCE, ROTATED_IOU
 
 import endcap
-from reference import rotated_boxes as oracle
+from tests.reference import rotated_boxes as oracle
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.rotated_crowds import CROWDS, THRESHOLDS, Crowd, clear_threshold, scattered
+from tests.support.tolerances import OPENCV_ROTATED_IOU, PROBIOU_SQUARED_DISTANCE, ROTATED_IOU
 
 forced_implementation = on_each_implementation("nms")
 

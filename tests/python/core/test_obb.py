@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tolerances
-from forced_implementations import on_each_implementation
-from sample_heads import obb_head
 
 import endcap
-from reference.placement import letterbox
-from reference.rotated_boxes import le90 as le90_reference
+from tests.reference.placement import letterbox
+from tests.reference.rotated_boxes import le90 as le90_reference
+from tests.support import tolerances
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.sample_heads import obb_head
 
 forced_implementation = on_each_implementation("box_decode", "nms")
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from doc_pages import ROOT
 from packaging.requirements import Requirement
 
 from endcap import _pip_commands
 from endcap._pip_commands import install_command, reinstall_command
+from tests.support.doc_pages import ROOT
 
 EXTRAS = importlib.metadata.metadata("endcap").get_all("Provides-Extra") or []
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tolerances
-from forced_implementations import on_each_implementation
-from sample_heads import pose_head
 
 import endcap
-from reference.placement import letterbox
+from tests.reference.placement import letterbox
+from tests.support import tolerances
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.sample_heads import pose_head
 
 forced_implementation = on_each_implementation("box_decode", "nms")
 

@@ -6,19 +6,18 @@ import dataclasses
 import importlib.util
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-import tolerances
-from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_heads import efficient_nms_outputs, end2end_head, yolov8_head
 
 import endcap
-from reference import heads
-from reference.detections import Rows, pack
-from reference.placement import letterbox
+from tests.reference import heads
+from tests.reference.detections import Rows, pack
+from tests.reference.placement import letterbox
+from tests.support import jpegs, tolerances
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.sample_heads import efficient_nms_outputs, end2end_head, yolov8_head
 
 forced_implementation = on_each_implementation("preprocess", "box_decode", "nms")
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import cv2
-import jpegs
 import numpy as np
 import pytest
-import tolerances
 from hypothesis import given
 from hypothesis import strategies as st
-from jpegs import Pixels
 from PIL import Image
 
 import endcap
-from reference.orientation import oriented
-from reference.placement import Placement, center_crop, letterbox, on_canvas, stretch
-from reference.resize import resize_nearest
+from tests.reference.orientation import oriented
+from tests.reference.placement import Placement, center_crop, letterbox, on_canvas, stretch
+from tests.reference.resize import resize_nearest
+from tests.support import jpegs, tolerances
+from tests.support.jpegs import Pixels
 
 # Source heights and widths against a tensor of 96 x 160: shrinking, growing, halves, odd pads.
 SOURCES = [(1, 1), (2, 300), (300, 2), (50, 70), (96, 160), (192, 320), (191, 333), (480, 641)]

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
 from PIL import Image
 
 import endcap
 from endcap.parameters import HeadParameters, PostprocessParameters, PreprocessParameters
+from tests.support import jpegs
 
 DEFAULTS = {
     "size": "640,640",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
-import tolerances
 
 import endcap
-from reference.normalise import normalise
-from reference.resize import resize_linear
+from tests.reference.normalise import normalise
+from tests.reference.resize import resize_linear
+from tests.support import jpegs, tolerances
 
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 SIZE = (48, 64)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-import image_files
-import jpegs
 import numpy as np
 import pytest
-from preset_recipes import RECIPES, read_pillow
-from preset_steps import assert_same_pixels, preset_tensor
 
 import endcap
+from tests.support import image_files, jpegs
+from tests.support.preset_recipes import RECIPES, read_pillow
+from tests.support.preset_steps import assert_same_pixels, preset_tensor
 
 # Landscape, portrait, odd, square, smaller than every target, and sides of one pixel.
 SIZES = [(400, 600), (640, 480), (333, 517), (333, 333), (90, 121), (1, 60), (60, 1), (1, 1)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from endcap import InvalidArgumentError
 from endcap.masks import decode_rle, encode_rle
-from reference import masks as reference
+from tests.reference import masks as reference
 
 
 @given(seed=st.integers(0, 2**32 - 1), height=st.integers(1, 70), width=st.integers(1, 70))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import forced_implementations
-import jpegs
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rois import HEIGHT, RECIPES, ROIS, WIDTH
 
 import endcap
+from tests.support import forced_implementations, jpegs
+from tests.support.rois import HEIGHT, RECIPES, ROIS, WIDTH
 
 forced_implementation = forced_implementations.on_each_implementation("decode", "preprocess")
 

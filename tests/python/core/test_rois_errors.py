@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import jpegs
 import numpy as np
 import pytest
 
 import endcap
+from tests.support import jpegs
 
 HEIGHT, WIDTH = 120, 160
 FILE = jpegs.photo_jpeg(HEIGHT, WIDTH)

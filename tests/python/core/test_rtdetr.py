@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tolerances
-from forced_implementations import on_each_implementation
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_heads import rtdetr_outputs
 
 import endcap
-from reference import heads
-from reference.heads import Candidate
+from tests.reference import heads
+from tests.reference.heads import Candidate
+from tests.support import tolerances
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.sample_heads import rtdetr_outputs
 
 forced_implementation = on_each_implementation("box_decode")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forced_implementations import on_each_implementation
-from sample_heads import rtdetr_seg_outputs, seg_outputs
 
 import endcap
-from reference import masks
-from reference.placement import letterbox
+from tests.reference import masks
+from tests.reference.placement import letterbox
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.sample_heads import rtdetr_seg_outputs, seg_outputs
 
 forced_implementation = on_each_implementation("box_decode", "nms", "masks")
 

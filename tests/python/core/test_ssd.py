@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tolerances
-from forced_implementations import on_each_implementation
-from sample_heads import ssd_outputs
 
 import endcap
-from reference import anchors, heads
-from reference.boxes import batched_nms
-from reference.heads import Candidate
+from tests.reference import anchors, heads
+from tests.reference.boxes import batched_nms
+from tests.reference.heads import Candidate
+from tests.support import tolerances
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.sample_heads import ssd_outputs
 
 forced_implementation = on_each_implementation("box_decode")
 

@@ -8,14 +8,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import jpegs
 import numpy as np
-from bad_jpegs import bomb
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_heads import yolov8_head
 
 import endcap
+from tests.support import jpegs
+from tests.support.bad_jpegs import bomb
+from tests.support.sample_heads import yolov8_head
 
 SIZE = (64, 80)
 IMAGES = [

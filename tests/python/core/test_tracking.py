@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from track_scenes import Frame, detections_of, make_scene, track
 
 import endcap
-from reference.tracking import ByteTrack, best_matches
+from tests.reference.tracking import ByteTrack, best_matches
+from tests.support.track_scenes import Frame, detections_of, make_scene, track
 
 SEEDS = range(50)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from track_scenes import Frame, make_scene, track
 
 import endcap
-from reference.oc_sort import OcSort
-from reference.side_byte_track import SideByteTrack
+from tests.reference.oc_sort import OcSort
+from tests.reference.side_byte_track import SideByteTrack
+from tests.support.track_scenes import Frame, make_scene, track
 
 DEFINITIONS: dict[Any, Any] = {"bytetrack_trackers": SideByteTrack, "ocsort": OcSort}
 SEEDS = range(25)

@@ -8,16 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import family_networks as families
 import pytest
-from doctor_world import subject
-from init_runs import init
 
 from endcap._python_process import worker_command
 from endcap.doctor.finding import Problem
 from endcap.doctor.gpu import check_dali
 from endcap.server.backends import find_operators
 from endcap.triton.errors import ServerError
+from tests.support import family_networks as families
+from tests.support.doctor_world import subject
+from tests.support.init_runs import init
 
 NEEDS_DALI = pytest.mark.skipif(
     importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.dali") is None,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import forced_implementations
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from yuv_images import MATRICES, RANGES, SAMPLINGS, Planes, noise
 
 import endcap
+from tests.support import forced_implementations
+from tests.support.yuv_images import MATRICES, RANGES, SAMPLINGS, Planes, noise
 
 forced_implementation = forced_implementations.on_each_implementation("preprocess")
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import numpy as np
 import pytest
-import tolerances
-from forced_implementations import on_each_implementation
-from init_runs import plan_of
-from sample_heads import yolox_head
 
 import endcap
-from reference import heads
-from reference.heads import Candidate
+from tests.reference import heads
+from tests.reference.heads import Candidate
+from tests.support import family_networks as families
+from tests.support import tolerances
+from tests.support.forced_implementations import on_each_implementation
+from tests.support.init_runs import plan_of
+from tests.support.sample_heads import yolox_head
 
 forced_implementation = on_each_implementation("box_decode")
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import cv2
-import forced_implementations
 import numpy as np
 import pytest
-import tolerances
-import yuv_images
 from hypothesis import given
 from hypothesis import strategies as st
-from yuv_images import MATRICES, RANGES, SAMPLINGS, Pixels, noise
 
 import endcap
-from reference import yuv
+from tests.reference import yuv
+from tests.support import forced_implementations, tolerances, yuv_images
+from tests.support.yuv_images import MATRICES, RANGES, SAMPLINGS, Pixels, noise
 
 forced_implementation = forced_implementations.on_each_implementation("preprocess")
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doc_pages import ROOT, Block, blocks, run_python
+
+from tests.support.doc_pages import ROOT, Block, blocks, run_python
 
 PAGE = """# A page
 

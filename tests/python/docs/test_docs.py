@@ -11,12 +11,9 @@ import sysconfig
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
 import typer
-from doc_pages import PAGES, ROOT, Block, blocks, run_python
-from example_network import write_network
 from PIL import Image
 
 import endcap
@@ -24,6 +21,9 @@ from endcap.cli.app import program as make_program
 from endcap.errors import Status, error_for_status
 from endcap.evaluation.numpy_heads import HEADS
 from endcap.python_backend.failures import code_name
+from tests.support import jpegs
+from tests.support.doc_pages import PAGES, ROOT, Block, blocks, run_python
+from tests.support.example_network import write_network
 
 # Their Python needs a server, tests/triton runs it; or DALI (tests/dali), or torch (tests/peers).
 PAGES_RUN_ELSEWHERE = (

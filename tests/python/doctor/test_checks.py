@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damage import SHIPPED, copy_model
-from doctor_world import (
+
+import endcap
+from endcap.doctor import Severity, gpu
+from endcap.doctor import server as server_checks
+from endcap.server import locate, python_stub
+from endcap.server.private_server import private_server_folder
+from endcap.server.python_stub import LIBPYTHON, PYTHON_VERSION
+from endcap.triton.errors import ServerError
+from tests.support.damage import SHIPPED, copy_model
+from tests.support.doctor_world import (
     World,
     check,
     copied_server,
@@ -19,15 +27,7 @@ from doctor_world import (
     replace_needed,
     wheel_server,
 )
-from echo_model import ECHO, TENSORS, write_echo_model, write_model
-
-import endcap
-from endcap.doctor import Severity, gpu
-from endcap.doctor import server as server_checks
-from endcap.server import locate, python_stub
-from endcap.server.private_server import private_server_folder
-from endcap.server.python_stub import LIBPYTHON, PYTHON_VERSION
-from endcap.triton.errors import ServerError
+from tests.support.echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 OK, NOTE, WARNING, ERROR = Severity
 NOT_HERE = ["nvidia", "nvidia_dali*", "numpy-*", "onnxruntime*"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from damage import SHIPPED
-from doctor_world import World, copied_server, doctor, run, subject
-from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 from endcap.doctor import CHECKS, Check, Severity, Subject, run_checks
+from tests.support.damage import SHIPPED
+from tests.support.doctor_world import World, copied_server, doctor, run, subject
+from tests.support.echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 
 def test_every_check_is_reported_and_nothing_here_is_an_error() -> None:

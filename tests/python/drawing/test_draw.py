@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import jpegs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from PIL import Image
 
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
 from endcap.drawing.draw import class_color, draw_class, draw_detections, draw_result
+from tests.support import jpegs
 
 GRAY = (128, 128, 128)
 

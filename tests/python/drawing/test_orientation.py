@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 
-import bad_jpegs
-import jpegs
 import numpy as np
 import pytest
 from PIL import Image
 
 import endcap
 from endcap.drawing.orientation import open_picture, oriented, oriented_size
+from tests.support import bad_jpegs, jpegs
 
 HEIGHT, WIDTH = 16, 24
 PLAIN = jpegs.photo_jpeg(HEIGHT, WIDTH)

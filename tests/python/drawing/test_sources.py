@@ -6,7 +6,6 @@ import io
 import re
 from pathlib import Path
 
-import jpegs
 import numpy as np
 import pytest
 from PIL import Image
@@ -14,6 +13,7 @@ from PIL import Image
 import endcap
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
 from endcap.drawing import draw_class, draw_detections
+from tests.support import jpegs
 
 
 def detections(number: int, label: str | None = "bus") -> ImageDetections:

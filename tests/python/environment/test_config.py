@@ -8,8 +8,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_error_message, endcap
-from conda_channel import VERSION as RUNNING
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
@@ -17,6 +15,8 @@ from endcap.environment.placing import check_model, environment_of, place
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.triton.config_edits import get_parameter, set_parameter, write_config
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
+from tests.support.cli_runs import assert_error_message, endcap
+from tests.support.conda_channel import VERSION as RUNNING
 
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
 SHIPPED = sorted((Path(__file__).parents[3] / "model_repository").glob("*/config.pbtxt"))

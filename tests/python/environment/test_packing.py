@@ -14,13 +14,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import assert_error_message, endcap
-from conda_channel import SITE_PACKAGES, VERSION, write_channel
-from packed_environments import CONFIG, Workshop, clean_environment, workshop, write_python_model
 from typer.testing import Result
 
 from endcap.triton.config_edits import get_parameter
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
+from tests.support.cli_runs import assert_error_message, endcap
+from tests.support.conda_channel import SITE_PACKAGES, VERSION, write_channel
+from tests.support.packed_environments import (
+    CONFIG,
+    Workshop,
+    clean_environment,
+    workshop,
+    write_python_model,
+)
 
 DEADLINE_S = 60.0
 IMPORTS = """

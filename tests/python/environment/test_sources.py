@@ -12,9 +12,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from packed_environments import Workshop, workshop
 
 from endcap._python_process import PipError, environment_for_pip
+from tests.support.packed_environments import Workshop, workshop
 
 PASSWORD = "a-secret-password"
 TOKEN = "tk-a-secret-token"

@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_error_message, endcap
-from echo_model import ECHO, TENSORS, write_model
 
 from endcap.environment.stub import StubError, find_front, install, is_front
 from endcap.server import locate_server
 from endcap.server.python_stub import PYTHON_VERSION, find_stub
+from tests.support.cli_runs import assert_error_message, endcap
+from tests.support.echo_model import ECHO, TENSORS, write_model
 
 CONFIG = 'backend: "python"' + TENSORS
 

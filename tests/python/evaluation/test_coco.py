@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coco_files import Row, annotation, coco, dataset, write
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from endcap.evaluation.annotations import load_dataset, load_predictions
 from endcap.evaluation.coco import Accuracy, broken_limits, difference, differences, measure
+from tests.support.coco_files import Row, annotation, coco, dataset, write
 
 CAT, DOG = 3, 7
 BOX = [0.0, 0.0, 100.0, 100.0]

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from coco_files import annotation, coco, write
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
@@ -17,6 +16,7 @@ from endcap.cli.app import app
 from endcap.evaluation.annotations import Failure
 from endcap.evaluation.coco import Accuracy, ClassAccuracy, Evaluation
 from endcap.evaluation.report import as_table
+from tests.support.coco_files import annotation, coco, write
 
 BOX = [0.0, 0.0, 9.0, 9.0]
 SHIPPED = str(Path(__file__).resolve().parents[3] / "model_repository")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coco_files import CATEGORIES, annotation, coco, dataset, write
 
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import load_dataset, load_predictions
+from tests.support.coco_files import CATEGORIES, annotation, coco, dataset, write
 
 BOX = [10.0, 20.0, 30.0, 40.0]
 HUGE = 10**400  # a number in JSON that is none in float64

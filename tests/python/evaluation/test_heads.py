@@ -5,12 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from onnx_heads import write_heads, write_network
-from sample_heads import (
+
+import endcap
+from endcap.evaluation.annotations import AnnotatedImage, Dataset
+from endcap.evaluation.categories import ClassMap
+from endcap.evaluation.numpy_heads import best_classes, read_head, suppress
+from endcap.evaluation.reference import Reference, predict_reference
+from endcap.evaluation.served_reference import make_recipe
+from tests.support import jpegs
+from tests.support.onnx_heads import write_heads, write_network
+from tests.support.sample_heads import (
     efficient_nms_outputs,
     end2end_head,
     end2end_pose_head,
@@ -21,14 +28,7 @@ from sample_heads import (
     yolov5_head,
     yolov8_head,
 )
-from tolerances import ACTIVATION_RTOL, ROUND_TRIP_PIXELS
-
-import endcap
-from endcap.evaluation.annotations import AnnotatedImage, Dataset
-from endcap.evaluation.categories import ClassMap
-from endcap.evaluation.numpy_heads import best_classes, read_head, suppress
-from endcap.evaluation.reference import Reference, predict_reference
-from endcap.evaluation.served_reference import make_recipe
+from tests.support.tolerances import ACTIVATION_RTOL, ROUND_TRIP_PIXELS
 
 SIZE = (320, 416)  # height, width
 CLASSES = 7

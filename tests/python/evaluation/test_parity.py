@@ -7,13 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_error_message, endcap
-from normalising_networks import X, behind
-from training_faults import write_images
 
 from endcap.evaluation.parity.pipelines import load_pipeline
 from endcap.triton.config_edits import get_parameter
 from endcap.triton.model_config import read_config
+from tests.support.cli_runs import assert_error_message, endcap
+from tests.support.normalising_networks import X, behind
+from tests.support.training_faults import write_images
 
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLES = SHIPPED / "detect" / "samples"

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from training_faults import FAULTS, SIZE, Training, crop, pairs, write_images
 
 from endcap.evaluation.parity.comparison import ParityReport, compare_tensors
 from endcap.evaluation.parity.pipelines import TrainingPipeline
+from tests.support.training_faults import FAULTS, SIZE, Training, crop, pairs, write_images
 
 _SEED, _PAIRS = 33, 20
 

@@ -8,20 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jpegs
 import numpy as np
 import pytest
 from onnx import TensorProto
-from onnx_heads import write_classifier, write_echo, write_heads, write_network
-from sample_heads import yolov8_head
-from tolerances import (
-    FLOAT_NORMALISE_RTOL,
-    FLOAT_RESIZE_STEPS,
-    NORMALISED_STEPS,
-    OPENCV_RESIZE_EXACT_SHARE,
-    OPENCV_RESIZE_STEPS,
-    ROUND_TRIP_PIXELS,
-)
 
 import endcap
 from endcap.errors import CorruptImageError, InvalidArgumentError, UnsupportedError
@@ -29,6 +18,17 @@ from endcap.evaluation import numpy_heads, reference
 from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.reference import Reference, place_image, read_image, to_tensor
 from endcap.evaluation.served_reference import make_recipe, open_reference
+from tests.support import jpegs
+from tests.support.onnx_heads import write_classifier, write_echo, write_heads, write_network
+from tests.support.sample_heads import yolov8_head
+from tests.support.tolerances import (
+    FLOAT_NORMALISE_RTOL,
+    FLOAT_RESIZE_STEPS,
+    NORMALISED_STEPS,
+    OPENCV_RESIZE_EXACT_SHARE,
+    OPENCV_RESIZE_STEPS,
+    ROUND_TRIP_PIXELS,
+)
 
 SIZE = (192, 224)  # height, width
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"

@@ -5,12 +5,9 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import jpegs
 import numpy as np
 import pytest
-from onnx_heads import write_classifier, write_network
 from rich.console import Console
-from sample_heads import yolov8_head
 
 from endcap.cli.compare import as_comparison_table, comparison_row, describe_reference_failures
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
@@ -25,6 +22,9 @@ from endcap.evaluation.side_by_side import (
     match_classes,
     match_detections,
 )
+from tests.support import jpegs
+from tests.support.onnx_heads import write_classifier, write_network
+from tests.support.sample_heads import yolov8_head
 
 SQUARE: Box = (0.0, 0.0, 10.0, 10.0)
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_heads import seg_outputs
-from server_requests import StubRequest, responses_of
 
 import endcap
 from endcap.python_backend.failures import (
@@ -34,6 +32,8 @@ from endcap.triton.stage_settings import (
     postprocess_settings,
     preprocess_settings,
 )
+from tests.support.sample_heads import seg_outputs
+from tests.support.server_requests import StubRequest, responses_of
 
 IDS = np.int32([[2, 0], [1, -1]])
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
-import odd_networks as odd
 import onnx
 import onnxruntime
 import pytest
-from init_runs import init
 
 from endcap.repository.options import InitOptions
 from endcap.repository.plan import Plan, make_plan
 from endcap.repository.rendering import render
+from tests.support import family_networks as families
+from tests.support import odd_networks as odd
+from tests.support.init_runs import init
 
 OPTIONS: dict[str, Any] = {"num_classes": 5, "preset": "ultralytics"}
 THRESHOLDS = pytest.mark.parametrize("threshold", [0.0, 2.0], ids=["detections", "none in noise"])

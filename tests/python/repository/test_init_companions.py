@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import pytest
-from family_networks import Network
-from init_runs import plan_of
 
 import endcap
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import decided_values
 from endcap.repository.plan import Plan
+from tests.support import family_networks as families
+from tests.support.family_networks import Network
+from tests.support.init_runs import plan_of
 
 VIT = {
     "image_processor_type": "ViTImageProcessor",

@@ -6,14 +6,10 @@ import ast
 from dataclasses import replace
 from pathlib import Path
 
-import family_networks as families
 import numpy as np
-import odd_networks as odd
 import onnx
 import onnxruntime
 import pytest
-from family_networks import Network, Output
-from init_runs import plan_of, write_shapes
 
 import endcap
 from endcap.errors import InvalidArgumentError
@@ -21,6 +17,10 @@ from endcap.repository.onnx_file import read_metadata
 from endcap.repository.options import InitOptions, Runtime, decided_values
 from endcap.repository.plan import make_plan
 from endcap.repository.rendering import render
+from tests.support import family_networks as families
+from tests.support import odd_networks as odd
+from tests.support.family_networks import Network, Output
+from tests.support.init_runs import plan_of, write_shapes
 
 ULTRALYTICS = {"author": "Ultralytics", "stride": "32", "task": "detect"}
 CLASSIFIES = {"author": "Ultralytics", "task": "classify", "imgsz": "[64, 64]"}

@@ -6,18 +6,18 @@ import os
 import subprocess
 from pathlib import Path
 
-import family_networks as families
-import odd_networks as odd
 import onnx
 import pytest
-from cli_runs import endcap
-from family_networks import Network
 from google.protobuf import text_format
-from init_runs import COMMON, files, init, written
 from PIL import Image
 from tritonclient.grpc import model_config_pb2
 
 from endcap.repository.rendering import joined_labels
+from tests.support import family_networks as families
+from tests.support import odd_networks as odd
+from tests.support.cli_runs import endcap
+from tests.support.family_networks import Network
+from tests.support.init_runs import COMMON, files, init, written
 
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 

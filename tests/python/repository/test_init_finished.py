@@ -6,21 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
-import finished_networks as finished
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from documented_heads import flat
-from family_networks import Network, Output
-from finished_networks import Finished
-from init_runs import init
 
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import InitOptions, decided_values
 from endcap.repository.plan import Plan, make_plan
 from endcap.repository.rendering import render
+from tests.support import family_networks as families
+from tests.support import finished_networks as finished
+from tests.support.documented_heads import flat
+from tests.support.family_networks import Network, Output
+from tests.support.finished_networks import Finished
+from tests.support.init_runs import init
 
 
 def plan_of(network: Finished, folder: Path, **options: Any) -> Plan:

@@ -6,9 +6,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import family_networks as families
 import pytest
-from init_runs import init
+
+from tests.support import family_networks as families
+from tests.support.init_runs import init
 
 
 def test_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import numpy as np
-import odd_networks as odd
 import onnx
 import pytest
-from cli_runs import endcap as run
-from documented_heads import HEADS, DocumentedHead, flat
-from family_networks import Network, Output
-from finished_networks import Finished
 from google.protobuf import text_format
-from init_runs import init, plan_of, written
 from tritonclient.grpc import model_config_pb2
 
 import endcap
@@ -29,6 +22,13 @@ from endcap.repository.options import InitOptions, decided_values
 from endcap.repository.plan import make_plan
 from endcap.repository.rendering import render
 from endcap.repository.suppressed_forms import read_detections
+from tests.support import family_networks as families
+from tests.support import odd_networks as odd
+from tests.support.cli_runs import endcap as run
+from tests.support.documented_heads import HEADS, DocumentedHead, flat
+from tests.support.family_networks import Network, Output
+from tests.support.finished_networks import Finished
+from tests.support.init_runs import init, plan_of, written
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-import family_networks as families
 import numpy as np
 import onnx
 import pytest
-from init_runs import init
 from onnx import TensorProto, helper
+
+from tests.support import family_networks as families
+from tests.support.init_runs import init
 
 ENDS_WITHIN_S = 5.0
 

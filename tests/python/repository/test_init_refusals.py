@@ -6,12 +6,13 @@ import re
 import sys
 from pathlib import Path
 
-import family_networks as families
 import onnx
 import pytest
-from init_runs import init
-from refused_heads import EXTRAS, HEADS
-from refused_options import FILES, OPTIONS
+
+from tests.support import family_networks as families
+from tests.support.init_runs import init
+from tests.support.refused_heads import EXTRAS, HEADS
+from tests.support.refused_options import FILES, OPTIONS
 
 REFUSED = {**FILES, **HEADS, **EXTRAS, **OPTIONS}
 

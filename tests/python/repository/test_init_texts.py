@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import family_networks as families
 import pytest
-from family_networks import Network
-from init_runs import init
 from packaging.requirements import InvalidRequirement, Requirement
+
+from tests.support import family_networks as families
+from tests.support.family_networks import Network
+from tests.support.init_runs import init
 
 PACKAGE = Path(__file__).resolve().parents[3] / "pyext" / "endcap"
 WHEEL = "endcap-0.1.0-cp311-cp311-linux_x86_64.whl"

@@ -7,13 +7,14 @@ import os
 import stat
 from pathlib import Path
 
-import family_networks as families
 import numpy as np
 import onnx
 import pytest
-from init_runs import files, init
 from onnx import TensorProto, helper
 from onnx.external_data_helper import uses_external_data
+
+from tests.support import family_networks as families
+from tests.support.init_runs import files, init
 
 
 def write_split(path: Path, *locations: str) -> Path:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_runs import assert_error_message
-from family_networks import Network, Output
-from init_runs import files, init, written
-from jpegs import photo_jpeg
 
 import endcap
+from tests.support.cli_runs import assert_error_message
+from tests.support.family_networks import Network, Output
+from tests.support.init_runs import files, init, written
+from tests.support.jpegs import photo_jpeg
 
 MAP = Output(np.zeros((3, 16, 16), np.float32), 1.0)
 NETWORK = Network({"heat": MAP, "geometry": Output(np.zeros(4, np.float32))})

@@ -8,11 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import numpy as np
 import pytest
-from init_runs import init, plan_of
-from normalising_networks import Step, X, behind, graph
 from onnx import TensorProto, helper
 
 from endcap.repository.input_normalization import Normalization, find_normalization
@@ -21,6 +18,9 @@ from endcap.repository.plan import make_plan
 from endcap.repository.validation import validate_repository
 from endcap.triton.ensemble import PREPROCESS_BACKEND, read_ensemble, stage_parameters
 from endcap.triton.model_contract import preprocess_contract
+from tests.support import family_networks as families
+from tests.support.init_runs import init, plan_of
+from tests.support.normalising_networks import Step, X, behind, graph
 
 MEAN, STD = (0.5, 0.25, 0.75), (0.5, 0.25, 0.125)
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_runs import endcap
-from damage import Damage, copy_model
-from damaged_repositories import DAMAGES
-from doc_pages import ROOT, blocks
-from example_network import write_network
 
 from endcap.repository.validation import validate_repository
+from tests.support.cli_runs import endcap
+from tests.support.damage import Damage, copy_model
+from tests.support.damaged_repositories import DAMAGES
+from tests.support.doc_pages import ROOT, blocks
+from tests.support.example_network import write_network
 
 MODELS = ("preprocess", "preprocess_rois", "detector", "postprocess", "detect")
 PYTHON_MODELS = (

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_error_message, endcap
-from damage import SHIPPED, copy_model
-from damaged_repositories import DAMAGES
+
+from tests.support.cli_runs import assert_error_message, endcap
+from tests.support.damage import SHIPPED, copy_model
+from tests.support.damaged_repositories import DAMAGES
 
 
 def damaged(tmp_path: Path, *names: str) -> Path:

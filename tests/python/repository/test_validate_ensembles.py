@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from echo_ensembles import LOADED, REFUSED, UNBATCHED, ensemble, write_called
-from echo_model import TENSORS, write_model
 
 from endcap.repository.validation import Finding, Severity, validate_repository
+from tests.support.echo_ensembles import LOADED, REFUSED, UNBATCHED, ensemble, write_called
+from tests.support.echo_model import TENSORS, write_model
 
 
 def findings(tmp_path: Path, config: str, name: str = "ensemble") -> list[Finding]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import family_networks as families
 import numpy as np
-import odd_networks as odd
 import pytest
-from damage import copy_model
-from onnx_heads import write_heads, write_network
 
 from endcap.repository.validation import Finding, validate_repository
+from tests.support import family_networks as families
+from tests.support import odd_networks as odd
+from tests.support.damage import copy_model
+from tests.support.onnx_heads import write_heads, write_network
 
 HEAD = np.zeros((10, 8400), np.float32)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from damage import copy_model
 
 from endcap.repository.validation.model import Severity
 from endcap.repository.validation.validator import validate_repository
+from tests.support.damage import copy_model
 
 PREFIXES = 'key: "url_prefixes"\n  value {{ string_value: "{}" }}'
 PIPELINE = ("detect", "preprocess", "detector", "postprocess")

@@ -6,16 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-import kserve_models
 import kubernetes_validate
 import pytest
 import yaml
-from deploy_files import DEPLOY, image_command
 
 from endcap.server.exposure import restriction_options
 from endcap.server.release import ServerRelease
 from endcap.server.settings import ServerSettings
 from endcap.triton.installation import OUR_BACKENDS
+from tests.support import kserve_models
+from tests.support.deploy_files import DEPLOY, image_command
 
 VERSIONS = kubernetes_validate.utils.all_versions()
 NEWEST = sorted({tuple(map(int, each.split(".")[:2])) for each in VERSIONS})[-5:]

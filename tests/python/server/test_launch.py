@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from echo_ensembles import ensemble
-from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 from endcap.server import (
     ServerError,
@@ -24,6 +22,8 @@ from endcap.server import (
 )
 from endcap.server.process import ServerProcess
 from endcap.server.settings import PortReservation
+from tests.support.echo_ensembles import ensemble
+from tests.support.echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 

@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from damage import SHIPPED, copy_model
-from doctor_world import copied_server
-from echo_model import write_model
 
 from endcap.server import ServerError, locate_server, private_server
 from endcap.server import models as server_models
@@ -17,6 +14,9 @@ from endcap.server.models import choose_models, leave_out, why_no_python
 from endcap.server.private_server import EXECUTABLE, private_server_folder
 from endcap.server.python_stub import PYTHON_VERSION
 from endcap.triton.model_folder import needed_backend, read_model_folder, read_repository
+from tests.support.damage import SHIPPED, copy_model
+from tests.support.doctor_world import copied_server
+from tests.support.echo_model import write_model
 
 
 def without_dali(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
+from tests.support.echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 SETTINGS = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0), ready_timeout_s=20)
 IN_PYTHON = 'backend: "python"' + TENSORS

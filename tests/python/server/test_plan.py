@@ -15,7 +15,6 @@ from typing import Any
 
 import onnxruntime
 import pytest
-from echo_model import TENSORS, write_echo_model, write_model
 
 import endcap
 from endcap.server import (
@@ -36,6 +35,7 @@ from endcap.server.models import TRITON_DEFAULT_POOL_MB, pool_megabytes
 from endcap.server.plan import LaunchPlan, plan_launch
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import check_config_name, read_repository
+from tests.support.echo_model import TENSORS, write_echo_model, write_model
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 

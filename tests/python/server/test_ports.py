@@ -6,10 +6,10 @@ import socket
 from pathlib import Path
 
 import pytest
-from echo_model import write_echo_model
 
 from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer, settings
 from endcap.server.settings import PortReservation
+from tests.support.echo_model import write_echo_model
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 

@@ -13,8 +13,6 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from doctor_world import SITE_PACKAGES
-from echo_model import write_model
 
 from endcap.errors import UnsupportedError
 from endcap.server import (
@@ -34,6 +32,8 @@ from endcap.server.private_server import (
     private_server_folder,
     why_no_private_server,
 )
+from tests.support.doctor_world import SITE_PACKAGES
+from tests.support.echo_model import write_model
 
 FREE = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
 

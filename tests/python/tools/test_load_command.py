@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from cli_runs import assert_error_message, endcap
 
 from endcap.tools.load import Level, Request, mean_times, summarize
+from tests.support.cli_runs import assert_error_message, endcap
 
 
 def request(end_s: float, latency_ms: float = 10.0, images: int = 1, **failed: int) -> Request:

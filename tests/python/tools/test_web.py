@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import run_browser
 from playwright.sync_api import Browser, Page, expect
 
 from endcap.cli.files import SAMPLES, find_repository
 from endcap.client import DetectionClient
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.tools.web import PageError, make_application, run, serve
+from tests.support.browser import run_browser
 
 SAMPLE_FILES = sorted((find_repository() / SAMPLES).glob("*.jpg"))
 WIDE = next(path for path in SAMPLE_FILES if "1920x1080" in path.name)

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import onnxruntime
 import pytest
-from damage import SHIPPED
-from doc_pages import ROOT
 
 import endcap
+from tests.support.damage import SHIPPED
+from tests.support.doc_pages import ROOT
 
 FILE = SHIPPED / "classifier" / "1" / "model.onnx"
 LABELS_FILE = SHIPPED / "classify_postprocess" / "labels.txt"

@@ -18,11 +18,11 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from http_site import Site, content, redirect, run_site
-from videos import encode, scene
 
 from endcap.errors import EndcapError, InvalidArgumentError, Status, VideoError
 from endcap.video import VideoReader
+from tests.support.http_site import Site, content, redirect, run_site
+from tests.support.videos import encode, scene
 
 
 @pytest.fixture(autouse=True)

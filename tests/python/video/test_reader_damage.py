@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from videos import CODINGS, encode, scene
 
 from endcap.errors import VideoError
 from endcap.video import VideoReader
+from tests.support.videos import CODINGS, encode, scene
 
 FRAMES = 24
 DAMAGED = 60

@@ -10,13 +10,13 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-import tolerances
 from numpy.typing import NDArray
-from videos import CODINGS, decoded, encode, planes, scene
 
 import endcap
 from endcap import YuvImage
 from endcap.video import VideoFrame, VideoReader
+from tests.support import tolerances
+from tests.support.videos import CODINGS, decoded, encode, planes, scene
 
 # Encoders of H.264 and H.265 take even sides at 4:2:0; 98x62 is cropped from whole blocks.
 CASES = [

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import rtsp_server
-from tcp_proxy import proxy_to
-from videos import encode, scene
 
 from endcap.errors import VideoError
 from endcap.triton.video_sources import parse_address
 from endcap.video import VideoReader
 from endcap.video.relay import Relay
+from tests.support import rtsp_server
+from tests.support.tcp_proxy import proxy_to
+from tests.support.videos import encode, scene
 
 
 @pytest.fixture(scope="module")

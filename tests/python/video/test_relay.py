@@ -10,13 +10,13 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from http_site import content, run_site
-from videos import encode, scene
 
 from endcap.errors import ImageLimitError, InvalidArgumentError
 from endcap.triton.video_sources import parse_address
 from endcap.video import VideoReader
 from endcap.video.relay import Relay
+from tests.support.http_site import content, run_site
+from tests.support.videos import encode, scene
 
 BODY = bytes(range(256)) * 400
 

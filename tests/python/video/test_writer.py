@@ -14,13 +14,13 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-import tolerances
 from numpy.typing import NDArray
 from PIL import Image
 
 import endcap
 from endcap.errors import InvalidArgumentError, VideoError
 from endcap.video import VideoWriter
+from tests.support import tolerances
 
 WIDTH, HEIGHT = 320, 240
 
