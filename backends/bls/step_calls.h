@@ -19,7 +19,7 @@ class CallPlan {
 
   // The request of each item; items of one request are adjacent.
   const std::vector<size_t>& owners() const noexcept { return owners_; }
-  // Returns the most items in one call. Throws ComposingModelError if there is no such model.
+  // Returns the most items in one call. Throws ComposingModelError if the model does not exist.
   virtual size_t MaxItemsPerCall() const = 0;
   // Creates a call with these items. Throws ComposingModelError.
   virtual std::shared_ptr<ComposingCall> NewCall(const bls::Range& items) const = 0;

@@ -25,7 +25,7 @@ Parameters ReadParameters(const ::dali::OpSpec& spec) {
   Parameters given = GivenParameters(spec, PreprocessTable(), {"preset"});
   // By default a bad file must not end DALI's whole pipeline.
   if (!spec.HasArgument("on_error")) given.emplace_back("on_error", "blank");
-  // If each sample has a size of its own, the default size must not be rejected.
+  // If each sample has its own size, the default size must not be rejected.
   if (spec.HasTensorArgument("size")) given.emplace_back("size", "1");
   return given;
 }

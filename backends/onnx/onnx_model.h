@@ -14,7 +14,7 @@
 
 namespace endcap::triton {
 
-// A network of ONNX Runtime. On a CPU each request is a run of its own on one of the model's
+// A network of ONNX Runtime. On a CPU each request is a separate run on one of the model's
 // threads, and Execute returns when the requests are queued. On a GPU, or with merge_requests, the
 // requests of an execution that have equal shapes are merged into one run.
 class OnnxModel final : public Model {

@@ -250,7 +250,9 @@ class TensorReader {
     ONNXType kind = ONNX_TYPE_UNKNOWN;
     runtime_.Check(api.GetOnnxTypeFromTypeInfo(info.get(), &kind));
     if (shape == nullptr || kind != ONNX_TYPE_TENSOR) {
-      RejectTensor(tensor, "is no dense tensor: only networks between tensors can be served");
+      RejectTensor(tensor,
+                   "is not a dense tensor: only networks whose inputs and outputs are tensors can "
+                   "be served");
     }
     ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
     runtime_.Check(api.GetTensorElementType(shape, &type));

@@ -35,7 +35,7 @@ struct NetworkTensor {
 enum class SessionThreads {
   kShared,  // those of the library
   kOne,     // the calling thread only
-  kOwn,     // threads of its own, as many as the settings say
+  kOwn,     // own threads, as many as the settings say
 };
 
 // A network that ONNX Runtime has loaded. Thread-safe: runs may be concurrent.
@@ -56,7 +56,7 @@ class OnnxSession {
   std::vector<NetworkTensor> outputs_;
 };
 
-// The sessions of one model on one device. A run that begins while there is no other in the process
+// The sessions of one model on one device. A run that begins while no other runs in the process
 // has the shared threads; any other has one thread. The results are equal, because ONNX Runtime
 // divides work among threads without changing the order of sums. Thread-safe.
 class SessionPair {

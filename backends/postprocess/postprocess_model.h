@@ -33,7 +33,7 @@ class PostprocessModel final
   void AllocateOutputs(JobType& job, const ExecutionContext& execution_context);
   void AddLabels(JobType& job, const ExecutionContext& execution_context);
   void AddRle(JobType& job, const ExecutionContext& execution_context);
-  // Adds an output of so many strings for each item.
+  // Adds an output of that many strings for each item.
   void AddStrings(JobType& job, std::string_view name, int64_t count,
                   std::span<const std::byte> strings, const ExecutionContext& execution_context);
 

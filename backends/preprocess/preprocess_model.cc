@@ -39,7 +39,7 @@ std::span<const Roi> AsRois(const InputTensor& tensor) {
   return {static_cast<const Roi*>(view.data), static_cast<size_t>(view.shape[0])};
 }
 
-// The outputs of an image with so many regions: a row for each. `status` is a number for each
+// The outputs of an image with that many regions: a row for each. `status` is a number for each
 // region, not a tensor of one.
 std::vector<TensorSpec> RegionOutputs(std::vector<TensorSpec> specs, int64_t roi_count) {
   for (TensorSpec& spec : specs) {

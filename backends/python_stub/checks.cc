@@ -69,7 +69,7 @@ std::string InstallCommand(const StartContext& context) {
   return "`endcap stub install " + context.ModelFolder().string() + "`";
 }
 
-// Returns the content of a stub; empty if there is no program.
+// Returns the content of a stub; empty if the program is missing.
 std::string ReadStub(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kMaxStubBytes) {

@@ -69,7 +69,7 @@ class ComposingCall : public std::enable_shared_from_this<ComposingCall> {
 
   // Of a call that is done: the failure, or none.
   const std::optional<Failure>& failure() const noexcept { return failure_; }
-  // Of a call that is done without a failure. Throws ComposingModelError if there is no such
+  // Of a call that is done without a failure. Throws ComposingModelError if it lacks that
   // output.
   const ComposingOutput& Output(std::string_view name) const;
   // Throws ComposingModelError for a response that cannot be used.

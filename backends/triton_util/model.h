@@ -49,7 +49,7 @@ void ReportExecution(TRITONBACKEND_ModelInstance* instance, int64_t items,
 
 // Releases a request; the server then frees its memory. An error of the server is logged.
 void ReleaseRequest(TRITONBACKEND_Request* request) noexcept;
-// Responds with an error to requests and releases them. Needs no memory of its own.
+// Responds with an error to requests and releases them. Allocates no memory.
 void FailAndRelease(std::span<TRITONBACKEND_Request*> requests, const Failure& failure) noexcept;
 
 // One loaded model, which its instances share. Execute may run on several threads at the same time.

@@ -59,7 +59,7 @@ inline BoxXyxy BoxAtAnchor(const BoxXyxy& offsets, const BoxXyxy& anchor,
   return BoxAtAnchor(offsets, anchor, settings.variances.data(), settings.max_log_size);
 }
 
-// A grid as kernels need it is part of the launch's arguments, and so needs no memory of its own.
+// A grid as kernels need it is part of the launch's arguments, and so needs no device memory.
 
 inline constexpr uint32_t kMaxGridLevels = 16;
 inline constexpr uint32_t kMaxGridSizes = 128;  // of all levels together

@@ -101,7 +101,7 @@ void FillClassLimits(const HeadParams& params, std::vector<float>& limits);
 // The least of these limits, for scans that do not look at the class.
 float LowestLimit(const HeadParams& params, std::span<const float> limits) noexcept;
 
-// HeadInputs without memory of its own.
+// HeadInputs that own no memory.
 struct HeadSpecs {
   std::array<TensorSpec, 4> specs;
   size_t count;

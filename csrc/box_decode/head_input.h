@@ -73,7 +73,7 @@ class HeadInput {
   HeadInput(const HeadInput&) = delete;
   HeadInput& operator=(const HeadInput&) = delete;
 
-  // Calls found(row, column) for each NaN, row after row. Only so many of the first rows and
+  // Calls found(row, column) for each NaN, row after row. Only that many of the first rows and
   // columns count; what the others hold does not matter.
   template <typename Found>
   void VisitNan(int64_t used_rows, int64_t used_columns, Found found) const {

@@ -12,7 +12,7 @@ namespace endcap {
 namespace {
 
 // One row. Positions are those of AnchorLabel. raw_limit: class scores under which a product with
-// an objectness of 0 to 1 is no candidate. Throws kInvalidArgument for a score that is NaN, or
+// an objectness of 0 to 1 is not a candidate. Throws kInvalidArgument for a score that is NaN, or
 // drops the row.
 void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anchor, float raw_limit,
                   DecodeScratch& scratch, CandidateList& list) {

@@ -118,7 +118,7 @@ ThreadPool::ThreadPool(int thread_count)
 
 ThreadPool::~ThreadPool() {
   if (state_->InheritedByFork()) {
-    static_cast<void>(state_.release());  // there is no thread to join; the memory goes with us
+    static_cast<void>(state_.release());  // no thread to join; the memory goes with the process
   } else {
     state_->Stop();
   }

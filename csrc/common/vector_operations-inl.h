@@ -29,7 +29,7 @@ HWY_INLINE uint64_t LaneBits(D d, Mask mask) {
 }
 
 // A constant that a loop needs in each round. Where registers are few, compilers make a constant
-// that they know anew in each round, by several instructions; one that they do not know stays in
+// that they know again in each round, by several instructions; one that they do not know stays in
 // memory.
 template <class V>
 HWY_INLINE V Hoist(V constant) {

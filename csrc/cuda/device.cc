@@ -116,7 +116,7 @@ RelaxedCaptureMode::~RelaxedCaptureMode() { (void)cudaThreadExchangeStreamCaptur
 
 MemoryPlace Locate(const void* memory) {
   const AnyContext context;
-  // Without a context in the process there is no memory of a device.
+  // Without a context the process has no device memory.
   if (CurrentContext() == nullptr) return {};
   unsigned type = 0;  // a CUmemorytype, or 0 for memory that CUDA does not know
   unsigned managed = 0;

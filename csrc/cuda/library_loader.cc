@@ -11,7 +11,7 @@
 namespace endcap {
 namespace {
 
-// CUDA code runs on drivers of its own major version or later.
+// CUDA code runs on drivers of the same major version or later.
 constexpr int GetMajor(int cuda_version) { return cuda_version / 1000; }
 
 std::string WrittenVersion(int cuda_version) {
@@ -128,8 +128,7 @@ CudaLibrary OpenCudaLibrary(const std::string& path) {
   }
   const CudaApi* api = get();
   if (api->version != kCudaApiVersion || api->layout != GetExpectedLayout()) {
-    return Unavailable(std::move(state),
-                       path + " is of another build of endcap; install endcap anew");
+    return Unavailable(std::move(state), path + " is of another build of endcap; reinstall endcap");
   }
   state.architectures = api->architectures;
   if (api->versions(&state.driver_version, &state.runtime_version) != 0) {

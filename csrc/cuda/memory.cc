@@ -22,7 +22,7 @@ namespace {
 // device. What is in use counts, buffers of contexts that live long too; a batch of 64 float
 // tensors of 3 x 640 x 640 and its heads fit in the least.
 constexpr uint64_t kMinKeptBytes = uint64_t{1} << 30;
-constexpr uint64_t kKeptShare = 8;  // one part in so many of the device's memory
+constexpr uint64_t kKeptShare = 8;  // the divisor of the device's memory
 
 uint64_t KeptBytes(int32_t device) {
   CudaDeviceFacts facts{};
@@ -163,7 +163,7 @@ class PinnedPool {
     return (std::max(bytes, kMinBytes) + step - 1) / step * step;
   }
 
-  // Frees the blocks that have been idle for longest, down to so many bytes.
+  // Frees the blocks that have been idle for longest, down to that many bytes.
   void FreeIdle(size_t most_bytes) {
     std::vector<void*> freed;
     {

@@ -89,7 +89,7 @@ void WaitForStream(void* stream) {
     const cudaError_t error = cudaEventQuery(event.get());
     if (error == cudaSuccess) break;
     if (error != cudaErrorNotReady) Check(error, "cudaEventQuery");
-    (void)cudaGetLastError();  // not ready is no error to be found later
+    (void)cudaGetLastError();  // "not ready" must not be found as an error later
     if (std::chrono::steady_clock::now() < sleep_at) continue;
     Check(cudaEventSynchronize(event.get()), "cudaEventSynchronize");
     break;

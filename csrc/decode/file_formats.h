@@ -63,7 +63,7 @@ std::string_view AdviseOnDroppedZeros(std::span<const uint8_t> file) noexcept;
 // Throws kImageLimit when `bytes` are more than max_decoded_bytes.
 void CheckDecodedLimit(FileFormat format, int64_t bytes, const DecodeLimits& limits);
 
-// Throws kCorruptImage: the file's header is no longer the one that was read before. Bytes that
+// Throws kCorruptImage: the file's header has changed since it was read. Bytes that
 // another thread or process changes meanwhile must not make a decoder write beyond its memory.
 [[noreturn]] void FailChanged(FileFormat format);
 

@@ -92,7 +92,7 @@ GifLayout ReadLayout(std::span<const uint8_t> file) {
 
 [[noreturn]] void FailGif(int error) {
   if (error == D_GIF_ERR_NOT_ENOUGH_MEM) {
-    Fail(ErrorCode::kOutOfMemory, "there is no memory to decode a GIF");
+    Fail(ErrorCode::kOutOfMemory, "not enough memory to decode a GIF");
   }
   const char* text = GifErrorString(error);
   FailCorrupt("the GIF is cut short or damaged: ", text != nullptr ? text : "unknown error");

@@ -51,7 +51,7 @@ struct JpegFrame {
   }
 };
 
-// The frame of a header, whose sizes were checked, at so many eighths of its size, 1 to 8. As
+// The frame of a header, whose sizes were checked, at that many eighths of its size, 1 to 8. As
 // libjpeg-turbo does, the blocks of subsampled components get twice or four times as many samples a
 // side where that saves upsampling.
 JpegFrame MakeFrame(const JpegMarkers& markers, int eighths) noexcept;
@@ -67,7 +67,7 @@ struct PlaneUpsampling {
   bool operator==(const PlaneUpsampling&) const = default;
 };
 
-// That of libjpeg-turbo; nothing where it has none, because the image's size is no multiple.
+// That of libjpeg-turbo; nothing where it has none, because the image's size is not a multiple.
 std::optional<PlaneUpsampling> GetPlaneUpsampling(const JpegFrame& frame,
                                                   size_t component) noexcept;
 

@@ -27,7 +27,7 @@ enum TiffType : size_t {
   kFloat = 11,
   kDouble = 12,
 };
-// Bytes of a value of each type; 0: there is no such type.
+// Bytes of a value of each type; 0: an unknown type.
 constexpr std::array<uint8_t, 17> kTypeBytes = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
 
 constexpr std::array<OrientationTransform, 8> kTransforms = {{

@@ -25,7 +25,7 @@ inline constexpr size_t kPlaneAlignment = 256;
 struct JpegPlane {
   int width = 0;   // samples; the last one is what upsampling repeats beyond the border
   int height = 0;  // of the whole plane; the last row is what upsampling repeats beyond the border
-  int rows = 0;    // the first so many are in the block, `height` of them unless end_row cut them
+  int rows = 0;    // rows in the block: `height` unless end_row cut them
   // The bytes from `width` to the end of a row mean nothing, and those past the last whole block of
   // the file are never written; they may be read.
   size_t row_stride_bytes = 0;
@@ -85,8 +85,8 @@ class JpegPlaneReader {
 // Which decoder takes a JPEG on its way to the GPU. kNvjpeg is a proposal: the JPEG engine is asked
 // about the file before it decodes (decode/cuda/nvjpeg_decoder.h).
 
-// A batch of so many pixels, as files, is taken to be worth nvJPEG. Not measured yet: a placeholder
-// until a GPU has been measured on which nvJPEG overtakes the CPU's threads.
+// Pixels of a batch of files from which nvJPEG is taken to be worthwhile. Not measured yet: a
+// placeholder until a GPU has been measured on which nvJPEG overtakes the CPU's threads.
 inline constexpr int64_t kNvjpegCrossoverPixels = int64_t{8} << 20;
 
 // What of a file decides.

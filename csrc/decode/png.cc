@@ -130,7 +130,7 @@ class PngSession {
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) {
       png_destroy_read_struct(&png_, nullptr, nullptr);
-      Fail(ErrorCode::kOutOfMemory, "there is no memory to decode a PNG");
+      Fail(ErrorCode::kOutOfMemory, "not enough memory to decode a PNG");
     }
     png_set_read_fn(png_, this, OnRead);
   }

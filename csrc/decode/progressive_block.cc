@@ -103,7 +103,7 @@ constexpr unsigned kCorrectionsBehindCode = kMaxCorrections - HuffmanTable::kLon
 // What differs between CPUs. Sets of places are as in PlacesFrom; a set of one place is a bit.
 struct Loops {
   static unsigned Count(uint64_t set) { return static_cast<unsigned>(std::popcount(set)); }
-  // Of a set that has more than `run` places the one behind so many.
+  // The place after the first `run` of a set that has more.
   static uint64_t Behind(uint64_t set, unsigned run, unsigned /*count*/) {
     for (; run > 0; --run) set &= ~std::bit_floor(set);
     return std::bit_floor(set);

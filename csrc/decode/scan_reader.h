@@ -21,7 +21,7 @@ class ScanReader {
 
   ScanBits& bits() noexcept { return bits_; }
 
-  // To be called before each MCU. Returns whether the data begins anew there: predictions of
+  // To be called before each MCU. Returns whether the data restarts there: predictions of
   // coefficients and runs of blocks end.
   bool BeginMcu() {
     if (restart_interval_ == 0) return false;

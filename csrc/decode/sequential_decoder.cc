@@ -8,7 +8,7 @@
 namespace endcap {
 namespace {
 
-// Columns of the file, or more, whose coefficients are read before they are transformed: so many
+// Columns of the file, or more, whose coefficients are read before they are transformed: enough
 // that the mispredicted branch at the end costs little, so few that they stay in the first-level
 // cache.
 constexpr int kColumnsPerBatch = 64;
@@ -224,7 +224,7 @@ void SequentialDecoder::ReadBatch(int first_mcu, bool skips, const Coefficients&
   }
 }
 
-// Reads MCUs of a batch, between which is no restart marker.
+// Reads MCUs of a batch without restart markers between them.
 void SequentialDecoder::ReadBlocksOf(int begin_mcu, int end_mcu, const Coefficients& to) {
   const size_t per_mcu = blocks_of_batch_.size() / static_cast<size_t>(mcus_per_batch_);
   const size_t begin = static_cast<size_t>(begin_mcu) * per_mcu;

@@ -54,7 +54,7 @@ struct WebpPicture {
 [[noreturn]] void FailWebp(VP8StatusCode status, std::span<const uint8_t> data) {
   switch (status) {
     case VP8_STATUS_OUT_OF_MEMORY:
-      Fail(ErrorCode::kOutOfMemory, "there is no memory to decode a WebP");
+      Fail(ErrorCode::kOutOfMemory, "not enough memory to decode a WebP");
     case VP8_STATUS_UNSUPPORTED_FEATURE:
       Fail(ErrorCode::kUnsupported, "the WebP has a feature that libwebp does not decode");
     case VP8_STATUS_NOT_ENOUGH_DATA:

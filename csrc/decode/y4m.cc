@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// Header lines are short; a longer one is no header.
+// Header lines are short; a longer one is not a header.
 constexpr size_t kMaxLineBytes = 1024;
 constexpr int kMaxSide = 1 << 24;
 

@@ -99,8 +99,8 @@ ENDCAP_HOST_DEVICE inline float ComputeIou(double shared, const RotatedBox& a,
 }
 
 // Both boxes have an area. Gives the IoU, or any number up to `limit` where the bounds of the
-// shared area say that the IoU is no greater. No rounding is in the way of that: the shared area is
-// clipped to its bounds, and ComputeIou does not fall when it grows.
+// shared area say that the IoU is not greater. No rounding is in the way of that: the shared area
+// is clipped to its bounds, and ComputeIou does not fall when it grows.
 ENDCAP_HOST_DEVICE inline float IouUnlessBelow(const RotatedBox& first, const RotatedBox& second,
                                                float limit) {
   const bool in_order = GivesFrame(first, second);

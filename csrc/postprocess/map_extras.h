@@ -35,7 +35,7 @@ struct SourceBox {
   double angle;
 };
 
-// xywhr float32 [5] in pixels of the model's input, mapped by `geometry` (null: as it is).
+// xywhr float32 [5] in pixels of the model's input, mapped by `geometry` (null: unmapped).
 //
 // Scales that differ in x and y make a parallelogram of a rectangle. Its sides keep their lengths
 // and the first its direction; the result is the rectangle with these, which is the same for

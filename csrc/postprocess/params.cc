@@ -55,7 +55,7 @@ AnchorLevel ReadLevel(std::string_view text) {
 }
 
 // "8:16x16,22.6x22.6;16:32x32": levels with their stride, and widths and heights, all in pixels.
-// "none" is no level. Throws kInvalidArgument with the level that cannot be read.
+// "none" is not a level. Throws kInvalidArgument with the level that cannot be read.
 std::vector<AnchorLevel> ReadAnchorGrid(std::string_view text) {
   std::vector<AnchorLevel> levels;
   if (text == kNoLevels) return levels;

@@ -151,7 +151,7 @@ class CpuPreprocess final : public PreprocessDevice {
   }
 
  private:
-  // A share that a thread of the pool without a share of its own can help with.
+  // A share that a thread of the pool without its own share can help with.
   struct Large {
     size_t share = 0;
     bool helped = false;

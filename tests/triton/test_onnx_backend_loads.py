@@ -88,7 +88,7 @@ FILES: Mapping[str, tuple[Callable[[], onnx.ModelProto | bytes], tuple[str, ...]
     "newer": (newer_opset, ("older opset", "ONNX Runtime 1.")),
     "newest": (newer_ir_version, ("IR version", "ONNX Runtime 1.")),
     "unknown_operator": (unknown_operator, ("Frobnicate", "an operator that ONNX Runtime 1.")),
-    "sequence": (sequence, ("output 'parts'", "no dense tensor")),
+    "sequence": (sequence, ("output 'parts'", "not a dense tensor")),
     "complex_numbers": (complex_numbers, ("complex",)),
 }
 

@@ -10,7 +10,7 @@
 namespace endcap {
 
 // What box_decode's kernels take as their argument: no pointer to host memory in it, so that a
-// launch can be captured into a graph as it is.
+// launch can be captured into a graph unmodified.
 
 inline constexpr int kMaxBatchImages = 64;
 
@@ -57,7 +57,7 @@ void CheckHead(const HeadParams& params, HeadTensors head);
 // The rows of a checked head, see HeadImage.
 uint64_t CountRows(HeadFamily family, HeadTensors head) noexcept;
 
-// How many candidates an image with so many rows can have.
+// How many candidates an image with that many rows can have.
 uint64_t MostCandidates(const HeadParams& params, uint64_t rows) noexcept;
 
 struct HeadImage {

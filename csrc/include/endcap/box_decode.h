@@ -146,7 +146,7 @@ std::span<const DType> OtherDTypes(const TensorSpec& spec) noexcept;
 // OtherDTypes. Throws kInvalidArgument for a wrong count, shape or dtype, and, with on_nan kError,
 // for a NaN in boxes or scores, a row whose softmax is not defined, or a candidate whose box or
 // score is not finite. An infinite number that leads to none of these, such as a logit of a
-// sigmoid, is no error. Every family but classification.
+// sigmoid, is not an error. Every family but classification.
 //
 // With on_nan kDrop such an anchor (query, row) is left out with all of its classes, before the cut
 // at max_candidates, and counted. So is one over the threshold that has an extra value (mask

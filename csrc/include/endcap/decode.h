@@ -133,7 +133,7 @@ std::optional<std::vector<uint8_t>> DecodeBase64(const ImageView& image,
 struct DecodeOptions {
   // 3: RGB; 4: RGB and an undefined byte; 1: gray (the luma of the file, as in libjpeg-turbo).
   int channels = 3;
-  // 1 to 8: decode at so many eighths of the size, by DCT scaling. For JPEGs alone, ignored for
+  // 1 to 8: decode at that many eighths of the size, by DCT scaling. For JPEGs alone, ignored for
   // other files.
   int eighths = 8;
   Truncated truncated = Truncated::kReject;
@@ -149,7 +149,7 @@ struct DecodeReport {
   std::string damage;
 };
 
-// The width or height of a JPEG at so many eighths of its size.
+// The width or height of a JPEG at that many eighths of its size.
 constexpr int ScaledSize(int size, int eighths) noexcept {
   return static_cast<int>((int64_t{size} * eighths + 7) / 8);
 }

@@ -75,7 +75,7 @@ struct PreprocessParams {
     return scale.value_or(dtype == DType::kUint8 ? 1.0 : 1.0 / 255.0);
   }
   int channels() const noexcept { return color == Color::kGray ? 1 : 3; }
-  // Those of a file that is decoded to so many channels.
+  // Those of a file that is decoded to that many channels.
   DecodeOptions decode_options(int file_channels, int eighths = 8) const noexcept {
     return {file_channels, eighths, truncated, damaged, alpha};
   }

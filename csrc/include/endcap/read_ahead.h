@@ -45,7 +45,7 @@ class ReadAhead {
   void DoNext(Lock& lock) noexcept;
   // Says that the state has changed.
   void Notify() noexcept;
-  // Waits for a change of the state as it is seen under the lock. Returns false where none has come
+  // Waits for a change of the state, read under the lock. Returns false where none has come
   // in time.
   bool WaitForChange(Lock& lock, std::chrono::milliseconds most);
 

@@ -95,7 +95,7 @@ struct RotatedHeads {
   RotatedScratchSize scratch;  // of each image
 };
 
-// Memory that blocks take as much of as they need, until there is no more of it: then nothing is
+// Memory that blocks take as much of as they need, until it is used up: then nothing is
 // written, and the requested size says how much is needed. An image of which more than
 // kMaxRleBytes are known takes no more of the text.
 struct RunLengthMemory {

@@ -20,7 +20,7 @@ struct EncodeShared {
   unsigned long long place;
 };
 
-// As much of a memory, or of a limit, as the block needs. False where it is no longer there.
+// As much of a memory, or of a limit, as the block needs. False where less is left.
 __device__ bool Take(unsigned long long* asked, uint64_t capacity, uint64_t need,
                      EncodeShared& shared, uint64_t& place) {
   if (threadIdx.x == 0) {

@@ -54,7 +54,7 @@ class CudaRunLengths {
 
   RunLengthMemory memory() const noexcept;
 
-  // Enqueues the copy of what the kernels noted, so many bytes, to pinned memory.
+  // Enqueues the copy of that many bytes of the kernels' notes to pinned memory.
   size_t noted_bytes() const noexcept { return noted_bytes_; }
   void CopyNoted(uint8_t* pinned) const;
 

@@ -52,7 +52,7 @@ struct CopiedRows {
   }
 
  private:
-  // All threads of the block together; byte by byte what is no whole 16 bytes at a row's ends, so
+  // All threads of the block together; byte by byte where a row's ends are not whole 16 bytes, so
   // that nothing beside it is read.
   __device__ static void CopyRow(const uint8_t* from, int skip, int bytes, uint8_t* to) {
     const auto thread = static_cast<int>(threadIdx.x);

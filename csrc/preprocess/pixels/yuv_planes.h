@@ -12,7 +12,7 @@ constexpr bool IsYuv(PixelFormat format) {
   return format == PixelFormat::kNv12 || format == PixelFormat::kPlanarYuv;
 }
 
-// A plane as it is stored.
+// A plane as stored.
 struct YuvPlaneSize {
   size_t row_bytes = 0;
   int rows = 0;

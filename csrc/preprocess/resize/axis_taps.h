@@ -64,7 +64,7 @@ AxisTaps MirrorTaps(const AxisTaps& axis, int source_size);
 // The outputs from the last to the first.
 AxisTaps ReverseOutputs(const AxisTaps& axis);
 
-// How many source samples must be kept, so that every output finds all of its own.
+// How many source samples must be kept, so that every output finds all its samples.
 int RingRows(const AxisTaps& axis) noexcept;
 
 // The source samples that any output needs.
