@@ -1,4 +1,4 @@
-"""Metrics of endcap's backends: those that the Triton guide names, and those of a server."""
+"""Metrics of endcap's backends: those that docs/backends.md names, and those of a server."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from tests.support.doc_pages import ROOT
 from tests.triton.running_server import RunningServer, get
 
-_GUIDE = ROOT / "docs" / "triton.md"
+_PAGE = ROOT / "docs" / "backends.md"
 
 
 def names_in_the_guide() -> set[str]:
     """The counters of all backends."""
-    return set(re.findall(r"`(endcap_\w+_total)`", _GUIDE.read_text(encoding="utf-8")))
+    return set(re.findall(r"`(endcap_\w+_total)`", _PAGE.read_text(encoding="utf-8")))
 
 
 def names_of(server: RunningServer) -> set[str]:

@@ -1,6 +1,6 @@
-"""docs/triton.md as a reader follows it: its files in a real server, its clients against it.
+"""The Triton guide as a reader follows it: its files in a real server, its clients against it.
 
-The clients of docs/clients.md use the same server.
+docs/requests.md and docs/second_networks.md continue it; the clients of docs/clients.md use the same server.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.support.example_network import write_network
 from tests.triton.guide_metrics import names_in_the_guide, names_of, with_prefix
 from tests.triton.running_server import RunningServer, run_server
 
-GUIDE = ROOT / "docs" / "triton.md"
-BLOCKS = blocks(GUIDE)
+PAGES = [ROOT / "docs" / name for name in ("triton.md", "requests.md", "second_networks.md")]
+BLOCKS = [block for page in PAGES for block in blocks(page)]
 CONFIGS = [block for block in BLOCKS if "config.pbtxt" in block.caption]
 CLIENTS = [b for b in BLOCKS if b.language == "python" and not b.caption.startswith("models/")]
 CLIENTS_PAGE = [b for b in blocks(ROOT / "docs" / "clients.md") if b.language == "python"]
@@ -45,8 +45,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path.write_text(block.text, encoding="utf-8")
     for model in (folder / "models").iterdir():
         (model / "1").mkdir(exist_ok=True)
-    for model in ("detector", "detector_python"):
-        write_network(folder / "models" / model / "1" / "model.onnx")
+    write_network(folder / "models" / "detector" / "1" / "model.onnx")
     return folder
 
 
@@ -76,9 +75,7 @@ def test_the_guide_shows_a_whole_repository(guide_server: RunningServer) -> None
     assert set(guide_server.index()) == {
         "preprocess",
         "detector",
-        "detector_python",
         "postprocess",
-        "postprocess_half",
         "detect",
         "classes",
         "regions",
@@ -144,9 +141,9 @@ def test_the_metrics_of_the_guide_are_the_servers(guide_server: RunningServer) -
     assert told - elsewhere == names_of(guide_server)
 
 
-def run_command(beginning: str, folder: Path) -> str:
-    """Runs the shell block that begins so, in a folder; returns what it prints."""
-    (block,) = [b for b in BLOCKS if b.language == "sh" and b.text.startswith(beginning)]
+def run_command(beginning: str, folder: Path, page: str = "triton.md") -> str:
+    """Runs the shell block of a page that begins so, in a folder; returns what it prints."""
+    (block,) = [b for b in blocks(ROOT / "docs" / page) if b.language == "sh" and b.text.startswith(beginning)]
     environment = {"PATH": f"{sysconfig.get_path('scripts')}:/usr/bin:/bin"}
     command = ["bash", "-c", block.text]
     return subprocess.run(
@@ -162,7 +159,7 @@ def test_the_command_that_prints_a_networks_tensors(tmp_path: Path) -> None:
 
 
 def test_the_command_that_prints_where_the_backends_lie(tmp_path: Path) -> None:
-    printed = run_command('python -c "from endcap.triton', tmp_path)
+    printed = run_command('python -c "from endcap.triton', tmp_path, "serving.md")
     folders = [Path(line) for line in printed.split()]
     names = [
         "endcap_preprocess",

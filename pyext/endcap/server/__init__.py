@@ -10,7 +10,7 @@ The steps of `TritonServer.start` (`launch`):
       |-- backends        the folder of --backend-directory
       `-- python_stub, private_server    the Python of Python models
 
-docs/triton.md, "What serve leaves on disk", lists each file and folder and who removes it.
+docs/serving.md, "What serve leaves on disk", lists each file and folder and who removes it.
 """
 
 from endcap.server.launch import LoadedModel, TritonServer

@@ -28,6 +28,8 @@ from tests.support.example_network import write_network
 # Their Python needs a server, tests/triton runs it; or DALI (tests/dali), or torch (tests/peers).
 PAGES_RUN_ELSEWHERE = (
     "triton.md",
+    "requests.md",
+    "second_networks.md",
     "clients.md",
     "migration.md",
     "dali.md",

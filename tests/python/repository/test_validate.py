@@ -49,7 +49,7 @@ def write_guide(tmp_path: Path, detector: str = DETECTOR) -> Path:
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_the_repository_of_the_guide_has_no_error(tmp_path: Path, detector: str) -> None:
     report = validate_repository(write_guide(tmp_path, detector))
-    assert report.model_count == 8
+    assert report.model_count == 4
     (finding,) = report.findings  # the guide writes down three names of the eighty
     assert finding.problem == "labels has 3 names, and num_classes of postprocess is 80"
     assert finding.severity == "warning"
