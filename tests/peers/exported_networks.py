@@ -329,11 +329,9 @@ def main(*wanted: str) -> None:
             except Exception as error:
                 print(f"{each.name}: {error}", file=sys.stderr)
     keys = [(each.network, each.exporter) for each in EXPORTS]
-    results = {
-        "packages": {name: version(name) for name in PACKAGES},
-        "exports": [rows[key] for key in keys if key in rows],
-    }
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    packages = json.dumps({name: version(name) for name in PACKAGES})
+    lines = ",\n".join(json.dumps(rows[key]) for key in keys if key in rows)
+    RESULTS.write_text(f'{{"packages": {packages},\n"exports": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":
