@@ -81,20 +81,6 @@ def test_classes_are_apart_as_in_ultralytics(crowd: str, num_classes: int) -> No
     np.testing.assert_array_equal(kept, kept_by_ultralytics(one, threshold, num_classes))
 
 
-@pytest.mark.parametrize("near", THRESHOLDS)
-@pytest.mark.parametrize("crowd", CROWDS)
-def test_greedy_suppression_by_its_ious(crowd: str, near: float) -> None:
-    boxes = CROWDS[crowd](1000)
-    ious = batch_probiou(boxes)
-    threshold = clear_threshold(ious, near, PEER_PROBIOU)
-    expected: list[int] = []
-    for candidate in np.argsort(-boxes.scores):
-        if not (ious[expected, candidate] > threshold).any():
-            expected.append(int(candidate))
-    kept = endcap.nms_rotated(boxes.boxes, boxes.scores, threshold, method="probiou")
-    np.testing.assert_array_equal(kept, expected)
-
-
 def test_boxes_without_an_area_are_its_degenerate_case() -> None:
     """At angle 0: that of a turned line has a determinant of nothing but roundings."""
     boxes = np.array(
