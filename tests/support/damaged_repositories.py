@@ -39,7 +39,7 @@ DETECTOR = {
         model="detector_python",
         edits=(("dims: [ 10, 8400 ]", 'dims: [ 10, 8400 ] label_filename: "names.txt"'),),
         at="label_filename",
-        says="output head has the label_filename names.txt, and FOLDER/names.txt is not there",
+        says="output head has the label_filename FOLDER/names.txt, which is not there",
     ),
     "no_warmup_file": Damage(
         model="detector_python",

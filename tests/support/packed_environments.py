@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from endcap.triton.config_edits import set_parameter
+from endcap.triton.model_config import set_parameter
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 from tests.support.cli_runs import endcap
 from tests.support.conda_channel import VERSION, installed_package, python_package, write_channel

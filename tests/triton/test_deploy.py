@@ -26,7 +26,7 @@ from endcap.server.backends import compose_backend_directory, find_onnxruntime
 from endcap.server.locate import locate_or_install_server
 from endcap.server.plan import server_environment
 from endcap.server.settings import PortReservation
-from endcap.triton.config_edits import set_parameter
+from endcap.triton.model_config import set_parameter
 from tests.support.deploy_files import DEPLOY, command_on
 from tests.support.prometheus_server import Prometheus, run_prometheus
 from tests.triton.calls import infer, strings

@@ -11,7 +11,7 @@ import pytest
 import tritonclient.grpc as grpc_client
 
 from endcap.environment.stub import install
-from endcap.triton.config_edits import set_parameter
+from endcap.triton.model_config import set_parameter
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 from tests.support import jpegs, sample_heads
 from tests.support.packed_environments import workshop

@@ -14,7 +14,7 @@ from endcap.client import DetectionClient
 from endcap.client.calls import Call, InputTensor, OutputTensor
 from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions, parse_address
-from endcap.triton.config_edits import set_parameter
+from endcap.triton.model_config import set_parameter
 from tests.support.damage import copy_model
 from tests.support.videos import encode
 from tests.triton.calls import infer, strings

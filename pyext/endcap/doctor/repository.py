@@ -12,7 +12,7 @@ from endcap.errors import EndcapError
 from endcap.repository import validation
 from endcap.server.backends import ONNX_BACKEND, ONNXRUNTIME_VARIABLE, find_onnxruntime
 from endcap.triton.installation import OUR_BACKENDS
-from endcap.triton.model_folder import ModelFolder, needed_backend
+from endcap.triton.model_folder import ModelFolder
 
 
 def check_repository(subject: Subject) -> str:
@@ -42,7 +42,7 @@ def check_backends(subject: Subject) -> str:
         raise Skipped("there is no server" if subject.models else "there is no repository")
     folder = subject.installation.backends_dir
     available = {*OUR_BACKENDS, *(path.name for path in (folder.iterdir() if folder else ()))}
-    needed = {model.path.name: needed_backend(model) for model in subject.models}
+    needed = {model.path.name: model.needed_backend for model in subject.models}
     missing = {
         model.path.name: needed[model.path.name]
         for model in subject.models
@@ -70,7 +70,8 @@ def check_backends(subject: Subject) -> str:
 
 def _brings_its_own(model: ModelFolder, backend: str) -> bool:
     library = f"libtriton_{backend}.so"
-    return any((folder / library).is_file() for folder in (model.path, *model.versions))
+    folders = [model.path, *(model.path / str(version) for version in model.versions)]
+    return any((folder / library).is_file() for folder in folders)
 
 
 def check_onnxruntime(subject: Subject) -> str:

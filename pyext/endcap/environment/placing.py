@@ -10,8 +10,7 @@ from endcap._files import whole_file
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.stub import execution_environment, install
 from endcap.errors import InvalidArgumentError
-from endcap.triton.config_edits import set_parameter, write_config
-from endcap.triton.model_config import read_config
+from endcap.triton.model_config import read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_model_folder
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 

@@ -15,7 +15,6 @@ from endcap._pip_commands import reinstall_command
 from endcap.environment.errors import StubError
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.release import read_release
-from endcap.triton.config_edits import get_parameter
 from endcap.triton.errors import ServerError
 from endcap.triton.model_folder import ModelFolder
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
@@ -236,10 +235,6 @@ def _server_settings(server: ServerInstallation) -> dict[str, object]:
 
 
 def execution_environment(model: ModelFolder) -> Path | None:
-    """Return the archive or folder that a model's EXECUTION_ENV_PATH names, None without one.
-
-    Raises:
-        InvalidArgumentError: The brackets or strings of its config.pbtxt do not close.
-    """
-    value = get_parameter(model.text, EXECUTION_ENVIRONMENT)
+    """Return the archive or folder that a model's EXECUTION_ENV_PATH names, None without one."""
+    value = model.config.parameter(EXECUTION_ENVIRONMENT)
     return None if value is None else Path(value.replace(MODEL_DIRECTORY, str(model.path)))

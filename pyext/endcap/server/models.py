@@ -21,10 +21,9 @@ from endcap.server.backends import find_operators, needs_stub
 from endcap.server.locate import ServerInstallation
 from endcap.server.private_server import check_python
 from endcap.server.python_stub import find_stub
-from endcap.triton.config_edits import set_parameter, write_config
 from endcap.triton.errors import ServerError
-from endcap.triton.model_config import CONFIG_NAME, read_model_config
-from endcap.triton.model_folder import ModelFolder, needed_backend, read_repository
+from endcap.triton.model_config import CONFIG_NAME, read_model_config, set_parameter, write_config
+from endcap.triton.model_folder import ModelFolder, read_repository
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
 TRITON_DEFAULT_POOL_MB = 64
@@ -74,7 +73,7 @@ def leave_out(
     without_python = functools.partial(why_no_python, installation)
     for needing, why_not in (
         ([model for model in optional if model.uses_server_python], without_python),
-        ([model for model in optional if model.may_need_dali], _why_no_dali),
+        ([m for m in optional if not m.runs_python or b"dali" in m.source], _why_no_dali),
         ([model for model in optional if model.reads_videos], _why_no_pyav),
     ):
         names = {model.path.name for model in needing} - absent
@@ -139,7 +138,7 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
     default_model_filename and its EXECUTION_ENV_PATH.
     """
     for model in models:
-        if needed_backend(model) != "python" and not any(model.path.glob("[0-9]*/model.py")):
+        if not model.runs_python and not any(model.path.glob("[0-9]*/model.py")):
             continue
         # Of an archive the shell gets the folder that it is unpacked to.
         environment = (model.config.parameter(EXECUTION_ENVIRONMENT) or "").replace(

@@ -11,12 +11,13 @@ import contextlib
 import errno
 import importlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from endcap._files import whole_file
 from endcap._pip_commands import install_command
 from endcap.errors import InvalidArgumentError
 from endcap.triton.errors import ServerError
@@ -32,9 +33,9 @@ _TOKEN = re.compile(
 )
 _CLOSING = {"{": "}", "<": ">"}
 _PLACE = re.compile(r"^\d+:\d+ : ")  # how protobuf begins a message
-_SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is not UTF-8, see read_config
-_MOST_NESTED = 100  # as in protobuf
-_LONGEST_MESSAGE = 300
+_PARAMETER = '\nparameters {{\n  key: "{key}"\n  value {{ string_value: "{value}" }}\n}}\n'
+_MAX_NESTED = 100  # as in protobuf
+_MAX_MESSAGE = 300
 _MAX_BYTES = 1 << 20  # tokens take a microsecond or more for each byte
 
 
@@ -48,19 +49,15 @@ class ModelConfigError(ServerError):
 
     def __init__(self, path: Path, message: str, line: int | None) -> None:
         message = message.strip().rstrip(".")
-        if len(message) > _LONGEST_MESSAGE:  # protobuf quotes a token whole
-            message = f"{message[:_LONGEST_MESSAGE]}..."
+        if len(message) > _MAX_MESSAGE:  # protobuf quotes a token whole
+            message = f"{message[:_MAX_MESSAGE]}..."
         super().__init__(f"{path} is no model configuration that Triton knows: {message}")
         self.line = line
         self.reason = _PLACE.sub("", message)
 
 
-def read_model_config(model: Path, *, any_encoding: bool = False) -> Any:
+def read_model_config(model: Path) -> Any:
     """Return the inference.ModelConfig message that a model folder's config.pbtxt holds.
-
-    Args:
-        model: The folder.
-        any_encoding: Read strings that are not UTF-8 as Latin-1, by `as_unicode`.
 
     Raises:
         ServerError: There is none, or it cannot be read.
@@ -68,25 +65,25 @@ def read_model_config(model: Path, *, any_encoding: bool = False) -> Any:
     """
     path = model / CONFIG_NAME
     try:
-        text = read_config(path)
+        return parse_config(read_config(path), path)
     except OSError as error:
         raise ServerError(f"{path} cannot be read: {error.strerror}") from error
-    return parse_config(as_unicode(text) if any_encoding else text, path)
 
 
 def parse_config(text: str, path: Path) -> Any:
     """Return the inference.ModelConfig message of a text; `path` is for messages.
 
+    Triton takes any bytes in comments and strings: a text that is not UTF-8 is read as Latin-1.
+
     Raises:
         ServerError: Triton's gRPC client is not installed.
-        ModelConfigError: The text does not fit Triton's definition, or is not UTF-8 outside of its
-            comments.
+        ModelConfigError: The text does not fit Triton's definition.
     """
-    text_format, model_config = protobuf_modules()
-    if _SURROGATE.search(text):
-        for token in _leading_tokens(text):
-            if _SURROGATE.search(token.text):
-                raise ModelConfigError(path, f"line {token.line} is not UTF-8", token.line)
+    text_format, model_config = _protobuf_modules()
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # surrogates, see read_config
+        text = text.encode("utf-8", "surrogateescape").decode("latin-1")
     try:
         return text_format.Parse(text, model_config.ModelConfig())
     except text_format.ParseError as error:
@@ -95,7 +92,7 @@ def parse_config(text: str, path: Path) -> Any:
         raise ModelConfigError(path, str(error), None) from error
 
 
-def protobuf_modules() -> tuple[Any, ModuleType]:
+def _protobuf_modules() -> tuple[Any, ModuleType]:
     """Return google.protobuf.text_format, and the module that has Triton's ModelConfig.
 
     Raises:
@@ -169,16 +166,19 @@ class Field:
     """One value of a field: a message, a string's content, or any other scalar as it is written.
 
     Attributes:
+        name, value: Of the field.
         line: That of the field's name; of the value where it is an element of a list.
+        span: Where the value begins and ends in the text.
     """
 
     name: str
     line: int
     value: Block | str
+    span: tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Token:
+class _Token:
     """A part of a text that is no space: its kind, which is a group of _TOKEN, and its place."""
 
     kind: str
@@ -194,14 +194,14 @@ def read_lines(text: str) -> Block:
     A repeated field gives the same tree whether it is written as a list or one by one. Raises
     ValueError for a text whose brackets or strings do not close.
     """
-    return Block(1, tuple(_Reader(tokens_of(text), text).fields()))
+    return Block(1, tuple(_Reader(text).fields()))
 
 
 def read_leading_lines(text: str) -> Block:
     """Return the tree of any text: the fields before the first one that is no whole field."""
     fields: list[Field] = []
     with contextlib.suppress(ValueError):
-        fields.extend(_Reader(_leading_tokens(text), text).fields())
+        fields.extend(_Reader(text).fields())
     return Block(1, tuple(fields))
 
 
@@ -221,24 +221,47 @@ def read_config(file: Path) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
-def as_unicode(text: str) -> str:
-    """Return a text as `read_config` gives it without surrogates: what is not UTF-8 is Latin-1.
+def write_config(file: Path, text: str) -> None:
+    """Replace a config.pbtxt, which keeps its mode, or the one that it is a link to."""
+    with whole_file(file, replace_read_only=True) as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
 
-    Triton takes any bytes in comments and strings.
+
+def set_parameter(text: str, key: str, value: str) -> str:
+    """Return the text of a config.pbtxt in which a parameter has a value, a plain string.
+
+    Where it has one already that one is replaced (of several entries the last, which is in force),
+    else an entry stands at the end, in lines that end as the others. The rest is unchanged.
+
+    Raises:
+        InvalidArgumentError: The text's brackets or strings do not close, or the parameter has
+            another value than a string.
     """
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape").decode("latin-1")
-    return text
+        entries = read_lines(text).entries("parameters").get(key)
+    except ValueError as error:
+        raise InvalidArgumentError(f"the config.pbtxt is broken: {error}; correct it") from error
+    if entries is None:
+        entry = _PARAMETER.format(key=key, value=value)
+        if text and not text.endswith("\n"):
+            entry = f"\n{entry}"
+        return text + (entry.replace("\n", "\r\n") if "\r\n" in text else entry)
+    values = [each for block in entries[-1].blocks("value")[-1:] for each in block.fields]
+    spans = [each.span for each in values if each.name == "string_value"]
+    if not spans:
+        raise InvalidArgumentError(
+            f"the parameter {key} has no string_value; take it out of the config.pbtxt"
+        )
+    begin, end = spans[-1]
+    return f'{text[:begin]}"{value}"{text[end:]}'
 
 
 class _Reader:
-    def __init__(self, tokens: Iterable[Token], text: str) -> None:
-        end = Token("end", "", text.count("\n") + 1, len(text), len(text))
-        self._tokens = [*tokens, end]
-        self._next = 0
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokenize(text)
+        self._ahead: _Token | None = None
         self._depth = 0
+        self._end = 0  # of the last token
 
     def fields(self, closing: str = "") -> Iterator[Field]:
         """Yield the fields up to a mark, "" for the end of the text."""
@@ -246,30 +269,29 @@ class _Reader:
             name = self._take()
             self._skip(":")
             if self._skip("["):
-                yield from self._elements(name.text)
+                while not self._skip("]"):
+                    yield self._field(name.text, self._peek().line)
+                    self._skip(",")
             else:
-                yield Field(name.text, name.line, self._value(name.line))
+                yield self._field(name.text, name.line)
             self._skip(",") or self._skip(";")
 
-    def _elements(self, name: str) -> Iterator[Field]:
-        while not self._skip("]"):
-            line = self._peek().line
-            yield Field(name, line, self._value(line))
-            self._skip(",")
+    def _field(self, name: str, line: int) -> Field:
+        first = self._take()
+        value: Block | str
+        if first.kind == "mark":
+            value = self._block(line, first)
+        elif first.kind == "word":
+            value = first.text + (self._take().text if first.text == "-" else "")
+        else:
+            strings = [first.text[1:-1]]
+            while self._peek().kind == "string":
+                strings.append(self._take().text[1:-1])
+            value = _unescape(strings)
+        return Field(name, line, value, (first.start, self._end))
 
-    def _value(self, line: int) -> Block | str:
-        token = self._take()
-        if token.kind == "mark":
-            return self._block(line, token)
-        if token.kind == "word":
-            return token.text + (self._take().text if token.text == "-" else "")
-        strings = [token]
-        while self._peek().kind == "string":
-            strings.append(self._take())
-        return content_of(strings)
-
-    def _block(self, line: int, opening: Token) -> Block:
-        if opening.text not in _CLOSING or self._depth == _MOST_NESTED:
+    def _block(self, line: int, opening: _Token) -> Block:
+        if opening.text not in _CLOSING or self._depth == _MAX_NESTED:
             raise ValueError(f"line {opening.line} has {opening.text} in the place of a value")
         self._depth += 1
         block = Block(line, tuple(self.fields(_CLOSING[opening.text])))
@@ -280,53 +302,46 @@ class _Reader:
         """Take the mark, "" for the end of the text, if it is next; return whether it was."""
         token = self._peek()
         is_next = token.kind in ("mark", "end") and token.text == mark
-        self._next += is_next
+        if is_next and token.kind == "mark":
+            self._take()
         return is_next
 
-    def _take(self) -> Token:
+    def _take(self) -> _Token:
         token = self._peek()
         if token.kind == "end":
             raise ValueError(f"the text ends in line {token.line}, within a field")
-        self._next += 1
+        self._ahead, self._end = None, token.end
         return token
 
-    def _peek(self) -> Token:
-        return self._tokens[min(self._next, len(self._tokens) - 1)]
+    def _peek(self) -> _Token:
+        if self._ahead is None:
+            self._ahead = next(self._tokens)
+        return self._ahead
 
 
-def _leading_tokens(text: str) -> Iterator[Token]:
-    with contextlib.suppress(InvalidArgumentError):
-        yield from tokens_of(text)
-
-
-def tokens_of(text: str) -> Iterator[Token]:
-    """Yield the tokens of a text; raise InvalidArgumentError for a string that does not end."""
+def _tokenize(text: str) -> Iterator[_Token]:
+    """Yield the tokens of a text, "end" last; raise ValueError for a string that does not end."""
     position, line = 0, 1
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise InvalidArgumentError(
-                f"line {line} of the config.pbtxt has a string that does not end; close it"
-            )
+            raise ValueError(f"line {line} has a string that does not end")
         kind = str(match.lastgroup)
         if kind != "space":
-            yield Token(kind, match.group(), line, *match.span())
+            yield _Token(kind, match.group(), line, *match.span())
         line += match.group().count("\n")
         position = match.end()
+    yield _Token("end", "", line, position, position)
 
 
-def _unescaped(written: str) -> bytes:
-    encoding: Any = importlib.import_module("google.protobuf.text_encoding")
-    return bytes(encoding.CUnescape(written))
-
-
-def content_of(strings: list[Token]) -> str:
+def _unescape(written: list[str]) -> str:
     """Return what neighbouring strings say, which are one; a wrong escape as it is written."""
-    written = [each.text[1:-1] for each in strings]
     if "\\" not in "".join(written):
         return "".join(written)
-    protobuf_modules()
+    _protobuf_modules()
+    encoding: Any = importlib.import_module("google.protobuf.text_encoding")
     try:
-        return b"".join(map(_unescaped, written)).decode("utf-8", "surrogateescape")
+        contents = [bytes(encoding.CUnescape(each)) for each in written]
+        return b"".join(contents).decode("utf-8", "surrogateescape")
     except ValueError:
         return "".join(written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ _BYTES_PER_ELEMENT = {
     "UINT32": 4, "INT32": 4, "FP32": 4, "UINT64": 8, "INT64": 8, "FP64": 8,
 }  # fmt: skip
 
+_VERSION = re.compile("0|[1-9][0-9]*")  # Triton ignores 01
 # Triton takes the backend from the platform, and without one from the model's file.
 _BACKEND_OF_PLATFORM = {
     "onnxruntime_onnx": "onnxruntime",
@@ -49,9 +51,11 @@ class ModelFolder:
         return read_leading_lines(self.text)
 
     @property
-    def versions(self) -> list[Path]:
-        """Its version folders."""
-        return sorted(p for p in self.path.iterdir() if p.is_dir() and p.name.isdecimal())
+    def versions(self) -> list[int]:
+        """The versions that there are folders of, the oldest first."""
+        return sorted(
+            int(p.name) for p in self.path.iterdir() if _VERSION.fullmatch(p.name) and p.is_dir()
+        )
 
     @property
     def backend(self) -> str:
@@ -71,29 +75,40 @@ class ModelFolder:
             step.value("model_name") for schedule in schedules for step in schedule.blocks("step")
         ]
 
+    @cached_property
+    def needed_backend(self) -> str:
+        """The backend that Triton would take, "" for an ensemble or where none is known."""
+        if self.backend or self.platform:
+            return self.backend or _BACKEND_OF_PLATFORM.get(self.platform, "")
+        if self.steps:
+            return ""
+        files = {file.name for v in self.versions for file in (self.path / str(v)).iterdir()}
+        of_file = [backend for file, backend in _BACKEND_OF_FILE.items() if file in files]
+        return of_file[0] if of_file else self.path.name.partition(".")[2]
+
+    @property
+    def runs_python(self) -> bool:
+        """Whether it runs in the Python backend."""
+        return self.needed_backend == "python"
+
+    @cached_property
+    def source(self) -> bytes:
+        """The model.py of its newest version that has one; b"" for one in another backend."""
+        for version in reversed(self.versions if self.runs_python else []):
+            file = self.path / str(version) / "model.py"
+            if file.is_file():  # a pipe may never end
+                return file.read_bytes()
+        return b""
+
     @property
     def runs_dali(self) -> bool:
         """Whether it is a Python model that runs a DALI pipeline of endcap's."""
-        files = self.path.glob("[0-9]*/model.py") if self.backend == "python" else ()
-        return any(
-            b"endcap.python_backend.preprocess_dali_stage" in file.read_bytes()
-            for file in files
-            if file.is_file()  # a pipe may never end
-        )
-
-    @property
-    def may_need_dali(self) -> bool:
-        """Whether it is no Python model, or one whose files name DALI."""
-        if not self.runs_python:
-            return True
-        files = (file for file in self.path.glob("[0-9]*/*.py") if file.is_file())
-        return any(b"dali" in file.read_bytes() for file in files)
+        return b"endcap.python_backend.preprocess_dali_stage" in self.source
 
     @property
     def reads_videos(self) -> bool:
         """Whether it is a Python model that reads videos by endcap."""
-        files = self.path.glob("[0-9]*/model.py") if self.runs_python else ()
-        return any(b"endcap.video" in file.read_bytes() for file in files if file.is_file())
+        return b"endcap.video" in self.source
 
     @property
     def is_optional(self) -> bool:
@@ -123,20 +138,13 @@ class ModelFolder:
         return per_item * max(1, self.max_batch_size)
 
     @property
-    def runs_python(self) -> bool:
-        """Whether it runs in the Python backend, which Triton also guesses from a model.py."""
-        if self.backend or self.platform:
-            return self.backend == "python"
-        return any(self.path.glob("[0-9]*/model.py"))
-
-    @property
     def uses_server_python(self) -> bool:
         """Whether it runs in the Python that the server finds: it has no packed environment."""
         return self.runs_python and self.config.parameter(EXECUTION_ENVIRONMENT) is None
 
     @property
     def uses_shared_python(self) -> bool:
-        """Whether it runs in the server's own Python: no packed environment, no stub beside it."""
+        """Whether it runs in the server's own Python: no packed environment or stub."""
         return self.uses_server_python and not (self.path / "triton_python_backend_stub").exists()
 
 
@@ -196,17 +204,6 @@ def read_model_folder(folder: Path, config_name: str | None = None) -> ModelFold
     if config_name is None or not config.is_file():
         config = folder / CONFIG_NAME
     return ModelFolder(folder, read_config(config) if config.is_file() else "")
-
-
-def needed_backend(model: ModelFolder) -> str:
-    """Return the backend that Triton would take for a model, "" for an ensemble or none known."""
-    if model.backend or model.platform:
-        return model.backend or _BACKEND_OF_PLATFORM.get(model.platform, "")
-    if model.steps:
-        return ""
-    files = {path.name for version in model.versions for path in version.iterdir()}
-    of_file = [backend for file, backend in _BACKEND_OF_FILE.items() if file in files]
-    return of_file[0] if of_file else model.path.name.partition(".")[2]
 
 
 def _integer(written: str) -> int:

@@ -13,7 +13,7 @@ from tritonclient.grpc import model_config_pb2
 
 from endcap.environment.placing import check_model, environment_of, place
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.triton.config_edits import get_parameter, set_parameter, write_config
+from endcap.triton.model_config import read_lines, set_parameter, write_config
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 from tests.support.cli_runs import assert_error_message, endcap
 from tests.support.conda_channel import VERSION as RUNNING
@@ -58,7 +58,7 @@ def test_a_value_that_is_there_is_replaced_in_its_place(text: str) -> None:
     text = f'backend: "python" # {{ not a bracket\n{text}'
     assert (
         parameters(text)[EXECUTION_ENVIRONMENT]
-        == get_parameter(text, EXECUTION_ENVIRONMENT)
+        == read_lines(text).parameter(EXECUTION_ENVIRONMENT)
         == "old.tar.gz"
     )
     changed = set_parameter(text, EXECUTION_ENVIRONMENT, VALUE)
@@ -73,13 +73,16 @@ def test_a_value_that_is_there_is_replaced_in_its_place(text: str) -> None:
 def test_a_value_is_what_triton_reads() -> None:
     for value in (r"a\x2fb.tar.gz", r"\303\xbc", 'a" "b', r"\'\t"):
         text = ENTRY.format(value)
-        assert get_parameter(text, EXECUTION_ENVIRONMENT) == parameters(text)[EXECUTION_ENVIRONMENT]
-    assert get_parameter(ENTRY.format(r"a\xzz"), EXECUTION_ENVIRONMENT) == r"a\xzz"
+        assert (
+            read_lines(text).parameter(EXECUTION_ENVIRONMENT)
+            == parameters(text)[EXECUTION_ENVIRONMENT]
+        )
+    assert read_lines(ENTRY.format(r"a\xzz")).parameter(EXECUTION_ENVIRONMENT) == r"a\xzz"
 
 
 @pytest.mark.parametrize("text", ["", 'backend: "python"', "# EXECUTION_ENV_PATH\n"])
 def test_a_parameter_that_is_not_there_comes_to_the_end(text: str) -> None:
-    assert get_parameter(text, EXECUTION_ENVIRONMENT) is None
+    assert read_lines(text).parameter(EXECUTION_ENVIRONMENT) is None
     changed = set_parameter(text, EXECUTION_ENVIRONMENT, VALUE)
     assert changed.startswith(text)
     assert parameters(changed) == {EXECUTION_ENVIRONMENT: VALUE}
@@ -89,9 +92,9 @@ def test_a_parameter_that_is_not_there_comes_to_the_end(text: str) -> None:
     ("text", "message"),
     [
         ('backend: "python\n', "line 1 .* string that does not end"),
-        ("parameters { key: 'a'\n", "brackets"),
-        ("input [ { } ] }", "brackets"),
-        ("parameters { key: ] }", "brackets"),
+        ("parameters { key: 'a'\n", "broken"),
+        ("input [ { } ] }", "broken"),
+        ("parameters { key: ] }", "broken"),
         ('parameters { key: "EXECUTION_ENV_PATH" }', "no string_value"),
     ],
 )

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from endcap.triton.config_edits import get_parameter
+from endcap.triton.model_config import read_lines
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 from tests.support.cli_runs import assert_error_message, endcap
 from tests.support.conda_channel import SITE_PACKAGES, VERSION, write_channel
@@ -91,7 +91,9 @@ def test_a_model_gets_archive_stub_and_parameter(packed: tuple[Path, Path, Resul
     assert os.access(model / "triton_python_backend_stub", os.X_OK)
     text = (model / "config.pbtxt").read_text()
     assert text.startswith(CONFIG)
-    assert get_parameter(text, EXECUTION_ENVIRONMENT) == "$$TRITON_MODEL_DIRECTORY/env.tar.gz"
+    assert (
+        read_lines(text).parameter(EXECUTION_ENVIRONMENT) == "$$TRITON_MODEL_DIRECTORY/env.tar.gz"
+    )
 
 
 def test_nothing_is_left_of_what_was_made_on_the_way(

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from endcap.evaluation.parity.pipelines import load_pipeline
-from endcap.triton.config_edits import get_parameter
-from endcap.triton.model_config import read_config
+from endcap.triton.model_folder import read_model_folder
 from tests.support.cli_runs import assert_error_message, endcap
 from tests.support.normalising_networks import X, behind
 from tests.support.training_faults import write_images
@@ -100,7 +99,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def preprocess_parameter(repository: Path, name: str) -> str | None:
-    return get_parameter(read_config(repository / "preprocess" / "config.pbtxt"), name)
+    return read_model_folder(repository / "preprocess").config.parameter(name)
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endcap.repository.validation.model import Severity
-from endcap.repository.validation.validator import validate_repository
+from endcap.repository.validation import Severity, validate_repository
 
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository" / "track" / "config.pbtxt"
 

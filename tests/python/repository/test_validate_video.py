@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endcap.repository.validation.model import Severity
-from endcap.repository.validation.validator import validate_repository
+from endcap.repository.validation import Severity, validate_repository
 from tests.support.damage import copy_model
 
 PREFIXES = 'key: "url_prefixes"\n  value {{ string_value: "{}" }}'

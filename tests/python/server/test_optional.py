@@ -13,7 +13,7 @@ from endcap.server import models as server_models
 from endcap.server.models import choose_models, leave_out, why_no_python
 from endcap.server.private_server import EXECUTABLE, private_server_folder
 from endcap.server.python_stub import PYTHON_VERSION
-from endcap.triton.model_folder import needed_backend, read_model_folder, read_repository
+from endcap.triton.model_folder import read_model_folder, read_repository
 from tests.support.damage import SHIPPED, copy_model
 from tests.support.doctor_world import copied_server
 from tests.support.echo_model import write_model
@@ -166,4 +166,4 @@ def test_the_backend_is_the_one_that_triton_would_take(
 ) -> None:
     (model,) = read_repository(write_model(tmp_path, "network", config))
     (tmp_path / "network" / "1" / file).touch()
-    assert needed_backend(model) == backend
+    assert model.needed_backend == backend

@@ -11,14 +11,13 @@ from endcap.errors import InvalidArgumentError
 from endcap.repository.errors import RepositoryError
 from endcap.repository.input_normalization import Normalization, read_normalization
 from endcap.repository.onnx_file import read_onnx
-from endcap.triton.config_edits import set_parameter, write_config
 from endcap.triton.ensemble import (
     PREPROCESS_BACKEND,
     find_network,
     read_ensemble,
     stage_parameters,
 )
-from endcap.triton.model_config import CONFIG_NAME, read_config
+from endcap.triton.model_config import CONFIG_NAME, read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_repository
 
 _USUAL_ENSEMBLE = "detect"

@@ -1,82 +1,215 @@
-"""An ensemble: its configuration, the tensors between its steps, its class names."""
+"""An ensemble: its configuration, its steps, the tensors between them, its class names."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from endcap.errors import InvalidArgumentError
-from endcap.repository.validation.model import POSTPROCESS, Finding, Model
+from endcap.repository.validation.model import (
+    Finding,
+    Interface,
+    Model,
+    Port,
+    declared_ports,
+    form,
+)
 from endcap.repository.validation.network import check_normalization
-from endcap.repository.validation.steps import Known, Step, check_batch, check_step, steps_of
-from endcap.repository.validation.tensors import SIDES, Port, declared_ports, form
+from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.labels import parse_labels
+from endcap.triton.model_config import Block
 from endcap.triton.tensor_spec import Dims, dims_fit
 
 _LABELS = "labels"
 
 
+@dataclass(frozen=True)
+class Known:
+    """The other models of the repository.
+
+    Attributes:
+        folders: Every folder; models and interfaces: those that could be read.
+    """
+
+    folders: frozenset[str]
+    models: Mapping[str, Model]
+    interfaces: Mapping[str, Interface]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One step; `interface` is None where the model's is not known."""
+
+    number: int
+    name: str
+    version: int
+    block: Block
+    interface: Interface | None
+    inputs: tuple[_End, ...]
+    outputs: tuple[_End, ...]
+
+    def __str__(self) -> str:
+        return f"step {self.name or self.number + 1}"
+
+
+@dataclass(frozen=True)
+class _End:
+    """Producer or consumer of a tensor of the ensemble: a step, or itself where `step` is "".
+
+    Attributes:
+        key, tensor: The name in the step's model, and the one in the ensemble.
+        step: Such as `step detector`; `name` is the model's.
+        port: The tensor in the model, None where it is not known.
+        max_batch_size: Of the model; None where it is not known.
+    """
+
+    line: int
+    key: str
+    tensor: str
+    step: str
+    name: str
+    port: Port | None
+    max_batch_size: int | None
+
+    def whole_dims(self, dims: Dims) -> Dims | None:
+        """Return the shape with the batch dimension; None where it is not known to have one."""
+        if self.max_batch_size is None:
+            return None
+        return (None, *dims) if self.max_batch_size else dims
+
+
+_Ends = Mapping[str, Sequence[_End]]
+
+
 def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
     """Yield all that is wrong with an ensemble itself, not with the models that it calls."""
     yield from _check_kind(ensemble)
-    steps = steps_of(ensemble, known)
+    scheduled = ensemble.message.ensemble_scheduling.step
+    steps = [_read_step(ensemble, number, step, known) for number, step in enumerate(scheduled)]
     if not steps:
         yield ensemble.error(
-            ensemble.lines.line_of("ensemble_scheduling", "platform"),
-            "the ensemble has no step",
-            "list the models that it calls in ensemble_scheduling",
+            ensemble.config.line_of("ensemble_scheduling", "platform"),
+            "the ensemble has no step; list the models that it calls in ensemble_scheduling",
         )
         return
-    of_steps = [finding for step in steps for finding in check_step(ensemble, step, known)]
+    of_steps = [finding for step in steps for finding in _check_step(ensemble, step, known)]
     yield from of_steps
-    yield from check_batch(ensemble, steps)
+    yield from _check_batch(ensemble, steps)
     yield from _check_dataflow(ensemble, steps, maps_are_complete=not of_steps)
-    yield from check_normalization(steps, known)
+    makers = {
+        each.tensor: known.models[step.name]
+        for step in steps
+        if step.name in known.models and known.models[step.name].stage == PREPROCESS_BACKEND
+        for each in step.outputs
+        if each.key == "images" and each.port is not None and not each.port.in_doubt
+    }
+    for step in steps:
+        for each in step.inputs:
+            if each.tensor in makers and step.interface is not None:
+                yield from check_normalization(makers[each.tensor], step.name, step.interface)
     # Where num_classes contradicts the head, which is reported, it is unknown which is right.
     called = [s.name for s in steps if s.interface and not s.interface.contradictory]
     yield from _check_class_names(ensemble, [known.models[name] for name in called])
 
 
 def _check_kind(ensemble: Model) -> Iterator[Finding]:
-    config, lines = ensemble.config, ensemble.lines
+    config, lines = ensemble.message, ensemble.config
     if config.platform != "ensemble" or config.backend:
         yield ensemble.error(
             lines.line_of("backend", "platform", "ensemble_scheduling"),
-            f'the model has ensemble_scheduling, and platform: "{config.platform}" with '
-            f'backend: "{config.backend}"',
-            'write platform: "ensemble" and no backend',
+            f'the model has ensemble_scheduling, and platform: "{config.platform}" with backend: '
+            f'"{config.backend}"; write platform: "ensemble" and no backend',
         )
-    for field, advice in (
-        ("model_warmup", "give it to the models of the steps"),
-        ("instance_group", "an ensemble runs nothing itself; give it to the models of the steps"),
-    ):
+    for field in ("model_warmup", "instance_group"):
         if len(getattr(config, field)):
-            yield ensemble.error(
-                lines.line_of(field), f"Triton refuses {field} in an ensemble", advice
+            text = f"Triton refuses {field} in an ensemble; give it to the models of the steps"
+            yield ensemble.error(lines.line_of(field), text)
+
+
+def _read_step(ensemble: Model, number: int, step: Any, known: Known) -> _Step:
+    block = ensemble.config.nth("ensemble_scheduling", 0).nth("step", number)
+    interface = known.interfaces.get(step.model_name)
+    where = f"step {step.model_name or number + 1}"
+
+    def ends(field: str, ports: Mapping[str, Port] | None) -> tuple[_End, ...]:
+        largest = interface.max_batch_size if interface else None
+        read = [
+            _End(
+                block.entry(field, key).line, key, tensor, where, step.model_name,
+                (ports or {}).get(key), largest,
             )
+            for key, tensor in getattr(step, field).items()
+        ]  # fmt: skip
+        return tuple(sorted(read, key=lambda end: (end.line, end.key)))
+
+    inputs = ends("input_map", interface.inputs if interface else None)
+    outputs = ends("output_map", interface.outputs if interface else None)
+    return _Step(number, step.model_name, step.model_version, block, interface, inputs, outputs)
 
 
-@dataclass(frozen=True)
-class _End:
-    """Producer or consumer of a tensor: a step, or the ensemble where `step` is None."""
+def _check_step(ensemble: Model, step: _Step, known: Known) -> Iterator[Finding]:
+    """Check that the model exists, takes and gives what the maps say."""
+    line = step.block.line_of("model_name")
+    if step.name not in known.folders:
+        problem = f"{step} calls a model that is not in the repository"
+        problem = problem if step.name else f"{step} has no model_name"
+        yield ensemble.error(line, f"{problem}; correct model_name, or add the model")
+        return
+    yield from _check_version(ensemble, step, known)
+    if step.interface is None:
+        return
+    inputs, outputs = step.interface.inputs, step.interface.outputs
+    for side, ends, ports in (("input", step.inputs, inputs), ("output", step.outputs, outputs)):
+        for each in ends:
+            if ports is not None and each.key not in ports:
+                text = f"{step} has no {side} {each.key}; the key is one of {', '.join(ports)}"
+                yield ensemble.error(each.line, text)
+    given = {each.key for each in step.inputs}
+    unknown = sum(each.port is None for each in step.inputs)
+    required = [name for name, port in (inputs or {}).items() if not port.optional]
+    # A misspelt key is already reported; the input that was meant is not missing besides.
+    for name in [name for name in required if name not in given][unknown:]:
+        yield ensemble.error(
+            line,
+            f"{step} needs the input {name}, and its input_map has none of that key; add input_map "
+            f'{{ key: "{name}" value: ... }}',
+        )
 
-    line: int
-    step: Step | None
-    key: str
-    port: Port | None
-    max_batch_size: int | None
 
-    @property
-    def is_certain(self) -> bool:
-        return self.port is not None and not self.port.in_doubt
+def _check_version(ensemble: Model, step: _Step, known: Known) -> Iterator[Finding]:
+    model = known.models.get(step.name)
+    if model is None or step.version == -1 or not model.versions:
+        return
+    loaded = model.loaded_versions()
+    if step.version not in loaded:
+        is_given = any(field.name == "model_version" for field in step.block.fields)
+        without = "" if is_given else ", for want of a model_version,"
+        yield ensemble.error(
+            step.block.line_of("model_version"),
+            f"{step} asks for version {step.version}{without} of {step.name}, and Triton loads "
+            f"{', '.join(map(str, loaded))}; write model_version: -1, which is the newest",
+        )
 
 
-_Ends = Mapping[str, Sequence[_End]]
+def _check_batch(ensemble: Model, steps: Sequence[_Step]) -> Iterator[Finding]:
+    """Check that every step takes the ensemble's largest batch."""
+    largest = ensemble.largest_batch or 0
+    # A step whose max_batch_size is 0 is checked by the shapes of its tensors.
+    sizes = {s.name: s.interface.max_batch_size or largest for s in steps if s.interface}
+    smaller = {name: size for name, size in sizes.items() if size < largest}
+    if smaller:
+        others = " and ".join(f"that of {name} {size}" for name, size in smaller.items())
+        yield ensemble.error(
+            ensemble.config.line_of("max_batch_size"),
+            f"the ensemble's max_batch_size is {largest}, and {others}; write max_batch_size: "
+            f"{min(smaller.values())} here, or raise that of {' and '.join(smaller)}",
+        )
 
 
 def _check_dataflow(
-    ensemble: Model, steps: Sequence[Step], *, maps_are_complete: bool
+    ensemble: Model, steps: Sequence[_Step], *, maps_are_complete: bool
 ) -> Iterator[Finding]:
     """Check that every tensor is produced once, taken, and of the produced type.
 
@@ -86,70 +219,49 @@ def _check_dataflow(
         maps_are_complete: No entry of a map is missing or misspelt; else a tensor that nothing
             takes follows from that.
     """
-    producers = _ends(ensemble, steps, from_ensemble="input")
-    consumers = _ends(ensemble, steps, from_ensemble="output")
-    yield from _check_produced_once(ensemble, producers)
-    absent = [*_check_produced(ensemble, producers, consumers)]
-    yield from absent
+    producers = _ends(ensemble, "input", [end for step in steps for end in step.outputs])
+    consumers = _ends(ensemble, "output", [end for step in steps for end in step.inputs])
+    for tensor, (first, *others) in producers.items():
+        before = f"{first.step} produces" if first.step else "is an input of the ensemble"
+        for other in others:
+            yield ensemble.error(
+                other.line,
+                f"{other.step} produces {tensor}, which {before} in line {first.line}; give one of "
+                "the two another name",
+            )
+    absent = [tensor for tensor in consumers if tensor not in producers]
+    for tensor in absent:
+        first = min(consumers[tensor], key=lambda end: end.line)
+        who = f"{first.step} takes {tensor}" if first.step else f"the ensemble gives {tensor}"
+        yield ensemble.error(
+            first.line,
+            f"{who}, and nothing produces it; name a tensor that is an input of the ensemble or a "
+            f"value in an output_map: {', '.join(filter(None, producers))}",
+        )
     if maps_are_complete and not absent:  # else most likely the same misspelling
-        yield from _check_taken(ensemble, producers, consumers)
+        for tensor, (first, *_) in producers.items():
+            who = f"{first.step} produces {tensor}" if first.step else f"{tensor} is an input"
+            if tensor not in consumers:
+                yield ensemble.error(
+                    first.line,
+                    f"{who}, and nothing takes it, which Triton refuses; map it to a step's input, "
+                    "list it as an output, or take it out",
+                )
     for tensor, ends in consumers.items():
         for consumer in ends:
             for producer in producers.get(tensor, [])[:1]:
                 yield from _check_agreement(ensemble, producer, consumer, tensor)
 
 
-def _ends(ensemble: Model, steps: Sequence[Step], *, from_ensemble: str) -> _Ends:
+def _ends(ensemble: Model, side: str, of_steps: Sequence[_End]) -> _Ends:
     """Return the producers by tensor, beginning with the ensemble's inputs; or all consumers."""
     ends: dict[str, list[_End]] = defaultdict(list)
-    own = ensemble.max_batch_size
-    for name, port in declared_ports(ensemble, from_ensemble).items():
-        line = (port.block or ensemble.lines).line_of("name")
-        ends[name].append(_End(line, None, name, port, own))
-    for step in steps:
-        for each in step.outputs if from_ensemble == SIDES[0] else step.inputs:
-            ends[each.tensor].append(
-                _End(each.line, step, each.key, each.port, each.max_batch_size)
-            )
+    for name, port in declared_ports(ensemble, side).items():
+        line = (port.block or ensemble.config).line_of("name")
+        ends[name].append(_End(line, name, name, "", "", port, ensemble.largest_batch))
+    for end in of_steps:
+        ends[end.tensor].append(end)
     return dict(ends)
-
-
-def _check_produced_once(ensemble: Model, producers: _Ends) -> Iterator[Finding]:
-    for tensor, (first, *others) in producers.items():
-        for other in others:
-            yield ensemble.error(
-                other.line,
-                f"{other.step} produces {tensor}, which {_origin(first)} in line {first.line}",
-                "give one of the two another name",
-            )
-
-
-def _origin(end: _End) -> str:
-    return f"{end.step} produces" if end.step else "is an input of the ensemble"
-
-
-def _check_produced(ensemble: Model, producers: _Ends, consumers: _Ends) -> Iterator[Finding]:
-    for tensor, ends in consumers.items():
-        if tensor not in producers:
-            first = min(ends, key=lambda end: end.line)
-            who = f"{first.step} takes {tensor}" if first.step else f"the ensemble gives {tensor}"
-            yield ensemble.error(
-                first.line,
-                f"{who}, and nothing produces it",
-                "name a tensor that is an input of the ensemble or a value in an output_map: "
-                + ", ".join(filter(None, producers)),
-            )
-
-
-def _check_taken(ensemble: Model, producers: _Ends, consumers: _Ends) -> Iterator[Finding]:
-    for tensor, (first, *_) in producers.items():
-        if tensor not in consumers:
-            who = f"{first.step} produces {tensor}" if first.step else f"{tensor} is an input"
-            yield ensemble.error(
-                first.line,
-                f"{who}, and nothing takes it, which Triton refuses",
-                "map it to a step's input, list it as an output, or take it out",
-            )
 
 
 def _check_agreement(
@@ -157,63 +269,48 @@ def _check_agreement(
 ) -> Iterator[Finding]:
     if producer.port is None or consumer.port is None:
         return
-    if not (producer.is_certain and consumer.is_certain):
+    if producer.port.in_doubt or consumer.port.in_doubt:
         return
     given, taken = producer.port.tensor, consumer.port.tensor
-    line = producer.line if producer.step is None else consumer.line
-    taking, giving = _consumer_text(consumer, tensor), _producer_text(producer)
-    message = f"{taking} as {form(taken)}, and {giving} {form(given)}"
+    line = consumer.line if producer.step else producer.line
+    taker = f"{consumer.step} takes" if consumer.step else "the ensemble gives"
+    giver = f"{producer.name} gives {producer.key}"
+    giver = giver if producer.step else f"the ensemble's input {tensor} is"
+    what = "shape" if given.data_type == taken.data_type else "data type"
+    message = (
+        f"{taker} {consumer.key} as {form(taken)}, and {giver} {form(given)}; "
+        f"{_advice(producer, consumer, what)}"
+    )
     if given.data_type and taken.data_type and given.data_type != taken.data_type:
-        yield ensemble.error(line, message, _advice(producer, consumer, "data type"))
+        yield ensemble.error(line, message)
         return
     if not given.dims or not taken.dims:
         return
-    whole = [_whole(given.dims, producer), _whole(taken.dims, consumer)]
+    whole = producer.whole_dims(given.dims), consumer.whole_dims(taken.dims)
     if whole[0] is not None and whole[1] is not None and dims_fit(whole[0], whole[1]):
         return
     if not dims_fit(given.dims, taken.dims):
-        yield ensemble.error(line, message, _advice(producer, consumer, "shape"))
+        yield ensemble.error(line, message)
     elif None not in whole:
-        with_batch, without = _name(producer), _name(consumer)
-        if not producer.max_batch_size:
-            with_batch, without = without, with_batch
+        ends = (producer, consumer) if producer.max_batch_size else (consumer, producer)
+        with_batch, without = (end.step or "the ensemble" for end in ends)
         yield ensemble.warning(
             line,
             f"{tensor} has a batch dimension at {with_batch} and none at {without}, so that "
-            "requests fail",
-            "give both a max_batch_size, or none, or the one without it a first dim of -1",
+            "requests fail; give both a max_batch_size, or none, or the one without it a first dim "
+            "of -1",
         )
 
 
-def _whole(dims: Dims, end: _End) -> Dims | None:
-    """Return the shape with the batch dimension; None where it is not known to have one."""
-    if end.max_batch_size is None:
-        return None
-    return (None, *dims) if end.max_batch_size else dims
-
-
-def _consumer_text(end: _End, tensor: str) -> str:
-    return f"{end.step} takes {end.key}" if end.step else f"the ensemble gives {tensor}"
-
-
-def _producer_text(end: _End) -> str:
-    return f"{end.step.name} gives {end.key}" if end.step else f"the ensemble's input {end.key} is"
-
-
-def _name(end: _End) -> str:
-    return str(end.step) if end.step else "the ensemble"
-
-
 def _advice(producer: _End, consumer: _End, what: str) -> str:
-    steps = [end.step.name for end in (producer, consumer) if end.step]
-    advice = (
-        f"give {' and '.join(steps)} the same {what}"
-        if len(steps) > 1
-        else f"give the ensemble's tensor the {what} of {''.join(steps)}"
-    )
-    for end in (producer, consumer):
-        if end.step and end.port and end.port.determined_by:
-            advice += f", or change {end.port.determined_by} of {end.step.name}"
+    steps = [end for end in (producer, consumer) if end.step]
+    names = " and ".join(end.name for end in steps)
+    advice = f"give {names} the same {what}"
+    if len(steps) < 2:
+        advice = f"give the ensemble's tensor the {what} of {names}"
+    for end in steps:
+        if end.port and end.port.determined_by:
+            advice += f", or change {end.port.determined_by} of {end.name}"
     return advice
 
 
@@ -223,28 +320,20 @@ def _check_class_names(ensemble: Model, called: Sequence[Model]) -> Iterator[Fin
     if not given:
         return
     line = ensemble.parameter_line(_LABELS)
-    names = _class_names(given)
-    if names is None:
+    try:
+        names = parse_labels(given)
+    except InvalidArgumentError:
         yield ensemble.warning(
             line,
-            "labels begins with [ and is no JSON list of texts",
-            'write it as ["person", "bicycle"], or as names with commas between them',
+            "labels begins with [ and is no JSON list of texts; write it as "
+            '["person", "bicycle"], or as names with commas between them',
         )
         return
     for model in called:
-        if model.stage != POSTPROCESS:
-            continue
-        num_classes = model.parameters.get("num_classes", "")
-        if num_classes.isdecimal() and int(num_classes) != len(names):
+        count = model.parameters.get("num_classes", "")
+        if model.stage == POSTPROCESS_BACKEND and count.isdecimal() and int(count) != len(names):
             yield ensemble.warning(
                 line,
-                f"labels has {len(names)} names, and num_classes of {model.name} is {num_classes}",
-                "give one name for each class, in the order of the ids",
+                f"labels has {len(names)} names, and num_classes of {model.name} is {count}; give "
+                "one name for each class, in the order of the ids",
             )
-
-
-def _class_names(given: str) -> list[str] | None:
-    try:
-        return parse_labels(given)
-    except InvalidArgumentError:
-        return None

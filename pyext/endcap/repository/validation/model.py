@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from endcap.repository.errors import RepositoryError
-from endcap.triton.model_config import (
-    CONFIG_NAME,
-    Block,
-    ModelConfigError,
-    as_unicode,
-    parse_config,
-    read_config,
-    read_lines,
-)
-from endcap.triton.model_folder import needed_backend, read_model_folder
+from endcap.repository.input_normalization import Normalization
+from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
+from endcap.triton.model_config import CONFIG_NAME, Block, ModelConfigError, parse_config
+from endcap.triton.model_folder import ModelFolder, read_model_folder
+from endcap.triton.tensor_spec import TensorSpec, free_dims
 
-_VERSION = re.compile("0|[1-9][0-9]*")  # Triton ignores 01
-_VIDEOS = b"endcap.video"
+SIDES = ("input", "output")
 _STAGE = re.compile(
-    rb"^from endcap\.python_backend\.(pre|post)process_(dali_)?stage import ", re.MULTILINE
+    rb"^from endcap\.python_backend\.((?:pre|post)process)_(?:dali_)?stage import ", re.MULTILINE
 )
-# endcap's backends, which name its stages also where they run in Python models.
-PREPROCESS, POSTPROCESS = "endcap_preprocess", "endcap_postprocess"
 
 
 class Severity(str, Enum):
@@ -38,7 +30,7 @@ class Severity(str, Enum):
     ERROR = "error"  # a model does not load, or every request fails
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """One thing that is wrong: in which file and line, of which model, and what to do about it.
 
@@ -55,14 +47,7 @@ class Finding:
 
     def to_json(self) -> dict[str, str | int | None]:
         """Return the object that `endcap validate --json` prints."""
-        return {
-            "file": str(self.file),
-            "line": self.line,
-            "severity": self.severity.value,
-            "model": self.model,
-            "problem": self.problem,
-            "remedy": self.remedy,
-        }
+        return {**asdict(self), "file": str(self.file), "severity": self.severity.value}
 
 
 @dataclass(frozen=True)
@@ -78,139 +63,80 @@ class Report:
 
     def with_errors_for_warnings(self) -> Report:
         """Return the same report in which every warning is an error."""
-        return Report(
-            self.model_count,
-            [
-                replace(finding, severity=Severity.ERROR)
-                if finding.severity is Severity.WARNING
-                else finding
-                for finding in self.findings
-            ],
-        )
+        stricter = {Severity.WARNING: Severity.ERROR}
+        findings = [
+            replace(f, severity=stricter.get(f.severity, f.severity)) for f in self.findings
+        ]
+        return Report(self.model_count, findings)
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(ModelFolder):
     """A folder and what its config.pbtxt says.
 
     Attributes:
-        file: config.pbtxt, or the folder where there is none.
-        config: The inference.ModelConfig message; an empty one where there is no file.
-        lines: The line of each field of it.
-        backend: The one that Triton would take; "" for an ensemble, or where it is unknown.
+        message: The inference.ModelConfig; an empty one where there is no config.pbtxt.
     """
 
-    folder: Path
-    file: Path
-    config: Any
-    lines: Block
-    backend: str
+    message: Any
 
     @property
     def name(self) -> str:
         """The name of the folder, and so of the model."""
-        return self.folder.name
+        return self.path.name
+
+    @property
+    def file(self) -> Path:
+        """The config.pbtxt, or the folder where there is none."""
+        config = self.path / CONFIG_NAME
+        return config if config.is_file() else self.path
 
     @property
     def is_ensemble(self) -> bool:
         """Whether it only passes tensors from step to step."""
-        return bool(self.config.platform == "ensemble") or self.config.HasField(
-            "ensemble_scheduling"
-        )
+        return bool(self.platform == "ensemble") or self.message.HasField("ensemble_scheduling")
 
     @property
     def stage(self) -> str:
-        """PREPROCESS or POSTPROCESS where endcap's backend or its Python model runs it, else ""."""
-        if self.backend in (PREPROCESS, POSTPROCESS):
-            return self.backend
-        stage = self._stage_in_python()
-        if stage is None:
-            return ""
-        return PREPROCESS if stage.group(1) == b"pre" else POSTPROCESS
+        """The backend of endcap's whose stage it runs, be it in a Python model; else ""."""
+        if self.needed_backend in (PREPROCESS_BACKEND, POSTPROCESS_BACKEND):
+            return self.needed_backend
+        in_python = _STAGE.search(self.source)
+        return f"endcap_{in_python[1].decode()}" if in_python else ""
 
     @property
-    def runs_dali(self) -> bool:
-        """Whether it is a stage that a DALI pipeline of endcap's Python model runs."""
-        stage = self._stage_in_python()
-        return stage is not None and stage.group(2) is not None
-
-    @property
-    def reads_videos(self) -> bool:
-        """Whether it is a Python model that reads videos by endcap."""
-        for version in reversed(self.loaded_versions() if self.backend == "python" else []):
-            file = self.folder / str(version) / "model.py"
-            if file.is_file() and _VIDEOS in file.read_bytes():
-                return True
-        return False
-
-    def _stage_in_python(self) -> re.Match[bytes] | None:
-        for version in reversed(self.loaded_versions() if self.backend == "python" else []):
-            file = self.folder / str(version) / "model.py"
-            stage = _STAGE.search(file.read_bytes()) if file.is_file() else None
-            if stage:
-                return stage
-        return None
-
-    @property
-    def max_batch_size(self) -> int | None:
+    def largest_batch(self) -> int | None:
         """The largest batch, 0 without a batch dimension, None where it is impossible."""
-        largest = int(self.config.max_batch_size)
+        largest = int(self.message.max_batch_size)
         return largest if largest >= 0 else None
 
     @property
     def parameters(self) -> Mapping[str, str]:
         """The values of config.pbtxt's parameters by their names."""
-        return {key: value.string_value for key, value in self.config.parameters.items()}
+        return {key: value.string_value for key, value in self.message.parameters.items()}
 
-    def finding(self, severity: Severity, line: int, problem: str, remedy: str) -> Finding:
-        """Return a finding in a line of config.pbtxt."""
-        return Finding(
-            file=self.file,
-            line=line if self.file != self.folder else None,
-            severity=severity,
-            model=self.name,
-            problem=problem,
-            remedy=remedy,
-        )
+    def error(self, line: int, text: str, severity: Severity = Severity.ERROR) -> Finding:
+        """Return a finding in a line of config.pbtxt; its remedy follows the last semicolon."""
+        problem, _, remedy = text.rpartition("; ")
+        at = line if self.file != self.path else None
+        return Finding(self.file, at, severity, self.name, problem, remedy)
 
-    def error(self, line: int, problem: str, remedy: str) -> Finding:
-        """Return an error in a line of config.pbtxt."""
-        return self.finding(Severity.ERROR, line, problem, remedy)
-
-    def warning(self, line: int, problem: str, remedy: str) -> Finding:
-        """Return a warning in a line of config.pbtxt."""
-        return self.finding(Severity.WARNING, line, problem, remedy)
+    def warning(self, line: int, text: str) -> Finding:
+        """Return a warning, as `error`."""
+        return self.error(line, text, Severity.WARNING)
 
     def parameter_line(self, name: str) -> int:
         """Return the line of a parameter's value, that of the file's beginning if it has none."""
-        return self.lines.entry("parameters", name).line
-
-    def versions(self) -> list[int]:
-        """Return the versions that there are folders of, the oldest first."""
-        return version_folders(self.folder)
+        return self.config.entry("parameters", name).line
 
     def loaded_versions(self) -> list[int]:
         """Return the versions that Triton loads, there or not: the newest by default."""
-        policy = self.config.version_policy
+        policy = self.message.version_policy
         if policy.HasField("specific"):
             return sorted(policy.specific.versions)
-        there = self.versions()
         if policy.HasField("all"):
-            return there
-        return there[-max(1, policy.latest.num_versions) :]
-
-
-def version_folders(folder: Path) -> list[int]:
-    """Return the versions that a model's folder holds, the oldest first."""
-    return sorted(
-        int(p.name) for p in folder.iterdir() if p.is_dir() and _VERSION.fullmatch(p.name)
-    )
-
-
-def enum_name(message: Any, field: str) -> str:
-    """Return the name of an enumeration's value that a field holds, such as TYPE_FP32."""
-    values = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number
-    return str(values[getattr(message, field)].name)
+            return self.versions
+        return self.versions[-max(1, policy.latest.num_versions) :]
 
 
 def model_folders(repository: Path) -> list[Path]:
@@ -242,40 +168,85 @@ def read_model(folder: Path) -> Model | Finding:
     Raises:
         ServerError: Triton's gRPC client is not installed.
     """
-    file = folder / CONFIG_NAME
-    if not file.is_file():
-        if not version_folders(folder):
-            return _unreadable(
-                folder,
-                None,
-                "this is no model, and Triton does not start beside such a folder: it has neither "
-                "a config.pbtxt nor a version folder",
-                "move it elsewhere, or into a model",
-            )
-        backend = needed_backend(read_model_folder(folder))
-        return Model(folder, folder, parse_config("", file), Block(1, ()), backend)
+    file, line = folder / CONFIG_NAME, None
     try:
-        text = as_unicode(read_config(file))
-        config = parse_config(text, file)
-    except OSError as error:
-        return _unreadable(file, None, f"it cannot be read: {error.strerror}", "make it readable")
-    except ModelConfigError as error:
-        return _unreadable(
-            file,
-            error.line,
-            f"this is no model configuration that Triton knows: {error.reason}",
-            "correct it; nothing else of this model was checked",
+        read = read_model_folder(folder)
+        if file.is_file() or read.versions:
+            return Model(folder, read.text, parse_config(read.text, file))
+        file = folder
+        problem = (
+            "this is no model, and Triton does not start beside such a folder: it has neither a "
+            "config.pbtxt nor a version folder"
         )
-    backend = needed_backend(read_model_folder(folder))
-    return Model(folder, file, config, read_lines(text), backend)
+        remedy = "move it elsewhere, or into a model"
+    except OSError as error:
+        problem, remedy = f"it cannot be read: {error.strerror}", "make it readable"
+    except ModelConfigError as error:
+        line = error.line
+        problem = f"this is no model configuration that Triton knows: {error.reason}"
+        remedy = "correct it; nothing else of this model was checked"
+    return Finding(file, line, Severity.ERROR, folder.name, problem, remedy)
 
 
-def _unreadable(path: Path, line: int | None, problem: str, remedy: str) -> Finding:
-    return Finding(
-        file=path,
-        line=line,
-        severity=Severity.ERROR,
-        model=path.parent.name if path.name == CONFIG_NAME else path.name,
-        problem=problem,
-        remedy=remedy,
-    )
+@dataclass(frozen=True)
+class Port:
+    """One input or output, without the batch dimension where the model has one.
+
+    Attributes:
+        block: Where it is declared in config.pbtxt; None where the backend completes it.
+        in_doubt: It has a finding already, so that nothing is concluded from it.
+        determined_by: The parameters on which it depends, "" where none are known.
+    """
+
+    tensor: TensorSpec
+    block: Block | None = None
+    optional: bool = False
+    in_doubt: bool = False
+    determined_by: str = ""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """All inputs and outputs by name, None where unknown, and the largest batch.
+
+    Attributes:
+        max_batch_size: 0 where the model has no batch dimension, None where it is not known.
+        contradictory: What is declared is not what the model's parameters determine.
+        normalization: By which the model's network begins; None where there is none.
+        models: The models that it calls, each after the parameter that names it.
+    """
+
+    inputs: Mapping[str, Port] | None
+    outputs: Mapping[str, Port] | None
+    max_batch_size: int | None
+    contradictory: bool = False
+    normalization: Normalization | None = None
+    models: Sequence[tuple[str, str]] = ()
+
+
+def declared_ports(model: Model, side: str, *, in_doubt: bool = False) -> dict[str, Port]:
+    """Return the inputs or outputs that config.pbtxt lists."""
+    ports = {}
+    for index, entry in enumerate(getattr(model.message, side)):
+        spec = TensorSpec(entry.name, data_type_of(entry), free_dims(entry.dims))
+        doubtful = in_doubt or any(dim == 0 or dim < -1 for dim in entry.dims)
+        block, optional = model.config.nth(side, index), side == "input" and entry.optional
+        ports[entry.name] = Port(spec, block, optional, doubtful)
+    return ports
+
+
+def declared_interface(model: Model, *, in_doubt: bool = False) -> Interface:
+    """Return the interface as config.pbtxt has it; a side that lists nothing is not known."""
+    inputs, outputs = (declared_ports(model, side, in_doubt=in_doubt) for side in SIDES)
+    return Interface(inputs or None, outputs or None, model.largest_batch)
+
+
+def data_type_of(entry: Any) -> str:
+    """Return the type of a declared tensor without TYPE_, "" where none is given."""
+    types = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number
+    return str(types[entry.data_type].name).removeprefix("TYPE_") if entry.data_type else ""
+
+
+def form(tensor: TensorSpec) -> str:
+    """Return type and shape, such as `FP32 [3, 640, 640]`."""
+    return str(tensor).removeprefix(f"{tensor.name} ")
