@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,9 +12,8 @@ from endcap.errors import InvalidArgumentError
 from endcap.triton.parameters import parse_count, read_parameters
 from endcap.triton.video_sources import Address, parse_cameras, parse_prefixes
 
-# Of the detections, for clients: the model itself does not read it.
-_LABELS_PARAMETER = "labels"
-_MOST_RATE = 1000.0  # frames a second
+_MAX_RATE = 1000.0  # frames a second
+_ON_FULL = ("wait", "drop_oldest")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +47,7 @@ class VideoSettings:
     url_prefixes: tuple[Address, ...] = ()
 
 
-_COUNTS = (
-    "max_videos",
-    "frames_in_flight",
-    "max_frames",
-    "max_seconds",
-    "max_file_bytes",
-    "timeout_s",
-)
+_COUNTS = {each.name for each in fields(VideoSettings) if each.type == "int"}
 
 
 def read_video_settings(
@@ -73,22 +64,17 @@ def read_video_settings(
             model's own name for the one that it calls.
     """
     known = [each.name for each in fields(VideoSettings)]
-    given = read_parameters(model_config, [*known, _LABELS_PARAMETER])
-    given.pop(_LABELS_PARAMETER, None)
-    values: dict[str, Any] = {}
-    for name, text in given.items():
-        if name in _COUNTS:
-            values[name] = parse_count(name, text)
-            if values[name] == 0:
-                raise InvalidArgumentError(f"{name} is 0: give 1 or more")
-        elif name == "decode_threads":
-            values[name] = parse_count(name, text)
-        elif name == "cameras":
-            values[name] = parse_cameras(text, environment)
-        elif name == "url_prefixes":
-            values[name] = parse_prefixes(text)
-        else:
-            values[name] = text
+    given = read_parameters(model_config, [*known, "labels"])
+    given.pop("labels", None)  # of the detections, for clients
+    values: dict[str, Any] = dict(given)
+    for name in _COUNTS & given.keys():
+        values[name] = parse_count(name, given[name])
+        if values[name] == 0 and name != "decode_threads":
+            raise InvalidArgumentError(f"{name} is 0: give 1 or more")
+    if "cameras" in given:
+        values["cameras"] = parse_cameras(given["cameras"], environment)
+    if "url_prefixes" in given:
+        values["url_prefixes"] = parse_prefixes(given["url_prefixes"])
     settings = VideoSettings(**values)
     if not settings.model:
         raise InvalidArgumentError("model is empty: give the name of a model of the repository")
@@ -141,76 +127,48 @@ def read_video_options(text: bytes | str | None) -> VideoOptions:
         ) from error
     if not isinstance(given, dict):
         raise InvalidArgumentError('options are no JSON object: give one, as {"every": 2}')
-    values = {name: _read_option(name, value) for name, value in given.items()}
-    options = VideoOptions(**values)
+    for name, value in given.items():
+        if name not in _OPTIONS:
+            similar = difflib.get_close_matches(name, _OPTIONS, 1)
+            meant = f"; did you mean '{similar[0]}'?" if similar else ""
+            raise InvalidArgumentError(
+                f"options have '{name[:100]}', which is none: there are {', '.join(_OPTIONS)}"
+                f"{meant}"
+            )
+        expected, is_allowed = _OPTIONS[name]
+        if not is_allowed(value):
+            shown = json.dumps(value)[:100]
+            raise InvalidArgumentError(f"option {name} is {shown}: give {expected}")
+    options = VideoOptions(**given)
     if options.rate is not None and options.every != 1:
         raise InvalidArgumentError("options have both rate and every: give one of them")
     return options
 
 
-def _read_option(name: str, value: object) -> Any:
-    reader = _OPTIONS.get(name)
-    if reader is None:
-        similar = difflib.get_close_matches(name, _OPTIONS, 1)
-        meant = f"; did you mean '{similar[0]}'?" if similar else ""
-        raise InvalidArgumentError(
-            f"options have '{name[:100]}', which is none: there are {', '.join(_OPTIONS)}{meant}"
-        )
-    return reader(name, value)
+def _is_number(value: Any, types: tuple[type, ...] = (int, float)) -> bool:
+    return isinstance(value, types) and not isinstance(value, bool)
 
 
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(name, value, "true or false")
-    return value
-
-
-def _count(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
-        raise _wrong(name, value, "a whole number of 1 or more")
-    return value
-
-
-def _rate(name: str, value: object) -> float:
-    rate = _number(value)
-    if not 0 < rate <= _MOST_RATE:
-        raise _wrong(name, value, f"frames a second, above 0, up to {_MOST_RATE:g}")
-    return rate
-
-
-def _score(name: str, value: object) -> float:
-    score = _number(value)
-    if not 0 <= score <= 1:
-        raise _wrong(name, value, "a number from 0 to 1")
-    return score
-
-
-def _number(value: object) -> float:
-    """Return a number, NaN for anything else."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(str(value)) if is_number else math.nan
-
-
-def _choice(*choices: str) -> Callable[[str, object], str]:
-    def read(name: str, value: object) -> str:
-        if value not in choices:
-            raise _wrong(name, value, f"one of {', '.join(choices)}")
-        return str(value)
-
-    return read
-
-
-def _wrong(name: str, value: object, expected: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"option {name} is {json.dumps(value)[:100]}: give {expected}")
-
-
-_OPTIONS: dict[str, Callable[[str, object], Any]] = {
-    "rate": _rate,
-    "every": _count,
-    "keyframes_only": _flag,
-    "track": _flag,
-    "frame_rate": _rate,
-    "score_threshold": _score,
-    "max_frames": _count,
-    "on_full": _choice("wait", "drop_oldest"),
+# What each option may be, and whether a value is that.
+_FLAG = ("true or false", lambda value: isinstance(value, bool))
+_COUNT = (
+    "a whole number of 1 or more",
+    lambda value: _is_number(value, (int,)) and 0 < value < 2**31,
+)
+_RATE = (
+    f"frames a second, above 0, up to {_MAX_RATE:g}",
+    lambda value: _is_number(value) and 0 < value <= _MAX_RATE,
+)
+_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "rate": _RATE,
+    "every": _COUNT,
+    "keyframes_only": _FLAG,
+    "track": _FLAG,
+    "frame_rate": _RATE,
+    "score_threshold": (
+        "a number from 0 to 1",
+        lambda value: _is_number(value) and 0 <= value <= 1,
+    ),
+    "max_frames": _COUNT,
+    "on_full": (f"one of {', '.join(_ON_FULL)}", lambda value: value in _ON_FULL),
 }

@@ -192,14 +192,9 @@ def find_address(
     except InvalidArgumentError as error:
         reason = str(error) if "://" in source else "it is not a camera of this model"
     known = f" ({', '.join(cameras)})" if cameras else ""
-    advice = (
-        f"send the name of a camera{known}, an address that url_prefixes allows"
-        if cameras or prefixes
-        else "the parameters cameras and url_prefixes of this model name nothing to open; send"
-    )
     # The user, the query and what follows them may hold secrets.
     shown = re.sub(r"[^/]*@", "", source[:_MAX_CHARACTERS].partition("?")[0])
     raise InvalidArgumentError(
-        f"the source {_core.clip_text(shown)!r} is refused: {reason}; {advice}"
-        f"{' or' if cameras or prefixes else ''} the bytes of the file as input 'encoded'"
+        f"the source {_core.clip_text(shown)!r} is refused: {reason}; send the name of a camera"
+        f"{known}, an address that url_prefixes allows or the bytes of the file as input 'encoded'"
     )
