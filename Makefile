@@ -77,7 +77,7 @@ test-python: build $(VENV)/.test ## the Python tests; those of GPU code run on t
 	  ENDCAP_REQUIRE_CUDA=1 $(PYTEST) tests/gpu
 test-triton: build $(VENV)/.test ## the tests on a real server
 	$(PYTEST) -m "not slow" tests/triton
-test-slow: build $(VENV)/.test ## the Python tests that take long: clusters, soaks, restarts, data sets
+test-slow: build $(VENV)/.test ## the Python tests that take long: clusters, restarts, data sets
 	$(PYTEST) -m slow tests/python tests/dali tests/triton
 test-fuzz: $(VENV)/.deps ## the committed corpora under AddressSanitizer and UBSan
 	$(call TEST_PRESET,replay)

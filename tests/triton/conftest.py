@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ import tritonclient.http as http_client
 
 from endcap.server.locate import locate_or_install_server
 from endcap.server.models import why_no_python
+from tests.support.damage import copy_model
 from tests.triton import (
-    cascade_models,
     client_models,
     detecting_models,
     served_models,
@@ -21,6 +20,14 @@ from tests.triton import (
 )
 from tests.triton.model_folders import VARIANTS
 from tests.triton.running_server import RunningServer, run_server
+
+# The shipped models, but for those that a server without DALI or with other streams cannot have.
+COMPILED = (
+    *("preprocess", "detector", "postprocess", "detect", "preprocess_frames", "track"),
+    *("detect_track", "preprocess_rois", "classifier", "classify_postprocess", "classify"),
+    "cascade",
+)
+IN_PYTHON = ("preprocess_python", "detector_python", "postprocess_python", "detect_bls")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -31,29 +38,44 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def variant(request: pytest.FixtureRequest) -> str:
-    """What the server runs: compiled backends, and Python models where a test is for both."""
+    """What runs endcap's steps: compiled backends, and Python models where a test is for both."""
     return str(getattr(request, "param", "compiled"))
-
-
-def serve(folder: Path, variant: str) -> Iterator[RunningServer]:
-    served_models.write_all(folder, variant)
-    with run_server(folder, "--model-control-mode=explicit", "--load-model=*") as running:
-        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
-        assert not failed
-        yield running
 
 
 @pytest.fixture(scope="session")
 def compiled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    yield from serve(tmp_path_factory.mktemp("compiled"), "compiled")
+    """The server that tests share, without a model at first: they `load` what they need.
+
+    It has the shipped models and those of served_models, the latter also as models of the Python
+    backend, with the suffix `_python`; tests add their own. Each process of pytest-xdist has a
+    server: what it counts, logs and keeps in memory is that of one test at a time.
+    """
+    repository = tmp_path_factory.mktemp("shared")
+    served_models.write_all(repository, "compiled")
+    for model in COMPILED:
+        copy_model(model, repository)
+    if why_no_python(locate_or_install_server()) is None:
+        served_models.write_all(repository, "python", suffix="_python")
+        for model in IN_PYTHON:
+            copy_model(model, repository)
+    cache = "--cache-config=local,size=4194304"
+    with run_server(repository, "--model-control-mode=explicit", cache) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
-def python_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def python_models() -> None:
+    """Skips where the server runs no models of the Python backend."""
     reason = why_no_python(locate_or_install_server())
     if reason is not None:
         pytest.skip(reason)
-    yield from serve(tmp_path_factory.mktemp("python"), "python")
+
+
+@pytest.fixture(scope="session")
+def server(compiled_server: RunningServer) -> RunningServer:
+    """The shared server with the compiled models of served_models."""
+    compiled_server.load(*served_models.NAMES)
+    return compiled_server
 
 
 @pytest.fixture(scope="session")
@@ -85,20 +107,14 @@ def decoupled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runni
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest, variant: str) -> Any:
-    """A RunningServer with the models of served_models."""
-    return request.getfixturevalue(f"{variant}_server")
-
-
-@pytest.fixture(scope="session")
-def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
-    with grpc_client.InferenceServerClient(server.grpc) as connection:
+def client(compiled_server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(compiled_server.grpc) as connection:
         yield connection
 
 
 @pytest.fixture
-def web_client(server: RunningServer) -> Iterator[http_client.InferenceServerClient]:
-    with http_client.InferenceServerClient(server.http) as connection:
+def web_client(compiled_server: RunningServer) -> Iterator[http_client.InferenceServerClient]:
+    with http_client.InferenceServerClient(compiled_server.http) as connection:
         yield connection
 
 
@@ -118,24 +134,6 @@ def pools(request: pytest.FixtureRequest, pool_server: RunningServer) -> Iterato
         yield made
     assert made.registered() == {}
     assert not shared_memory_models.own_files()
-
-
-@pytest.fixture(scope="session")
-def cascade_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    repository = tmp_path_factory.mktemp("cascades") / "models"
-    cascade_models.write_all(repository)
-    # Completing configs, which are whole here, would start each Python model once more.
-    options = ("--disable-auto-complete-config", "--model-control-mode=explicit", "--load-model=*")
-    with run_server(repository, *options) as running:
-        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
-        assert not failed
-        yield running
-
-
-@pytest.fixture(scope="session")
-def cascades(cascade_server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
-    with grpc_client.InferenceServerClient(cascade_server.grpc) as connection:
-        yield connection
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import tritonclient.grpc as grpc_client
+from tritonclient.utils import InferenceServerException
+
 from endcap.server import ServerPorts, ServerSettings
 from endcap.server.log import LogPump
 from endcap.server.plan import plan_launch
 from endcap.server.process import ServerProcess, remove_shared_memory
+from tests.support.doc_pages import ROOT
 
 FREE_PORTS = ServerPorts(http=0, grpc=0, metrics=0)
 # Some servers here load thirty models, each in two processes of Python, one after the other.
@@ -68,8 +72,15 @@ def rested(count: Callable[[], Any]) -> Any:
     return now
 
 
+def metrics_in_the_guide(backend: str) -> set[str]:
+    """The counters of a backend, such as preprocess, that docs/backends.md names."""
+    page = (ROOT / "docs" / "backends.md").read_text(encoding="utf-8")
+    return set(re.findall(rf"`(endcap_{backend}_\w+_total)`", page))
+
+
 @dataclass(frozen=True)
 class RunningServer:
+    repository: Path
     ports: ServerPorts
     log: LogPump
     pid: int
@@ -81,6 +92,25 @@ class RunningServer:
     @property
     def http(self) -> str:
         return f"127.0.0.1:{self.ports.http}"
+
+    def load(self, *models: str) -> None:
+        """Loads models of the repository, in explicit mode, that are not there yet."""
+        states = {name: model.get("state") for name, model in self.index().items()}
+        with grpc_client.InferenceServerClient(self.grpc) as client:
+            for model in models:
+                if states[model] != "READY":
+                    client.load_model(model)
+
+    def refusal(self, model: str) -> str:
+        """The reason why a model of the repository does not load."""
+        with (
+            grpc_client.InferenceServerClient(self.grpc) as client,
+            contextlib.suppress(InferenceServerException),
+        ):
+            client.load_model(model)
+        found = self.index()[model]
+        assert found["state"] == "UNAVAILABLE"
+        return found["reason"]
 
     def log_lines(self, text: str) -> list[str]:
         return [line for line in self.log.lines() if text in line]
@@ -94,6 +124,11 @@ class RunningServer:
                 if labels.items() <= given.items():
                     return float(match.group(3))
         raise KeyError(name)
+
+    def metrics(self, backend: str) -> set[str]:
+        """The names of those of one of endcap's backends."""
+        text = get(f"http://127.0.0.1:{self.ports.metrics}/metrics").decode()
+        return set(re.findall(rf"^# TYPE (endcap_{backend}_\w+)", text, re.MULTILINE))
 
     def statistics(self, model: str) -> dict[str, Any]:
         response = json.loads(get(f"http://{self.http}/v2/models/{model}/stats"))
@@ -145,7 +180,7 @@ def run_server(
         open_to_all = [word for word in plan.command if not word.startswith(_RESTRICTIONS)]
         command = [*open_to_all, *_MORE_OPTIONS, *options]
         process = ServerProcess(command, plan.environment, plan.working_directory)
-        server = RunningServer(plan.ports, LogPump(process.output), process.pid)
+        server = RunningServer(repository, plan.ports, LogPump(process.output), process.pid)
         try:
             urls = [f"http://{server.http}/v2/health/live"]
             if _WITHOUT_METRICS not in options:  # the last service that the server starts

@@ -1,160 +1,126 @@
-"""The shipped cascade: what calling the models by hand gives, picture by picture."""
+"""The shipped cascade and Python pipelines: equal to the models that a client calls by hand."""
 
 from __future__ import annotations
 
 import json
 import os
 import queue
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from PIL import Image, ImageDraw
-from tritonclient.http import InferenceServerClient as HttpClient
 
-from tests.support import jpegs
-from tests.support.damage import SHIPPED
+from tests.support.damage import SHIPPED, copy_model
 from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 from tests.triton import raw_http
-from tests.triton.calls import Arrays, grpc_inputs, infer, infer_http, strings, to_arrays
-from tests.triton.cascade_models import CASCADE
-from tests.triton.cascade_steps import by_hand
+from tests.triton.bls_models import Route, by_hand, joined
+from tests.triton.calls import Arrays, grpc_inputs, infer, strings, to_arrays
 from tests.triton.commands import endcap
 from tests.triton.running_server import RunningServer, wait_for
 
-SAMPLES = sorted((SHIPPED / "detect" / "samples").glob("*.jpg"))
-RED = (220, 20, 30)
+SAMPLES = sorted((SHIPPED / "detect" / "samples").glob("*.jpg"))[:5]
+FILES = [path.read_bytes() for path in SAMPLES]
+ROUTES = dict.fromkeys(range(6), Route("preprocess_rois", "classify"))
+# `detect` with a model of the Python backend for each step, and in one model.
+PYTHON = ("detect_python", "detect_bls")
 
 
-def shapes(count: int) -> bytes:
-    """A JPEG file with so many circles and squares, far apart, on plain gray; the first is red."""
-    image = Image.new("RGB", (960, 800), (140, 140, 140))
-    draw = ImageDraw.Draw(image)
-    colours = [RED, (20, 40, 220), (20, 160, 40), (250, 240, 30), (20, 20, 20)]
-    for i in range(count):
-        left, top = 40 + 155 * (i % 6), 45 + 150 * (i // 6)
-        box = (left, top, left + 90, top + 90)
-        colour = colours[i % len(colours)]
-        draw.ellipse(box, fill=colour) if i % 2 else draw.rectangle(box, fill=colour)
-    return jpegs.encode(np.asarray(image), quality=95)
+@pytest.fixture(scope="module")
+def server(compiled_server: RunningServer, python_models: None) -> RunningServer:
+    config = copy_model("detect", compiled_server.repository, name="detect_python") / "config.pbtxt"
+    text = config.read_text()
+    for step in ("preprocess", "detector", "postprocess"):
+        assert text.count(f'model_name: "{step}"') == 1
+        text = text.replace(f'model_name: "{step}"', f'model_name: "{step}_python"')
+    config.write_text(text)
+    steps = ("detect", "preprocess_rois", "classify")
+    compiled_server.load(*steps, "cascade", *PYTHON)
+    return compiled_server
 
 
-def assert_same(response: Mapping[str, np.ndarray], expected: Arrays) -> None:
-    tolerances = {"detection_boxes": SERVED_BOX_PIXELS}
+def assert_close(response: Arrays, expected: Arrays) -> None:
+    """Scores and boxes of a network that runs on other batches may differ in the last bits."""
     assert response.keys() == expected.keys()
     for name, values in expected.items():
         assert response[name].dtype == values.dtype
         if values.dtype == np.float32:
-            tolerance = tolerances.get(name, SERVED_SCORE)
-            np.testing.assert_allclose(response[name], values, rtol=0, atol=tolerance)
+            within = SERVED_BOX_PIXELS if name == "detection_boxes" else SERVED_SCORE
+            np.testing.assert_allclose(response[name], values, rtol=0, atol=within)
         else:
             np.testing.assert_array_equal(response[name], values)
 
 
-@pytest.mark.parametrize("count", [0, 1, 30])
-def test_numbers_of_detections(cascades, count):
-    files = [shapes(count)]
-    response = infer(cascades, CASCADE, {"encoded": strings(files)})
-    assert response["num_detections"].tolist() == [[count]]
-    assert (response["class_ids"] != -1).sum() == count
-    assert_same(response, by_hand(cascades, files))
-    if count == 1:
-        assert response["class_labels"][0, 0] == b"red"
-
-
-@pytest.mark.parametrize("over_http", [False, True])
-def test_a_batch_of_samples(cascades, cascade_server, over_http):
-    files = [shapes(0), *(path.read_bytes() for path in SAMPLES[:5]), shapes(1)]
-    inputs = {"encoded": strings(files)}
-    if over_http:
-        with HttpClient(cascade_server.http) as client:
-            response = infer_http(client, CASCADE, inputs)
-    else:
-        response = infer(cascades, CASCADE, inputs)
-    expected = by_hand(cascades, files)
+def test_the_cascade_classifies_a_batch_of_samples(server, client):
+    response = infer(client, "cascade", {"encoded": strings(FILES)})
+    expected = joined([by_hand(client, file, "detect", ROUTES) for file in FILES])
     assert (expected["class_ids"] != -1).sum() > 20
-    assert_same(response, expected)
+    assert_close(response, expected)
 
 
-@pytest.mark.parametrize("model", [CASCADE, "detect_bls"])
-def test_eight_clients_at_once(cascades, cascade_server, model):
-    files = [shapes(count) for count in (0, 1, 5, 30)] + [p.read_bytes() for p in SAMPLES[:4]]
-    expected = [by_hand(cascades, [file]) for file in files]
+def test_python_pipelines_respond_as_the_compiled_one(server, client):
+    encoded = strings(FILES)
+    expected = infer(client, "detect", {"encoded": encoded})
+    assert expected["num_detections"].all()
+    for model in PYTHON:
+        response = infer(client, model, {"encoded": encoded})
+        assert response.keys() == expected.keys()
+        for name, values in expected.items():
+            assert response[name].tobytes() == values.tobytes(), name
+
+
+def test_eight_clients_of_a_python_pipeline_at_once(server, client):
+    singles = [{"encoded": strings([file])} for file in FILES]
+    expected = [infer(client, "detect", single) for single in singles]
 
     def send_request(index: int) -> None:
-        with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
+        with grpc_client.InferenceServerClient(server.grpc) as own:
             for turn in range(2):
-                own = (index + turn) % len(files)
-                response = infer(client, model, {"encoded": strings([files[own]])})
-                wanted = {name: expected[own][name] for name in response}
-                assert_same(response, wanted)
+                number = (index + turn) % len(FILES)
+                assert_close(infer(own, "detect_bls", singles[number]), expected[number])
 
     with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(send_request, index) for index in range(8)]:
-            done.result()
+        list(pool.map(send_request, range(8)))
 
 
-@pytest.mark.parametrize("model", [CASCADE, "detect_bls"])
-def test_a_bad_image_fails_its_request_and_no_other(cascade_server, model):
-    good, bad = strings([shapes(5)]), strings([b"no picture"])
+def test_a_bad_image_fails_its_request_of_a_python_pipeline_and_no_other(server):
     responses: queue.Queue[tuple[int, object, object]] = queue.Queue()
-    with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
-        for index, encoded in enumerate([good, bad, good, good]):
+    with grpc_client.InferenceServerClient(server.grpc) as client:
+        for index, file in enumerate([FILES[0], b"no picture", FILES[0]]):
             client.async_infer(
-                model,
-                grpc_inputs({"encoded": encoded}),
+                "detect_bls",
+                grpc_inputs({"encoded": strings([file])}),
                 callback=lambda result, error, index=index: responses.put((index, result, error)),
-                request_id=f"{model}-{index}",
+                request_id=f"detect_bls-{index}",
             )
-        for _ in range(4):
+        for _ in range(3):
             index, result, error = responses.get(timeout=30)
             if index == 1:
                 assert error.status() == "StatusCode.INVALID_ARGUMENT"
-                inner = "preprocess" if model == "detect_bls" else "detect"
-                assert error.message().startswith(f"model '{inner}': ")
+                assert error.message().startswith("model 'preprocess': ")
                 assert "corrupt_image: the data is not an image" in error.message()
             else:
-                assert to_arrays(result)["num_detections"].tolist() == [[5]]
-    wait_for(lambda: logged(cascade_server, model, f"{model}-1"))
+                assert to_arrays(result)["num_detections"].all()
+    wait_for(lambda: server.log_lines("model 'detect_bls' version 1, request 'detect_bls-1': "))
 
 
-@pytest.mark.parametrize("model", [CASCADE, "detect_bls"])
-def test_a_request_whose_id_is_no_text(cascade_server, model):
-    encoded = raw_http.RawTensor("encoded", "BYTES", [1, 1], raw_http.bytes_tensor([shapes(5)]))
+@pytest.mark.parametrize("model", ["cascade", "detect_bls"])
+def test_a_request_whose_id_is_no_text(server, model):
+    encoded = raw_http.RawTensor("encoded", "BYTES", [1, 1], raw_http.bytes_tensor(FILES[:1]))
     status, body, json_bytes = raw_http.post(
-        cascade_server.http, model, [encoded], request_id=os.fsdecode(b"\xff")
+        server.http, model, [encoded], request_id=os.fsdecode(b"\xff")
     )
     assert status == 200, body
     response = raw_http.to_arrays(body.replace(b"\xff", b"?", 1), json_bytes)
-    assert response["num_detections"].tolist() == [[5]]
+    assert response["num_detections"].all()
 
 
-def logged(server: RunningServer, model: str, request_id: str) -> list[str]:
-    return server.log_lines(f"model '{model}' version 1, request '{request_id}': ")
-
-
-@pytest.mark.parametrize("model", ["detect_bls", "detect_python"])
-def test_python_models_respond_as_the_compiled_ones(cascades, model):
-    encoded = strings([path.read_bytes() for path in SAMPLES])
-    response = infer(cascades, model, {"encoded": encoded})
-    expected = infer(cascades, "detect", {"encoded": encoded})
-    assert expected["num_detections"].all()
-    assert response.keys() == expected.keys()
-    for name, values in expected.items():
-        assert response[name].tobytes() == values.tobytes(), name
-
-
-def test_endcap_infer_tells_the_class_of_each_detection(cascades, cascade_server, tmp_path):
-    file = tmp_path / "shapes.jpg"
-    file.write_bytes(shapes(5))
-    done = endcap("infer", file, "--url", cascade_server.grpc, "--model", CASCADE, "--json")
+def test_endcap_infer_tells_the_class_of_each_detection(server, client):
+    done = endcap("infer", SAMPLES[0], "--url", server.grpc, "--model", "cascade", "--json")
     assert done.returncode == 0, done.stderr
     (response,) = json.loads(done.stdout)
-    expected = by_hand(cascades, [shapes(5)])
-    assert len(response["detections"]) == 5
+    expected = by_hand(client, FILES[0], "detect", ROUTES)
+    assert len(response["detections"]) == expected["num_detections"].item() > 3
     for r, row in enumerate(response["detections"]):
-        assert row["label"] in ("circle", "square")
         assert row["classification"]["class_id"] == expected["class_ids"][0, r]
         assert row["classification"]["label"] == expected["class_labels"][0, r].decode()

@@ -1,35 +1,39 @@
-"""The ways of NVIDIA's example clients, written with the plain tritonclient, to our ensembles.
+"""Requests to `detect` by the plain tritonclient: batches, streams, system shared memory.
 
-Files in batches over both protocols, callbacks, asyncio and streams. The requests of image_client
-and its like are in test_image_clients.py.
+The requests of NVIDIA's image_client and its like are in test_image_clients.py.
 """
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import queue
-import shutil
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import tritonclient.grpc.aio as grpc_aio
-import tritonclient.http.aio as http_aio
-from tritonclient.utils import InferenceServerException
+import tritonclient.utils.shared_memory as shared_memory
+from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 
 import endcap
 from tests.triton.plain_calls import (
     PICTURES,
-    SHIPPED,
     Protocol,
     assert_detections,
     detect_in_python,
     protocols_of,
 )
-from tests.triton.running_server import RunningServer, run_server
+from tests.triton.running_server import RunningServer, until_taken
 
-NAMES = ["num_detections", "detection_boxes", "detection_scores", "detection_classes"]
+# The outputs' types and rows.
+OUTPUTS = {
+    "num_detections": ("int32", [1]),
+    "detection_boxes": ("float32", [300, 4]),
+    "detection_scores": ("float32", [300]),
+    "detection_classes": ("int32", [300]),
+    "detection_indices": ("int32", [300]),
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,97 +41,112 @@ def expected() -> list[endcap.ImageDetections]:
     return detect_in_python(PICTURES)
 
 
-@pytest.fixture(scope="module")
-def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protocol]:
-    """gRPC to a server without decoupled models, which the streams to ordinary ones may harm."""
-    repository = tmp_path_factory.mktemp("ordinary") / "models"
-    for name in ("preprocess", "detector", "postprocess", "detect"):
-        shutil.copytree(SHIPPED / name, repository / name)
-    with run_server(repository) as running:
-        yield protocols_of(running)["grpc"]
-
-
 @pytest.fixture(params=["grpc", "http"])
-def protocol(request: pytest.FixtureRequest, cascade_server: RunningServer) -> Protocol:
-    return protocols_of(cascade_server)[request.param]
+def protocol(request: pytest.FixtureRequest, compiled_server: RunningServer) -> Protocol:
+    compiled_server.load("detect")
+    return protocols_of(compiled_server)[request.param]
 
 
 def arrays(result: Any) -> dict[str, np.ndarray]:
-    return {name: result.as_numpy(name) for name in NAMES}
-
-
-def wanted(module: Any) -> list[Any]:
-    return [module.InferRequestedOutput(name) for name in NAMES]
+    return {name: result.as_numpy(name) for name in OUTPUTS}
 
 
 def test_files_of_pictures_in_one_batch(protocol, expected):
     with protocol.connect() as client:
-        result = client.infer(
-            "detect", [protocol.encoded(*PICTURES)], outputs=wanted(protocol.module)
-        )
+        result = client.infer("detect", [protocol.encoded(*PICTURES)])
     assert_detections(arrays(result), expected)
 
 
-def test_a_callback_is_told_of_a_bad_picture(cascade_server):
-    protocol, responses = protocols_of(cascade_server)["grpc"], queue.Queue()
-    with protocol.connect() as client:
-        client.async_infer(
-            "detect",
-            [protocol.encoded(b"no picture")],
-            callback=lambda result, error: responses.put(error),
-        )
-        error = responses.get(timeout=30)
-    assert isinstance(error, InferenceServerException)
-    assert error.status() == "StatusCode.INVALID_ARGUMENT"
-    assert "corrupt_image" in error.message()
-
-
-@pytest.mark.parametrize("module", [grpc_aio, http_aio], ids=["grpc", "http"])
-def test_asyncio(cascade_server, expected, module):
-    own = "grpc" if module is grpc_aio else "http"
-    protocol = protocols_of(cascade_server)[own]
-
-    async def send_request() -> list[Any]:
-        async with module.InferenceServerClient(protocol.url) as client:
-            assert await client.is_server_live()
-            assert await client.is_model_ready("detect")
-            requests = [client.infer("detect", [protocol.encoded(file)]) for file in PICTURES]
-            return await asyncio.gather(*requests)
-
-    for index, result in enumerate(asyncio.run(send_request())):
-        assert_detections(arrays(result), expected[index : index + 1])
-
-
-def test_a_stream_of_requests_with_the_flags_of_a_sequence(ordinary, expected):
-    """`detect` has no state: a sequence's flags pass it by."""
+@pytest.mark.parametrize("protocol", ["grpc"], indirect=True)
+def test_a_stream_goes_on_after_a_bad_picture(protocol, expected):
+    """`detect` has no state: the flags of a sequence do not change its responses."""
     responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
-    with ordinary.connect() as client:
+    files = [PICTURES[0], b"no picture", *PICTURES[1:]]
+    with protocol.connect() as client:
         client.start_stream(callback=lambda result, error: responses.put((result, error)))
-        for index, file in enumerate(PICTURES):
+        for index, file in enumerate(files):
             client.async_stream_infer(
                 "detect",
-                [ordinary.encoded(file)],
+                [protocol.encoded(file)],
                 request_id=str(index),
                 sequence_id=7,
                 sequence_start=index == 0,
-                sequence_end=index == len(PICTURES) - 1,
+                sequence_end=index == len(files) - 1,
             )
-        for _ in PICTURES:
-            result, error = responses.get(timeout=30)
-            assert error is None
-            index = int(result.get_response().id)
-            assert_detections(arrays(result), expected[index : index + 1])
+        results = [responses.get(timeout=30) for _ in files]
         client.stop_stream()
+    (error,) = [error for _, error in results if error is not None]
+    assert "corrupt_image" in error.message()
+    good = {int(r.get_response().id): arrays(r) for r, error in results if error is None}
+    for index, row in ((0, 0), (2, 1), (3, 2)):
+        assert_detections(good[index], expected[row : row + 1])
 
 
-def test_a_stream_goes_on_after_a_bad_picture(ordinary, expected):
-    responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
-    with ordinary.connect() as client:
-        client.start_stream(callback=lambda result, error: responses.put((result, error)))
-        client.async_stream_infer("detect", [ordinary.encoded(b"no picture")])
-        _, error = responses.get(timeout=30)
-        assert "corrupt_image" in error.message()
-        client.async_stream_infer("detect", [ordinary.encoded(PICTURES[0])])
-        result, error = responses.get(timeout=30)
-        assert error is None
-        assert_detections(arrays(result), expected[:1])
+# --- shared memory --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def region(client: Any, byte_size: int) -> Iterator[tuple[str, Any]]:
+    """The name and the handle of a region that is registered with the server."""
+    name = f"plain-{uuid.uuid4().hex}"
+    handle = shared_memory.create_shared_memory_region(name, f"/{name}", byte_size)
+    client.register_system_shared_memory(name, f"/{name}", byte_size)
+    try:
+        yield name, handle
+    finally:
+        until_taken(lambda: client.unregister_system_shared_memory(name), InferenceServerException)
+        shared_memory.destroy_shared_memory_region(handle)
+
+
+def serialized(files: list[bytes]) -> np.ndarray:
+    """Each file behind its length, as BYTES lie in shared memory."""
+    tensor = serialize_byte_tensor(np.array([[file] for file in files], np.object_))
+    assert tensor is not None
+    return tensor
+
+
+def test_files_and_detections_in_shared_memory(protocol, expected):
+    count, files = len(PICTURES), serialized(PICTURES)
+    input_bytes = len(files.item())
+    shapes = {name: [count, *row] for name, (_, row) in OUTPUTS.items()}
+    sizes = {name: 4 * int(np.prod(shape)) for name, shape in shapes.items()}
+    with (
+        protocol.connect() as client,
+        region(client, input_bytes) as (given, input_handle),
+        region(client, sum(sizes.values())) as (taken, output_handle),
+    ):
+        shared_memory.set_shared_memory_region(input_handle, [files])
+        tensor = protocol.module.InferInput("encoded", [count, 1], "BYTES")
+        tensor.set_shared_memory(given, input_bytes)
+        outputs, offset, offsets = [], 0, {}
+        for name, size in sizes.items():
+            outputs.append(protocol.module.InferRequestedOutput(name))
+            outputs[-1].set_shared_memory(taken, size, offset=offset)
+            offsets[name] = offset
+            offset += size
+        client.infer("detect", [tensor], outputs=outputs)
+        response = {
+            name: shared_memory.get_contents_as_numpy(
+                output_handle, OUTPUTS[name][0], shapes[name], offset=offsets[name]
+            ).copy()
+            for name in OUTPUTS
+        }
+    assert_detections(response, expected)
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        (0, "Invalid offset"),
+        (3, "incomplete string length indicator for inference input 'encoded'"),
+        (100, "input 'encoded' has an element of"),
+    ],
+)
+def test_a_file_that_is_cut_off_is_one_error(protocol, cut, said):
+    files = serialized(PICTURES[:1]).item()
+    with protocol.connect() as client, region(client, len(files)) as (name, handle):
+        shared_memory.set_shared_memory_region(handle, [np.frombuffer(files, np.uint8)])
+        tensor = protocol.module.InferInput("encoded", [1, 1], "BYTES")
+        tensor.set_shared_memory(name, cut)
+        with pytest.raises(InferenceServerException, match=said):
+            client.infer("detect", [tensor])

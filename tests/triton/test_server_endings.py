@@ -1,11 +1,18 @@
-"""Servers that end by a fault, and whether the message says by which signal."""
+"""Servers that end by a fault, whose message says by which signal, and faults that they survive.
+
+Each test has its own server, which it ends or whose processes and memory it takes.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -20,37 +27,32 @@ from tritonclient.utils import InferenceServerException
 
 from endcap.client import ConnectionOptions, DetectionClient
 from endcap.server import ServerError, ServerSettings, TritonServer
-from tests.support.echo_model import write_echo_model, write_model
+from tests.support import jpegs
+from tests.support.damage import SHIPPED
+from tests.triton.calls import infer, strings
+from tests.triton.model_folders import write_postprocess, write_preprocess
 from tests.triton.running_server import FREE_PORTS, run_server, wait_for
 
-REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
-SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_1000x872.jpg"
-TEXT = """
-backend: "python"
-max_batch_size: 4
-input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] } ]
-output [ { name: "y" data_type: TYPE_STRING dims: [ 1 ] } ]
-"""
-TEXT_CODE = """
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def execute(self, requests):
-        text = pb_utils.Tensor("y", np.array([[b"text"]], np.object_))
-        return [pb_utils.InferenceResponse([text]) for _ in requests]
-"""
+SAMPLE = SHIPPED / "detect" / "samples" / "shapes_1000x872.jpg"
+SHARED_MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[TritonServer]:
-    repository = write_echo_model(tmp_path / "models")
-    write_model(repository, "text", TEXT, TEXT_CODE)
-    with TritonServer(repository, ServerSettings(ports=FREE_PORTS)) as running:
+    parameters = {"head": "classification", "num_classes": 5}
+    write_postprocess(tmp_path, "classes", max_batch_size=4, parameters=parameters)
+    settings = ServerSettings(ports=FREE_PORTS, client_shared_memory=True)
+    with TritonServer(tmp_path, settings) as running:
         yield running
 
 
-def ended(server: TritonServer) -> str:
+@pytest.fixture
+def client(server: TritonServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as connection:
+        yield connection
+
+
+def ending(server: TritonServer) -> str:
     """The message after the server has ended by itself."""
 
     def message() -> str:
@@ -68,42 +70,33 @@ def test_brackets_that_are_nested_too_deeply(server: TritonServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.ports.http, timeout=30)
     # The connection may break while the body is sent, or after.
     with contextlib.suppress(http.client.HTTPException, ConnectionError):
-        connection.request("POST", "/v2/models/echo/infer", b"[" * 200_000)
+        connection.request("POST", "/v2/models/classes/infer", b"[" * 200_000)
         connection.getresponse()
-    message = ended(server)
+    message = ending(server)
     assert message.startswith("tritonserver ended with signal SIGSEGV; its last log lines: ")
 
 
-def test_classes_of_a_bytes_output(server: TritonServer) -> None:
-    x = grpc_client.InferInput("x", [1, 1], "FP32")
-    x.set_data_from_numpy(np.ones((1, 1), np.float32))
-    y = grpc_client.InferRequestedOutput("y", class_count=1)
-    with (
-        grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client,
-        pytest.raises(InferenceServerException),
-    ):
-        client.infer("text", [x], outputs=[y])
-    message = ended(server)
+def test_classes_of_a_bytes_output(server: TritonServer, client) -> None:
+    logits = grpc_client.InferInput("logits", [1, 5], "FP32")
+    logits.set_data_from_numpy(np.ones((1, 5), np.float32))
+    labels = grpc_client.InferRequestedOutput("class_labels", class_count=1)
+    with pytest.raises(InferenceServerException):
+        client.infer("classes", [logits], outputs=[labels])
+    message = ending(server)
     assert message.startswith("tritonserver ended with signal SIGFPE; its last log lines: ")
 
 
-def test_a_region_that_its_client_shortens(tmp_path: Path) -> None:
+def test_a_region_that_its_client_shortens(server: TritonServer, client) -> None:
     """Triton reads there in place. It needs a server that allows clients' shared memory."""
-    repository = write_echo_model(tmp_path / "models")
-    settings = ServerSettings(ports=FREE_PORTS, client_shared_memory=True)
-    with (
-        TritonServer(repository, settings) as server,
-        grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client,
-        tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="test-endings-") as region,
-    ):
+    with tempfile.NamedTemporaryFile(dir=SHARED_MEMORY, prefix="test-endings-") as region:
         region.truncate(4096)
         client.register_system_shared_memory("region", f"/{Path(region.name).name}", 4096)
         region.truncate(0)
-        x = grpc_client.InferInput("x", [1, 1], "FP32")
-        x.set_shared_memory("region", 4)
+        logits = grpc_client.InferInput("logits", [1, 5], "FP32")
+        logits.set_shared_memory("region", 20)
         with pytest.raises(InferenceServerException):
-            client.infer("echo", [x])
-        message = ended(server)
+            client.infer("classes", [logits])
+        message = ending(server)
     assert message.startswith(
         "tritonserver ended with signal SIGBUS (a client's shared-memory region was truncated, or "
         "/dev/shm is full); its last log lines: "
@@ -123,7 +116,7 @@ def test_requests_that_a_server_drops_at_its_end_are_unavailable() -> None:
                 time.sleep(0.001)  # for the other threads, once the server refuses at once
 
     options = ("--model-control-mode=explicit", "--load-model=detect", "--exit-timeout-secs=1")
-    with run_server(REPOSITORY, *options) as server:
+    with run_server(SHIPPED, *options) as server:
         urls = [f"http://{server.http}", f"grpc://{server.grpc}"] * 3
         threads = [threading.Thread(target=send, args=(url,)) for url in urls]
         for thread in threads:
@@ -143,3 +136,76 @@ def test_requests_that_a_server_drops_at_its_end_are_unavailable() -> None:
                 thread.join()
     assert statuses["unavailable"] > 0
     assert set(statuses) == {"ok", "unavailable"}
+
+
+# --- faults around models of the Python backend ---------------------------------------------------
+
+_INSIDE = "ENDCAP_TEST_HAS_ITS_OWN_SHM"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("python_models")
+def test_a_killed_stub_and_a_full_shared_memory_fail_no_other_model(tmp_path: Path) -> None:
+    """In a process with a separate /dev/shm of 256 MB, which the test may fill."""
+    if not os.environ.get(_INSIDE):
+        mount = f'mount -t tmpfs -o size=256m tmpfs {SHARED_MEMORY} && exec "$@"'
+        root = [] if os.geteuid() == 0 else ["--map-root-user"]
+        command = ["unshare", "--mount", *root, "sh", "-c", mount, "sh"]
+        if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("no separate /dev/shm can be mounted here")
+        name = "test_a_killed_stub_and_a_full_shared_memory_fail_no_other_model"
+        test = [sys.executable, "-m", "pytest", "-q", f"{__file__}::{name}"]
+        environment = {**os.environ, _INSIDE: "1"}
+        done = subprocess.run(
+            [*command, *test], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
+        return
+    for variant in ("compiled", "python"):
+        write_preprocess(tmp_path, variant, variant=variant, parameters={"size": 640})
+    encoded = {"encoded": strings([jpegs.photo_jpeg(40, 50)], batched=False)}
+    options = ("--model-control-mode=explicit", "--load-model=*")
+    with (
+        run_server(tmp_path, *options) as server,
+        grpc_client.InferenceServerClient(server.grpc) as client,
+    ):
+        expected = infer(client, "compiled", encoded)["images"].tobytes()
+
+        def works(model: str) -> bool:
+            with contextlib.suppress(InferenceServerException):
+                assert infer(client, model, encoded)["images"].tobytes() == expected
+                return True
+            return False
+
+        for _ in range(3):
+            assert works("python")
+            with tempfile.NamedTemporaryFile(dir=SHARED_MEMORY) as file:
+                _fill(file.fileno())
+                results = [works("python") for _ in range(50)]
+                assert all(works("compiled") for _ in range(50))
+            assert works("python"), results
+            (stub,) = _stubs(server.pid)
+            os.kill(stub, signal.SIGKILL)
+            assert not works("python")
+            assert all(works("compiled") for _ in range(50))
+            client.unload_model("python")
+            client.load_model("python")
+
+
+def _fill(file: int) -> None:
+    """Lets an open file take all bytes that are free in /dev/shm, which others use meanwhile."""
+    while free := shutil.disk_usage(SHARED_MEMORY).free:
+        try:
+            os.posix_fallocate(file, 0, os.fstat(file).st_size + free)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+
+
+def _stubs(server: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{server}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if b"python_backend_stub" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(int(child))
+    return found

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-FRAMES = (5_000, 25_000)  # tests/triton/track_soak.py has more
+FRAMES = (5_000, 25_000)
 MOST_GROWTH = 0.01  # between the two, of what the process held at the first
 
 # Fifty objects that drift; each lives for some dozens of frames, is hidden in some, and then
