@@ -1,11 +1,10 @@
-"""Small networks in the ONNX format, and the server that runs them with endcap_onnx."""
+"""Small networks in the ONNX format, for models of endcap_onnx."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tests.triton.model_folders import write_model
-from tests.triton.running_server import RunningServer, run_server
 
 BACKEND = "endcap_onnx"
-LIBRARY_VARIABLE = "ENDCAP_ONNXRUNTIME"
 # Known to every ONNX Runtime that the backend takes.
 OPSET, IR_VERSION = 17, 8
-EXPLICIT = ("--model-control-mode=explicit", "--load-model=*")
 DTYPES = (
     *("bool", "float16", "float32", "float64", "object"),
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -42,23 +38,6 @@ def find_library() -> Path:
     """Returns the shared library of the installed ONNX Runtime."""
     (library,) = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.1.*")
     return library
-
-
-@contextlib.contextmanager
-def run_onnx_server(
-    repository: Path, *options: str, library: str | None = None
-) -> Iterator[RunningServer]:
-    """Runs a server whose endcap_onnx finds `library`: that of the installed ONNX Runtime."""
-    before = os.environ.get(LIBRARY_VARIABLE)
-    os.environ[LIBRARY_VARIABLE] = str(find_library()) if library is None else library
-    try:
-        with run_server(repository, *options) as server:
-            yield server
-    finally:
-        if before is None:
-            del os.environ[LIBRARY_VARIABLE]
-        else:
-            os.environ[LIBRARY_VARIABLE] = before
 
 
 def value(name: str, dims: Dims, dtype: str = "float32") -> onnx.ValueInfoProto:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,13 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-import tritonclient.grpc as grpc_client
 from onnx import helper
 from tritonclient.utils import InferenceServerException
 
-import endcap
-from tests.support import jpegs
-from tests.triton.calls import Arrays, all_in_flight, grpc_inputs, infer, strings
-from tests.triton.model_folders import (
-    batching,
-    tensor,
-    write_ensemble,
-    write_postprocess,
-    write_preprocess,
-)
+from tests.triton.calls import Arrays, all_in_flight, grpc_inputs, infer
+from tests.triton.model_folders import batching, tensor
 from tests.triton.onnx_models import (
     DTYPES,
-    EXPLICIT,
     KEEPS_FREED_MEMORY,
     SAMPLE,
     adding,
@@ -37,17 +27,11 @@ from tests.triton.onnx_models import (
     multiplying,
     network,
     picking,
-    run_onnx_server,
     value,
     write_network,
 )
 from tests.triton.running_server import RunningServer, wait_for
 
-PREPROCESS: Mapping[str, Any] = {"preset": "ultralytics"}
-# Low, so that noise gives detections.
-POSTPROCESS: Mapping[str, Any] = {
-    **{"head": "yolov8", "num_classes": 6, "max_detections": 50, "score_threshold": 0.0001}
-}
 CPUS = len(os.sched_getaffinity(0))
 MERGE = {"merge_requests": 1}
 # Long enough for requests that are sent together to come together.
@@ -58,6 +42,7 @@ model_warmup {
   inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 4 ] zero_data: true } }
 }
 """
+pytestmark = pytest.mark.usefixtures("server")
 
 
 def scalars() -> onnx.ModelProto:
@@ -89,13 +74,6 @@ def two_outputs() -> onnx.ModelProto:
     )
 
 
-def misdeclared() -> onnx.ModelProto:
-    """Takes rows of any length, and declares 4 for its output."""
-    made = adding(1, ["batch", "columns"])
-    made.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4
-    return made
-
-
 def joining() -> onnx.ModelProto:
     """joined = x and y, one behind the other in each row."""
     return network(
@@ -105,19 +83,16 @@ def joining() -> onnx.ModelProto:
     )
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    repository = tmp_path_factory.mktemp("onnx")
+def write_all(repository: Path) -> None:
     together = {"max_batch_size": 8, "parameters": MERGE, "more": batching(TOGETHER_US)}
     write_network(repository, "adding", adding(1))
     write_network(repository, "fixed", adding(1, [2, 3]))
     write_network(repository, "types", identity(DTYPES, ["batch", 2, 3]), max_batch_size=8)
     write_network(repository, "types_merged", identity(DTYPES, ["batch", "n"]), **together)
-    write_network(repository, "images", adding(1, ["batch", 3, "height", "width"]))
+    write_network(repository, "any_size", adding(1, ["batch", 3, "height", "width"]))
     write_network(repository, "scalars", scalars())
     write_network(repository, "vectors", adding(1, ["batch"]), max_batch_size=8)
     write_network(repository, "finding", finding())
-    write_network(repository, "misdeclared", misdeclared())
     write_network(repository, "two_outputs", two_outputs())
     write_network(repository, "joining", joining(), **together)
     write_network(repository, "picking", picking(), max_batch_size=8, more=batching(TOGETHER_US))
@@ -126,13 +101,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     both = "version_policy { all {} }"
     write_network(repository, "versions", adding(1), max_batch_size=8, more=both)
     write_network(repository, "versions", adding(2), file="2/model.onnx")
-    write_network(
-        repository,
-        "other_name",
-        adding(5),
-        file="1/net.onnx",
-        more='default_model_filename: "net.onnx"',
-    )
+    named = 'default_model_filename: "net.onnx"'
+    write_network(repository, "other_file", adding(5), file="1/net.onnx", more=named)
     write_network(
         repository,
         "given",
@@ -149,43 +119,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         },
         more="optimization { graph { level: -1 } }",
     )
-    write_network(
-        repository,
-        "slow",
-        multiplying(640, 50, ["batch", 640, 640]),
-        max_batch_size=1,
-        parameters={"max_concurrent_runs": 1},
-    )
+    one = {"max_batch_size": 1, "parameters": {"max_concurrent_runs": 1}}
+    write_network(repository, "slow", multiplying(640, 50, ["batch", 640, 640]), **one)
     write_network(repository, "busy", multiplying(1024, 40), max_batch_size=1)
     write_network(repository, "quick", multiplying(64, 4), max_batch_size=8)
     sample = SAMPLE.read_bytes()
     write_network(repository, "sample", sample, max_batch_size=16)
-    write_network(
-        repository,
-        "sample_own",
-        sample,
-        max_batch_size=16,
-        parameters={"intra_op_thread_count": 2, "enable_mem_arena": 0},
-    )
-    write_network(
-        repository,
-        "sample_merged",
-        sample,
-        max_batch_size=4,
-        parameters=MERGE,
-        more=batching(TOGETHER_US),
-    )
-    write_detect(repository)
-    with run_onnx_server(repository, *EXPLICIT) as running:
-        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
-        assert not failed
-        yield running
+    write_network(repository, "sample_merged", sample, **{**together, "max_batch_size": 4})
 
 
 @pytest.fixture(scope="module")
-def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
-    with grpc_client.InferenceServerClient(server.grpc) as connection:
-        yield connection
+def server(compiled_server: RunningServer) -> RunningServer:
+    before = set(compiled_server.index())
+    write_all(compiled_server.repository)
+    compiled_server.load(*(set(compiled_server.index()) - before))
+    return compiled_server
 
 
 def runs(server: RunningServer, model: str) -> float:
@@ -252,7 +200,7 @@ def test_a_byte_that_is_no_bool_fails_its_request(client) -> None:
 
 
 def test_config_is_completed_from_the_network(server) -> None:
-    config = server.config("images")
+    config = server.config("any_size")
     (given,), (made,) = config["input"], config["output"]
     assert (given["name"], given["data_type"], given["dims"]) == ("x", "TYPE_FP32", [3, -1, -1])
     assert (made["name"], made["data_type"], made["dims"]) == ("y", "TYPE_FP32", [3, -1, -1])
@@ -269,21 +217,14 @@ def test_config_is_completed_from_the_network(server) -> None:
     }
 
 
-def test_a_network_of_fixed_shape_has_no_batches(server, client) -> None:
-    config = server.config("fixed")
-    assert config["max_batch_size"] == 0
-    assert "dynamic_batching" not in config
-    assert config["input"][0]["dims"] == [2, 3]
-    x = floats(2, 3)
-    assert np.array_equal(infer(client, "fixed", {"x": x})["y"], x + 1)
-
-
-def test_what_the_config_gives_stays(server, client) -> None:
-    config = server.config("given")
-    assert config["max_batch_size"] == 3
-    assert "dynamic_batching" not in config
-    x = floats(3, 4)
-    assert np.array_equal(infer(client, "given", {"x": x})["y"], x + 1)
+def test_fixed_shapes_and_what_the_config_gives_stay(server, client) -> None:
+    for model, batch_size, shape in (("fixed", 0, (2, 3)), ("given", 3, (3, 4))):
+        config = server.config(model)
+        assert config["max_batch_size"] == batch_size
+        assert "dynamic_batching" not in config
+        x = floats(*shape)
+        assert np.array_equal(infer(client, model, {"x": x})["y"], x + 1)
+    assert server.config("fixed")["input"][0]["dims"] == [2, 3]
     assert server.metric("endcap_onnx_shared_runs_total", model="given") == 0
 
 
@@ -298,7 +239,7 @@ def test_scalars_and_vectors(server, client) -> None:
 def test_shapes_may_differ_between_requests(client) -> None:
     shapes = [(1, 3, 5, 7), (2, 3, 4, 4), (1, 3, 1, 9), (1, 3, 0, 4), (4, 3, 33, 65)]
     sent = [{"x": floats(*shape, seed=i)} for i, shape in enumerate(shapes)]
-    for response, request in zip(all_in_flight(client, "images", sent), sent, strict=True):
+    for response, request in zip(all_in_flight(client, "any_size", sent), sent, strict=True):
         assert isinstance(response, dict), response
         assert np.array_equal(response["y"], request["x"] + 1)
         assert response["y"].shape == request["x"].shape
@@ -308,12 +249,6 @@ def test_an_output_whose_shape_depends_on_the_data(client) -> None:
     x = np.float32([[0, 1, 0], [2, 0, 3]])
     assert infer(client, "finding", {"x": x})["places"].tolist() == [[0, 1, 1], [1, 0, 2]]
     assert infer(client, "finding", {"x": np.zeros((2, 2), np.float32)})["places"].shape == (2, 0)
-
-
-def test_an_output_whose_declared_shape_is_that_of_another_input(client) -> None:
-    for columns in (4, 6):
-        x = floats(2, columns)
-        assert np.array_equal(infer(client, "misdeclared", {"x": x})["y"], x + 1)
 
 
 def test_only_the_outputs_that_are_requested(client) -> None:
@@ -370,22 +305,15 @@ def test_statistics_and_metrics_count_items(client, server) -> None:
     assert int(compute["ns"]) > 0
 
 
-def test_warm_up_runs_the_network_before_it_is_ready(server) -> None:
+def test_warm_up_versions_and_file_name(client, server) -> None:
     assert runs(server, "warmed") >= 3
-
-
-def test_two_versions(client, server) -> None:
     x = floats(2, 4)
     for version, number in (("1", 1), ("2", 2), ("", 2)):
         response = infer(client, "versions", {"x": x}, model_version=version)
         assert np.array_equal(response["y"], x + np.float32(number))
     assert server.metric("endcap_onnx_runs_total", model="versions", version="1") == 1
     assert server.metric("endcap_onnx_runs_total", model="versions", version="2") == 2
-
-
-def test_default_model_filename(client) -> None:
-    x = floats(1, 4)
-    assert np.array_equal(infer(client, "other_name", {"x": x})["y"], x + 5)
+    assert np.array_equal(infer(client, "other_file", {"x": x})["y"], x + 5)
 
 
 @pytest.fixture(scope="module")
@@ -401,7 +329,7 @@ def expected(pictures: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.concatenate(heads)
 
 
-@pytest.mark.parametrize("model", ["sample", "sample_own", "sample_merged"])
+@pytest.mark.parametrize("model", ["sample", "sample_merged"])
 def test_the_sample_network_gives_the_bytes_of_onnx_runtime(
     client, model, pictures, expected
 ) -> None:
@@ -412,46 +340,6 @@ def test_the_sample_network_gives_the_bytes_of_onnx_runtime(
     heads = [response["head"].tobytes() for response in responses]
     assert heads == 2 * [head.tobytes() for head in expected]
     assert infer(client, model, {"images": pictures})["head"].tobytes() == expected.tobytes()
-
-
-def write_detect(repository: Path) -> None:
-    """The ensemble `detect` of compiled models: file -> preprocess -> `sample` -> boxes, scores."""
-    write_preprocess(repository, "before", parameters=PREPROCESS, max_batch_size=16)
-    write_postprocess(repository, "behind", parameters=POSTPROCESS, max_batch_size=16)
-    side = {"geometry": "geometry", "status": "status"}
-    rows = POSTPROCESS["max_detections"]
-    found = {
-        "detection_boxes": tensor("detection_boxes", "TYPE_FP32", [rows, 4]),
-        "detection_scores": tensor("detection_scores", "TYPE_FP32", [rows]),
-    }
-    write_ensemble(
-        repository,
-        "detect",
-        inputs=[tensor("encoded", "TYPE_STRING", [1])],
-        outputs=list(found.values()),
-        steps=[
-            ("before", {"encoded": "encoded"}, {"images": "images", **side}),
-            ("sample", {"images": "images"}, {"head": "head"}),
-            ("behind", {"head": "head", **side}, {name: name for name in found}),
-        ],
-    )
-    config = repository / "detect" / "config.pbtxt"
-    config.write_text(config.read_text().replace("max_batch_size: 0", "max_batch_size: 16"))
-
-
-def test_an_ensemble_without_python_detects_what_the_library_does(client) -> None:
-    files = [jpegs.photo_jpeg(300 + 40 * i, 500 - 30 * i, seed=i) for i in range(4)]
-    session = onnxruntime.InferenceSession(str(SAMPLE), providers=["CPUExecutionProvider"])
-    before, behind = endcap.Preprocessor(**PREPROCESS), endcap.Postprocessor(**POSTPROCESS)
-    responses = all_in_flight(client, "detect", [{"encoded": strings([file])} for file in files])
-    for file, response in zip(files, responses, strict=True):
-        given = before([file])
-        (head,) = session.run(None, {"images": given.images})
-        found = behind(head, given.geometry, given.status)
-        assert isinstance(response, dict), response
-        assert found.scores.any()
-        assert response["detection_boxes"].tobytes() == found.boxes.tobytes()
-        assert response["detection_scores"].tobytes() == found.scores.tobytes()
 
 
 def test_requests_are_not_merged_on_a_cpu(client, server, pictures) -> None:
@@ -507,36 +395,29 @@ def test_memory_stays_flat_over_many_requests(client, server) -> None:
     assert any(growth() < 4 << 20 for _ in range(3))
 
 
-class TestCancellation:
-    MODEL = "slow"
-    # What the backend takes: a request at work, one waiting, and one that wants to wait.
-    TAKEN = 3
+def test_cancelled_requests_get_no_response(client, server) -> None:
+    """The backend takes a request at work, one that waits, and one that wants to wait."""
+    x, taken = np.zeros((1, 640, 640), np.float32), 3
 
-    def send(self, client, request_id: str) -> Any:
-        return client.async_infer(
-            self.MODEL,
-            grpc_inputs({"x": np.zeros((1, 640, 640), np.float32)}),
-            callback=lambda result, error: None,
-            request_id=request_id,
+    def images() -> float:
+        return server.metric("endcap_onnx_images_total", model="slow")
+
+    before = runs(server, "slow"), failed(server, "slow", "cancelled"), images()
+    calls = [
+        client.async_infer(
+            "slow", grpc_inputs({"x": x}), lambda result, error: None, request_id=f"left-{i}"
         )
-
-    def test_cancelled_requests_get_no_response(self, client, server) -> None:
-        def pending() -> float:
-            return server.metric("nv_inference_pending_request_count", model=self.MODEL)
-
-        ran, cancelled = runs(server, self.MODEL), failed(server, self.MODEL, "cancelled")
-        images = server.metric("endcap_onnx_images_total", model=self.MODEL)
-        calls = [self.send(client, f"left-{i}") for i in range(self.TAKEN + 4)]
-        wait_for(lambda: pending() == 4)  # so one is at work
-        for call in calls:
-            call.cancel()
-        infer(client, self.MODEL, {"x": np.zeros((1, 640, 640), np.float32)})
-        gone = failed(server, self.MODEL, "cancelled") - cancelled
-        # Those that ended before the cancellation.
-        done = server.metric("endcap_onnx_images_total", model=self.MODEL) - images
-        assert gone + done == len(calls) + 1
-        assert gone >= len(calls) - 2
-        # Those that waited were never run.
-        assert runs(server, self.MODEL) - ran <= done + 1
-        (line,) = wait_for(lambda: server.log_lines("'left-6'"))
-        assert "the request was cancelled" in line
+        for i in range(taken + 4)
+    ]
+    pending = "nv_inference_pending_request_count"
+    wait_for(lambda: server.metric(pending, model="slow") == 4)  # so one is at work
+    for call in calls:
+        call.cancel()
+    infer(client, "slow", {"x": x})
+    gone = failed(server, "slow", "cancelled") - before[1]
+    done = images() - before[2]  # those that ended before the cancellation, and the last one
+    assert gone + done == len(calls) + 1
+    assert gone >= len(calls) - 2
+    assert runs(server, "slow") - before[0] <= done + 1  # those that waited were never run
+    (line,) = wait_for(lambda: server.log_lines("'left-6'"))
+    assert "the request was cancelled" in line
