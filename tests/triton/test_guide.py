@@ -1,6 +1,7 @@
 """The Triton guide as a reader follows it: its files in a real server, its clients against it.
 
-docs/requests.md and docs/second_networks.md continue it; the clients of docs/clients.md use the same server.
+docs/requests.md and docs/second_networks.md continue it. The clients of docs/clients.md use the same
+server.
 """
 
 from __future__ import annotations
@@ -141,7 +142,11 @@ def test_the_metrics_of_the_guide_are_the_servers(guide_server: RunningServer) -
 
 def run_command(beginning: str, folder: Path, page: str = "triton.md") -> str:
     """Runs the shell block of a page that begins so, in a folder; returns what it prints."""
-    (block,) = [b for b in blocks(ROOT / "docs" / page) if b.language == "sh" and b.text.startswith(beginning)]
+    (block,) = [
+        b
+        for b in blocks(ROOT / "docs" / page)
+        if b.language == "sh" and b.text.startswith(beginning)
+    ]
     environment = {"PATH": f"{sysconfig.get_path('scripts')}:/usr/bin:/bin"}
     command = ["bash", "-c", block.text]
     return subprocess.run(
