@@ -26,18 +26,9 @@ from endcap.batch import (
     ServedModel,
     run_batch,
 )
-from endcap.cli.console import (
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    PlainConsole,
-    count,
-    printable,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
+from endcap.cli.console import SOME_IMAGE_FAILED, PlainConsole, count, printable, say
 from endcap.cli.files import find_repository
-from endcap.cli.options import SERVER_PANEL, Verbose
+from endcap.cli.options import command, in_server, panel
 from endcap.errors import InvalidArgumentError
 from endcap.repository.options import InitOptions
 from endcap.repository.plan import make_plan
@@ -59,11 +50,12 @@ EXAMPLES = """
 run could not be done; the same command continues it.
 """
 
-_RAY = "Ray"
-_MODEL = "Model"
 _LINES_EVERY_S = 30.0
+_in_ray = panel("Ray")
+_in_model = panel("Model")
 
 
+@command()
 def batch(
     inputs: Annotated[
         list[str],
@@ -71,7 +63,6 @@ def batch(
             help="Folders (with all below), glob patterns, image files, Parquet files and tar "
             "archives; paths, or URLs such as s3://bucket/folder.",
             metavar="INPUT",
-            show_default=False,
         ),
     ],
     output: Annotated[
@@ -80,42 +71,29 @@ def batch(
             "--output",
             "-o",
             help="Folder of the results, a path or URL. Images with results in it are left out.",
-            show_default=False,
         ),
     ],
     model: Annotated[
         str | None,
-        typer.Option(
-            help="An ONNX file, for which `endcap init` finds the settings; with --repository or "
-            "--url the ensemble's name. Default: detect.",
+        _in_model(
+            "An ONNX file, for which `endcap init` finds the settings; with --repository or --url "
+            "the ensemble's name. Default: detect.",
             metavar="MODEL.onnx|NAME",
-            show_default=False,
-            rich_help_panel=_MODEL,
         ),
     ] = None,
     repository: Annotated[
         Path | None,
-        typer.Option(
-            help="Model repository, whose ensemble runs without a server, on ONNX Runtime.",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
+        _in_model("Model repository, whose ensemble runs without a server, on ONNX Runtime."),
     ] = None,
     url: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A running server that does the work; may be repeated.",
-            metavar="HOST:PORT",
-            show_default=False,
-            rich_help_panel=SERVER_PANEL,
-        ),
+        in_server("A running server that does the work; may be repeated.", metavar="HOST:PORT"),
     ] = None,
     column: Annotated[
         str | None,
         typer.Option(
             help="Column of Parquet files with the bytes or the paths of images. Default: found "
-            "by its name.",
-            show_default=False,
+            "by its name."
         ),
     ] = None,
     allow_any_path: Annotated[
@@ -134,35 +112,20 @@ def batch(
     ] = BatchPlan.batch,
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Processes at work. Default: as many as the cluster has room for.",
-            show_default=False,
-            rich_help_panel=_RAY,
-        ),
+        _in_ray("Processes at work. Default: as many as the cluster has room for.", min=1),
     ] = None,
-    cpus: Annotated[
-        float, typer.Option(min=0.1, help="CPUs of each process.", rich_help_panel=_RAY)
-    ] = BatchPlan.cpus,
+    cpus: Annotated[float, _in_ray("CPUs of each process.", min=0.1)] = BatchPlan.cpus,
     gpus: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="GPUs of each process; above 0 all stages run there.",
-            rich_help_panel=_RAY,
-        ),
+        float, _in_ray("GPUs of each process; above 0 all stages run there.", min=0)
     ] = BatchPlan.gpus,
     address: Annotated[
         str | None,
-        typer.Option(
-            help="HOST:PORT of a Ray cluster, or auto on one of its machines. Default: one for "
-            "this run, on this machine.",
-            show_default=False,
-            rich_help_panel=_RAY,
+        _in_ray(
+            "HOST:PORT of a Ray cluster, or auto on one of its machines. Default: one for this "
+            "run, on this machine."
         ),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
-    verbose: Verbose = False,
 ) -> None:
     """Process a data set of images: a row of a Parquet file for each.
 
@@ -170,22 +133,21 @@ def batch(
     servers do the work. A bad image is a row with a status and a message. Images that have a row in
     the output are left out: the same command continues a run that was ended.
     """
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        plan = BatchPlan(
-            inputs=tuple(inputs),
-            detector=_detector(model, repository, tuple(url or ())),
-            output=output,
-            column=column,
-            allow_any_path=allow_any_path,
-            batch=batch_size,
-            workers=workers,
-            cpus=cpus,
-            gpus=gpus,
-            coco=coco,
-            address=address,
-        )
-        with _Display() as display:
-            report = run_batch(plan, on_progress=display.show)
+    plan = BatchPlan(
+        inputs=tuple(inputs),
+        detector=_detector(model, repository, tuple(url or ())),
+        output=output,
+        column=column,
+        allow_any_path=allow_any_path,
+        batch=batch_size,
+        workers=workers,
+        cpus=cpus,
+        gpus=gpus,
+        coco=coco,
+        address=address,
+    )
+    with _Display() as display:
+        report = run_batch(plan, on_progress=display.show)
     if json_output:
         print(json.dumps(_as_json(report), indent=1))
     else:

@@ -27,7 +27,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
-from rich.text import Text
 
 from endcap.errors import EndcapError
 
@@ -37,7 +36,6 @@ INTERNAL_ERROR = 3
 INTERRUPTED = 130  # 128 and the number of SIGINT, as shells count
 READER_GONE = 141  # 128 and the number of SIGPIPE
 
-_CHECK_NAME_WIDTH = 15
 _SHOWN_FROM = 8  # steps of a progress bar
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 # `timeout` and terminals send one signal to a program and once more to its group.
@@ -82,16 +80,6 @@ def printable(text: str) -> str:
 def count(number: int, noun: str) -> str:
     """Return "1 picture" or "2 pictures"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def print_check(name: str, value: str, problem: str | None) -> None:
-    """Print a line about a check that passed or, with `problem`, failed."""
-    console = PlainConsole(highlight=False, soft_wrap=True)
-    style, mark = ("bold red", "error") if problem else ("green", "ok")
-    line = Text.assemble((f"{mark:>5}  ", style), f"{name:<{_CHECK_NAME_WIDTH}}")
-    console.print(line + Text(printable(value)))
-    if problem:
-        console.print(Text(" " * 7 + printable(problem), style="bold"))
 
 
 def say(message: str) -> None:

@@ -8,16 +8,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.console import (
-    INTERRUPTED,
-    PlainConsole,
-    print_check,
-    printable,
-    report_errors,
-    step_status,
-    stopped_by_signals,
-)
-from endcap.cli.options import Verbose
+from endcap.cli.console import PlainConsole, printable, step_status
+from endcap.cli.options import command
 from endcap.dali.building import build as build_operators
 from endcap.dali.report import look
 
@@ -49,6 +41,7 @@ app = typer.Typer(
 
 
 @app.command("build", epilog=BUILD_EXAMPLES)
+@command()
 def build(
     output: Annotated[
         Path | None,
@@ -57,7 +50,6 @@ def build(
             "-o",
             metavar="DIR",
             help="Folder for a copy with the libraries that it needs, for Triton's DALI backend.",
-            show_default=False,
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Compile again.")] = False,
@@ -66,30 +58,32 @@ def build(
         typer.Option(
             metavar="CXX",
             help="C++20 compiler. Default: that of CXX, else g++ or clang++.",
-            show_default=False,
         ),
     ] = None,
-    verbose: Verbose = False,
 ) -> None:
     """Compile the operators for the installed DALI.
 
     A library of operators works with one release of DALI. It is kept in ~/.cache/endcap/dali (or
     below XDG_CACHE_HOME), from where `endcap.dali.load()` takes it.
     """
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        with step_status() as progress:
-            built = build_operators(output, force=force, compiler=compiler, progress=progress)
-        how = "built before" if built.cached else f"built in {built.seconds:.1f} s"
-        console = PlainConsole(highlight=False, soft_wrap=True)
-        console.print(Text(printable(f"{built.path}: {how}")))
+    with step_status() as progress:
+        built = build_operators(output, force=force, compiler=compiler, progress=progress)
+    how = "built before" if built.cached else f"built in {built.seconds:.1f} s"
+    console = PlainConsole(highlight=False, soft_wrap=True)
+    console.print(Text(printable(f"{built.path}: {how}")))
 
 
 @app.command("info", epilog=INFO_EXAMPLES)
-def info(verbose: Verbose = False) -> None:
+@command()
+def info() -> None:
     """Show the installed DALI, whether the operators work, and the compiler for them."""
-    with report_errors(verbose=verbose):
-        parts = look()
+    parts = look()
+    console = PlainConsole(highlight=False, soft_wrap=True)
     for part in parts:
-        print_check(part.name, part.found, part.problem)
+        style, mark = ("bold red", "error") if part.problem else ("green", "ok")
+        line = Text.assemble((f"{mark:>5}  ", style), f"{part.name:<15}")
+        console.print(line + Text(printable(part.found)))
+        if part.problem:
+            console.print(Text(" " * 7 + printable(part.problem), style="bold"))
     works = all(part.problem is None for part in parts if part.name == "operators")
     raise typer.Exit(0 if works else 1)

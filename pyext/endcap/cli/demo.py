@@ -19,7 +19,6 @@ from endcap.cli.console import (
     count,
     installing,
     progress_bar,
-    report_errors,
     say,
     stopped_by_signals,
 )
@@ -33,7 +32,7 @@ from endcap.cli.files import (
 )
 from endcap.cli.images import expand_images
 from endcap.cli.load import level_table
-from endcap.cli.options import Verbose, option
+from endcap.cli.options import command
 from endcap.cli.pictures import PictureFolder, picture_paths
 from endcap.cli.report import as_table, describe_failures, summary
 from endcap.client import ClientArguments, DetectionClient, ImageResult
@@ -60,19 +59,20 @@ _ENSEMBLE = "detect"
 _LOG_NAME = "server.log"
 
 
+@command()
 def demo(
     output: Annotated[Path, typer.Option(help="Folder for the pictures and the server's log.")] = (
         Path("demo-output")
     ),
     images: Annotated[
-        Path | None, option(None, "Folder of images. Default: the shipped ones.")
+        Path | None, typer.Option(help="Folder of images. Default: the shipped ones.")
     ] = None,
     duration: Annotated[
         float, typer.Option(min=0, help="Seconds of the measurement of latency; 0 for none.")
     ] = 2.0,
     url: Annotated[
         str | None,
-        option(None, "HOST:PORT of a running server. Default: a server is started."),
+        typer.Option(help="HOST:PORT of a running server. Default: a server is started."),
     ] = None,
     model: Annotated[str, typer.Option(help="Name of the ensemble, with --url.")] = _ENSEMBLE,
     web: Annotated[
@@ -81,7 +81,6 @@ def demo(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the web page; 0 picks a free one.")
     ] = 8080,
-    verbose: Verbose = False,
 ) -> None:
     """Start a Triton server, send it images, and draw the detections.
 
@@ -92,10 +91,7 @@ def demo(
     """
     console = PlainConsole(highlight=False)
     level = None
-    with (
-        report_errors(verbose=verbose),
-        stopped_by_signals(exit_code=0 if web else INTERRUPTED),
-    ):
+    with stopped_by_signals(exit_code=0 if web else INTERRUPTED):
         paths = expand_images([str(images or find_repository() / SAMPLES)])
         drawn = [] if web else picture_paths(output, paths).values()
         targets = [output / _LOG_NAME, *drawn]

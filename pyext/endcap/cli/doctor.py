@@ -12,15 +12,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.console import (
-    INTERRUPTED,
-    PlainConsole,
-    count,
-    report_errors,
-    stopped_by_signals,
-)
+from endcap.cli.console import PlainConsole, count
 from endcap.cli.files import SAMPLES, find_repository
 from endcap.cli.images import expand_images
+from endcap.cli.options import command
 from endcap.doctor import CHECKS, START, Finding, Severity, Subject, run_checks
 
 EXAMPLES = """
@@ -46,18 +41,16 @@ _TITLE = 16  # columns
 _MORE = " --verbose shows all."
 
 
+@command()
 def doctor(
     repository: Annotated[
         Path | None,
-        typer.Option(
-            help="Model repository to check. Default: the shipped one.", show_default=False
-        ),
+        typer.Option(help="Model repository to check. Default: the shipped one."),
     ] = None,
     tritonserver: Annotated[
         Path | None,
         typer.Option(
             help="Server to check, as for `endcap serve`: a program or an installation's folder.",
-            show_default=False,
         ),
     ] = None,
     start: Annotated[
@@ -81,18 +74,17 @@ def doctor(
     each finding is an object of name, group, title, severity ("ok", "note", "warning", "error"),
     found, problem and remedy; problem and remedy are null where all is well.
     """
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        subject = Subject(
-            find_repository=find_repository if repository is None else lambda: repository,
-            find_sample=_sample,
-            tritonserver=tritonserver,
-        )
-        findings = run_checks(
-            subject,
-            [*CHECKS, *([START] if start else [])],
-            on_broken=traceback.print_exc if verbose else lambda: None,
-        )
-        made = _print_json(findings) if json_output else _print_report(findings, verbose)
+    subject = Subject(
+        find_repository=find_repository if repository is None else lambda: repository,
+        find_sample=_sample,
+        tritonserver=tritonserver,
+    )
+    findings = run_checks(
+        subject,
+        [*CHECKS, *([START] if start else [])],
+        on_broken=traceback.print_exc if verbose else lambda: None,
+    )
+    made = _print_json(findings) if json_output else _print_report(findings, verbose)
     raise typer.Exit(_EXIT_CODES[max(finding.severity for finding in made)])
 
 

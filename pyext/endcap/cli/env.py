@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -15,16 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from endcap._files import whole_file
-from endcap._version import __version__
-from endcap.cli.console import (
-    INTERRUPTED,
-    PlainConsole,
-    printable,
-    report_errors,
-    step_status,
-    stopped_by_signals,
-)
-from endcap.cli.options import SERVER_PANEL, Verbose
+from endcap.cli.console import PlainConsole, printable, step_status
+from endcap.cli.options import command, in_server, panel
 from endcap.environment.checking import (
     CheckedEnvironment,
     check_archive,
@@ -32,7 +23,6 @@ from endcap.environment.checking import (
     check_numpy,
 )
 from endcap.environment.options import (
-    DEFAULT_CHANNEL,
     NumpyLimit,
     PackOptions,
     find_numpy_limit,
@@ -71,26 +61,47 @@ CHECK_EXAMPLES = """
 """
 
 _ARCHIVE = "environment.tar.gz"
-_RUNNING_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-_CONTENTS = "Contents"
-_SOURCES = "Sources"
+_in_contents = panel("Contents")
+_in_sources = panel("Sources")
 _Real = Annotated[
     Path | None,
-    typer.Option(
-        help="The stub of Triton's release for this Python, a file. Default: the server's.",
-        show_default=False,
-        rich_help_panel=SERVER_PANEL,
-    ),
+    in_server("The stub of Triton's release for this Python, a file. Default: the server's."),
 ]
 _Tritonserver = Annotated[
     Path | None,
-    typer.Option(
-        help="Server that runs the models, as for `endcap serve`: a program or an installation's "
-        "folder.",
-        show_default=False,
-        rich_help_panel=SERVER_PANEL,
+    in_server(
+        "Server that runs the models, as for `endcap serve`: a program or an installation's folder."
     ),
 ]
+_PACK = {
+    "python": _in_contents(
+        "Version of Python. Default: that of the Python that runs endcap.",
+        metavar="3.N",
+        show_default=False,
+    ),
+    "packages": _in_contents(
+        "A conda package, such as 'scipy >=1.10'; may be repeated.", "--package", metavar="SPEC"
+    ),
+    "pip_packages": _in_contents(
+        "A requirement or a wheel for pip; may be repeated.", "--pip", metavar="REQUIREMENT"
+    ),
+    "endcap": _in_contents(
+        "A wheel of endcap for that Python, or a version for pip. Default: the version that runs.",
+        metavar="WHEEL|VERSION",
+        show_default=False,
+    ),
+    "channels": _in_sources(
+        "Source of conda packages: a name, an address or a folder; may be repeated, the first one "
+        "has priority.",
+        "--channel",
+        metavar="CHANNEL",
+    ),
+    "find_links": _in_sources("A folder of wheels for pip; may be repeated.", metavar="FOLDER"),
+    "offline": _in_sources("Use packages from folders only.", "--offline"),
+    "compress_level": typer.Option(
+        min=0, max=9, help="9 makes the smallest archive and takes longest."
+    ),
+}
 
 app = typer.Typer(
     name="env",
@@ -101,72 +112,12 @@ app = typer.Typer(
 
 
 @app.command("pack", epilog=PACK_EXAMPLES)
+@command(options=_PACK)
 def pack(
-    python: Annotated[
-        str,
-        typer.Option(
-            metavar="3.N",
-            help="Version of Python. Default: that of the Python that runs endcap.",
-            show_default=False,
-            rich_help_panel=_CONTENTS,
-        ),
-    ] = _RUNNING_PYTHON,
-    package: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SPEC",
-            help="A conda package, such as 'scipy >=1.10'; may be repeated.",
-            show_default=False,
-            rich_help_panel=_CONTENTS,
-        ),
-    ] = None,
-    pip: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="REQUIREMENT",
-            help="A requirement or a wheel for pip; may be repeated.",
-            show_default=False,
-            rich_help_panel=_CONTENTS,
-        ),
-    ] = None,
-    endcap: Annotated[
-        str,
-        typer.Option(
-            metavar="WHEEL|VERSION",
-            help="A wheel of endcap for that Python, or a version for pip. Default: the version "
-            "that runs.",
-            show_default=False,
-            rich_help_panel=_CONTENTS,
-        ),
-    ] = __version__,
-    channel: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CHANNEL",
-            help="Source of conda packages: a name, an address or a folder; may be repeated, the "
-            f"first one has priority. [default: {DEFAULT_CHANNEL}]",
-            show_default=False,
-            rich_help_panel=_SOURCES,
-        ),
-    ] = None,
-    find_links: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="A folder of wheels for pip; may be repeated.",
-            show_default=False,
-            rich_help_panel=_SOURCES,
-        ),
-    ] = None,
-    offline: Annotated[
-        bool,
-        typer.Option("--offline", help="Use packages from folders only.", rich_help_panel=_SOURCES),
-    ] = False,
+    options: PackOptions,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help=f"Archive to write. Default: {_ARCHIVE}.", show_default=False
-        ),
+        typer.Option("--output", "-o", help=f"Archive to write. Default: {_ARCHIVE}."),
     ] = None,
     into: Annotated[
         list[Path] | None,
@@ -174,15 +125,10 @@ def pack(
             metavar="MODEL_DIR",
             help="Folder of a Python model that gets the archive, the stub and its "
             "EXECUTION_ENV_PATH; may be repeated.",
-            show_default=False,
         ),
     ] = None,
-    compress_level: Annotated[
-        int, typer.Option(min=0, max=9, help="9 makes the smallest archive and takes longest.")
-    ] = PackOptions.compress_level,
     real: _Real = None,
     tritonserver: _Tritonserver = None,
-    verbose: Verbose = False,
 ) -> None:
     """Build an environment for Python models, and pack it for Triton.
 
@@ -192,36 +138,25 @@ def pack(
 
     With --into the archive is written to the models' folders, and to --output only where given.
     """
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        options = PackOptions(
-            python=python,
-            packages=tuple(package or ()),
-            pip_packages=tuple(pip or ()),
-            endcap=endcap,
-            channels=tuple(channel or (DEFAULT_CHANNEL,)),
-            find_links=tuple(find_links or ()),
-            offline=offline,
-            compress_level=compress_level,
+    models = into or []
+    for model in models:
+        check_model(model)
+        check_archive_name(_archive_name(output))
+    target = output or (None if models else Path(_ARCHIVE))
+    if output is None and target is not None and os.path.lexists(target):
+        raise InvalidArgumentError(
+            f"{target} is there already; name the archive by --output, which replaces a file"
         )
-        models = into or []
+    limit = find_numpy_limit(options.python, real=real, tritonserver=tritonserver)
+    name = _archive_name(output)
+    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch:
+        archive = Path(scratch, name)
+        checked = _built(options, archive, target, limit)
+        size = archive.stat().st_size
         for model in models:
-            check_model(model)
-            check_archive_name(_archive_name(output))
-        target = output or (None if models else Path(_ARCHIVE))
-        if output is None and target is not None and os.path.lexists(target):
-            raise InvalidArgumentError(
-                f"{target} is there already; name the archive by --output, which replaces a file"
-            )
-        limit = find_numpy_limit(python, real=real, tritonserver=tritonserver)
-        name = _archive_name(output)
-        with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch:
-            archive = Path(scratch, name)
-            checked = _built(options, archive, target, limit)
-            size = archive.stat().st_size
-            for model in models:
-                place(archive, model, name, python=python, real=real, tritonserver=tritonserver)
-        places = [*([target] if target else []), *(model / name for model in models)]
-        _report(checked, limit, heading=f"Wrote {', '.join(map(str, places))}", archive_bytes=size)
+            place(archive, model, name, python=options.python, real=real, tritonserver=tritonserver)
+    places = [*([target] if target else []), *(model / name for model in models)]
+    _report(checked, limit, heading=f"Wrote {', '.join(map(str, places))}", archive_bytes=size)
 
 
 def _archive_name(output: Path | None) -> str:
@@ -248,6 +183,7 @@ def _built(
 
 
 @app.command("check", epilog=CHECK_EXAMPLES)
+@command()
 def check(
     environment: Annotated[
         Path,
@@ -258,14 +194,12 @@ def check(
     ],
     real: _Real = None,
     tritonserver: _Tritonserver = None,
-    verbose: Verbose = False,
 ) -> None:
     """Unpack an environment elsewhere and import from it, as `endcap env pack` does."""
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        place = environment_of(environment) if environment.is_dir() else environment
-        checked, limit = _checked(place, real, tritonserver)
-        size = place.stat().st_size if place.is_file() else None
-        _report(checked, limit, heading=f"{place} works", archive_bytes=size)
+    place = environment_of(environment) if environment.is_dir() else environment
+    checked, limit = _checked(place, real, tritonserver)
+    size = place.stat().st_size if place.is_file() else None
+    _report(checked, limit, heading=f"{place} works", archive_bytes=size)
 
 
 def _checked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import endcap
@@ -58,6 +58,25 @@ def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advi
             raise InvalidArgumentError(
                 f"{path}, which is an input, would be overwritten{by}: {advice}"
             )
+
+
+def check_targets(inputs: Iterable[Path], pictures: Collection[Path], report: Path | None) -> None:
+    """Raise InvalidArgumentError where a result would replace an input or what endcap has not made.
+
+    Args:
+        inputs: Files that are read.
+        pictures: Files with results drawn on them.
+        report: The file of --output; None for standard output.
+    """
+    targets = [*pictures]
+    if report is not None:
+        if os.path.realpath(report) in map(os.path.realpath, pictures):
+            raise InvalidArgumentError(f"--output {report} is a file of --draw; give another file")
+        targets.append(report)
+    refuse_to_overwrite(
+        inputs, targets, advice="give --output another file, or --draw another file or folder"
+    )
+    refuse_foreign(pictures, advice="give --draw another file or folder")
 
 
 # In the first bytes of every file that a command writes under a name that the user has not given.

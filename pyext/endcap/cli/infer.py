@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 from collections import defaultdict, deque
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from endcap.cli.compare import (
-    ReferenceComparison,
-    check_comparison,
-    describe_reference_failures,
-    write_comparison,
-)
+from endcap.cli.compare import Comparisons, describe_reference_failures, write_comparison
 from endcap.cli.console import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
     StopRequested,
     count,
     progress_bar,
-    report_errors,
     say,
-    stopped_by_signals,
 )
-from endcap.cli.files import model_files, refuse_foreign, refuse_to_overwrite
+from endcap.cli.files import check_targets, model_files
 from endcap.cli.images import expand_images, find_videos
-from endcap.cli.infer_options import InferOptions
+from endcap.cli.infer_options import INFER, InferOptions
 from endcap.cli.infer_video import infer_videos
-from endcap.cli.options import ServerOptions, Verbose, with_options
+from endcap.cli.options import SERVER, ServerOptions, command
 from endcap.cli.pictures import PictureFolder, picture_paths
 from endcap.cli.report import Form, describe_failures, report_stream, write_report
 from endcap.client import ClientArguments, Connection, DetectionClient, ImageResult, Task
@@ -41,6 +33,9 @@ from endcap.client.concurrency import run
 from endcap.client.served_model import find_model
 from endcap.detections import join_responses
 from endcap.errors import InvalidArgumentError
+from endcap.evaluation.reference import Reference
+from endcap.evaluation.served_reference import open_reference
+from endcap.evaluation.side_by_side import Comparison, check_task, compare
 from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels
 from endcap.video.detection import detect_in_order, tracked
@@ -80,7 +75,7 @@ _TRACKING_MODEL = "detect_track"  # of the shipped repository
 _IMAGE_RATE = 30.0  # frames a second that images are taken for
 
 
-@with_options
+@command(server=SERVER, options=INFER)
 def infer(
     images: Annotated[
         list[str],
@@ -94,7 +89,6 @@ def infer(
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Include the subfolders of folders.")
     ] = False,
-    verbose: Verbose = False,
 ) -> None:
     """Detect objects in images and videos, or classify them, with a running server.
 
@@ -134,13 +128,7 @@ def infer(
     many match (the same class and, for boxes, an IoU above 0.5, best score first), and the largest
     difference of a box edge, in pixels, and of a score. Differences are no failure.
     """
-    form = options.form
-    check_comparison(form, options.compare, options.network)
-    with (
-        report_errors(verbose=verbose),
-        stopped_by_signals(exit_code=INTERRUPTED),
-        contextlib.ExitStack() as until_reported,  # closing the client does not delay the report
-    ):
+    with contextlib.ExitStack() as until_reported:  # closing the client does not delay the report
         videos = find_videos(images, recursive=recursive)
         options.check(server.batch, videos[0].name if videos else None)
         arguments = _client_arguments(server, options)
@@ -160,17 +148,25 @@ def infer(
         _keep_files([*read, *paths], picture_paths(options.draw, paths).values(), options)
         reference = None
         if options.compare is not None:
-            reference = ReferenceComparison(options.compare, arguments.model, options.network)
+            reference = open_reference(options.compare, arguments.model, network=options.network)
+        comparisons: dict[str, Comparison] = {}
         with report_stream(options.output) as report:
             pictures = PictureFolder(options.draw, paths) if options.draw else None
             client = connect()
             _check_task(client, options, reference)
-            results = _detect(client, paths, options, pictures, reference)
+
+            def take(result: ImageResult) -> None:
+                if reference is not None and result.ok and result.image not in comparisons:
+                    comparisons[result.image] = compare(reference, result, client.labels)
+                if pictures is not None:
+                    pictures.add(result, client.labels)
+
+            results = _detect(client, paths, options, take)
             if reference is not None:
-                write_comparison(results, reference.comparisons, report, json=form is Form.json)
+                write_comparison(results, comparisons, report, json=options.json)
             else:
-                write_report(results, form, client.labels, report)
-        _end(results, len(paths), pictures, reference)
+                write_report(results, options.form, client.labels, report)
+        _end(results, len(paths), pictures, comparisons)
 
 
 def _client_arguments(server: ServerOptions, options: InferOptions) -> ClientArguments:
@@ -196,21 +192,13 @@ def _with_model_of_server(arguments: ClientArguments) -> ClientArguments:
 
 def _keep_files(inputs: Sequence[Path], pictures: Collection[Path], options: InferOptions) -> None:
     """Raise InvalidArgumentError where a report or picture would replace what is not ours."""
-    targets = list(pictures)
-    if options.output is not None:
-        if os.path.realpath(options.output) in map(os.path.realpath, targets):
-            raise InvalidArgumentError(
-                f"--output {options.output} is a picture of --draw; give another file"
-            )
-        targets.append(options.output)
-    models = model_files(options.compare) if options.compare is not None and targets else ()
-    advice = "give --output another file, or --draw another folder"
-    refuse_to_overwrite(itertools.chain(inputs, models), targets, advice=advice)
-    refuse_foreign(pictures, advice="give --draw another folder")
+    has_targets = pictures or options.output is not None
+    models = model_files(options.compare) if options.compare is not None and has_targets else ()
+    check_targets(itertools.chain(inputs, models), pictures, options.output)
 
 
 def _check_task(
-    client: DetectionClient, options: InferOptions, reference: ReferenceComparison | None
+    client: DetectionClient, options: InferOptions, reference: Reference | None
 ) -> None:
     """Raise InvalidArgumentError for options that do not fit the model's task."""
     form = options.form
@@ -230,15 +218,14 @@ def _check_task(
             "--draw and --track"
         )
     if reference is not None:
-        reference.check_task(client.task)
+        check_task(reference, client.task)
 
 
 def _detect(
     client: DetectionClient,
     paths: Sequence[Path],
     options: InferOptions,
-    pictures: PictureFolder | None,
-    reference: ReferenceComparison | None,
+    on_result: Callable[[ImageResult], None],
 ) -> Sequence[ImageResult]:
     """Return the results until the end or a signal, in the order of the images."""
     received: list[ImageResult] = []
@@ -246,11 +233,8 @@ def _detect(
 
         def take(result: ImageResult) -> None:
             result = result.above(options.score_threshold)
-            if reference is not None:
-                reference.add(result, client.labels)
             received.append(result)
-            if pictures is not None:
-                pictures.add(result, client.labels)
+            on_result(result)
             advance()
 
         if options.is_tracked or options.stream:
@@ -282,7 +266,7 @@ def _end(
     results: Sequence[ImageResult],
     sent: int,
     pictures: PictureFolder | None,
-    reference: ReferenceComparison | None,
+    comparisons: Comparisons,
 ) -> None:
     """Print messages about failures, and end the program with its exit code."""
     for message in pictures.summary() if pictures else ():
@@ -290,7 +274,7 @@ def _end(
     failed = not all(result.ok for result in results)
     if failed:
         say(f"endcap: {describe_failures(results)}")
-    not_compared = describe_reference_failures(reference.comparisons) if reference else None
+    not_compared = describe_reference_failures(comparisons)
     if not_compared:
         say(f"endcap: {not_compared}")
     if len(results) < sent:

@@ -23,15 +23,11 @@ from endcap.cli.console import (
     say,
     stop_deferred,
 )
-from endcap.cli.files import MADE_BY, make_folder, refuse_foreign, refuse_to_overwrite
+from endcap.cli.files import MADE_BY, check_targets, make_folder
 from endcap.cli.images import VideoInput
 from endcap.cli.infer_options import InferOptions
 from endcap.cli.pictures import unused_name
-from endcap.cli.report import (
-    Form,
-    report_stream,
-    write_table,
-)
+from endcap.cli.report import Form, report_stream, write_table
 from endcap.cli.video_report import FrameReport, VideoSummary, frame_report
 from endcap.client import ClientError, DetectionClient
 from endcap.client.images import Image
@@ -73,7 +69,10 @@ def infer_videos(
         ClientError: No server responds, or it does not serve the model.
     """
     targets = video_targets(options.draw, inputs)
-    _keep_files(inputs, read, targets, options)
+    files = (each.file for each in inputs if each.file is not None)
+    check_targets([*read, *files], targets, options.output)
+    if options.draw is not None and targets != [options.draw]:
+        make_folder(options.draw)
     summaries = [VideoSummary(each.name) for each in inputs]
     with report_stream(options.output) as stream:
         client = connect()
@@ -121,27 +120,6 @@ def video_targets(draw: Path | None, inputs: Sequence[VideoInput]) -> list[Path]
         return [draw]
     taken: set[str] = set()
     return [draw / unused_name(each.stem, ".mp4", taken) for each in inputs]
-
-
-def _keep_files(
-    inputs: Sequence[VideoInput],
-    others: Iterable[Path],
-    targets: Sequence[Path],
-    options: InferOptions,
-) -> None:
-    """Raise InvalidArgumentError where a file that is read or not ours would be replaced.
-
-    A folder for annotated videos is made.
-    """
-    output = options.output
-    written = [*targets, output] if output is not None else targets
-    read = [*others, *(each.file for each in inputs if each.file is not None)]
-    refuse_to_overwrite(read, written, advice="give --output or --draw another file")
-    if output is not None and output.resolve() in [target.resolve() for target in targets]:
-        raise InvalidArgumentError(f"--output {output} is a video of --draw; give another file")
-    refuse_foreign(targets, advice="give --draw another file or folder")
-    if options.draw is not None and list(targets) != [options.draw]:
-        make_folder(options.draw)
 
 
 def _infer_video(

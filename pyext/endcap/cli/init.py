@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -11,21 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from endcap.cli.console import (
-    INTERRUPTED,
-    PlainConsole,
-    printable,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
+from endcap.cli.console import PlainConsole, printable, say
 from endcap.cli.files import find_repository
-from endcap.cli.options import Verbose, read_settings, refused_option
+from endcap.cli.options import command, panel, read_settings
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import postprocess_defaults
 from endcap.preprocess import presets
 from endcap.repository.head_families import readable_families
-from endcap.repository.options import InitOptions, PostprocessBackend, PreprocessBackend, Runtime
+from endcap.repository.options import InitOptions, PreprocessBackend, Runtime
 from endcap.repository.plan import Plan, SummaryRow, make_plan
 from endcap.repository.rendering import shell_word
 from endcap.repository.trial_run import TrialLimits
@@ -52,199 +46,114 @@ why, and nothing is left behind.
 """
 
 DEFAULT_OUTPUT = Path("models")
-_OPTIONS = InitOptions()
-_NETWORK = "Network"
-_RESULTS = "Results"
-_SERVING = "Serving"
 _DEFAULTS = postprocess_defaults()
+_in_network = panel("Network")
+_in_results = panel("Results")
+_in_serving = panel("Serving")
+_OPTIONS = {
+    "head": _in_network(
+        f"Family of the head: {', '.join(readable_families())}; or none, which returns the "
+        "network's outputs unread. Default: recognised from the network."
+    ),
+    "preset": _in_network(
+        f"Preprocessing that the network was trained with: {', '.join(presets())}. Default: "
+        "recognised from the network."
+    ),
+    "preprocess_from": _in_network(
+        "File that says how images are prepared: transformers' preprocessor_config.json, or timm's "
+        "config.json. Default: those next to the network.",
+        metavar="FILE",
+    ),
+    "labels": _in_network(
+        "File of class names, one per line. Default: those of the network's metadata."
+    ),
+    "num_classes": _in_network(
+        "Number of classes. Default: that of the head or the class names.", min=1
+    ),
+    "columns": _in_network(
+        "What the columns of rows with finished detections are: image,box,score,class for example "
+        "(YOLO-NAS), or image,box,class,score (YOLOv7). Default: recognised from the values of the "
+        "trial run."
+    ),
+    "runtime": _in_serving(
+        "Backend of the network; endcap_onnx is ONNX Runtime in endcap's backend."
+    ),
+    "preprocess": _in_serving(
+        "Backend of the first step: compiled, a Python-backend model on the same core, or a DALI "
+        "pipeline in a Python-backend model or NVIDIA's DALI backend."
+    ),
+    "postprocess": _in_serving("Backend of the last step."),
+    "max_batch": _in_serving("Largest batch.", min=1),
+    "instances": _in_serving("Instances of the network, on each GPU where there are GPUs.", min=1),
+    "name": _in_serving(
+        "Name of the ensemble, and prefix of its steps. Default: detect or classify."
+    ),
+    "self_contained": _in_serving(
+        "Copy the backends into the models' folders, for servers without endcap.",
+        "--self-contained",
+    ),
+}
+_LIMITS = {
+    "timeout_s": _in_network(
+        "Longest time of the trial run of the network on noise.",
+        "--trial-timeout",
+        metavar="SECONDS",
+    ),
+    "memory_gib": _in_network("Most memory of the trial run.", "--trial-memory", metavar="GIB"),
+}
 
 
+@command(options=_OPTIONS, limits=_LIMITS)
 def init(
     model: Annotated[Path, typer.Argument(help="The network, an ONNX file.", metavar="MODEL.onnx")],
+    options: InitOptions,
+    limits: TrialLimits,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder to create, or an empty one.")
     ] = DEFAULT_OUTPUT,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Family of the head: {', '.join(readable_families())}; or none, which returns "
-            "the network's outputs unread. Default: recognised from the network.",
-            show_default=False,
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Preprocessing that the network was trained with: {', '.join(presets())}. "
-            "Default: recognised from the network.",
-            show_default=False,
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    preprocess_from: Annotated[
-        Path | None,
-        typer.Option(
-            help="File that says how images are prepared: transformers' preprocessor_config.json, "
-            "or timm's config.json. Default: those next to the network.",
-            metavar="FILE",
-            show_default=False,
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
     size: Annotated[
         str | None,
-        typer.Option(
-            help="Height,width, or one number for both, of a network with a dynamic input size.",
-            show_default=False,
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of class names, one per line. Default: those of the network's metadata.",
-            show_default=False,
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    num_classes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Number of classes. Default: that of the head or the class names.",
-            show_default=False,
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="What the columns of rows with finished detections are: image,box,score,class for "
-            "example (YOLO-NAS), or image,box,class,score (YOLOv7). Default: recognised from the "
-            "values of the trial run.",
-            show_default=False,
-            rich_help_panel=_NETWORK,
+        _in_network(
+            "Height,width, or one number for both, of a network with a dynamic input size."
         ),
     ] = None,
     score_threshold: Annotated[
         float | None,
-        typer.Option(
+        _in_results(
+            f"Scores of detections must be greater. [default: {_DEFAULTS['score_threshold']}]",
             min=0,
             max=1,
-            help=f"Scores of detections must be greater. [default: {_DEFAULTS['score_threshold']}]",
-            show_default=False,
-            rich_help_panel=_RESULTS,
         ),
     ] = None,
     iou_threshold: Annotated[
         float | None,
-        typer.Option(
+        _in_results(
+            "Boxes with a greater IoU with a better box are suppressed. [default: "
+            f"{_DEFAULTS['iou_threshold']}]",
             min=0,
             max=1,
-            help="Boxes with a greater IoU with a better box are suppressed. [default: "
-            f"{_DEFAULTS['iou_threshold']}]",
-            show_default=False,
-            rich_help_panel=_RESULTS,
         ),
     ] = None,
     max_detections: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help=f"Most detections per image. [default: {_DEFAULTS['max_detections']}]",
-            show_default=False,
-            rich_help_panel=_RESULTS,
-        ),
+        _in_results(f"Most detections per image. [default: {_DEFAULTS['max_detections']}]", min=1),
     ] = None,
     top_k: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help=f"Most classes per image of a classifier. [default: {_DEFAULTS['top_k']}]",
-            show_default=False,
-            rich_help_panel=_RESULTS,
+        _in_results(
+            f"Most classes per image of a classifier. [default: {_DEFAULTS['top_k']}]", min=1
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Another parameter of preprocess or postprocess, such as color=bgr or "
+        _in_results(
+            "Another parameter of preprocess or postprocess, such as color=bgr or "
             "class_agnostic=true; may be repeated. In Python, `help(endcap.Preprocessor)` and "
             "`help(endcap.Postprocessor)` list them.",
-            show_default=False,
-            rich_help_panel=_RESULTS,
+            "--set",
+            metavar="NAME=VALUE",
         ),
     ] = None,
-    runtime: Annotated[
-        Runtime,
-        typer.Option(
-            help="Backend of the network; endcap_onnx is ONNX Runtime in endcap's backend.",
-            rich_help_panel=_SERVING,
-        ),
-    ] = _OPTIONS.runtime,
-    preprocess: Annotated[
-        PreprocessBackend,
-        typer.Option(
-            help="Backend of the first step: compiled, a Python-backend model on the same core, or "
-            "a DALI pipeline in a Python-backend model or NVIDIA's DALI backend.",
-            rich_help_panel=_SERVING,
-        ),
-    ] = _OPTIONS.preprocess,
-    postprocess: Annotated[
-        PostprocessBackend, typer.Option(help="Backend of the last step.", rich_help_panel=_SERVING)
-    ] = _OPTIONS.postprocess,
-    max_batch: Annotated[
-        int,
-        typer.Option(min=1, help="Largest batch.", rich_help_panel=_SERVING),
-    ] = _OPTIONS.max_batch,
-    instances: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Instances of the network, on each GPU where there are GPUs.",
-            rich_help_panel=_SERVING,
-        ),
-    ] = _OPTIONS.instances,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the ensemble, and prefix of its steps. Default: detect or classify.",
-            show_default=False,
-            rich_help_panel=_SERVING,
-        ),
-    ] = None,
-    self_contained: Annotated[
-        bool,
-        typer.Option(
-            "--self-contained",
-            help="Copy the backends into the models' folders, for servers without endcap.",
-            rich_help_panel=_SERVING,
-        ),
-    ] = False,
-    trial_timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            help="Longest time of the trial run of the network on noise.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = TrialLimits.timeout_s,
-    trial_memory: Annotated[
-        float,
-        typer.Option(
-            metavar="GIB",
-            help="Most memory of the trial run.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = TrialLimits.memory_gib,
-    _conf: Annotated[str | None, refused_option("--conf", "--score-threshold")] = None,
-    _iou: Annotated[str | None, refused_option("--iou", "--iou-threshold")] = None,
-    _max_det: Annotated[str | None, refused_option("--max-det", "--max-detections")] = None,
-    _imgsz: Annotated[str | None, refused_option("--imgsz", "--size")] = None,
-    verbose: Verbose = False,
 ) -> None:
     """Write a model repository around an ONNX network: JPEG in, detections or classes out.
 
@@ -255,32 +164,20 @@ def init(
     The folder holds the models preprocess, the network, postprocess and their ensemble, each with a
     config.pbtxt, and a README with example calls.
     """
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        options = InitOptions(
-            runtime=runtime,
-            preprocess=preprocess,
-            postprocess=postprocess,
-            head=head,
-            preset=preset,
-            preprocess_from=preprocess_from,
-            size=_size(size),
-            labels=labels,
-            num_classes=num_classes,
-            columns=columns,
-            settings=_settings(
-                settings or [],
-                score_threshold=score_threshold,
-                iou_threshold=iou_threshold,
-                max_detections=max_detections,
-                top_k=top_k,
-            ),
-            max_batch=max_batch,
-            instances=instances,
-            name=name,
-            self_contained=self_contained,
-            trial_limits=TrialLimits(trial_timeout, trial_memory),
-        )
-        _report(write_models(model, options, output), output)
+    named = {
+        "score_threshold": score_threshold,
+        "iou_threshold": iou_threshold,
+        "max_detections": max_detections,
+        "top_k": top_k,
+    }
+    given = {name: str(value) for name, value in named.items() if value is not None}
+    options = dataclasses.replace(
+        options,
+        size=_size(size),
+        settings=read_settings(settings or (), given),
+        trial_limits=limits,
+    )
+    _report(write_models(model, options, output), output)
 
 
 def write_models(model: Path, options: InitOptions, output: Path) -> Plan:
@@ -304,11 +201,6 @@ def _size(text: str | None) -> tuple[int, int] | None:
             f"--size is '{text}'; give height,width in pixels, such as 480,640, or one number"
         )
     return int(sides[0]), int(sides[-1])
-
-
-def _settings(given: list[str], **named: float | None) -> dict[str, str]:
-    settings = {key: str(value) for key, value in named.items() if value is not None}
-    return read_settings(given, settings)
 
 
 def print_decisions(plan: Plan) -> None:

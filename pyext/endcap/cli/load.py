@@ -11,18 +11,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from endcap.cli.console import (
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    StopRequested,
-    count,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
+from endcap.cli.console import INTERRUPTED, SOME_IMAGE_FAILED, StopRequested, count, say
 from endcap.cli.files import SAMPLES, find_repository
 from endcap.cli.images import expand_images
-from endcap.cli.options import OUTPUT_PANEL, Model, ServerOptions, Verbose, option, with_options
+from endcap.cli.options import MODEL, SERVER, AsJson, ServerOptions, command
 from endcap.cli.report import write_table, write_text
 from endcap.client import ClientArguments
 from endcap.errors import InvalidArgumentError
@@ -43,23 +35,24 @@ _CLIENT = ClientArguments()
 _MAX_BYTES = 512 << 20
 
 
-@with_options
+@command(server=SERVER)
 def load(
     server: ServerOptions,
     images: Annotated[
         list[str] | None,
         typer.Argument(
             help="Files, folders and glob patterns. Default: the samples of the package.",
-            show_default=False,
         ),
     ] = None,
-    model: Model = _CLIENT.model,
+    model: Annotated[str, MODEL] = _CLIENT.model,
     concurrency: Annotated[
         str, typer.Option(help="Requests in flight at once, by level.", metavar="N,N,...")
     ] = "1,4,16",
     rate: Annotated[
         str | None,
-        option(None, "Requests per second at random times instead, by level.", metavar="N,N,..."),
+        typer.Option(
+            help="Requests per second at random times instead, by level.", metavar="N,N,..."
+        ),
     ] = None,
     duration: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Seconds of the measurement of each level.")
@@ -67,10 +60,7 @@ def load(
     warmup: Annotated[
         float, typer.Option(min=0, max=3600, help="Seconds before it that do not count.")
     ] = 1.0,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print JSON, not a table.", rich_help_panel=OUTPUT_PANEL)
-    ] = False,
-    verbose: Verbose = False,
+    json_output: AsJson = False,
 ) -> None:
     """Measure the throughput and latency of a running server under load.
 
@@ -85,48 +75,47 @@ def load(
     are those of all models of an ensemble. --json has these figures, failures by status, and the
     server's times by model.
     """
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        levels: list[tuple[int, float | None]] = (
-            [(int(each), None) for each in _read_numbers("--concurrency", concurrency)]
-            if rate is None
-            else [(MAX_SENDERS, each) for each in _read_numbers("--rate", rate)]
+    levels: list[tuple[int, float | None]] = (
+        [(int(each), None) for each in _read_numbers("--concurrency", concurrency)]
+        if rate is None
+        else [(MAX_SENDERS, each) for each in _read_numbers("--rate", rate)]
+    )
+    arguments = server.client_arguments(model=model, retries=0)
+    paths = expand_images(images or [str(find_repository() / SAMPLES)])
+    if sum(path.stat().st_size for path in paths) > _MAX_BYTES:
+        raise InvalidArgumentError(
+            f"the images are held in memory; give at most {_MAX_BYTES >> 20} MiB"
         )
-        arguments = server.client_arguments(model=model, retries=0)
-        paths = expand_images(images or [str(find_repository() / SAMPLES)])
-        if sum(path.stat().st_size for path in paths) > _MAX_BYTES:
-            raise InvalidArgumentError(
-                f"the images are held in memory; give at most {_MAX_BYTES >> 20} MiB"
+    contents = [path.read_bytes() for path in paths]
+    measured: list[Level] = []
+    try:
+        for senders, each_rate in levels:
+            name = f"{senders} in flight" if rate is None else f"{each_rate:g} a second"
+            say(f"endcap: {name}, {warmup + duration:g} s")
+            level = measure_level(
+                dataclasses.replace(arguments, concurrency=senders),
+                contents,
+                each_rate,
+                warmup_s=warmup,
+                duration_s=duration,
+                progress=lambda text: say(f"endcap: {text}"),
             )
-        contents = [path.read_bytes() for path in paths]
-        measured: list[Level] = []
-        try:
-            for senders, each_rate in levels:
-                name = f"{senders} in flight" if rate is None else f"{each_rate:g} a second"
-                say(f"endcap: {name}, {warmup + duration:g} s")
-                level = measure_level(
-                    dataclasses.replace(arguments, concurrency=senders),
-                    contents,
-                    each_rate,
-                    warmup_s=warmup,
-                    duration_s=duration,
-                    progress=lambda text: say(f"endcap: {text}"),
-                )
-                measured.append(level)
-                for status, number in level.failures.items():
-                    say(f"endcap: {name}: {count(number, 'image')} failed: {status}")
-        except StopRequested:
-            say(f"endcap: interrupted in level {len(measured) + 1} of {len(levels)}")
-        if json_output:
-            rows = [
-                {**vars(level), "server_ms": [each._asdict() for each in level.server_ms]}
-                for level in measured
-            ]
-            write_text(
-                json.dumps({"model": model, "batch": server.batch, "levels": rows}, indent=2),
-                sys.stdout,
-            )
-        elif measured:
-            write_table(level_table(measured), sys.stdout)
+            measured.append(level)
+            for status, number in level.failures.items():
+                say(f"endcap: {name}: {count(number, 'image')} failed: {status}")
+    except StopRequested:
+        say(f"endcap: interrupted in level {len(measured) + 1} of {len(levels)}")
+    if json_output:
+        rows = [
+            {**vars(level), "server_ms": [each._asdict() for each in level.server_ms]}
+            for level in measured
+        ]
+        write_text(
+            json.dumps({"model": model, "batch": server.batch, "levels": rows}, indent=2),
+            sys.stdout,
+        )
+    elif measured:
+        write_table(level_table(measured), sys.stdout)
     if len(measured) < len(levels):
         raise typer.Exit(INTERRUPTED)
     if any(level.failures for level in measured):

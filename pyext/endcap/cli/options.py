@@ -1,4 +1,4 @@
-"""Options that several commands share; each is declared once."""
+"""Options that several commands share, and commands whose options are the fields of dataclasses."""
 
 from __future__ import annotations
 
@@ -9,28 +9,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from endcap.cli.console import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.client import ClientArguments, ConnectionOptions, Tls
+from endcap.client.options import Protocol
 from endcap.errors import InvalidArgumentError
 
-SERVER_PANEL = "Server"
-CONNECTION_PANEL = "Connection"
-SENDING_PANEL = "Requests"
-FRAMES_PANEL = "Videos and tracks"
-OUTPUT_PANEL = "Output"
 # The port follows from the protocol.
 DEFAULT_URL = "127.0.0.1"
 _CLIENT = ClientArguments()
 
 
-class ProtocolName(str, Enum):
-    """Values of `--protocol`."""
+def panel(title: str) -> Callable[..., Any]:
+    """Return a function that makes options of a panel of the help, of their text and settings."""
+    return lambda text, *names, **settings: typer.Option(
+        *names, help=text, rich_help_panel=title, **settings
+    )
 
-    grpc = "grpc"
-    http = "http"
+
+in_server = panel("Server")
+in_connection = panel("Connection")
+in_requests = panel("Requests")
+in_frames = panel("Videos and tracks")
+in_output = panel("Output")
+
+_VERBOSE = typer.Option("--verbose", "-v", help="Show tracebacks.")
+AsJson = Annotated[bool, in_output("Print JSON, not a table.", "--json")]
 
 
 class SharedMemory(str, Enum):
@@ -41,70 +48,18 @@ class SharedMemory(str, Enum):
     cuda = "cuda"
 
 
-def option(panel: str | None, help: str, *names: str, **settings: Any) -> Any:
-    """Return an option of a panel of the help, whose default is in its description."""
-    return typer.Option(*names, help=help, show_default=False, rich_help_panel=panel, **settings)
-
-
-Protocol = Annotated[
-    ProtocolName | None,
-    option(SERVER_PANEL, "Protocol of requests. Default: that of --url, else grpc."),
-]
-Model = Annotated[str, typer.Option(help="Name of the ensemble.", rich_help_panel=SERVER_PANEL)]
-Timeout = Annotated[
-    float, typer.Option(help="Seconds for each request.", rich_help_panel=SERVER_PANEL)
-]
-Concurrency = Annotated[
-    int, typer.Option(min=1, help="Requests in flight at once.", rich_help_panel=SENDING_PANEL)
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")]
-
-
 @dataclass(frozen=True)
 class ServerOptions:
     """The server, and how a client sends requests to it."""
 
-    url: Annotated[
-        str,
-        typer.Option(
-            help="HOST, HOST:PORT, or either after grpc://, grpcs://, http:// or https://.",
-            rich_help_panel=SERVER_PANEL,
-        ),
-    ] = DEFAULT_URL
-    protocol: Protocol = None
-    timeout: Timeout = _CLIENT.timeout_s
-    batch: Annotated[
-        int, typer.Option(min=1, help="Images in one request.", rich_help_panel=SENDING_PANEL)
-    ] = _CLIENT.batch
-    shm: Annotated[
-        SharedMemory,
-        typer.Option(
-            help="Send tensors through memory shared with a server on this machine: system or GPU "
-            "memory. The server has to allow it: `endcap serve --client-shared-memory`.",
-            rich_help_panel=SENDING_PANEL,
-        ),
-    ] = SharedMemory.none
-    region_bytes: Annotated[
-        int | None,
-        option(
-            SENDING_PANEL,
-            "Bytes of shared memory of a request. Default: 8 MiB for each encoded image, and the "
-            "size of the tensors.",
-            min=1,
-        ),
-    ] = None
-    header: Annotated[
-        list[str] | None,
-        option(CONNECTION_PANEL, "Header of each request; may be repeated.", metavar="NAME:VALUE"),
-    ] = None
-    tls_ca: Annotated[
-        Path | None,
-        option(
-            CONNECTION_PANEL,
-            "PEM file of certificate authorities; turns TLS on.",
-            metavar="FILE",
-        ),
-    ] = None
+    url: str = DEFAULT_URL
+    protocol: Protocol | None = None
+    timeout: float = _CLIENT.timeout_s
+    batch: int = _CLIENT.batch
+    shm: SharedMemory = SharedMemory.none
+    region_bytes: int | None = None
+    header: tuple[str, ...] = ()
+    tls_ca: Path | None = None
 
     def client_arguments(
         self, *, retries: int = ConnectionOptions.retries, **others: Any
@@ -112,58 +67,102 @@ class ServerOptions:
         """Return the arguments of a client, with those that the command has beside these."""
         return ClientArguments(
             self.url,
-            protocol=self.protocol.value if self.protocol else None,
+            protocol=self.protocol,
             batch=self.batch,
             shared_memory=self.shm.value,
             region_bytes=self.region_bytes,
             options=ConnectionOptions(
                 timeout_s=self.timeout,
                 retries=retries,
-                headers=_read_headers(self.header or ()),
+                headers=_read_headers(self.header),
                 tls=Tls(ca=self.tls_ca) if self.tls_ca else None,
             ),
             **others,
         )
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose parameters of dataclasses are an option for each of their fields."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {
-        name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)
-    }
-    parameters = []
-    for parameter in inspect.signature(command).parameters.values():
-        group = groups.get(parameter.name)
-        if group is None:
-            parameters.append(parameter.replace(annotation=hints[parameter.name]))
-            continue
-        types = get_type_hints(group, include_extras=True)
-        parameters += [
-            parameter.replace(name=field.name, annotation=types[field.name], default=field.default)
-            for field in dataclasses.fields(group)
-        ]
-
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        for name, kind in groups.items():
-            given = {field.name: values.pop(field.name) for field in dataclasses.fields(kind)}
-            values[name] = kind(**given)
-        command(**values)
-
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
+PROTOCOL = in_server("Protocol of requests. Default: that of --url, else grpc.")
+MODEL = in_server("Name of the ensemble.")
+TIMEOUT = in_server("Seconds for each request.", "--timeout")
+CONCURRENCY = in_requests("Requests in flight at once.", min=1)
+SERVER = {
+    "url": in_server("HOST, HOST:PORT, or either after grpc://, grpcs://, http:// or https://."),
+    "protocol": PROTOCOL,
+    "timeout": TIMEOUT,
+    "batch": in_requests("Images in one request.", min=1),
+    "shm": in_requests(
+        "Send tensors through memory shared with a server on this machine: system or GPU memory. "
+        "The server has to allow it: `endcap serve --client-shared-memory`."
+    ),
+    "region_bytes": in_requests(
+        "Bytes of shared memory of a request. Default: 8 MiB for each encoded image, and the size "
+        "of the tensors.",
+        min=1,
+    ),
+    "header": in_connection("Header of each request; may be repeated.", metavar="NAME:VALUE"),
+    "tls_ca": in_connection("PEM file of certificate authorities; turns TLS on.", metavar="FILE"),
+}
 
 
-def refused_option(name: str, ours: str) -> Any:
-    """Return an option of other programs, hidden and refused with the name that it has here."""
+def command(**groups: Mapping[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for a command with parameters of dataclasses: their fields are options.
 
-    def refuse(value: str | None) -> None:
-        if value is not None:
-            raise typer.BadParameter(f"there is no such option here; give {ours}")
+    Types and defaults of options are those of the fields. The command has --verbose, too; its
+    errors become messages and exit codes, and a signal ends it.
 
-    return typer.Option(name, hidden=True, callback=refuse)
+    Args:
+        groups: For each such parameter the options of the fields that are offered, by name; where
+            the command line has another type than the field, a pair of that type and the option.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(function).parameters.values():
+            name, kind = parameter.name, hints[parameter.name]
+            parameters += (
+                [_option(kind, field, declared) for field, declared in groups[name].items()]
+                if name in groups
+                else [_keyword(name, kind, parameter.default)]
+            )
+        has_verbose = "verbose" in hints
+        if not has_verbose:
+            parameters.append(_keyword("verbose", Annotated[bool, _VERBOSE], False))
+
+        @functools.wraps(function)
+        def run(**values: Any) -> None:
+            verbose = values["verbose"] if has_verbose else values.pop("verbose")
+            with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+                for group, offered in groups.items():
+                    given = {field: values.pop(field) for field in offered}
+                    values[group] = hints[group](
+                        **{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+                    )
+                function(**values)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorate
+
+
+def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+def _option(group: Any, name: str, declared: Any) -> inspect.Parameter:
+    """Return the parameter for a field of a dataclass."""
+    (field,) = (each for each in dataclasses.fields(group) if each.name == name)
+    kind, default = get_type_hints(group)[name], field.default
+    if isinstance(declared, tuple):
+        kind, declared = declared
+    elif get_origin(kind) is tuple:
+        kind = list[get_args(kind)[0]]  # type: ignore[misc]
+        default = list(default) if isinstance(default, tuple) else default
+    if default is dataclasses.MISSING:
+        default = inspect.Parameter.empty
+    return _keyword(name, Annotated[kind, declared], default)
 
 
 def read_settings(given: Sequence[str], others: Mapping[str, str] | None = None) -> dict[str, str]:

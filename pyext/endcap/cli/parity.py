@@ -9,17 +9,9 @@ from typing import Annotated, TextIO
 
 import typer
 
-from endcap.cli.console import (
-    INTERRUPTED,
-    PlainConsole,
-    printable_lines,
-    progress_bar,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
+from endcap.cli.console import PlainConsole, printable_lines, progress_bar, say
 from endcap.cli.images import expand_images
-from endcap.cli.options import OUTPUT_PANEL, Verbose, read_settings
+from endcap.cli.options import AsJson, command, panel, read_settings
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.parity.comparison import compare_tensors, make_preprocessor
 from endcap.evaluation.parity.pipelines import load_pipeline, names
@@ -43,11 +35,12 @@ could be compared.
 """
 
 _DIFFERENT = 1
-_ENDCAP = "Endcap's side"
-_TRAINING = "Training"
 _DEFAULT_LIMIT = 64
+_in_endcap = panel("Endcap's side")
+_in_training = panel("Training")
 
 
+@command()
 def parity(
     images: Annotated[
         list[str],
@@ -58,57 +51,40 @@ def parity(
     ],
     training: Annotated[
         str,
-        typer.Option(
-            help=f"Training pipeline: {', '.join(names())}, with :MODEL where it has one; a "
+        _in_training(
+            f"Training pipeline: {', '.join(names())}, with :MODEL where it has one; a "
             "preprocessor_config.json of transformers or a config.json of timm; or "
             "MODULE:FUNCTION, which takes a path and returns the tensor.",
             metavar="PIPELINE",
-            rich_help_panel=_TRAINING,
         ),
     ],
     repository: Annotated[
-        Path | None,
-        typer.Option(
-            help="Model repository whose parameters are compared.",
-            show_default=False,
-            rich_help_panel=_ENDCAP,
-        ),
+        Path | None, _in_endcap("Model repository whose parameters are compared.")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            help="Name of its ensemble. Default: detect, else the only one.",
-            metavar="NAME",
-            show_default=False,
-            rich_help_panel=_ENDCAP,
-        ),
+        _in_endcap("Name of its ensemble. Default: detect, else the only one.", metavar="NAME"),
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help=f"Preset to compare instead of a repository: {', '.join(presets())}.",
-            metavar="NAME",
-            show_default=False,
-            rich_help_panel=_ENDCAP,
+        _in_endcap(
+            f"Preset to compare instead of a repository: {', '.join(presets())}.", metavar="NAME"
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        _in_endcap(
+            "Parameter of preprocess with --preset, such as size=320; may be repeated.",
             "--set",
             metavar="NAME=VALUE",
-            help="Parameter of preprocess with --preset, such as size=320; may be repeated.",
-            show_default=False,
-            rich_help_panel=_ENDCAP,
         ),
     ] = None,
     write: Annotated[
         bool,
-        typer.Option(
-            "--write",
-            help="Set what was found in the config.pbtxt of the repository's preprocess model, and "
+        _in_endcap(
+            "Set what was found in the config.pbtxt of the repository's preprocess model, and "
             "print the difference.",
-            rich_help_panel=_ENDCAP,
+            "--write",
         ),
     ] = False,
     recursive: Annotated[
@@ -117,10 +93,7 @@ def parity(
     limit: Annotated[
         int, typer.Option(min=1, help="Take the first N images.", metavar="N")
     ] = _DEFAULT_LIMIT,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print JSON, not a table.", rich_help_panel=OUTPUT_PANEL)
-    ] = False,
-    verbose: Verbose = False,
+    json_output: AsJson = False,
 ) -> None:
     """Find out whether a network gets the pixels that it was trained with, and why not.
 
@@ -129,33 +102,32 @@ def parity(
     tried until the training's tensors come out; each difference is named with its effect and the
     parameter to set. No server is started.
     """
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        served = _read_served(repository, model, preset, settings)
-        if write and served is None:
-            raise InvalidArgumentError("--write changes a repository; give --repository")
-        paths = expand_images(images, recursive=recursive)[:limit]
-        if served is not None:
-            parameters = dict(served.parameters)
-        else:
-            parameters = {"preset": preset or "", **read_settings(settings or [])}
-        size = make_preprocessor(parameters).parameters["size"].split(",")
-        inside, note = served.read_normalization() if served else (None, "")
-        report = compare_tensors(
-            paths,
-            load_pipeline(training, (int(size[0]), int(size[1]))),
-            parameters,
-            progress=progress_bar,
-            has_network=served is not None and served.network is not None,
-            inside=inside,
-        )
-        if note:
-            say(f"endcap: {note}")
-        if json_output:
-            print(json.dumps(report.to_json(), indent=1, allow_nan=False))
-        else:
-            PlainConsole(highlight=False).print(as_text(report))
-        if write and served is not None:
-            _write(served, report.settings, sys.stderr if json_output else sys.stdout)
+    served = _read_served(repository, model, preset, settings)
+    if write and served is None:
+        raise InvalidArgumentError("--write changes a repository; give --repository")
+    paths = expand_images(images, recursive=recursive)[:limit]
+    if served is not None:
+        parameters = dict(served.parameters)
+    else:
+        parameters = {"preset": preset or "", **read_settings(settings or [])}
+    size = make_preprocessor(parameters).parameters["size"].split(",")
+    inside, note = served.read_normalization() if served else (None, "")
+    report = compare_tensors(
+        paths,
+        load_pipeline(training, (int(size[0]), int(size[1]))),
+        parameters,
+        progress=progress_bar,
+        has_network=served is not None and served.network is not None,
+        inside=inside,
+    )
+    if note:
+        say(f"endcap: {note}")
+    if json_output:
+        print(json.dumps(report.to_json(), indent=1, allow_nan=False))
+    else:
+        PlainConsole(highlight=False).print(as_text(report))
+    if write and served is not None:
+        _write(served, report.settings, sys.stderr if json_output else sys.stdout)
     if not report.ok:
         raise typer.Exit(_DIFFERENT)
 

@@ -10,7 +10,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TextIO
 
-import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
@@ -19,7 +18,6 @@ from endcap._files import whole_text_file
 from endcap.cli.console import PlainConsole, count, printable, printable_lines
 from endcap.cli.export import as_coco, as_csv, as_json
 from endcap.detections import ClassScore, Detection, ImageResult, Task, class_name
-from endcap.drawing.draw import SEEN
 
 
 class Form(str, Enum):
@@ -29,14 +27,6 @@ class Form(str, Enum):
     json = "json"
     csv = "csv"
     coco = "coco"
-
-
-def chosen_form(**wanted: bool) -> Form:
-    """Return the one form whose option was given, else a table. Raises BadParameter for two."""
-    chosen = [name for name, is_wanted in wanted.items() if is_wanted]
-    if len(chosen) > 1:
-        raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in chosen)}: give one only")
-    return Form(chosen[0]) if chosen else Form.table
 
 
 @contextlib.contextmanager
@@ -76,7 +66,6 @@ def write_table(table: RenderableType, stream: TextIO) -> None:
 
 _INDENT = 2
 _SIDES = ("x1", "y1", "x2", "y2")
-_CELL = 11  # width of fields that only some models have
 _CLASSES_IN_SUMMARY = 10
 
 
@@ -93,7 +82,6 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
     if predictions:
         sides = _SIDES if isinstance(predictions[0], Detection) else ()
         titles = "".join(f"{side:>8}" for side in sides)
-        titles += "".join(f"{title:>{_CELL}}" for title, _ in _extra_cells(predictions[0]))
         titles += "  class" if any(_classification(each) for each in predictions) else ""
         lines.append(one_line(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
     for result in results:
@@ -163,9 +151,8 @@ def failure_line(message: str) -> Padding:
 def _row(prediction: Detection | ClassScore, width: int) -> str:
     box = prediction.box if isinstance(prediction, Detection) else ()
     sides = "".join(f"{side:8.1f}" for side in box)
-    extras = "".join(f"{cell:>{_CELL}}" for _, cell in _extra_cells(prediction))
     name = f"{'':{_INDENT}}{printable(_row_name(prediction)):<{width}}"
-    return f"{name}  {prediction.score:.3f}{sides}{extras}{_classification(prediction)}"
+    return f"{name}  {prediction.score:.3f}{sides}{_classification(prediction)}"
 
 
 def _row_name(prediction: Detection | ClassScore) -> str:
@@ -173,22 +160,6 @@ def _row_name(prediction: Detection | ClassScore) -> str:
     if isinstance(prediction, ClassScore) or prediction.track_id is None:
         return _name(prediction)
     return f"#{prediction.track_id} {_name(prediction)}"
-
-
-def _extra_cells(prediction: Detection | ClassScore) -> list[tuple[str, str]]:
-    """Return titles and cells of fields that only some models have."""
-    if isinstance(prediction, ClassScore):
-        return []
-    cells = []
-    if prediction.keypoints is not None:
-        seen = sum(visibility >= SEEN for _, _, visibility in prediction.keypoints)
-        cells.append(("points", f"{seen}/{len(prediction.keypoints)}"))
-    if prediction.angle is not None:
-        cells.append(("radians", f"{prediction.angle:.3f}"))
-    if prediction.mask is not None:
-        height, width = prediction.mask["size"]
-        cells.append(("mask HxW", f"{height}x{width}"))
-    return cells
 
 
 def _classification(prediction: Detection | ClassScore) -> str:

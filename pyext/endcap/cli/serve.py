@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from endcap.cli.console import (
-    PlainConsole,
-    check_stop,
-    installing,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
+from endcap.cli.console import PlainConsole, check_stop, installing, say, stopped_by_signals
 from endcap.cli.init import DEFAULT_OUTPUT, print_decisions, write_models
+from endcap.cli.options import command, panel
 from endcap.client import ClientArguments
 from endcap.errors import EndcapError
 from endcap.repository.errors import RepositoryError
@@ -50,16 +45,75 @@ EXAMPLES = """
 """
 
 _LOOK_AFTER_SERVER_EVERY_S = 0.2
-_DEFAULTS = ServerSettings()
-_NETWORK = "Network"
-_TRACES = "Traces"
+_in_network = panel("Network")
+_in_traces = panel("Traces")
+_SETTINGS = {
+    "models": typer.Option(
+        "--model",
+        help="Serve this model only, and an ensemble's steps with it; may be repeated. Models that "
+        "a model calls by BLS have to be named, too.",
+        metavar="NAME",
+    ),
+    "config_name": typer.Option(
+        help="Use configs/NAME.pbtxt instead of config.pbtxt where a model has one; `dali` is for "
+        "NVIDIA's DALI backend.",
+        metavar="NAME",
+    ),
+    "tritonserver": (
+        Path | None,
+        typer.Option(
+            help="Server to run: a program or an installation's folder. Default: that of "
+            "ENDCAP_TRITONSERVER, of $PATH, of NVIDIA's container, of nvidia-pytriton, or endcap's "
+            "own in its cache, ~/.cache/endcap/server (or below XDG_CACHE_HOME)."
+        ),
+    ),
+    "host": _in_network(
+        "Address to listen on; 0.0.0.0 opens it to the network. A server whose release is more "
+        "than a year old listens on loopback addresses only."
+    ),
+    "accept_old_server": _in_network(
+        "Open a server to the network although its release is more than a year old, or unknown. "
+        f"NVIDIA's security bulletins: {BULLETINS}",
+        "--accept-old-server",
+    ),
+    "cuda_pool_mb": typer.Option(
+        min=0,
+        metavar="MIB",
+        help="CUDA memory on each GPU for tensors between models. Default: computed from the "
+        "models.",
+    ),
+    "log_file": (Path | None, typer.Option(help="File for a copy of the server's log.")),
+    "ready_timeout_s": typer.Option(
+        "--ready-timeout", min=0, metavar="SECONDS", help="Longest time for loading the models."
+    ),
+    "client_shared_memory": typer.Option(
+        "--client-shared-memory",
+        help="Let clients register shared memory, for `--shm` of `endcap infer` and `endcap "
+        "load`. Such clients can read and write every region of /dev/shm that the server can "
+        "open, and end the server by shortening a region's file.",
+    ),
+    "trace_url": _in_traces(
+        "Send traces there by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces of an "
+        "OpenTelemetry collector or Jaeger: of requests whose client sends a trace context.",
+        metavar="URL",
+    ),
+    "trace_every": _in_traces(
+        "Trace one request in N, too; 0 only those with a trace context.", min=0, metavar="N"
+    ),
+}
+_PORTS = {
+    name: typer.Option(
+        f"--{name}-port",
+        min=0,
+        max=65535,
+        metavar="N",
+        help=f"Port of {service}; 0 picks a free one.",
+    )
+    for name, service in {"http": "HTTP", "grpc": "gRPC", "metrics": "the metrics"}.items()
+}
 
 
-def _port(service: str) -> Any:
-    help_text = f"Port of {service}; 0 picks a free one."
-    return typer.Option(min=0, max=65535, metavar="N", help=help_text)
-
-
+@command(settings=_SETTINGS, ports=_PORTS)
 def serve(
     repository: Annotated[
         Path,
@@ -69,99 +123,8 @@ def serve(
             metavar="REPOSITORY",
         ),
     ],
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Serve this model only, and an ensemble's steps with it; may be repeated. Models "
-            "that a model calls by BLS have to be named, too.",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
-    config_name: Annotated[
-        str | None,
-        typer.Option(
-            help="Use configs/NAME.pbtxt instead of config.pbtxt where a model has one; "
-            "`dali` is for NVIDIA's DALI backend.",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
-    tritonserver: Annotated[
-        Path | None,
-        typer.Option(
-            help="Server to run: a program or an installation's folder. Default: that of "
-            "ENDCAP_TRITONSERVER, of $PATH, of NVIDIA's container, of nvidia-pytriton, or endcap's "
-            "own in its cache, ~/.cache/endcap/server (or below XDG_CACHE_HOME).",
-            show_default=False,
-        ),
-    ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            help="Address to listen on; 0.0.0.0 opens it to the network. A server whose release is "
-            "more than a year old listens on loopback addresses only.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = _DEFAULTS.host,
-    accept_old_server: Annotated[
-        bool,
-        typer.Option(
-            "--accept-old-server",
-            rich_help_panel=_NETWORK,
-            help="Open a server to the network although its release is more than a year old, or "
-            f"unknown. NVIDIA's security bulletins: {BULLETINS}",
-        ),
-    ] = False,
-    http_port: Annotated[int, _port("HTTP")] = _DEFAULTS.ports.http,
-    grpc_port: Annotated[int, _port("gRPC")] = _DEFAULTS.ports.grpc,
-    metrics_port: Annotated[int, _port("the metrics")] = _DEFAULTS.ports.metrics,
-    cuda_pool_mb: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="MIB",
-            help="CUDA memory on each GPU for tensors between models. Default: computed from the "
-            "models.",
-            show_default=False,
-        ),
-    ] = None,
-    log_file: Annotated[
-        Path | None,
-        typer.Option(help="File for a copy of the server's log.", show_default=False),
-    ] = None,
-    ready_timeout: Annotated[
-        float,
-        typer.Option(min=0, metavar="SECONDS", help="Longest time for loading the models."),
-    ] = _DEFAULTS.ready_timeout_s,
-    client_shared_memory: Annotated[
-        bool,
-        typer.Option(
-            "--client-shared-memory",
-            help="Let clients register shared memory, for `--shm` of `endcap infer` and `endcap "
-            "load`. Such clients can read and write every region of /dev/shm that the server can "
-            "open, and end the server by shortening a region's file.",
-        ),
-    ] = False,
-    trace_url: Annotated[
-        str | None,
-        typer.Option(
-            help="Send traces there by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces of "
-            "an OpenTelemetry collector or Jaeger: of requests whose client sends a trace context.",
-            metavar="URL",
-            show_default=False,
-            rich_help_panel=_TRACES,
-        ),
-    ] = None,
-    trace_every: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Trace one request in N, too; 0 only those with a trace context.",
-            metavar="N",
-            rich_help_panel=_TRACES,
-        ),
-    ] = _DEFAULTS.trace_every,
+    settings: ServerSettings,
+    ports: ServerPorts,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show all of the server's log, and tracebacks.")
     ] = False,
@@ -175,24 +138,8 @@ def serve(
     config.pbtxt has the parameter `optional` is left out, with a message, where DALI or the Python
     that it needs is missing, unless --model names it.
     """
-    settings = ServerSettings(
-        tritonserver=tritonserver,
-        models=tuple(model or ()),
-        config_name=config_name,
-        host=host,
-        accept_old_server=accept_old_server,
-        ports=ServerPorts(http=http_port, grpc=grpc_port, metrics=metrics_port),
-        cuda_pool_mb=cuda_pool_mb,
-        log_file=log_file,
-        echo_problems=True,
-        client_shared_memory=client_shared_memory,
-        trace_url=trace_url,
-        trace_every=trace_every,
-        verbose=verbose,
-        ready_timeout_s=ready_timeout,
-    )
+    settings = dataclasses.replace(settings, ports=ports, verbose=verbose, echo_problems=True)
     with (
-        report_errors(verbose=verbose),
         stopped_by_signals(exit_code=0),
         _model_folders(repository) as folder,
         TritonServer(folder, settings, progress=installing) as server,

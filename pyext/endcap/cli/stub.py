@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from endcap.cli.console import (
-    INTERRUPTED,
-    PlainConsole,
-    report_errors,
-    stopped_by_signals,
-)
-from endcap.cli.options import Verbose
+from endcap.cli.console import PlainConsole
+from endcap.cli.options import command
+from endcap.environment.options import RUNNING_PYTHON
 from endcap.environment.stub import install as install_stub
 
 INSTALL_EXAMPLES = """
@@ -34,7 +29,6 @@ _Server = Annotated[
     typer.Option(
         help="Server that will run the model, as for `endcap serve`: a program or an "
         "installation's folder.",
-        show_default=False,
     ),
 ]
 
@@ -48,6 +42,7 @@ app = typer.Typer(
 
 
 @app.command("install", epilog=INSTALL_EXAMPLES)
+@command()
 def install(
     model_dir: _ModelDir,
     python: Annotated[
@@ -57,22 +52,17 @@ def install(
             metavar="3.N",
             show_default=False,
         ),
-    ] = f"{sys.version_info.major}.{sys.version_info.minor}",
+    ] = RUNNING_PYTHON,
     real: Annotated[
         Path | None,
         typer.Option(
             help="The stub of Triton's release for that Python, a file. Default: the server's.",
-            show_default=False,
         ),
     ] = None,
     tritonserver: _Server = None,
-    verbose: Verbose = False,
 ) -> None:
     """Copy the stub into a model's folder, next to the one of the server's release."""
-    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        placed = install_stub(
-            model_dir, python_version=python, real=real, tritonserver=tritonserver
-        )
+    placed = install_stub(model_dir, python_version=python, real=real, tritonserver=tritonserver)
     origin = f", from {placed.release}" if placed.release else ""
     numpy = ", needs numpy<2" if placed.takes_numpy_2 is False else ""
     console = PlainConsole(highlight=False, soft_wrap=True)

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.console import PlainConsole, count, printable, report_errors
-from endcap.cli.options import Verbose
+from endcap.cli.console import PlainConsole, count, printable
+from endcap.cli.options import command
 from endcap.repository.validation import Finding, Report, Severity, validate_repository
 
 EXAMPLES = """
@@ -30,6 +30,7 @@ _ERRORS_FOUND = 1
 _STYLES = {Severity.NOTE: "cyan", Severity.WARNING: "bold yellow", Severity.ERROR: "bold red"}
 
 
+@command()
 def validate(
     repository: Annotated[
         Path, typer.Argument(help="Folder of model folders.", metavar="REPOSITORY")
@@ -38,7 +39,6 @@ def validate(
     json_output: Annotated[
         bool, typer.Option("--json", help="Print a JSON list of findings, not text.")
     ] = False,
-    verbose: Verbose = False,
 ) -> None:
     """Check a model repository, and print each problem with its file and line.
 
@@ -50,14 +50,13 @@ def validate(
     With --json each finding is an object of file, line (null where there is none), severity
     ("note", "warning", "error"), model, problem and remedy.
     """
-    with report_errors(verbose=verbose):
-        report = validate_repository(repository)
-        if strict:
-            report = report.with_errors_for_warnings()
-        if json_output:
-            print(json.dumps([finding.to_json() for finding in report.findings], indent=2))
-        else:
-            _print(report)
+    report = validate_repository(repository)
+    if strict:
+        report = report.with_errors_for_warnings()
+    if json_output:
+        print(json.dumps([finding.to_json() for finding in report.findings], indent=2))
+    else:
+        _print(report)
     if report.count(Severity.ERROR):
         raise typer.Exit(_ERRORS_FOUND)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from endcap._version import __version__
 from endcap.environment.stub import find_real_stub
 from endcap.errors import InvalidArgumentError
 from endcap.server.locate import locate_if_there
 
-DEFAULT_CHANNEL = "conda-forge"
+RUNNING_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+_DEFAULT_CHANNEL = "conda-forge"
 _BELOW_2 = "<2"
 
 
@@ -29,11 +32,11 @@ class PackOptions:
         compress_level: 0 (as large as it is) to 9 (slowest).
     """
 
-    python: str
+    python: str = RUNNING_PYTHON
     packages: tuple[str, ...] = ()
     pip_packages: tuple[str, ...] = ()
-    endcap: str
-    channels: tuple[str, ...] = (DEFAULT_CHANNEL,)
+    endcap: str = __version__
+    channels: tuple[str, ...] = (_DEFAULT_CHANNEL,)
     find_links: tuple[Path, ...] = ()
     offline: bool = False
     compress_level: int = field(default=4)

@@ -78,7 +78,7 @@ def test_report_and_pictures_never_share_a_file(
         output.write_bytes(b"a picture")
     (tmp_path / "link").symlink_to(tmp_path)
     result = endcap("infer", pictures, "--draw", tmp_path / "link", "--output", output)
-    assert_error_message(result, f"--output {output} is a picture of --draw; give another file")
+    assert_error_message(result, f"--output {output} is a file of --draw; give another file")
 
 
 @pytest.mark.parametrize("option", [[], ["--web"]], ids=["pictures", "web"])
@@ -172,7 +172,7 @@ def test_invalid_images_are_errors(tmp_path: Path, pictures: Path) -> None:
     assert_error_message(in_the_way, "cannot be created: File exists")
     for name in ("x.jpg", "x.PNG"):
         result = endcap("infer", photo, "--draw", tmp_path / name)
-        assert_error_message(result, f"{name} is the name of a picture; give a folder")
+        assert_error_message(result, f"{name} is the name of a file; give a folder")
 
 
 def test_a_defect_of_endcap_has_an_error_message(capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,24 +267,3 @@ def test_folders_in_a_folder_are_searched_on_demand(pictures: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(InvalidArgumentError, match="--recursive includes its subfolders"):
         expand_images([str(pictures / "c")])
-
-
-@pytest.mark.parametrize(
-    ("command", "option", "ours"),
-    [
-        ("infer", "--conf", "--score-threshold"),
-        ("init", "--conf", "--score-threshold"),
-        ("init", "--iou", "--iou-threshold"),
-        ("init", "--max-det", "--max-detections"),
-        ("init", "--imgsz", "--size"),
-    ],
-)
-def test_an_option_of_yolo_is_refused_with_the_one_here(
-    command: str, option: str, ours: str, tmp_path: Path
-) -> None:
-    output = ["-o", tmp_path / "models"] if command == "init" else []
-    result = endcap(command, "file", *output, option, "1", columns=120)
-    assert result.exit_code == 2
-    assert f"there is no such option here; give {ours}" in result.stderr
-    shown = endcap(command, "--help", columns=120).stdout
-    assert f"{option} " not in shown

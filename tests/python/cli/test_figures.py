@@ -131,13 +131,6 @@ def test_json(urls: dict[str, str], pictures: Path) -> None:
     assert (coco_mask.decode(detection["mask"]) == mask()).all()
 
 
-def test_the_table(urls: dict[str, str], pictures: Path) -> None:
-    titles, _, row = infer(urls["grpc"], pictures / "b.jpg").stdout.splitlines()
-    assert titles.split()[-4:] == ["points", "radians", "mask", "HxW"]
-    assert row.split()[-3:] == ["1/2", "0.500", "480x640"]
-    assert len(titles) == len(row)
-
-
 def test_csv_has_the_angle(urls: dict[str, str], pictures: Path) -> None:
     (pictures / "c.jpg").write_bytes(b"A")
     result = infer(urls["grpc"], pictures, "--csv")

@@ -96,12 +96,10 @@ def test_images_and_videos_are_not_mixed(clip: Path, pictures: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--coco"], "--coco is of images; leave it out"),
-        (["--compare", "models"], "--compare is of images"),
-        (["--batch", "4"], "--batch is of images"),
+        (["--coco"], "--coco is for images only; leave it out"),
+        (["--compare", "models"], "--compare is for images only"),
+        (["--batch", "4"], "--batch is for images only"),
         (["--track", "--sequence", "7"], "give one of them"),
-        (["--rate", "5", "--every", "2"], "--rate and --every both choose frames; give one"),
-        (["--rate", "0"], "--rate is 0: give frames a second, above 0"),
         (["--draw", "out.avi"], "annotated videos are MP4 files; give out.mp4"),
     ],
 )
@@ -111,9 +109,9 @@ def test_options_that_videos_do_not_have(clip: Path, options: list[str], message
 
 def test_options_that_images_do_not_have(pictures: Path, tmp_path: Path) -> None:
     for options, message in (
-        (["--every", "2"], "--every is of videos"),
-        (["--rate", "5"], "--rate is of videos"),
-        (["--draw", tmp_path / "out.mp4"], "out.mp4 is the name of a video"),
+        (["--every", "2"], "--every is for videos only"),
+        (["--rate", "5"], "--rate is for videos only"),
+        (["--draw", tmp_path / "out.mp4"], "out.mp4 is the name of a file"),
         (["--track", "--sequence", "7"], "give one of them"),
     ):
         result = endcap("infer", pictures, "--url", NO_SERVER, *options)
@@ -141,7 +139,7 @@ def test_nothing_that_is_read_is_written(clip: Path, tmp_path: Path) -> None:
         result = endcap("infer", clip, "--url", NO_SERVER, *options)
         assert_error_message(result, "which is an input, would be overwritten")
     result = endcap("infer", clip, "--draw", "a.mp4", "--output", "a.mp4", "--url", NO_SERVER)
-    assert_error_message(result, "--output a.mp4 is a video of --draw")
+    assert_error_message(result, "--output a.mp4 is a file of --draw")
     assert clip.read_bytes() == content
 
 
