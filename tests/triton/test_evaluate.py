@@ -14,7 +14,6 @@ from typer.testing import CliRunner, Result
 
 from endcap.cli.app import app
 from endcap.server import ServerSettings, TritonServer
-from endcap.server.models import repository_with
 from tests.support.tolerances import SERVED_MAP_DIFFERENCE
 from tests.triton.running_server import FREE_PORTS
 
@@ -161,21 +160,6 @@ def test_at_equal_thresholds_the_reference_agrees_with_a_running_server(
     )
     assert result.exit_code == 0, result.output
     assert "Images: 5 " in result.stdout
-
-
-@pytest.mark.slow
-def test_a_recipe_that_is_not_the_trainings_shows_beside_the_trainings_own(data: Data) -> None:
-    with repository_with(
-        REPOSITORY, backend="endcap_preprocess", parameters={"scale": "1"}
-    ) as repository:
-        options = ["--repository", repository, "--reference", NETWORK, "--limit", 5, "--json"]
-        limit = ["--max-difference", SERVED_MAP_DIFFERENCE]
-        alike = evaluate(data, *options, *limit)
-        training = evaluate(data, *options, *limit, "--preset", "ultralytics")
-    assert alike.exit_code == 0, "the reference does as the repository says"
-    assert training.exit_code == 1
-    found = figures(training)
-    assert found["served"]["map50"] < 0.5 < found["other"]["map50"]
 
 
 def test_limits_that_are_broken_end_with_1(

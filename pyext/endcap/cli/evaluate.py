@@ -71,11 +71,6 @@ _PLAN = {
         "parameters of --repository, and compares."
     ),
     "predictions": _in_reference("COCO results of another pipeline to compare with."),
-    "preset": _in_reference(
-        "Preprocessing of the reference, as the network was trained. Default: that of the "
-        "repository.",
-        metavar="NAME",
-    ),
     "score_threshold": _in_reference(
         "Score threshold of the reference, and with --repository of the server.", min=0, max=1
     ),
@@ -121,7 +116,7 @@ def evaluate(
         def save(served: Predictions) -> None:
             if file is not None:
                 with opened.pop_all():
-                    served.write(file)
+                    json.dump(served.rows, file, allow_nan=False)
 
         evaluation = run(
             plan,

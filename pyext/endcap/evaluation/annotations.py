@@ -7,20 +7,14 @@ import json
 import math
 import os
 import reprlib
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from endcap.errors import InvalidArgumentError
 
 Row = Mapping[str, Any]
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def _read_json(path: Path, source: str) -> Any:
@@ -49,10 +43,8 @@ def _reading(where: str) -> Iterator[None]:
 def _integer(row: Row, key: str) -> int:
     """Return a whole number of 64 bits, which may be written as 1.0; ValueError."""
     value = row[key]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-        raise ValueError(f"{key} is {reprlib.repr(value)}, a whole number is expected")
-    if not -(2**63) <= value < 2**63:
-        raise ValueError(f"{key} is {reprlib.repr(value)}, at most 64 bits are expected")
+    if isinstance(value, bool) or value != int(value) or not -(2**63) <= value < 2**63:
+        raise ValueError(f"{key} is {reprlib.repr(value)}, a whole number of 64 bits is expected")
     return int(value)
 
 
@@ -71,14 +63,19 @@ def _number(value: Any, key: str) -> float:
     return float(value)
 
 
-def _bbox(row: Row) -> tuple[float, float, float, float]:
-    """Return x, y, width, height; ValueError."""
+def _located(row: Row, image_ids: Collection[int], categories: Mapping[int, str]) -> dict[str, Any]:
+    """Return the ids and the box, x y width height, of an annotation or a result; ValueError."""
+    image_id, category_id = _integer(row, "image_id"), _integer(row, "category_id")
+    if image_id not in image_ids:
+        raise ValueError(f"image_id is {image_id}, and no image has that id")
+    if category_id not in categories:
+        raise ValueError(f"category_id is {category_id}, and no category has that id")
     if not isinstance(row["bbox"], list) or len(row["bbox"]) != 4:
         raise ValueError(f"bbox is {reprlib.repr(row['bbox'])}, x, y, width, height are expected")
-    x, y, width, height = (_number(side, "a number of bbox") for side in row["bbox"])
-    if width < 0 or height < 0:
+    bbox = [_number(side, "a number of bbox") for side in row["bbox"]]
+    if min(bbox[2:]) < 0:
         raise ValueError(f"bbox is {row['bbox']}, sides from 0 are expected")
-    return x, y, width, height
+    return {"image_id": image_id, "category_id": category_id, "bbox": bbox}
 
 
 _PARTS = ("images", "annotations", "categories")
@@ -93,27 +90,18 @@ class AnnotatedImage:
 
 
 @dataclass(frozen=True)
-class Annotation:
-    """One object: x, y, width, height in pixels; a crowd region counts neither way."""
-
-    image_id: int
-    category_id: int
-    bbox: tuple[float, float, float, float]
-    area: float
-    crowd: bool
-
-
-@dataclass(frozen=True)
 class Dataset:
     """Images in the order of the file, and what is on them.
 
     Attributes:
+        categories: Names by id.
+        annotations: COCO's image_id, category_id, bbox, area and iscrowd, which counts neither way.
         other_image_ids: Images of the file that `limit` left out.
     """
 
     images: tuple[AnnotatedImage, ...]
-    categories: Mapping[int, str]  # id -> name, by id
-    annotations: tuple[Annotation, ...]
+    categories: Mapping[int, str]
+    annotations: tuple[Row, ...]
     other_image_ids: frozenset[int] = frozenset()
 
 
@@ -150,11 +138,14 @@ def load_dataset(folder: Path, annotations: Path, *, limit: int | None = None) -
         raise InvalidArgumentError(f"{source} have an image or a category id twice")
     for position, row in enumerate(content["annotations"]):
         with _reading(f"{source}: annotations[{position}]"):
-            objects.append(_annotation(row, image_ids, categories))
+            found = _located(row, image_ids, categories)
+            area = found["bbox"][2] * found["bbox"][3]
+            found["area"] = _number(row.get("area", area), "area")
+            objects.append({**found, "iscrowd": int(bool(row.get("iscrowd", 0)))})
     taken = images[:limit]
     taken_ids = {image.id for image in taken}
-    kept = tuple(each for each in objects if each.image_id in taken_ids)
-    if not any(not each.crowd for each in kept):
+    kept = tuple(each for each in objects if each["image_id"] in taken_ids)
+    if all(each["iscrowd"] for each in kept):
         some = f"the first {len(taken)}" if len(taken) < len(images) else f"all {len(taken)}"
         raise InvalidArgumentError(f"{source} have no object on {some} images: nothing to measure")
     absent = [image.path for image in taken if not image.path.exists()]
@@ -177,33 +168,6 @@ def _path(name: str, folder: Path) -> Path:
     return folder / name
 
 
-def _annotation(row: Row, image_ids: set[int], categories: Mapping[int, str]) -> Annotation:
-    image_id, category_id = _known_ids(row, image_ids, categories)
-    box = _bbox(row)
-    area = _number(row.get("area", box[2] * box[3]), "area")
-    return Annotation(image_id, category_id, box, area, bool(row.get("iscrowd", 0)))
-
-
-def _known_ids(
-    row: Row, image_ids: set[int] | frozenset[int], categories: Mapping[int, str]
-) -> tuple[int, int]:
-    image_id, category_id = _integer(row, "image_id"), _integer(row, "category_id")
-    if image_id not in image_ids:
-        raise ValueError(f"image_id is {image_id}, and no image has that id")
-    if category_id not in categories:
-        raise ValueError(f"category_id is {category_id}, and no category has that id")
-    return image_id, category_id
-
-
-@dataclass(frozen=True)
-class ImagePredictions:
-    """Detections of one image, in pixels of the picture after EXIF orientation."""
-
-    boxes_xywh: Floats  # [N, 4]
-    scores: Floats  # [N]
-    category_ids: Integers  # [N]
-
-
 @dataclass(frozen=True)
 class Failure:
     """An image for which `by` ("server" or "reference") has no result."""
@@ -216,36 +180,19 @@ class Failure:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Detections by image id; an image that failed, or is not named, has none."""
+    """Detections of all images; an image that failed has none.
 
-    by_image: Mapping[int, ImagePredictions]
+    Attributes:
+        rows: COCO's results: image_id, category_id, bbox, score.
+    """
+
+    rows: Sequence[Row]
     failures: tuple[Failure, ...] = ()
-
-    def __len__(self) -> int:
-        return sum(len(each.scores) for each in self.by_image.values())
 
     @property
     def lowest_score(self) -> float | None:
         """The lowest score of all detections, None without any."""
-        lows = [float(each.scores.min()) for each in self.by_image.values() if len(each.scores)]
-        return min(lows, default=None)
-
-    def to_coco(self) -> list[dict[str, Any]]:
-        """Return the rows of COCO's results: image_id, category_id, bbox x y w h, score."""
-        return [
-            {"image_id": image_id, "category_id": category_id, "bbox": box, "score": score}
-            for image_id, each in self.by_image.items()
-            for category_id, box, score in zip(
-                each.category_ids.tolist(),
-                each.boxes_xywh.tolist(),
-                each.scores.tolist(),
-                strict=True,
-            )
-        ]
-
-    def write(self, stream: TextIO) -> None:
-        """Write COCO's file of results."""
-        stream.write(json.dumps(self.to_coco(), allow_nan=False))
+        return min((row["score"] for row in self.rows), default=None)
 
 
 def load_predictions(path: Path, dataset: Dataset) -> Predictions:
@@ -263,18 +210,11 @@ def load_predictions(path: Path, dataset: Dataset) -> Predictions:
         )
     image_ids = {image.id for image in dataset.images}
     all_ids = image_ids | dataset.other_image_ids
-    grouped: dict[int, list[tuple[tuple[float, ...], float, int]]] = defaultdict(list)
+    found = []
     for position, row in enumerate(rows):
         with _reading(f"{source}[{position}]"):
-            image_id, category_id = _known_ids(row, all_ids, dataset.categories)
-            found = _bbox(row), _number(row["score"], "score"), category_id
-            if image_id in image_ids:
-                grouped[image_id].append(found)
-    return Predictions({image_id: _as_arrays(each) for image_id, each in grouped.items()})
-
-
-def _as_arrays(rows: list[tuple[tuple[float, ...], float, int]]) -> ImagePredictions:
-    boxes, scores, category_ids = zip(*rows, strict=True)
-    return ImagePredictions(
-        np.array(boxes, np.float64), np.array(scores, np.float64), np.array(category_ids, np.int64)
-    )
+            one = _located(row, all_ids, dataset.categories)
+            one["score"] = _number(row["score"], "score")
+            if one["image_id"] in image_ids:
+                found.append(one)
+    return Predictions(found)

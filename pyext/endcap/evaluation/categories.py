@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from endcap.errors import InvalidArgumentError
-from endcap.evaluation.annotations import Floats, ImagePredictions, Integers
+from endcap.evaluation.annotations import Row
 
 _MAX_NAMED = 8
 _ADVICE = (
@@ -41,26 +42,35 @@ class ClassMap:
         """The categories that are measured, in order."""
         return sorted(self.category_of.values())
 
-    def predictions(
-        self, boxes_xyxy: Floats, scores: Floats, class_ids: Integers
-    ) -> ImagePredictions:
-        """Return one image's detections by category: boxes [N, 4] as corners, the others [N].
+    def as_rows(
+        self, image_id: int, boxes_xyxy: NDArray[Any], scores: NDArray[Any], class_ids: NDArray[Any]
+    ) -> list[Row]:
+        """Return one image's detections as COCO's results: boxes [N, 4], the others [N].
 
         Raises:
             InvalidArgumentError: For a class id that has no category.
         """
-        known = np.isin(class_ids, list(self.category_of))
-        if not known.all() and not self.allow_unmatched:
-            raise InvalidArgumentError(
-                f"class id {class_ids[~known][0]} came back, and no category of the annotations is "
-                f"that class; {_ADVICE}"
-            )
-        boxes, kept = boxes_xyxy[known].astype(np.float64), class_ids[known].tolist()
-        return ImagePredictions(
-            boxes_xywh=np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1),
-            scores=scores[known].astype(np.float64),
-            category_ids=np.array([self.category_of[each] for each in kept], np.int64),
-        )
+        rows: list[Row] = []
+        for box, score, class_id in zip(
+            boxes_xyxy.tolist(), scores.tolist(), class_ids.tolist(), strict=True
+        ):
+            category_id = self.category_of.get(class_id)
+            if category_id is not None:
+                bbox = [*box[:2], box[2] - box[0], box[3] - box[1]]
+                rows.append(
+                    {
+                        "image_id": image_id,
+                        "category_id": category_id,
+                        "bbox": bbox,
+                        "score": score,
+                    }
+                )
+            elif not self.allow_unmatched:
+                raise InvalidArgumentError(
+                    f"class id {class_id} came back, and no category of the annotations is that "
+                    f"class; {_ADVICE}"
+                )
+        return rows
 
 
 def match_categories(

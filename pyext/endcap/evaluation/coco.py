@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap.evaluation.annotations import Dataset, Failure, Predictions
+from endcap.evaluation.annotations import Dataset, Failure, Predictions, Row
 from endcap.evaluation.errors import import_package
 
 
@@ -50,7 +51,7 @@ def measure(dataset: Dataset, predictions: Predictions, category_ids: list[int])
     evaluated = _evaluate(dataset, predictions, category_ids)
     # By IoU (0.5, 0.55 ... 0.95), recall step, category, area (all first), and max detections.
     precision = evaluated.eval["precision"][:, :, :, 0, -1]
-    objects = Counter(each.category_id for each in dataset.annotations if not each.crowd)
+    objects = Counter(row["category_id"] for row in dataset.annotations if not row["iscrowd"])
     figures = [None if value < 0 else float(value) for value in evaluated.stats]
     return Accuracy(
         map50_95=figures[0],
@@ -81,23 +82,12 @@ def _mean(values: NDArray[np.float64]) -> float | None:
 def _evaluate(dataset: Dataset, predictions: Predictions, category_ids: list[int]) -> Any:
     coco = import_package("pycocotools.coco")
     cocoeval = import_package("pycocotools.cocoeval")
-    truth = [
-        {
-            "image_id": each.image_id,
-            "category_id": each.category_id,
-            "bbox": list(each.bbox),
-            "area": each.area,
-            "iscrowd": int(each.crowd),
-        }
-        for each in dataset.annotations
-    ]
     found = [
-        {**row, "area": row["bbox"][2] * row["bbox"][3], "iscrowd": 0}
-        for row in predictions.to_coco()
+        {**row, "area": row["bbox"][2] * row["bbox"][3], "iscrowd": 0} for row in predictions.rows
     ]
     with contextlib.redirect_stdout(io.StringIO()):  # it prints its progress
         evaluated = cocoeval.COCOeval(
-            _index(coco, dataset, truth), _index(coco, dataset, found), "bbox"
+            _index(coco, dataset, dataset.annotations), _index(coco, dataset, found), "bbox"
         )
         evaluated.params.imgIds = [image.id for image in dataset.images]
         evaluated.params.catIds = category_ids
@@ -107,7 +97,7 @@ def _evaluate(dataset: Dataset, predictions: Predictions, category_ids: list[int
     return evaluated
 
 
-def _index(coco: Any, dataset: Dataset, rows: list[dict[str, Any]]) -> Any:
+def _index(coco: Any, dataset: Dataset, rows: Sequence[Row]) -> Any:
     index = coco.COCO()
     index.dataset = {
         "images": [{"id": image.id} for image in dataset.images],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from endcap.errors import CorruptImageError, EndcapError
-from endcap.evaluation.annotations import Dataset, Failure, ImagePredictions, Predictions
+from endcap.evaluation.annotations import Dataset, Failure, Predictions, Row
 from endcap.evaluation.categories import ClassMap
 from endcap.evaluation.errors import EvaluationError, import_package
 from endcap.evaluation.numpy_heads import (
@@ -315,7 +315,7 @@ def predict_reference(
     reference: Reference, dataset: Dataset, classes: ClassMap, *, on_image: Callable[[], None]
 ) -> Predictions:
     """Return the reference's detections; on_image is called after each image."""
-    by_image: dict[int, ImagePredictions] = {}
+    rows: list[Row] = []
     failures: list[Failure] = []
     for image in dataset.images:
         name = str(image.path)
@@ -326,6 +326,6 @@ def predict_reference(
         except EndcapError as error:
             failures.append(Failure(name, "reference", error.status.label, str(error)))
         else:
-            by_image[image.id] = classes.predictions(*found)
+            rows += classes.as_rows(image.id, *found)
         on_image()
-    return Predictions(by_image, tuple(failures))
+    return Predictions(rows, tuple(failures))

@@ -8,16 +8,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from endcap.client import DetectionClient, Task
 from endcap.client.options import Protocol
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import (
     Dataset,
     Failure,
-    ImagePredictions,
     Predictions,
+    Row,
     load_dataset,
     load_predictions,
 )
@@ -30,9 +28,7 @@ from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.models import repository_with
 from endcap.triton.ensemble import POSTPROCESS_BACKEND
 
-# At a low score threshold an image has hundreds of detections; as arrays they take little memory,
-# as objects of the client they take much.
-_IMAGES_AT_ONCE = 256
+_IMAGES_AT_ONCE = 256  # whose results are held at once
 
 
 def predict_served(
@@ -53,7 +49,7 @@ def predict_served(
     Raises:
         InvalidArgumentError: A class has no category.
     """
-    by_image: dict[int, ImagePredictions] = {}
+    rows: list[Row] = []
     failures: list[Failure] = []
     for begin in range(0, len(dataset.images), _IMAGES_AT_ONCE):
         images = dataset.images[begin : begin + _IMAGES_AT_ONCE]
@@ -61,16 +57,12 @@ def predict_served(
         for image, result in zip(images, results, strict=True):
             if result.ok:
                 found = result.detections
-                by_image[image.id] = classes.predictions(
-                    found.boxes.astype(np.float64),
-                    found.scores.astype(np.float64),
-                    found.class_ids.astype(np.int64),
-                )
+                rows += classes.as_rows(image.id, found.boxes, found.scores, found.class_ids)
             else:
                 failures.append(
                     Failure(str(image.path), "server", result.status, result.error or "no reason")
                 )
-    return Predictions(by_image, tuple(failures))
+    return Predictions(rows, tuple(failures))
 
 
 # Below this a server's threshold takes next to nothing off the precision-recall curve.
@@ -110,7 +102,6 @@ class EvaluationPlan:
     reference: Path | None = None
     predictions: Path | None = None
     score_threshold: float = LOWEST_THRESHOLD
-    preset: str | None = None
     categories_by: CategoriesBy | None = None
     allow_unmatched: bool = False
     max_difference: float | None = None
@@ -178,7 +169,7 @@ def run(
         other=compared,
         other_name=str(plan.reference or plan.predictions) if compared else None,
         images=len(dataset.images),
-        detections=len(served),
+        detections=len(served.rows),
         lowest_score=served.lowest_score,
         failures=served.failures + (other.failures if other is not None else ()),
         notes=_notes(served) if plan.repository is None or plan.url else (),
@@ -209,7 +200,6 @@ def _load_reference(plan: EvaluationPlan) -> Reference | None:
         plan.repository,
         plan.model,
         network=plan.reference,
-        preset=plan.preset,
         score_threshold=plan.score_threshold,
     )
     if reference.is_classifier:

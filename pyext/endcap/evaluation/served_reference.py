@@ -68,7 +68,6 @@ def open_reference(
     model: str,
     *,
     network: Path | None = None,
-    preset: str | None = None,
     score_threshold: float | None = None,
 ) -> Reference:
     """Return the reference that does what an ensemble of a repository does.
@@ -77,7 +76,6 @@ def open_reference(
         repository: The model repository.
         model: The ensemble's name.
         network: The ONNX file; None takes the one that the repository serves.
-        preset: Prepares images as this preset does, at the served size and layout; None as served.
         score_threshold: Instead of the served one.
 
     Raises:
@@ -88,9 +86,6 @@ def open_reference(
     ensemble = read_ensemble(repository, model)
     served = find_network(ensemble)
     before = stage_parameters(ensemble, PREPROCESS_BACKEND)
-    if preset is not None:
-        own = Preprocessor(**before).parameters
-        before = {"preset": preset, "size": own["size"], "layout": own["layout"]}
     after = stage_parameters(ensemble, POSTPROCESS_BACKEND)
     if score_threshold is not None:
         after["score_threshold"] = repr(score_threshold)

@@ -63,10 +63,9 @@ def test_unmatched_may_be_left_out() -> None:
 def predict(classes: ClassMap, class_ids: list[int]) -> list[int]:
     boxes = np.tile([1.0, 2.0, 4.0, 8.0], (len(class_ids), 1))
     scores = np.linspace(0.9, 0.1, len(class_ids))
-    found = classes.predictions(boxes, scores, np.array(class_ids, np.int64))
-    assert len(found.boxes_xywh) == len(found.scores) == len(found.category_ids)
-    assert (found.boxes_xywh == [1.0, 2.0, 3.0, 6.0]).all()
-    return found.category_ids.tolist()
+    rows = classes.as_rows(7, boxes, scores, np.array(class_ids, np.int64))
+    assert all(row["image_id"] == 7 and row["bbox"] == [1, 2, 3, 6] for row in rows)
+    return [row["category_id"] for row in rows]
 
 
 def test_detections_get_their_categories() -> None:

@@ -194,7 +194,7 @@ def test_an_image_whose_head_is_not_finite_fails_alone(tmp_path: Path) -> None:
         ClassMap({0: 3}, allow_unmatched=False),
         on_image=lambda: None,
     )
-    assert list(found.by_image) == [1]
+    assert {row["image_id"] for row in found.rows} == {1}
     (failure,) = found.failures
     assert (failure.image, failure.status) == (str(tmp_path / "2.jpg"), "invalid_argument")
     assert "is not finite" in failure.error

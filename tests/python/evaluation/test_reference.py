@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto
 
 import endcap
-from endcap.errors import CorruptImageError, InvalidArgumentError, UnsupportedError
+from endcap.errors import CorruptImageError, UnsupportedError
 from endcap.evaluation import numpy_heads, reference
 from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.reference import Reference, place_image, read_image, to_tensor
@@ -242,16 +242,6 @@ def test_parameters_are_those_of_the_repository(tmp_path: Path) -> None:
     ).recipe
     assert read.preprocess == {**served.preprocess, "color": "bgr", "exif": "ignore"}
     assert read.postprocess == {**served.postprocess, "score_threshold": "0.001"}
-
-
-def test_a_preset_changes_the_images_at_the_served_size(tmp_path: Path) -> None:
-    repository = edited(tmp_path, "preprocess", "fit=stretch", "color=bgr", "scale=1")
-    changed = open_reference(repository, "detect", network=NETWORK, preset="ultralytics").recipe
-    assert changed == open_reference(SHIPPED, "detect").recipe
-    with pytest.raises(InvalidArgumentError, match="nonsense"):
-        open_reference(SHIPPED, "detect", preset="nonsense")
-    with pytest.raises(InvalidArgumentError, match="resize_shorter, which is 256"):
-        open_reference(SHIPPED, "detect", preset="torchvision")
 
 
 @pytest.mark.parametrize(
