@@ -22,9 +22,9 @@ from endcap.server import ServerSettings
 from endcap.server.plan import plan_launch
 from tests.support import cli_runs, jpegs
 from tests.support.damage import SHIPPED
-from tests.triton import dali_models
 from tests.triton.init_cases import CASES
 from tests.triton.running_server import FREE_PORTS
+from tests.triton.test_dali import build_operators
 
 HERE = Path(__file__).resolve().parent
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]
@@ -42,7 +42,7 @@ NUMPY_TYPES = {"TYPE_FP32": np.float32, "TYPE_FP16": np.float16, "TYPE_INT32": n
 
 @pytest.fixture(scope="module")
 def plugin() -> Path:
-    return dali_models.build_operators()
+    return build_operators()
 
 
 def run(*command: object) -> None:
@@ -91,20 +91,6 @@ def test_the_shipped_pipeline_gives_endcaps_tensors(plugin: Path, tmp_path: Path
     assert not made["geometry"][:, 7].any()
 
 
-@pytest.mark.usefixtures("plugin")
-def test_a_copy_of_the_operators_is_all_that_the_backend_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the commands of docs/dali_triton.md for a launcher of one's own."""
-    run("-m", "endcap", "dali", "build", "--output", tmp_path / "copy")
-    copy = tmp_path / "copy" / "libendcap_dali.so"
-    monkeypatch.setenv("ENDCAP_DALI_LIBRARY", str(copy))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no_cache"))
-    made = outputs_of(SHIPPED / "preprocess_dali", FILES, copy, tmp_path)
-    expected = endcap.preprocess(FILES, preset="ultralytics")
-    assert made["images"].tobytes() == expected.images.tobytes()
-
-
 def test_the_shipped_configs_differ_by_the_input_and_the_backend() -> None:
     plain = read_config(SHIPPED / "preprocess_dali" / "config.pbtxt")
     custom = read_config(SHIPPED / "preprocess_dali" / "configs" / "dali.pbtxt")
@@ -117,24 +103,9 @@ def test_the_shipped_configs_differ_by_the_input_and_the_backend() -> None:
     assert custom == plain
 
 
-def test_requests_are_not_merged_where_the_backend_cannot_merge_them(tmp_path: Path) -> None:
-    """Without NVIDIA's driver the backend's copy of a merged batch fails.
-
-    The field has to be there: where `dynamic_batching` is missing the backend adds it.
-    """
-    network = CASES["v8"].network.write(tmp_path / "network.onnx")
-    arguments = ["-o", tmp_path / "models", "--preprocess", "dali"]
-    assert cli_runs.endcap("init", network, *arguments).exit_code == 0
-    for model in (SHIPPED / "preprocess_dali", tmp_path / "models" / "preprocess"):
-        config = read_config(model / "configs" / "dali.pbtxt")
-        assert [*config.dynamic_batching.preferred_batch_size] == [1]
-        assert not read_config(model / "config.pbtxt").dynamic_batching.preferred_batch_size
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("v8", []),
         ("v8_half", ["--set", "mean=0.1,0.2,0.3", "--set", "upscale=false", "--max-batch", 4]),
         ("logits", ["--head", "classification", "--set", "interpolation=area"]),
     ],
@@ -162,11 +133,20 @@ def test_what_init_writes_gives_the_tensors_of_its_parameters(
     assert {*taken} == {*made}, "the backend returns all outputs or none"
 
 
-def test_the_warm_up_of_nvidias_backend_is_the_plain_file(tmp_path: Path) -> None:
+def test_the_config_that_init_writes_for_nvidias_backend(tmp_path: Path) -> None:
+    """Its warm-up is the plain file, and it does not merge requests.
+
+    Without NVIDIA's driver the backend's copy of a merged batch fails. `dynamic_batching` has to be
+    there: where it is missing the backend adds it.
+    """
     network = CASES["v8"].network.write(tmp_path / "network.onnx")
     arguments = ["-o", tmp_path / "models", "--preprocess", "dali"]
     assert cli_runs.endcap("init", network, *arguments).exit_code == 0
     model = tmp_path / "models" / "preprocess"
+    for each in (SHIPPED / "preprocess_dali", model):
+        config = read_config(each / "configs" / "dali.pbtxt")
+        assert [*config.dynamic_batching.preferred_batch_size] == [1]
+        assert not read_config(each / "config.pbtxt").dynamic_batching.preferred_batch_size
     (warm_up,) = read_config(model / "configs" / "dali.pbtxt").model_warmup
     picture = model / "warmup" / warm_up.inputs["encoded"].input_data_file
     assert [*warm_up.inputs["encoded"].dims] == [picture.stat().st_size]

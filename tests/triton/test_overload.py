@@ -5,32 +5,23 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import tritonclient.grpc as grpc_client
 from tritonclient.utils import InferenceServerException
 
 import endcap
-from endcap.client.calls import Call, InputTensor, OutputTensor
-from endcap.client.connection import Connection
-from endcap.client.options import ConnectionOptions, parse_address
 from tests.support import jpegs
 from tests.triton import raw_http
 from tests.triton.calls import grpc_inputs, infer, strings, to_arrays
 from tests.triton.model_folders import tensor, write_ensemble, write_preprocess
 from tests.triton.overload import FLOOD, SLOW, Flood, flood, refusal
-from tests.triton.running_server import RunningServer, run_server, wait_for
+from tests.triton.running_server import RunningServer, wait_for
+from tests.triton.served_models import ENCODED, PREPROCESS_TEXT
 
-SIZE = (96, 128)
-PARAMETERS = {"preset": "ultralytics", "size": "96,128", "threads": 1}
-MAX_QUEUE_COST = 100
-ON_CPU = "instance_group { count: 1 kind: KIND_CPU }"
-ENCODED = [tensor("encoded", "TYPE_STRING", [1])]
+LIMITS = {**PREPROCESS_TEXT, "threads": 1, "max_queue_cost": 100}
 OUTPUTS = [tensor("geometry", "TYPE_FP32", [8]), tensor("status", "TYPE_INT32", [1])]
-
 SMALL = jpegs.photo_jpeg(60, 80, seed=5)
 REFUSAL = re.compile(
     r"unavailable: \d+ ms of work wait before this request, and max_queue_cost is 100 ms; "
@@ -38,40 +29,30 @@ REFUSAL = re.compile(
 )
 
 
+pytestmark = pytest.mark.usefixtures("server")
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    repository = tmp_path_factory.mktemp("overload")
-    limited = {**PARAMETERS, "max_queue_cost": MAX_QUEUE_COST}
-    for name, parameters in (("limited", limited), ("open", PARAMETERS)):
-        write_preprocess(repository, name, max_batch_size=16, parameters=parameters, more=ON_CPU)
-        write_preprocess(repository, f"{name}_single", parameters=parameters, more=ON_CPU)
+def server(compiled_server: RunningServer) -> RunningServer:
+    one = {"more": "instance_group { count: 1 kind: KIND_CPU }"}
     # All that costs more than 5 ms counts as large, where other programs take the CPUs, too.
-    large = {**PARAMETERS, "max_queue_cost": 5}
-    write_preprocess(repository, "strict", max_batch_size=16, parameters=large, more=ON_CPU)
-    blank = {**limited, "on_error": "blank"}
-    write_preprocess(repository, "blank", max_batch_size=16, parameters=blank, more=ON_CPU)
+    strict, blank = {**LIMITS, "max_queue_cost": 5}, {**LIMITS, "on_error": "blank"}
+    models = {"limited": LIMITS, "limited_strict": strict, "limited_blank": blank}
+    models["unlimited"] = {**PREPROCESS_TEXT, "threads": 1}
+    for name, parameters in models.items():
+        options = {"max_batch_size": 16, "parameters": parameters, **one}
+        write_preprocess(compiled_server.repository, name, **options)
+    write_preprocess(compiled_server.repository, "limited_single", parameters=LIMITS, **one)
+    names = {"geometry": "geometry", "status": "status"}
     write_ensemble(
-        repository,
+        compiled_server.repository,
         "through",
-        inputs=ENCODED,
+        inputs=[ENCODED],
         outputs=OUTPUTS,
-        steps=[
-            (
-                "limited_single",
-                {"encoded": "encoded"},
-                {"geometry": "geometry", "status": "status"},
-            )
-        ],
+        steps=[("limited_single", {"encoded": "encoded"}, names)],
     )
-    with run_server(repository, "--model-control-mode=explicit", "--load-model=*") as running:
-        assert {model["state"] for model in running.index().values()} == {"READY"}
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
-    with grpc_client.InferenceServerClient(server.grpc) as connection:
-        yield connection
+    compiled_server.load(*models, "through")
+    return compiled_server
 
 
 def counted(server: RunningServer, name: str, **labels: str) -> float:
@@ -131,19 +112,17 @@ def test_through_an_ensemble(server, client):
     assert REFUSAL.match(rest)
 
 
-@pytest.mark.parametrize("model", ["limited_single", "through"])
-def test_a_timeout_that_cannot_be_met_is_refused(server, client, model):
+def test_a_timeout_that_cannot_be_met_is_refused(server, client):
     encoded = {"encoded": strings([SLOW], batched=False)}
-    with pytest.raises(InferenceServerException, match="the request's timeout is 2 ms") as failure:
-        infer(client, model, encoded, timeout=2000)
-    assert failure.value.status() == "StatusCode.UNAVAILABLE"
-    assert "retry after" not in failure.value.message()
-    infer(client, model, encoded, timeout=30_000_000)
+    for model in ("limited_single", "through"):
+        said = "the request's timeout is 2 ms"
+        with pytest.raises(InferenceServerException, match=said) as failure:
+            infer(client, model, encoded, timeout=2000)
+        assert failure.value.status() == "StatusCode.UNAVAILABLE"
+        assert "retry after" not in failure.value.message()
+        infer(client, model, encoded, timeout=30_000_000)
     assert counted(server, "refused_total", model="limited_single", reason="deadline") > 0
-
-
-def test_a_timeout_does_not_matter_without_the_limit(client):
-    infer(client, "open_single", {"encoded": strings([SLOW], batched=False)}, timeout=2000)
+    infer(client, "unlimited", {"encoded": strings([SLOW])}, timeout=2000)
 
 
 def test_small_images_are_served_beside_a_flood_of_others(server, client):
@@ -154,24 +133,14 @@ def test_small_images_are_served_beside_a_flood_of_others(server, client):
     assert load.outcomes["ok"] > 0  # and those are not starved
 
 
-def test_large_images_do_not_take_the_thread_of_others(server, client):
-    """One is at work, one waits, and more are refused."""
-    with flood(client, "strict") as load:
-        for _ in range(30):
-            response = infer(client, "strict", {"encoded": strings([SMALL])})
-    assert load.outcomes["ok"] > 0
-    expected = endcap.preprocess([SMALL], "ultralytics", size=SIZE)
-    np.testing.assert_array_equal(response["images"], expected.images)
-
-
 def test_responses_are_those_of_a_model_without_the_limit(client):
     for encoded in (
         strings([SMALL]),
         strings([SLOW]),
         strings([SMALL, SLOW, jpegs.photo_jpeg(200, 90, seed=2)]),
     ):
-        expected = infer(client, "open", {"encoded": encoded})
-        for model in ("limited", "strict"):
+        expected = infer(client, "unlimited", {"encoded": encoded})
+        for model in ("limited", "limited_strict"):
             response = infer(client, model, {"encoded": encoded})
             assert response.keys() == expected.keys()
             for name, array in expected.items():
@@ -181,12 +150,12 @@ def test_responses_are_those_of_a_model_without_the_limit(client):
 def test_bad_images_fail_as_they_do_without_the_limit(client):
     for files in ([b"no image"], [b""], [SMALL, SLOW[:5000], SMALL]):
         errors = []
-        for model in ("open", "limited", "strict"):
+        for model in ("unlimited", "limited", "limited_strict"):
             with pytest.raises(InferenceServerException) as failure:
                 infer(client, model, {"encoded": strings(files)})
             errors.append((failure.value.status(), failure.value.message()))
         assert len(set(errors)) == 1
-    response = infer(client, "blank", {"encoded": strings([SMALL, b"no image", SMALL])})
+    response = infer(client, "limited_blank", {"encoded": strings([SMALL, b"no image", SMALL])})
     corrupt = int(endcap.Status.CORRUPT_IMAGE)
     assert response["status"][:, 0].tolist() == [0, corrupt, 0]
     np.testing.assert_array_equal(response["images"][0], response["images"][2])
@@ -213,25 +182,6 @@ def test_what_is_cancelled_in_the_queue_is_not_served(server, client):
     wait_for(lambda: unserved() == before)
 
 
-def test_the_client_waits_as_long_as_the_server_asks(server, client):
-    call = Call(
-        "limited",
-        [InputTensor.of("encoded", strings([SLOW]))],
-        [OutputTensor("status")],
-    )
-    address = parse_address(f"grpc://{server.grpc}")
-    with (
-        flood(client, "limited"),
-        Connection(address, ConnectionOptions(retries=0)) as once,
-        Connection(address, ConnectionOptions(retries=100, timeout_s=60)) as patient,
-    ):
-        error = refusal(lambda: once.infer(call))
-        assert error.status_name == "unavailable"
-        assert error.retry_after_s == pytest.approx(0.1, abs=0.2)
-        assert error.retry_after_s > 0
-        assert patient.infer(call).tensors["status"].tolist() == [[0]]
-
-
 def test_unloading_serves_what_was_accepted(server, client):
     before = counted(server, "accepted_total", model="limited")
     load = Flood(client, "limited", batched=True)
@@ -243,3 +193,32 @@ def test_unloading_serves_what_was_accepted(server, client):
     assert load.outcomes["ok"] >= accepted > 1
     client.load_model("limited")
     assert to_arrays(client.infer("limited", grpc_inputs({"encoded": strings([SMALL])})))
+
+
+# --- models that call a limited one ---------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("python_models")
+@pytest.mark.parametrize("model", ["cascade", "detect_bls"])
+def test_a_refusal_is_passed_on_with_its_code_and_hint(server, client, model):
+    server.load("detect", model)
+    config = server.config("preprocess")
+    for name, value in (("max_queue_cost", "100"), ("threads", "1")):
+        config["parameters"][name] = {"string_value": value}
+
+    def failed(reason: str) -> float:
+        return server.metric("endcap_bls_failed_total", model="cascade", reason=reason)
+
+    client.load_model("preprocess", config=json.dumps(config))
+    try:
+        with flood(client, "preprocess"):
+            before = [failed("unavailable"), failed("internal")] if model == "cascade" else []
+            error = refusal(lambda: infer(client, model, {"encoded": strings([SLOW])}))
+        if model == "cascade":
+            assert [failed("unavailable"), failed("internal")] == [before[0] + 1, before[1]]
+    finally:
+        client.load_model("preprocess")
+    callee = "model 'detect': in ensemble 'detect', " if model == "cascade" else "model 'preproces"
+    assert error.message().startswith(callee)
+    assert REFUSAL.match(error.message()[error.message().index("unavailable: ") :])
+    assert error.status() == "StatusCode.UNAVAILABLE"

@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
+import functools
 import json
-import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 import tritonclient.grpc as grpc_client
 
 import endcap
 from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult
-from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.errors import EndcapError
+from endcap.triton.config_edits import set_parameter
 from endcap.video.reader import VideoReader
+from tests.support.damage import SHIPPED, copy_model
 from tests.support.doc_pages import blocks, run_python
 from tests.support.http_site import Site, content, redirect, run_site
-from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 from tests.support.videos import encode, moving_frames
-from tests.triton import video_models
+from tests.triton.plain_calls import assert_close, detect_in_python
 from tests.triton.running_server import RunningServer, run_server, wait_for
 
-SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 WIDE = SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"
 FRAMES = moving_frames(WIDE, 24)
-SMALL = (SHIPPED / "detect" / "samples" / "shapes_320x240.jpg").read_bytes()
-PART = f"\r\n--x\r\nContent-Type: image/jpeg\r\nContent-Length: {len(SMALL)}\r\n\r\n"
 CLIP = encode(FRAMES, options={"g": "8"})
 LONG = encode(FRAMES * 20)
 
@@ -46,27 +43,86 @@ def site() -> Iterator[Site]:
 
 
 SECRET = "pa:ss@word"
+MAX_FRAMES = 12
+MAX_SECONDS = 3
+MAX_FILE_BYTES = 400_000
+
+# Frames that are 320 pixels wide fail, in others nothing is seen.
+FAILING_DETECT = """
+import time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        time.sleep(0.02)  # others come meanwhile
+        return [self.respond(request) for request in requests]
+
+    def respond(self, request):
+        file = pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy().reshape(-1)[0]
+        if file.startswith(b"YUV4MPEG2 W320 "):
+            error = pb_utils.TritonError("corrupt_image: it is 320 pixels wide")
+            return pb_utils.InferenceResponse([], error)
+        tensors = {"num_detections": np.zeros((1, 1), np.int32),
+                   "detection_boxes": np.zeros((1, 4, 4), np.float32),
+                   "detection_scores": np.zeros((1, 4), np.float32),
+                   "detection_classes": np.zeros((1, 4), np.int32),
+                   "detection_indices": np.full((1, 4), -1, np.int32),
+                   "status": np.zeros((1, 1), np.int32)}
+        return pb_utils.InferenceResponse([pb_utils.Tensor(n, a) for n, a in tensors.items()])
+"""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[RunningServer]:
+    """A server of its own: streams to other models can end decoupled ones, as `video` is.
+
+    `video_urls` opens a camera and addresses, `video_small` has low limits, `video_one` takes one
+    request at a time, `video_failing` calls a model that fails, and `video_strict` one that
+    refuses requests.
+    """
     repository = tmp_path_factory.mktemp("videos")
-    video_models.write_all(
-        repository,
-        cameras=f"gate=http://user:${{GATE_PASSWORD}}@127.0.0.1:{site.port}/private/clip.mp4",
-        url_prefixes=f"http://127.0.0.1:{site.port}/videos/",
-    )
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.ExitStack() as stack,
-    ):
+    for model in ("detect", "preprocess", "detector", "postprocess", "video"):
+        copy_model(model, repository)
+    prefix = f"http://127.0.0.1:{site.port}/videos/"
+    camera = f"gate=http://user:${{GATE_PASSWORD}}@127.0.0.1:{site.port}/private/clip.mp4"
+    write_variant(repository, "video_urls", cameras=camera, url_prefixes=prefix)
+    limits = {"max_frames": MAX_FRAMES, "max_seconds": MAX_SECONDS, "timeout_s": 2}
+    limits |= {"max_file_bytes": MAX_FILE_BYTES}
+    write_variant(repository, "video_small", url_prefixes=prefix, **limits)
+    write_variant(repository, "video_one", url_prefixes=prefix, max_videos=1)
+    write_variant(repository, "video_failing", model="failing_detect")
+    config = copy_model("detect", repository, name="failing_detect") / "config.pbtxt"
+    text = config.read_text().replace('platform: "ensemble"', 'backend: "python"')
+    text = text[: text.index("ensemble_scheduling")].replace("[ 300", "[ -1")
+    config.write_text(text + "dynamic_batching { }\n")
+    (config.parent / "1").mkdir(exist_ok=True)
+    (config.parent / "1" / "model.py").write_text(FAILING_DETECT)
+    # What costs more than a millisecond waits for the one before it, or is refused.
+    write_variant(repository, "preprocess_strict", "preprocess", max_queue_cost=1, threads=1)
+    write_variant(repository, "video_strict", model="detect_strict")
+    strict = copy_model("detect", repository, name="detect_strict") / "config.pbtxt"
+    step = 'model_name: "preprocess"'
+    assert strict.read_text().count(step) == 1
+    strict.write_text(strict.read_text().replace(step, 'model_name: "preprocess_strict"'))
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GATE_PASSWORD", SECRET)
-        running = stack.enter_context(
-            run_server(repository, "--model-control-mode=explicit", "--load-model=*")
-        )
-        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
-        assert not failed
-        yield running
+        # The configs are whole; completing them would start each Python model twice.
+        with run_server(repository, "--disable-auto-complete-config") as running:
+            failed = {n: m["reason"] for n, m in running.index().items() if m["state"] != "READY"}
+            assert not failed
+            yield running
+
+
+def write_variant(
+    repository: Path, name: str, model_name: str = "video", **parameters: object
+) -> None:
+    """Copy a shipped model under another name, with other parameters."""
+    config = copy_model(model_name, repository, name=name) / "config.pbtxt"
+    text = config.read_text()
+    for parameter, value in parameters.items():
+        text = set_parameter(text, parameter, str(value))
+    config.write_text(text)
 
 
 def read(
@@ -85,66 +141,29 @@ def failure(server: RunningServer, video: Any, model: str = "video", **options: 
     return f"{result.status}: {result.error}"
 
 
-class Pipeline:
-    """The library in this process: what `detect` does, without a server."""
-
-    def __init__(self) -> None:
-        file = SHIPPED / "detector" / "1" / "model.onnx"
-        self._session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-        self._preprocess = endcap.Preprocessor("ultralytics")
-        config = (SHIPPED / "postprocess" / "config.pbtxt").read_text()
-        names = ("head", "num_classes", "score_threshold")
-        given = {
-            name: re.search(rf'key: "{name}"\s+value {{ string_value: "(.*?)"', config)
-            for name in names
-        }
-        self._postprocess = endcap.Postprocessor(**{n: m[1] for n, m in given.items() if m})
-
-    def __call__(self, image: Any) -> endcap.ImageDetections:
-        tensors = self._preprocess(image)
-        (head,) = self._session.run(["head"], {"images": tensors.images})
-        detections = self._postprocess(head, tensors.geometry, tensors.status)
-        assert isinstance(detections, endcap.Detections)
-        return detections[0]
-
-
 def check_frames(results: Sequence[ImageResult], *, frame_rate: float, **reading: Any) -> None:
     """Compare results with those of the library on the same clip."""
-    pipeline, tracker = Pipeline(), endcap.Tracker(frame_rate=frame_rate)
+    tracker = endcap.Tracker(frame_rate=frame_rate)
     with VideoReader(CLIP, **reading) as reader:
         frames = list(reader)
-    assert len(results) == len(frames)
-    for result, frame in zip(results, frames, strict=True):
+    detections = detect_in_python([frame.image for frame in frames])
+    for result, frame, each in zip(results, frames, detections, strict=True):
         assert result.ok, result
         assert result.frame is not None
         assert (result.frame.index, result.frame.seconds) == (frame.index, frame.seconds)
         assert result.frame.dropped == 0
-        expected = tracker(pipeline(frame.image))
-        found = result.detections
-        assert found.class_ids.tolist() == expected.class_ids.tolist()
-        np.testing.assert_allclose(found.boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
-        np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=SERVED_SCORE)
-        assert found.track_ids is not None
+        expected = tracker(each)
+        assert_close(result.detections, expected)
+        assert result.detections.track_ids is not None
         assert expected.track_ids is not None
-        assert found.track_ids.tolist() == expected.track_ids.tolist()
+        assert result.detections.track_ids.tolist() == expected.track_ids.tolist()
 
 
 # --- results --------------------------------------------------------------------------------------
 
 
-def test_every_frame_has_the_results_of_the_library(server: RunningServer) -> None:
-    results = read(server, CLIP)
-    assert len(results) == len(FRAMES)
-    check_frames(results, frame_rate=25)
-    ids = {each.track_id for result in results for each in result.detections} - {None}
-    assert len(ids) >= 2
-    assert not any(result.final for result in results), "the last response has no frame"
-    assert {result.detections[0].label for result in results} <= {
-        "circle", "square", "triangle", "star", "cross", "ring"
-    }  # fmt: skip
-
-
-def test_a_path_and_the_asynchronous_client(server: RunningServer, tmp_path: Path) -> None:
+def test_every_frame_has_the_results_of_the_library(server: RunningServer, tmp_path: Path) -> None:
+    """Of a path by the asynchronous client; and of some frames, as the reader samples them."""
     path = tmp_path / "clip.mp4"
     path.write_bytes(CLIP)
 
@@ -153,19 +172,15 @@ def test_a_path_and_the_asynchronous_client(server: RunningServer, tmp_path: Pat
             return [result async for result in client.video(path)]
 
     results = asyncio.run(run())
+    assert len(results) == len(FRAMES)
     check_frames(results, frame_rate=25)
+    assert not any(result.final for result in results), "the last response has no frame"
     assert {result.image for result in results} == {str(path)}
     row = results[3].to_dict()
     assert (row["frame_index"], row["pts_seconds"], row["dropped"]) == (3, 3 / 25, 0)
+    check_frames(read(server, CLIP, every=3), frame_rate=25 / 3, every=3)
     (missing,) = read(server, tmp_path / "none.mp4")
     assert missing.status == "unreadable"
-
-
-def test_frames_are_sampled_as_by_the_reader(server: RunningServer) -> None:
-    results = read(server, CLIP, every=3)
-    assert 0 < len(results) < len(FRAMES) / 2
-    check_frames(results, frame_rate=25 / 3, every=3)
-    check_frames(read(server, CLIP, keyframes_only=True), frame_rate=30, keyframes_only=True)
 
 
 def test_options_of_detections_and_tracks(server: RunningServer) -> None:
@@ -227,23 +242,14 @@ def stream(
 
 
 def test_videos_at_once_do_not_mix(server: RunningServer) -> None:
-    clips = [CLIP, encode(FRAMES[::-1])] * 3
-    results: dict[int, list[ImageResult]] = {}
+    def run(clip: bytes) -> list[Any]:
+        results = read(server, clip, max_frames=8)
+        return [each.to_dict()["detections"] for each in results]
 
-    def run(number: int) -> None:
-        results[number] = read(server, clips[number])
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(clips))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number in range(0, len(clips), 2):
-        check_frames(results[number], frame_rate=25)
-    for number in range(3, len(clips), 2):
-        ids = [[r.detections.track_ids for r in results[each]] for each in (1, number)]
-        for one, other in zip(*ids, strict=True):
-            np.testing.assert_array_equal(one, other)
+    clips = [CLIP, encode(FRAMES[::-1])]
+    expected = [run(clip) for clip in clips]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, clips * 2)) == expected * 2
 
 
 def test_frames_of_one_video_share_batches(server: RunningServer) -> None:
@@ -291,11 +297,6 @@ def test_a_frame_that_fails_has_its_status_and_the_video_goes_on(server: Running
     assert "model 'failing_detect': " in line
 
 
-def test_a_model_that_is_not_there_fails_each_frame(server: RunningServer) -> None:
-    results = read(server, CLIP, "video_absent", max_frames=3)
-    assert [result.status for result in results] == ["internal"] * 3
-
-
 def test_what_is_no_video_is_an_error(server: RunningServer) -> None:
     assert "no video that is read here" in failure(server, CLIP[:200])
 
@@ -317,22 +318,20 @@ def test_requests_that_make_no_sense_are_refused(
     assert part in error
 
 
-def test_the_client_refuses_what_cannot_be(server: RunningServer) -> None:
-    with (
-        DetectionClient(server.grpc, model="detect") as client,
-        pytest.raises(UnsupportedError, match="'detect' reads no videos; name one that does"),
-    ):
-        client.video(CLIP)
-    with (
-        DetectionClient(f"http://{server.http}", model="video") as client,
-        pytest.raises(UnsupportedError, match="streams over gRPC only"),
-    ):
-        client.video(CLIP)
-    with (
-        DetectionClient(server.grpc, model="video") as client,
-        pytest.raises(InvalidArgumentError, match="cannot be written as JSON"),
-    ):
-        client.video(CLIP, options={"every": object()})
+@pytest.mark.parametrize(
+    ("model", "protocol", "options", "message"),
+    [
+        ("detect", "grpc", {}, "'detect' reads no videos; name one that does"),
+        ("video", "http", {}, "streams over gRPC only"),
+        ("video", "grpc", {"every": object()}, "cannot be written as JSON"),
+    ],
+)
+def test_the_client_refuses_what_cannot_be(
+    server: RunningServer, model: str, protocol: str, options: dict[str, Any], message: str
+) -> None:
+    url = f"{protocol}://{getattr(server, protocol)}"
+    with DetectionClient(url, model=model) as client, pytest.raises(EndcapError, match=message):
+        client.video(CLIP, options=options)
 
 
 # --- limits and cancellation ----------------------------------------------------------------------
@@ -340,42 +339,38 @@ def test_the_client_refuses_what_cannot_be(server: RunningServer) -> None:
 
 def test_the_most_frames(server: RunningServer) -> None:
     results = read(server, CLIP, "video_small")
-    assert len(results) == video_models.MAX_FRAMES + 1
+    assert len(results) == MAX_FRAMES + 1
     assert all(result.ok for result in results[:-1])
     assert results[-1].error is not None
-    assert f"more than {video_models.MAX_FRAMES} frames" in results[-1].error
-    assert len(read(server, CLIP, "video_small", max_frames=video_models.MAX_FRAMES)) == (
-        video_models.MAX_FRAMES
-    )
+    assert f"more than {MAX_FRAMES} frames" in results[-1].error
+    assert len(read(server, CLIP, "video_small", max_frames=MAX_FRAMES)) == (MAX_FRAMES)
 
 
 def test_the_largest_file(server: RunningServer) -> None:
-    large = CLIP + b"\0" * video_models.MAX_FILE_BYTES
+    large = CLIP + b"\0" * MAX_FILE_BYTES
     assert "limit of the parameter max_file_bytes" in failure(server, large, "video_small")
 
 
-@pytest.mark.parametrize("name", ["ts", "y4m", "mjpeg"])
-def test_a_stream_without_an_end_is_ended(server: RunningServer, site: Site, name: str) -> None:
-    parts = {
-        "ts": (b"", encode(FRAMES, "mpeg2", options={"b": "20M"})),
-        "y4m": (b"YUV4MPEG2 W640 H480 F25:1 C420jpeg\n", b"FRAME\n" + bytes(640 * 480 * 3 // 2)),
-        "mjpeg": (b"", PART.encode() + SMALL),
-    }
-    start, repeated = parts[name]
+@pytest.mark.parametrize(
+    ("pause_s", "limit"),
+    [(0, "the limit of the parameter max_file_bytes"), (0.5, f"more than {MAX_SECONDS} seconds")],
+)
+def test_a_stream_without_an_end_is_ended(
+    server: RunningServer, site: Site, pause_s: float, limit: str
+) -> None:
+    width, height = (64, 48) if pause_s else (640, 480)
 
     def respond(handler: Any) -> None:
         handler.send_response(200)
-        if name == "mjpeg":
-            handler.send_header("Content-Type", "multipart/x-mixed-replace; boundary=x")
         handler.end_headers()
-        handler.wfile.write(start)
+        handler.wfile.write(f"YUV4MPEG2 W{width} H{height} F25:1 C420jpeg\n".encode())
         while True:  # the connection's end raises
-            handler.wfile.write(repeated)
+            handler.wfile.write(b"FRAME\n" + bytes(width * height * 3 // 2))
+            time.sleep(pause_s)
 
-    site.paths[f"/videos/endless.{name}"] = respond
-    *_, last = read(server, site.url(f"/videos/endless.{name}"), "video_small")
-    assert last.status == "image_limit"
-    assert "the limit of the parameter max_file_bytes" in str(last.error)
+    site.paths["/videos/endless.y4m"] = respond
+    *_, last = read(server, site.url("/videos/endless.y4m"), "video_small")
+    assert limit in str(last.error)
 
 
 def test_a_download_that_breaks_off_is_no_end(server: RunningServer, site: Site) -> None:
@@ -385,10 +380,10 @@ def test_a_download_that_breaks_off_is_no_end(server: RunningServer, site: Site)
         handler.end_headers()
         handler.wfile.write(stream[: len(stream) // 2])
 
-    stream = encode(FRAMES * 8, "mpeg2", options={"b": "40M"})
+    stream = encode(FRAMES * 2, "mpeg2", options={"b": "40M"})
     site.paths["/videos/cut.ts"] = respond
     *frames, last = read(server, site.url("/videos/cut.ts"), "video_urls")
-    assert len(frames) < 4 * len(FRAMES)
+    assert len(frames) < 2 * len(FRAMES)
     assert last.final
     assert not last.ok
 
@@ -406,20 +401,6 @@ def held(site: Site, path: str, start: bytes) -> threading.Event:
 
     site.paths[path] = respond
     return released
-
-
-def test_the_longest_time(server: RunningServer, site: Site) -> None:
-    def respond(handler: Any) -> None:
-        handler.send_response(200)
-        handler.end_headers()
-        handler.wfile.write(b"YUV4MPEG2 W64 H48 F25:1 C420jpeg\n")
-        while True:  # the connection's end raises
-            handler.wfile.write(b"FRAME\n" + bytes(64 * 48 * 3 // 2))
-            time.sleep(0.5)
-
-    site.paths["/videos/slow.y4m"] = respond
-    *_, last = read(server, site.url("/videos/slow.y4m"), "video_small")
-    assert f"more than {video_models.MAX_SECONDS} seconds" in str(last.error)
 
 
 def there_is_room(client: DetectionClient) -> bool:
@@ -476,14 +457,6 @@ def test_a_client_that_stops_ends_a_silent_download(server: RunningServer, site:
 # --- cameras and addresses ------------------------------------------------------------------------
 
 
-def test_an_address_gives_the_same_as_the_bytes(server: RunningServer, site: Site) -> None:
-    site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
-    url = site.url("/videos/clip.mp4?token=1")
-    results = read(server, url, "video_urls")
-    check_frames(results, frame_rate=25)
-    assert {result.image for result in results} == {url}
-
-
 def test_a_camera_is_opened_by_its_name(server: RunningServer, site: Site) -> None:
     user = base64.b64encode(f"user:{SECRET}".encode()).decode()
 
@@ -496,7 +469,9 @@ def test_a_camera_is_opened_by_its_name(server: RunningServer, site: Site) -> No
         handler.end_headers()
 
     site.paths["/private/clip.mp4"] = respond
-    check_frames(read(server, "camera:gate", "video_urls"), frame_rate=25)
+    assert [result.ok for result in read(server, "camera:gate", "video_urls")] == [True] * len(
+        FRAMES
+    )
     assert site.heads[-1]["Host"] == f"127.0.0.1:{site.port}"
     del site.paths["/private/clip.mp4"]
     said = failure(server, "camera:gate", "video_urls")
@@ -517,6 +492,7 @@ def test_the_shipped_model_opens_no_address(server: RunningServer, site: Site) -
     assert len(site.requested) == requests_before
 
 
+# tests/python/python_backend/test_video_sources.py has more addresses.
 REFUSED = [
     "/etc/passwd",
     "file:/etc/passwd",
@@ -524,48 +500,34 @@ REFUSED = [
     "concat:http://127.0.0.1:PORT/videos/clip.mp4|file:///etc/passwd",
     "subfile,,start,0,end,100,,:///etc/passwd",
     "crypto+http://127.0.0.1:PORT/videos/clip.mp4",
-    "data:://text/plain;base64,AAAA",
-    "cache:http://127.0.0.1:PORT/videos/clip.mp4",
     "pipe:0",
-    "tcp://127.0.0.1:PORT/videos/clip.mp4",
-    "rtp://127.0.0.1:PORT",
-    "ftp://127.0.0.1:PORT/videos/clip.mp4",
-    "lavfi://testsrc",
-    "HTTP://127.0.0.1:PORT/videos/clip.mp4",
     "rtsp://127.0.0.1:PORT/videos/clip.mp4",
-    "https://127.0.0.1:PORT/videos/clip.mp4",
     "http://127.0.0.1:1/videos/clip.mp4",
-    "http://127.0.0.1:PORT/secret",
-    "http://127.0.0.1:PORT/videos/../secret",
     "http://127.0.0.1:PORT/videos/%2e%2e/secret",
-    "http://127.0.0.1:PORT/videos/..%2fsecret",
-    "http://127.0.0.1:PORT\\videos\\clip.mp4",
     "http://127.0.0.1:PORT/videos/clip.mp4\r\nX-A: b",
     "http://127.0.0.1:PORT/videos/" + 3000 * "a",
-    "http://%31%32%37.0.0.1:PORT/videos/clip.mp4",
-    "http://localhost:PORT/videos/clip.mp4",
-    "http://user@127.0.0.1:PORT/videos/clip.mp4",
-    "http://example.org#@127.0.0.1:PORT/videos/clip.mp4",
 ]
 
 
-@pytest.mark.parametrize("source", REFUSED)
-def test_other_sources_are_refused_without_a_connection(
-    server: RunningServer, site: Site, source: str
-) -> None:
+def test_other_sources_are_refused_without_a_connection(server: RunningServer, site: Site) -> None:
     site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
     requests_before = len(site.requested)
-    given = source.replace("PORT", str(site.port)).encode()
-    _, (error,) = stream(server, "video_urls", {"source": given})
-    assert error.startswith("invalid_argument: the source ")
-    assert "; send the name of a camera (gate), an address that url_prefixes allows or" in error
+    for source in REFUSED:
+        given = source.replace("PORT", str(site.port)).encode()
+        _, (error,) = stream(server, "video_urls", {"source": given})
+        assert error.startswith("invalid_argument: the source ")
+        assert "; send the name of a camera (gate), an address that url_prefixes allows or" in error
     assert len(site.requested) == requests_before
 
 
-@pytest.mark.parametrize("location", ["/videos/clip.mp4", "http://localhost:PORT/secret"])
-def test_redirects_are_not_followed(server: RunningServer, site: Site, location: str) -> None:
+def test_an_address_is_opened_and_redirects_are_not_followed(
+    server: RunningServer, site: Site
+) -> None:
     site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
-    site.paths["/videos/start"] = redirect(location.replace("PORT", str(site.port)))
+    url = site.url("/videos/clip.mp4?token=1")
+    (result,) = read(server, url, "video_urls", max_frames=1)
+    assert (result.ok, result.image) == (True, url)
+    site.paths["/videos/start"] = redirect("/videos/clip.mp4")
     requests_before = len(site.requested)
     said = failure(server, site.url("/videos/start"), "video_urls")
     assert said.startswith("invalid_argument: ")
@@ -588,18 +550,25 @@ def playlists(port: int) -> dict[str, bytes]:
     return {name: text.encode() for name, text in texts.items()}
 
 
-@pytest.mark.parametrize("name", playlists(0))
 def test_playlists_at_an_allowed_address_are_not_followed(
-    server: RunningServer, site: Site, name: str
+    server: RunningServer, site: Site
 ) -> None:
-    playlist = playlists(site.port)[name]
     site.paths["/secret"] = lambda handler: content(handler, body=CLIP)
-    site.paths["/videos/list.m3u8"] = lambda handler: content(handler, body=playlist)
-    requests_before = len(site.requested)
-    said = failure(server, site.url("/videos/list.m3u8"), "video_urls")
-    assert "no video that is read here" in said
-    assert "root:" not in said
-    assert {*site.requested[requests_before:]} == {"/videos/list.m3u8"}
+    for playlist in playlists(site.port).values():
+        site.paths["/videos/list.m3u8"] = functools.partial(content, body=playlist)
+        requests_before = len(site.requested)
+        said = failure(server, site.url("/videos/list.m3u8"), "video_urls")
+        assert "no video that is read here" in said
+        assert "root:" not in said
+        assert {*site.requested[requests_before:]} == {"/videos/list.m3u8"}
+
+
+def test_frames_that_a_called_model_refuses_are_repeated(server: RunningServer) -> None:
+    """Four frames at a time, of which the model takes one and lets one wait."""
+    results = read(server, CLIP, "video_strict")
+    assert [result.status for result in results] == ["ok"] * len(FRAMES)
+    labels = {"model": "preprocess_strict", "reason": "queue"}
+    assert server.metric("endcap_preprocess_refused_total", **labels) > 0
 
 
 def test_the_configuration_says_how_to_ask(server: RunningServer) -> None:
