@@ -18,16 +18,12 @@ from endcap.cli.console import PlainConsole, printable, step_status
 from endcap.cli.options import command, in_server, panel
 from endcap.environment.checking import (
     CheckedEnvironment,
+    NumpyLimit,
     check_archive,
     check_folder,
-    check_numpy,
-)
-from endcap.environment.options import (
-    NumpyLimit,
-    PackOptions,
     find_numpy_limit,
 )
-from endcap.environment.packing import build_archive
+from endcap.environment.packing import PackOptions, build_archive
 from endcap.environment.placing import (
     ARCHIVE_ENDINGS,
     check_archive_name,
@@ -212,24 +208,18 @@ def _checked(
             with step_status() as progress:
                 checked = check_archive(place, Path(scratch), shown=place, progress=progress)
     limit = find_numpy_limit(checked.python, real=real, tritonserver=tritonserver)
-    check_numpy(checked, limit, shown=place)
+    limit.check(checked, place)
     return checked, limit
 
 
 def _report(
     checked: CheckedEnvironment, limit: NumpyLimit, *, heading: str, archive_bytes: int | None
 ) -> None:
-    """Print sizes, the limit on NumPy, and a table of all packages, the largest first."""
+    """Print sizes, the limit on NumPy, and all packages."""
     console = PlainConsole(highlight=False)
     table = Table.grid(padding=(0, 2))
-    table.add_column()
-    table.add_column()
-    table.add_column()
-    table.add_column(justify="right")
-    for package in sorted(checked.packages, key=lambda each: (-each.size_bytes, each.name)):
-        size = _megabytes(package.size_bytes)
-        table.add_row(*(Text(printable(cell)) for cell in (
-            f"  {package.name}", package.version, package.installer, size)))  # fmt: skip
+    for name, version in checked.packages.items():
+        table.add_row(Text(printable(f"  {name}")), Text(printable(version)))
     sizes = [f"{_megabytes(checked.size_bytes)} unpacked"]
     if archive_bytes is not None:
         sizes.insert(0, _megabytes(archive_bytes))

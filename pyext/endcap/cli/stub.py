@@ -9,7 +9,7 @@ import typer
 
 from endcap.cli.console import PlainConsole
 from endcap.cli.options import command
-from endcap.environment.options import RUNNING_PYTHON
+from endcap.environment.packing import RUNNING_PYTHON
 from endcap.environment.stub import install as install_stub
 
 INSTALL_EXAMPLES = """
@@ -64,8 +64,10 @@ def install(
     """Copy the stub into a model's folder, next to the one of the server's release."""
     placed = install_stub(model_dir, python_version=python, real=real, tritonserver=tritonserver)
     origin = f", from {placed.release}" if placed.release else ""
-    numpy = ", needs numpy<2" if placed.takes_numpy_2 is False else ""
+    numpy = ", needs numpy<2" if placed.description.takes_numpy_2 is False else ""
     console = PlainConsole(highlight=False, soft_wrap=True)
     console.print(f"{placed.front}: the stub that Triton starts", markup=False)
-    console.print(f"{placed.real}: for Python {placed.python_version}{origin}{numpy}", markup=False)
+    console.print(
+        f"{placed.real}: for Python {placed.description.python}{origin}{numpy}", markup=False
+    )
     console.print(f"{placed.settings}: what they belong to", markup=False)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tarfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 from endcap._python_process import in_one_line
-from endcap.environment.archive import unpack
-from endcap.environment.errors import ExecutionEnvironmentError
-from endcap.environment.options import NumpyLimit
-from endcap.environment.site_packages import Package, packages
+from endcap.environment import ExecutionEnvironmentError
+from endcap.environment.stub import find_real_stub
+from endcap.server.locate import locate_if_there
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_S = 300
+_CHUNK_BYTES = 1 << 20
 _NEEDED = {
     "bin/activate": "which Triton sources before it starts a model",
     "bin/python3": "which Triton's stub takes its packages from",
@@ -24,16 +27,88 @@ _NEEDED = {
 # The server's command line: https://github.com/triton-inference-server/python_backend, in
 # src/stub_launcher.cc.
 _TRITON_COMMAND = 'source "$1/bin/activate" && shift && exec env LD_LIBRARY_PATH="$1" "${@:2}"'
+# What `gzip` and `tarfile` raise for damaged archives, in addition to EOFError and OSError.
+_DAMAGE = (tarfile.TarError, zlib.error, KeyError, ValueError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedEnvironment:
-    """The versions, packages and unpacked size of an environment that works."""
+    """The versions, packages (name -> version) and unpacked size of an environment that works."""
 
     python: str
     numpy: str
-    packages: list[Package]
+    packages: dict[str, str]
     size_bytes: int
+
+
+@dataclass(frozen=True)
+class NumpyLimit:
+    """A version specifier for NumPy, "" without a limit, and the reason for it."""
+
+    specifier: str
+    reason: str
+
+    def check(self, checked: CheckedEnvironment, shown: Path) -> None:
+        """Raise ExecutionEnvironmentError where the stub rejects the environment's NumPy."""
+        from packaging.specifiers import SpecifierSet
+
+        if not SpecifierSet(self.specifier).contains(checked.numpy, prereleases=True):
+            raise ExecutionEnvironmentError(
+                f"{shown} has NumPy {checked.numpy}, and it must be numpy{self.specifier}: "
+                f"{self.reason}; pack it again with numpy{self.specifier}"
+            )
+
+
+def find_numpy_limit(
+    python: str, *, real: Path | None = None, tritonserver: Path | None = None
+) -> NumpyLimit:
+    """Return the NumPy versions that the stub for a Python accepts.
+
+    Without a server, NumPy 2 is ruled out: older stubs return empty tensors with it.
+
+    Args:
+        python: Major and minor version, such as "3.11".
+        real: The release's own stub; None takes that of the server.
+        tritonserver: As for `locate_server`.
+
+    Raises:
+        ServerError: `tritonserver` is no server.
+        StubError: There is no stub for this Python.
+    """
+    server = locate_if_there(tritonserver) if real is None else None
+    if real is None and server is None:
+        return NumpyLimit("<2", "no server was found whose stub would say; name one by --real")
+    stub, description = find_real_stub(server, python, real)
+    if description.takes_numpy_2:
+        return NumpyLimit("", f"the stub {stub} goes with any NumPy")
+    if description.takes_numpy_2 is None:
+        return NumpyLimit("<2", f"the stub {stub} does not say what it goes with")
+    return NumpyLimit("<2", f"with a later one the stub {stub} returns empty tensors")
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Extract a tar.gz into `folder`, which is empty, and verify its checksum.
+
+    Raises:
+        ExecutionEnvironmentError: The archive cannot be read, is damaged, or has members that would
+            leave the folder, or this Python has no filter against those (PEP 706).
+    """
+    if not hasattr(tarfile, "data_filter"):
+        raise ExecutionEnvironmentError(
+            "this Python cannot unpack archives safely; use Python 3.10.12, 3.11.4, 3.12 or later"
+        )
+    try:
+        if archive.exists() and not archive.is_file():
+            raise OSError("a pipe, a device or a folder")
+        with tarfile.open(archive, "r:gz") as content:
+            content.extractall(folder, filter="data")
+            while content.fileobj and content.fileobj.read(_CHUNK_BYTES):
+                pass  # up to the checksum
+    except (EOFError, OSError, *_DAMAGE) as error:
+        raise ExecutionEnvironmentError(
+            f"{archive} cannot be unpacked as the tar.gz that Triton wants "
+            f"({in_one_line(str(error))}); copy it again, or make it by `endcap env pack`"
+        ) from error
 
 
 def check_archive(
@@ -46,18 +121,17 @@ def check_archive(
 ) -> CheckedEnvironment:
     """Unpack an archive into a folder of `scratch` and test it.
 
-    It is tested as it is, as Triton uses it, and again after its `conda-unpack`.
+    It is tested unmodified, as Triton uses it, and again after its `conda-unpack`.
 
     Args:
         archive: A tar.gz.
         scratch: A folder without an `unpacked` in it.
         shown: The archive's name in error messages.
-        wanted: Packages that must be there and importable, beside NumPy.
+        wanted: Packages that must be there and importable, in addition to NumPy.
         progress: Is called with the name of each step.
 
     Raises:
         ExecutionEnvironmentError: Something is missing or fails.
-        OSError: The archive cannot be read or unpacked.
     """
     progress("unpacking elsewhere")
     folder = scratch / "unpacked"
@@ -79,41 +153,38 @@ def check_folder(folder: Path, shown: Path, *, wanted: Sequence[str] = ()) -> Ch
             raise ExecutionEnvironmentError(
                 f"{shown} has no {path}, {reason}; make it by `endcap env pack`"
             )
-    held = packages(folder)
-    names = {package.name for package in held}
+    packages = {record["name"]: record["version"] for record in conda_records(folder)}
+    packages |= python_packages(folder)
     for name in wanted:
-        if name not in names:
+        if name not in packages:
             raise ExecutionEnvironmentError(
                 f"{shown} has no {name}, which was requested; make it again by `endcap env pack`"
             )
-    ours = {"endcap"} & names
-    report = _probe(folder, shown, ["numpy", *sorted({*ours, *wanted})])
+    # -I: nothing of the user's; -B: an environment in a folder stays unmodified.
+    names = {"endcap", *wanted} & packages.keys() - {"numpy"}
+    output = _run(folder, shown, ["python3", "-I", "-B", str(_PROBE), "numpy", *sorted(names)])
+    report = json.loads(output.splitlines()[-1])
     _check_report(report, folder, shown)
+    size = sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file())
     return CheckedEnvironment(
         python=report["python"],
         numpy=report["numpy"],
-        packages=held,
-        size_bytes=sum(package.size_bytes for package in held),
+        packages=dict(sorted(packages.items())),
+        size_bytes=size,
     )
 
 
-def check_numpy(checked: CheckedEnvironment, limit: NumpyLimit, shown: Path) -> None:
-    """Raise ExecutionEnvironmentError where the stub does not accept the environment's NumPy."""
-    from packaging.specifiers import SpecifierSet
-
-    if not SpecifierSet(limit.specifier).contains(checked.numpy, prereleases=True):
-        raise ExecutionEnvironmentError(
-            f"{shown} has NumPy {checked.numpy}, and it must be numpy{limit.specifier}: "
-            f"{limit.reason}; pack it again with numpy{limit.specifier}"
-        )
+def conda_records(prefix: Path) -> list[dict[str, Any]]:
+    """Return what conda has written down about each package of an environment."""
+    return [json.loads(f.read_text(encoding="utf-8")) for f in prefix.glob("conda-meta/*.json")]
 
 
-def _probe(folder: Path, shown: Path, names: Sequence[str]) -> dict[str, Any]:
-    # -I: nothing of the user's; -B: an environment in a folder stays as it is.
-    output = _run(folder, shown, ["python3", "-I", "-B", str(_PROBE), *names])
-    report = json.loads(output.splitlines()[-1])
-    assert isinstance(report, dict)  # the probe prints one
-    return report
+def python_packages(prefix: Path) -> dict[str, str]:
+    """Return name and version of each Python distribution, of conda or pip."""
+    from packaging.utils import canonicalize_name
+
+    folders = map(str, prefix.glob("lib/python3.*/site-packages"))
+    return {canonicalize_name(each.name): each.version for each in distributions(path=[*folders])}
 
 
 def _run(folder: Path, shown: Path, command: Sequence[str]) -> str:
@@ -143,12 +214,11 @@ def _check_report(report: dict[str, Any], folder: Path, shown: Path) -> None:
             f"python3 of {shown} takes its packages from {report['prefix']}, not from where it was "
             "unpacked; make it by `endcap env pack`, a virtual environment cannot be moved"
         )
-    for name, error in report["imports"].items():
-        if error is not None:
-            raise ExecutionEnvironmentError(
-                f"the module {name} of {shown} cannot be imported: {in_one_line(error)}; "
-                "request another version of it, or the missing module"
-            )
+    if report["error"] is not None:
+        raise ExecutionEnvironmentError(
+            f"a module of {shown} cannot be imported: {in_one_line(report['error'])}; request "
+            "another version of it, or the missing module"
+        )
     libpython = folder / "lib" / f"libpython{report['python']}.so.1.0"
     if not libpython.is_file():
         raise ExecutionEnvironmentError(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
+import re
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from endcap._python_process import (
@@ -18,16 +19,75 @@ from endcap._python_process import (
     pip_command,
     pip_errors,
 )
-from endcap.environment.checking import CheckedEnvironment, check_archive, check_numpy
-from endcap.environment.conda import install_conda_packages, without_secrets
-from endcap.environment.errors import ExecutionEnvironmentError, import_tool
-from endcap.environment.options import NumpyLimit, PackOptions
-from endcap.environment.site_packages import distributions, files_of_conda
+from endcap._version import __version__
+from endcap.environment import ExecutionEnvironmentError
+from endcap.environment.checking import (
+    CheckedEnvironment,
+    NumpyLimit,
+    check_archive,
+    conda_records,
+    python_packages,
+)
+from endcap.environment.conda import (
+    import_tool,
+    install_conda_packages,
+    resolve_channels,
+    without_secrets,
+)
+from endcap.errors import InvalidArgumentError
 
-# The file in which pip notes a wheel's path: https://peps.python.org/pep-0610
-_DIRECT_URL = "direct_url.json"
+RUNNING_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+_DEFAULT_CHANNEL = "conda-forge"
 # Files that no model opens; patterns of fnmatch, whose * goes beyond a slash.
 _LEFT_OUT = ("*.a", "lib/python{python}/test/*", "share/doc/*", "share/man/*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackOptions:
+    """The options of `endcap env pack`.
+
+    Attributes:
+        python: Major and minor version of the environment's Python, such as "3.11".
+        packages: Conda specifications, such as "scipy >=1.10".
+        pip_packages: Requirements for pip, or paths of wheels.
+        endcap: A wheel of endcap, or the version that pip is to find.
+        channels: Names, URLs or folders, the first one before the others.
+        find_links: Folders of wheels in which pip looks as well.
+        offline: Read folders only, no channel or index of the network.
+        compress_level: 0 (as large as it is) to 9 (slowest).
+    """
+
+    python: str = RUNNING_PYTHON
+    packages: tuple[str, ...] = ()
+    pip_packages: tuple[str, ...] = ()
+    endcap: str = __version__
+    channels: tuple[str, ...] = (_DEFAULT_CHANNEL,)
+    find_links: tuple[Path, ...] = ()
+    offline: bool = False
+    compress_level: int = 4
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"3\.\d+", self.python):
+            raise InvalidArgumentError(
+                f"--python is '{self.python}'; give major and minor version, such as 3.11"
+            )
+        for text in self.pip_packages:
+            if text.lstrip().startswith("-"):  # pip would take it as an option, --index-url as well
+                raise InvalidArgumentError(
+                    f"--pip is '{text}'; give a requirement or a wheel, and pip's options by its "
+                    "environment variables, such as PIP_INDEX_URL"
+                )
+        if self.endcap.endswith(".whl") and not Path(self.endcap).is_file():
+            raise InvalidArgumentError(
+                f"--endcap {self.endcap} does not exist; give a wheel of endcap"
+            )
+
+    @property
+    def pip_requirements(self) -> list[str]:
+        """All that pip installs, ours first."""
+        is_wheel = self.endcap.endswith(".whl")
+        ours = str(Path(self.endcap).resolve()) if is_wheel else f"endcap=={self.endcap}"
+        return [ours, *self.pip_packages]
 
 
 def build_archive(
@@ -46,14 +106,22 @@ def build_archive(
         progress: Is called with the name of each step.
 
     Raises:
-        InvalidArgumentError: A specification or a channel is invalid.
+        InvalidArgumentError: A channel is invalid.
         ExecutionEnvironmentError: A package cannot be installed, or the environment does not work.
         OSError: A file cannot be written.
     """
     scratch = archive.parent
     prefix = scratch / "environment"
-    names = install_conda_packages(options, limit, prefix, progress)
-    _check_python(prefix, options)
+    channels = resolve_channels(options.channels, offline=options.offline)
+    requested = [f"python {options.python}.*", "numpy", *options.packages]
+    constraints = [f"numpy {limit.specifier}"] if limit.specifier else []
+    progress("installing conda packages")
+    names = install_conda_packages(requested, constraints, channels, prefix)
+    if not (prefix / "bin" / "python3").is_file():
+        raise ExecutionEnvironmentError(
+            "the package python has no bin/python3, which Triton's stub takes its packages from; "
+            "take Python from another --channel"
+        )
     progress("installing with pip")
     _install_pip_packages(options, prefix)
     _remove_origins(prefix)
@@ -62,33 +130,21 @@ def build_archive(
     wanted = ["endcap", *names, *_pip_names(options)]
     shown = Path(archive.name)
     checked = check_archive(archive, scratch, shown=shown, wanted=wanted, progress=progress)
-    check_numpy(checked, limit, shown)
+    limit.check(checked, shown)
     return checked
-
-
-def _check_python(prefix: Path, options: PackOptions) -> None:
-    if not (prefix / "bin" / "python3").is_file():
-        channels = without_secrets(", ".join(options.channels))
-        raise ExecutionEnvironmentError(
-            f"the package python of {channels} has no bin/python3, which "
-            "Triton's stub takes its packages from; take Python from another --channel"
-        )
 
 
 def _pip_names(options: PackOptions) -> list[str]:
     """Return the names of the packages that pip installs, but for bare addresses."""
     from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+    from packaging.utils import canonicalize_name
 
     names = []
     for text in options.pip_packages:
-        try:
-            if text.endswith(".whl"):
-                names.append(str(parse_wheel_filename(Path(text).name)[0]))
-            else:
-                names.append(str(canonicalize_name(Requirement(text).name)))
-        except (InvalidRequirement, InvalidWheelFilename):
-            continue
+        is_wheel = text.endswith(".whl")
+        with contextlib.suppress(InvalidRequirement):
+            name = Path(text).name.partition("-")[0] if is_wheel else Requirement(text).name
+            names.append(str(canonicalize_name(name)))
     return names
 
 
@@ -96,56 +152,38 @@ def _install_pip_packages(options: PackOptions, prefix: Path) -> None:
     """Run the pip of the Python that runs endcap for the one in `prefix`, which needs none."""
     # pip must not replace packages of conda, NumPy above all.
     constraints = prefix.with_name("constraints.txt")
-    lines = [f"{name}=={version}\n" for name, version in distributions(prefix)]
+    lines = [f"{name}=={version}\n" for name, version in python_packages(prefix).items()]
     constraints.write_text("".join(lines), encoding="utf-8")
     try:
         pip, environment = pip_command(), environment_for_pip()
     except PipError as error:
         raise ExecutionEnvironmentError(str(error)) from error
+    sources = ["--no-index"] if options.offline else []
+    sources += [word for folder in options.find_links for word in ("--find-links", str(folder))]
     command = [
         *pip, "--python", str(prefix / "bin" / "python3"),
         "install", "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
-        "--quiet", "--constraint", str(constraints), *_sources(options), *options.pip_requirements,
+        "--quiet", "--constraint", str(constraints), *sources, *options.pip_requirements,
     ]  # fmt: skip
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if finished.returncode:
-        raise ExecutionEnvironmentError(_pip_failure(finished.stderr, options))
-
-
-def _sources(options: PackOptions) -> list[str]:
-    sources = ["--no-index"] if options.offline else []
-    for folder in options.find_links:
-        sources += ["--find-links", str(folder)]
-    return sources
-
-
-def _pip_failure(stderr: str, options: PackOptions) -> str:
-    advice = "check what --pip asks for, and give the wheel by --endcap where it is endcap"
-    if options.offline:
-        advice += ", and put the wheels into a folder of --find-links"
-    reason = pip_errors(stderr)
-    return f"pip could not install {', '.join(options.pip_requirements)}: {reason}; {advice}"
+        raise ExecutionEnvironmentError(
+            f"pip could not install {', '.join(options.pip_requirements)}: "
+            f"{pip_errors(finished.stderr)}; check --pip, give the wheel by --endcap where it is "
+            "endcap, and offline put the wheels into a folder of --find-links"
+        )
 
 
 def _remove_origins(prefix: Path) -> None:
     """Remove the secrets and local paths that conda and pip have recorded in an environment."""
-    for record in (prefix / "conda-meta").glob("*.json"):
+    of_conda = {path for record in conda_records(prefix) for path in record["files"]}
+    for record in prefix.glob("conda-meta/*.json"):
         text = record.read_text(encoding="utf-8")
         record.write_text(without_secrets(text), encoding="utf-8")
-    of_conda = files_of_conda(prefix)
-    for note in prefix.glob(f"lib/python3.*/site-packages/*.dist-info/{_DIRECT_URL}"):
+    # In which pip notes a wheel's path: https://peps.python.org/pep-0610
+    for note in prefix.glob("lib/python3.*/site-packages/*.dist-info/direct_url.json"):
         if str(note.relative_to(prefix)) not in of_conda:
             note.unlink()
-            _remove_from_record(note)
-
-
-def _remove_from_record(file: Path) -> None:
-    record = file.with_name("RECORD")
-    removed = f"{file.parent.name}/{file.name}"
-    rows = csv.reader(io.StringIO(record.read_text(encoding="utf-8")))
-    kept = io.StringIO()
-    csv.writer(kept, lineterminator="\n").writerows(row for row in rows if row[:1] != [removed])
-    record.write_text(kept.getvalue(), encoding="utf-8")
 
 
 def _pack(prefix: Path, archive: Path, options: PackOptions) -> None:

@@ -7,24 +7,23 @@ import shutil
 from pathlib import Path
 
 from endcap._files import whole_file
-from endcap.environment.errors import ExecutionEnvironmentError
+from endcap.environment import ExecutionEnvironmentError
 from endcap.environment.stub import execution_environment, install
 from endcap.errors import InvalidArgumentError
-from endcap.triton.model_config import read_config, set_parameter, write_config
+from endcap.triton.model_config import CONFIG_NAME, read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_model_folder
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
-CONFIG = "config.pbtxt"
 ARCHIVE_ENDINGS = (".tar.gz", ".tgz")  # the only archives that Triton unpacks
 _NAME = re.compile(r"[A-Za-z0-9._+-]+")  # characters that a config.pbtxt takes without escapes
 
 
 def check_model(model: Path) -> None:
     """Raise InvalidArgumentError unless a folder is that of a Python-backend model."""
-    config = model / CONFIG
+    config = model / CONFIG_NAME
     if not config.is_file():
         raise InvalidArgumentError(
-            f"{model} has no {CONFIG}; give the folder of a Python-backend model"
+            f"{model} has no {CONFIG_NAME}; give the folder of a Python-backend model"
         )
     backend = read_model_folder(model).backend
     if backend != "python":
@@ -72,7 +71,7 @@ def place(
     """
     check_model(model)
     check_archive_name(name)
-    config = model / CONFIG
+    config = model / CONFIG_NAME
     text = read_config(config)
     changed = set_parameter(text, EXECUTION_ENVIRONMENT, f"{MODEL_DIRECTORY}/{name}")
     if (model / name).is_symlink():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import re
 from dataclasses import dataclass
@@ -12,10 +11,11 @@ from pathlib import Path
 import endcap
 from endcap._files import whole_file
 from endcap._pip_commands import reinstall_command
-from endcap.environment.errors import StubError
+from endcap.environment import StubError
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.release import read_release
 from endcap.triton.errors import ServerError
+from endcap.triton.model_config import CONFIG_NAME
 from endcap.triton.model_folder import ModelFolder
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
@@ -55,13 +55,8 @@ def find_front() -> Path:
 
 def is_front(program: Path) -> bool:
     """Return whether a stub in a model's folder is this package's front, of any version."""
-    if not program.is_file() or not 0 < program.stat().st_size <= _MAX_FRONT_BYTES:
-        return False
-    with (
-        program.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-    ):
-        return content.find(_MARK) >= 0
+    is_small = program.is_file() and program.stat().st_size <= _MAX_FRONT_BYTES
+    return is_small and _MARK in program.read_bytes()
 
 
 def describe(file: Path) -> StubDescription:
@@ -90,17 +85,14 @@ class InstalledStub:
     """The files of a stub in a model's folder.
 
     Attributes:
-        python_version: Of the Python that the release's stub embeds, for example "3.11".
-        takes_numpy_2: False where the environment must have numpy<2, None where the stub does not
-            say.
+        description: Of the release's stub.
         release: The server that the stub is from, None where that is not known.
     """
 
     front: Path
     real: Path
     settings: Path
-    python_version: str
-    takes_numpy_2: bool | None
+    description: StubDescription
     release: str | None
 
 
@@ -124,21 +116,24 @@ def install(
             Python.
         OSError: The folder cannot be written.
     """
-    if not _is_model(model_dir):
+    if not (model_dir / CONFIG_NAME).is_file() and not [*model_dir.glob("[0-9]*/")]:
         raise StubError(
             f"{model_dir} is not a model's folder (it has neither a config.pbtxt nor a version "
             "folder such as 1/); name the folder of one model of the repository"
         )
     _refuse_others(model_dir)
-    server = _locate_server(tritonserver) if real is None or tritonserver is not None else None
+    try:
+        needs_server = real is None or tritonserver is not None
+        server = locate_server(tritonserver) if needs_server else None
+    except ServerError as error:
+        raise StubError(f"{error}; or give the stub of the release with --real") from error
     source, description = find_real_stub(server, python_version, real)
     settings = _server_settings(server) if server is not None else {}
     installed = InstalledStub(
         front=model_dir / STUB_NAME,
         real=model_dir / REAL_STUB_NAME,
         settings=model_dir / SETTINGS_NAME,
-        python_version=python_version,
-        takes_numpy_2=description.takes_numpy_2,
+        description=description,
         release=str(read_release(server)) if server is not None else None,
     )
     text = json.dumps(settings, indent=2) + "\n"
@@ -164,20 +159,6 @@ def _refuse_others(model_dir: Path) -> None:
                 f"{model_dir / name} exists and was not created by `endcap stub install`; move it "
                 "away, and try again"
             )
-
-
-def _is_model(folder: Path) -> bool:
-    return folder.is_dir() and (
-        (folder / "config.pbtxt").is_file()
-        or any(path.is_dir() and path.name.isdecimal() for path in folder.iterdir())
-    )
-
-
-def _locate_server(tritonserver: Path | None) -> ServerInstallation:
-    try:
-        return locate_server(tritonserver)
-    except ServerError as error:
-        raise StubError(f"{error}; or give the stub of the release with --real") from error
 
 
 def find_real_stub(
@@ -210,17 +191,10 @@ def find_real_stub(
 
 
 def _find_stubs(server: ServerInstallation) -> list[Path]:
-    folders: list[Path] = []
-    if server.backends_dir is not None:
-        folders.append(server.backends_dir / "python")
+    folders = [server.backends_dir / "python"] if server.backends_dir is not None else []
     if server.stubs_dir is not None:
-        folders += sorted(server.stubs_dir.iterdir(), key=_minor)
+        folders += sorted(server.stubs_dir.iterdir(), key=lambda each: (len(each.name), each.name))
     return [folder / STUB_NAME for folder in folders if (folder / STUB_NAME).is_file()]
-
-
-def _minor(folder: Path) -> int:
-    minor = folder.name.partition(".")[2]
-    return int(minor) if minor.isdecimal() else 0
 
 
 def _server_settings(server: ServerInstallation) -> dict[str, object]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from endcap._python_process import in_one_line
-from endcap.environment.checking import CheckedEnvironment, check_numpy
-from endcap.environment.conda import resolve_channels
-from endcap.environment.errors import ExecutionEnvironmentError, import_tool
-from endcap.environment.options import NumpyLimit, PackOptions, find_numpy_limit
+from endcap.environment import ExecutionEnvironmentError
+from endcap.environment.checking import CheckedEnvironment, NumpyLimit, find_numpy_limit
+from endcap.environment.conda import import_tool, resolve_channels
+from endcap.environment.packing import PackOptions
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.server import locate_server
 
@@ -50,10 +50,9 @@ def test_channels_by_name_address_and_folder(
 @pytest.mark.parametrize(
     ("channel", "offline", "message"),
     [
-        ("conda-forge", True, "--offline reads folders only"),
-        ("https://example.org/c", True, "--offline reads folders only"),
-        ("./nothing", False, "does not exist"),
-        (".", False, "is no channel"),
+        ("conda-forge", True, "leave --offline out"),
+        ("https://example.org/c", True, "leave --offline out"),
+        ("./nothing", False, "is not a folder; give one"),
     ],
 )
 def test_a_channel_that_cannot_be_read(channel: str, offline: bool, message: str) -> None:
@@ -86,10 +85,10 @@ def test_without_a_server_numpy_2_is_ruled_out(
 
 
 def test_numpy_is_held_against_the_stub() -> None:
-    checked = CheckedEnvironment(python="3.11", numpy="2.1.0", packages=[], size_bytes=0)
+    checked = CheckedEnvironment(python="3.11", numpy="2.1.0", packages={}, size_bytes=0)
     with pytest.raises(ExecutionEnvironmentError, match=r"NumPy 2\.1\.0, .* numpy<2: the stub is"):
-        check_numpy(checked, BELOW_2, Path("environment.tar.gz"))
-    check_numpy(checked, NumpyLimit("", "any"), Path("environment.tar.gz"))
+        BELOW_2.check(checked, Path("environment.tar.gz"))
+    NumpyLimit("", "any").check(checked, Path("environment.tar.gz"))
 
 
 def test_a_missing_tool_names_the_extra() -> None:

@@ -79,10 +79,9 @@ def test_size_and_contents_are_printed(packed: tuple[Path, Path, Result]) -> Non
     assert sizes.startswith(f"{archive.stat().st_size / 1e6:.1f} MB, ")
     assert sizes.endswith(f"Python {VERSION}")
     assert numpy.startswith(f"NumPy {np.__version__}; must be numpy<2: ")
-    cells = {row.split()[0]: row.split()[1:3] for row in rows}
+    cells = {row.split()[0]: row.split()[1] for row in rows}
     assert cells.keys() == {"python", "numpy", "endcap"}
-    assert cells["numpy"] == [np.__version__, "conda"]
-    assert cells["endcap"][1] == "pip"
+    assert cells["numpy"] == np.__version__
 
 
 def test_a_model_gets_archive_stub_and_parameter(packed: tuple[Path, Path, Result]) -> None:
@@ -132,11 +131,11 @@ def flipped(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (cut, "broken off after"),
-        (without_checksum, "broken off after"),
-        (flipped, "is damaged"),
-        (lambda content: b"PK" + content, "is not a tar.gz"),
-        (lambda content: b"", "is not a tar.gz"),
+        (cut, "cannot be unpacked"),
+        (without_checksum, "end-of-stream marker"),
+        (flipped, "cannot be unpacked"),
+        (lambda content: b"PK" + content, "not a gzip file"),
+        (lambda content: b"", "cannot be unpacked"),
     ],
     ids=["cut", "checksum", "flipped", "zip", "empty"],
 )
@@ -157,7 +156,11 @@ def test_a_damaged_archive_is_reported(
         ("bin/python3", None, "has no bin/python3"),
         ("bin/activate", None, "has no bin/activate"),
         (f"lib/libpython{VERSION}.so.1.0", None, "which Triton's stub loads"),
-        (f"{SITE_PACKAGES}/numpy/__init__.py", "1 / 0", "imported: ZeroDivisionError: division"),
+        (
+            f"{SITE_PACKAGES}/numpy/__init__.py",
+            "1 / 0",
+            "imported: numpy: ZeroDivisionError",
+        ),
     ],
     ids=["python3", "activate", "libpython", "numpy"],
 )
@@ -177,13 +180,13 @@ def test_what_an_environment_lacks_is_reported(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--package", "numpy >=2"], "need NumPy 2.1.0, and it must be numpy<2: with a later one"),
+        (["--package", "numpy >=2"], "numpy <2 fits together"),
         (["--package", "nosuch >=1"], "No candidates were found for nosuch"),
-        (["--package", "bad["], "--package 'bad[' is no conda specification"),
-        (["--package", "*"], "--package '*' is no conda specification"),
+        (["--package", "bad["], "one of --package is no conda specification"),
+        (["--package", "*"], "one of --package is no conda specification"),
         (["--pip", "nosuchpackage"], "No matching distribution found for nosuchpackage"),
         (["--pip", "numpy>=2"], "numpy"),
-        (["--channel", "nothing/here"], "is no folder"),
+        (["--channel", "nothing/here"], "is not a folder"),
         (["--into", "nowhere"], "has no config.pbtxt"),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else "",

@@ -134,9 +134,6 @@ def test_an_archive_does_not_tell_where_wheels_lay(
 ) -> None:
     folder = str(shop.wheel.parent).encode()
     assert [path for path, content in contents.items() if folder in content] == []
-    records = [each for path, each in contents.items() if path.endswith(".dist-info/RECORD")]
-    assert records
-    assert not any(b"direct_url.json" in each for each in records)
 
 
 @pytest.mark.usefixtures("contents")

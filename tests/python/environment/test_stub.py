@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from endcap.environment.stub import StubError, find_front, install, is_front
+from endcap.environment import StubError
+from endcap.environment.stub import find_front, install, is_front
 from endcap.server import locate_server
 from endcap.server.python_stub import PYTHON_VERSION, find_stub
 from tests.support.cli_runs import assert_error_message, endcap
@@ -37,7 +38,7 @@ def test_install_places_front_stub_and_what_they_belong_to(model, real):
     assert placed.real.read_bytes() == real.read_bytes()
     assert os.access(placed.front, os.X_OK)
     assert os.access(placed.real, os.X_OK)
-    assert placed.takes_numpy_2 is False
+    assert placed.description.takes_numpy_2 is False
     settings = json.loads(placed.settings.read_text())
     assert settings["release"] == placed.release
     assert settings["release"].startswith("nvidia-pytriton ")
