@@ -23,7 +23,7 @@ from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions, parse_address
 from endcap.errors import UnsupportedError
 from endcap.server import ServerSettings, TritonServer
-from endcap.server.exposure import CLOSED_GRPC_KEY
+from endcap.server.release import CLOSED_GRPC_KEY
 from tests.support.echo_model import ECHO, write_echo_model
 from tests.triton.running_server import FREE_PORTS
 

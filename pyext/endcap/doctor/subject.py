@@ -14,7 +14,7 @@ from endcap.server.backends import needs_stub
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.models import why_no_python
 from endcap.server.plan import server_environment
-from endcap.server.private_server import find_packages
+from endcap.server.private_server import packages_folder
 from endcap.server.process import SHARED_MEMORY
 from endcap.triton.errors import ServerError
 from endcap.triton.model_folder import ModelFolder, read_repository
@@ -88,7 +88,7 @@ class Subject:
             ServerError: The cache cannot be used.
         """
         is_private = self.installation is not None and self.installation.is_private
-        return find_packages() if is_private else None
+        return packages_folder() if is_private and packages_folder().exists() else None
 
     @contextmanager
     def environment(self, server: ServerInstallation) -> Iterator[dict[str, str]]:

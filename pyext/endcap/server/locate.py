@@ -41,8 +41,6 @@ class ServerInstallation:
     library_dir: Path | None  # shared libraries that the server and its stubs need
     backends_dir: Path | None
     stubs_dir: Path | None  # one folder per Python version, each with a Python-backend stub
-    caches_dir: Path | None
-    repository_agents_dir: Path | None
 
     @property
     def is_private(self) -> bool:
@@ -87,9 +85,7 @@ def locate_or_install_server(
     `install_private_server` do.
     """
     found = _find_server(explicit)
-    if found is not None:
-        return found
-    return _describe(install_private_server(progress) / EXECUTABLE, "private")
+    return found or _describe(install_private_server(progress) / EXECUTABLE, "private")
 
 
 def _find_server(explicit: str | os.PathLike[str] | None) -> ServerInstallation | None:
@@ -102,12 +98,10 @@ def _find_server(explicit: str | os.PathLike[str] | None) -> ServerInstallation 
     wheel = importlib.util.find_spec(WHEEL_PACKAGE)
     folders = (wheel.submodule_search_locations or ()) if wheel else ()
     in_wheel = [Path(folder) / "tritonserver" / "bin" / "tritonserver" for folder in folders]
-    for executable, origin in (
-        (CONTAINER_EXECUTABLE, "container"),
-        *((executable, "wheel") for executable in in_wheel),
-    ):
+    for executable in (CONTAINER_EXECUTABLE, *in_wheel):
         if _is_executable(executable):
-            return _describe(executable, origin)
+            is_container = executable == CONTAINER_EXECUTABLE
+            return _describe(executable, "container" if is_container else "wheel")
     private = find_private_server()
     return None if private is None else _describe(private / EXECUTABLE, "private")
 
@@ -136,8 +130,6 @@ def _describe(executable: Path, origin: str) -> ServerInstallation:
         library_dir=existing(wheel_libraries) or existing(root / "lib"),
         backends_dir=existing(root / "backends"),
         stubs_dir=existing(root / "python_backend_stubs"),
-        caches_dir=existing(root / "caches"),
-        repository_agents_dir=existing(root / "repoagents"),
     )
 
 

@@ -157,21 +157,12 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
                 )
 
 
-def link_repository(repository: Path, scratch: Path) -> Path:
-    """Make a link to the repository in `scratch`, and return it."""
-    link = scratch / "repository"
-    link.symlink_to(repository.resolve(), target_is_directory=True)
-    return link
-
-
-def link_models(models: Iterable[ModelFolder], scratch: Path) -> Path:
-    """Make a repository of links to these models in `scratch`, and return it."""
-    repository = scratch / "repository"
+def link_models(models: Iterable[ModelFolder], repository: Path) -> None:
+    """Make a folder `repository` of links to these models."""
     repository.mkdir()
     for model in models:
         link = repository / model.path.name
         link.symlink_to(model.path.resolve(), target_is_directory=True)
-    return repository
 
 
 def pool_megabytes(models: list[ModelFolder]) -> int:

@@ -15,7 +15,6 @@ from endcap.server.backends import (
     needs_stub,
     onnxruntime_options,
 )
-from endcap.server.exposure import check_exposure, restriction_options
 from endcap.server.locate import ServerInstallation, locate_or_install_server
 from endcap.server.models import (
     check_model_names,
@@ -23,11 +22,10 @@ from endcap.server.models import (
     choose_models,
     leave_out,
     link_models,
-    link_repository,
     pool_megabytes,
 )
 from endcap.server.private_server import show_nothing
-from endcap.server.release import ServerRelease, read_release
+from endcap.server.release import ServerRelease, check_exposure, read_release, restriction_options
 from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.triton.errors import ServerError
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
@@ -105,8 +103,11 @@ def plan_launch(
         if not installation.is_private:
             python_stub.check_numpy(in_stubs)
         python_stub.check_stub_runs(python_stub.find_stub(stubs), environment)
-    some = settings.models or left_out
-    link = link_models(models, scratch) if some else link_repository(repository, scratch)
+    link = scratch / "repository"
+    if settings.models or left_out:
+        link_models(models, link)
+    else:  # models that are added later can be loaded
+        link.symlink_to(repository.resolve(), target_is_directory=True)
     working_directory = scratch / "cwd"
     working_directory.mkdir()
     region_prefix = f"{scratch.name}-"
@@ -114,8 +115,6 @@ def plan_launch(
         "model-repository": link,
         "model-config-name": settings.config_name,
         "backend-directory": backends,
-        "cache-directory": installation.caches_dir,
-        "repoagent-directory": installation.repository_agents_dir,
         "exit-on-error": "true",
         "exit-timeout-secs": max(1, int(settings.stop_timeout_s) - _UNLOADING_S),
         "log-verbose": 1 if settings.verbose else None,

@@ -178,12 +178,6 @@ def packages_folder() -> Path:
     return cache_folder(_CACHE) / f"python-{PYTHON_VERSION}-{digest[:12]}"
 
 
-def find_packages() -> Path | None:
-    """Return `packages_folder` where it exists, else None."""
-    folder = packages_folder()
-    return folder if folder.exists() else None
-
-
 def install_packages(progress: Callable[[str], None] = show_nothing) -> Path:
     """Install what Python models need where that was not done before, and return its folder.
 

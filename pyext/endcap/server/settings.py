@@ -91,7 +91,7 @@ class PortReservation:
         self._host = host
         self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._bound = contextlib.ExitStack()
-        self._close = weakref.finalize(self, self._bound.close)
+        self.close = weakref.finalize(self, self._bound.close)  # the server listens, or will not
         ports: dict[str, int] = {}
         try:
             for service, port in vars(wanted).items():
@@ -103,10 +103,6 @@ class PortReservation:
             self.close()
             raise
         self.ports = ServerPorts(**ports)
-
-    def close(self) -> None:
-        """Let go of the ports: the server listens, or will not."""
-        self._close()
 
     def _look_at(self, port: int) -> int:
         with socket.socket(self._family) as listener:

@@ -10,8 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from endcap.server.exposure import restriction_options
-from endcap.server.release import ServerRelease
+from endcap.server.release import ServerRelease, restriction_options
 from endcap.server.settings import ServerSettings
 from endcap.triton.installation import OUR_BACKENDS
 from tests.support import kserve_models

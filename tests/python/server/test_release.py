@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from endcap.server import ServerError, ServerSettings, locate_server
-from endcap.server.exposure import check_exposure, is_loopback
-from endcap.server.release import ServerRelease, read_release
+from endcap.server.release import ServerRelease, check_exposure, is_loopback, read_release
 
 
 def installation(folder: Path, version: str | None) -> Path:
