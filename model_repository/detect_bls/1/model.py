@@ -7,8 +7,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from endcap.python_backend.bls import CallLoop, call_model_async
-from endcap.python_backend.model_calls import ModelCall
+from endcap.python_backend.bls import CallLoop, ModelCall, call_model_async
 from endcap.python_backend.responses import ModelLog, respond_to_each
 from endcap.triton.parameters import read_parameters
 

@@ -5,9 +5,9 @@ read the model's parameters and completed its tensors (`stage_settings`):
 
     requests -> preprocess_stage, postprocess_stage: one call of the core for all -> responses
 
-A model that calls other models, such as `detect_bls`, sends a `ModelCall` (`model_calls`) by `bls`.
+A model that calls other models, such as `detect_bls`, sends a `ModelCall` (`bls`).
 
 `failures` has the text and the code of an error; `responses` brings it to the client and to the
-server's log. `responses`, `bls` and `stage_model` import `triton_python_backend_utils` and so can
-be imported by the server's stub only, the others anywhere.
+server's log. `responses` and `stage_model` import `triton_python_backend_utils` and so can be
+imported by the server's stub only, the others anywhere.
 """

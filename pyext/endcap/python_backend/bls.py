@@ -1,22 +1,62 @@
-"""Calls of other models through the server (Triton's "business logic scripting")."""
+"""Calls of other models through the server (Triton's "business logic scripting").
+
+What calls a model imports `triton_python_backend_utils`, which is the server's; `ModelCall` and
+`complete_config` work anywhere.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-import triton_python_backend_utils as pb_utils
+import numpy as np
+import numpy.typing as npt
 
 from endcap.python_backend.failures import ModelCallError, code_name_of_message
-from endcap.python_backend.model_calls import ModelCall, Tensor
 from endcap.python_backend.requests import ids_for_calls
 
 # As many calls as the server's side of one instance works on: its thread-pool-size by default.
-MOST_CALLS = 32
+MAX_CALLS = 32
 
 Result = TypeVar("Result")
+# Triton's type, and the dims of one item.
+Tensors = Mapping[str, tuple[str, list[int]]]
+
+
+class Tensor(Protocol):
+    """A tensor as the server's stub hands it over."""
+
+    def as_numpy(self) -> npt.NDArray[Any]:
+        """Return its memory as an array, without a copy; strings as objects."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCall:
+    """One request to another model.
+
+    Args:
+        model: its name; the newest version is called.
+        inputs: by name. A tensor of the same name that the server gave goes on without a copy.
+        outputs: the outputs wanted; all where none is named.
+        origin: the request for whose sake this one is made: the inner request has its id,
+            correlation id, timeout and trace, but no id that is not UTF-8. None where it is made
+            for several.
+        on_cpu: whether the outputs are needed in CPU memory; else they stay where the model has
+            them.
+    """
+
+    model: str
+    inputs: Mapping[str, Tensor | npt.NDArray[Any]]
+    outputs: tuple[str, ...] = ()
+    origin: Any = None
+    on_cpu: bool = True
+
+
+CallModel = Callable[[ModelCall], dict[str, Tensor]]
 
 
 def call_model(call: ModelCall) -> dict[str, Tensor]:
@@ -29,7 +69,7 @@ def call_model(call: ModelCall) -> dict[str, Tensor]:
 
 
 async def call_model_async(call: ModelCall) -> dict[str, Tensor]:
-    """Call a model as `call_model` does, beside other calls of the running loop.
+    """Call a model as `call_model` does, next to other calls of the running loop.
 
     Not in decoupled models, for which the server does not support it.
     """
@@ -40,7 +80,7 @@ class CallLoop:
     """An event loop for the calls of one model instance; each call in flight takes a thread."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="bls")
+        self._threads = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="bls")
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(self._threads)
 
@@ -59,37 +99,56 @@ class CallLoop:
 
 
 def _request(call: ModelCall) -> Any:
-    origin = call.origin
+    import triton_python_backend_utils as pb_utils
+
     more: dict[str, Any] = {}
-    if origin is not None:
-        more.update(ids_for_calls(origin))
-        more["timeout"] = origin.timeout()
-        more["trace"] = origin.trace()
+    if call.origin is not None:
+        more = {**ids_for_calls(call.origin), "timeout": call.origin.timeout()}
+        more["trace"] = call.origin.trace()
     if call.on_cpu:
         more["preferred_memory"] = pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0)
     return pb_utils.InferenceRequest(
         model_name=call.model,
-        inputs=[_to_tensor(name, values) for name, values in call.inputs.items()],
+        inputs=[
+            pb_utils.Tensor(name, values) if isinstance(values, np.ndarray) else values
+            for name, values in call.inputs.items()
+        ],
         requested_output_names=list(call.outputs),
         **more,
     )
 
 
-def _to_tensor(name: str, values: Any) -> Any:
-    return values if isinstance(values, pb_utils.Tensor) else pb_utils.Tensor(name, values)
-
-
 def _read(call: ModelCall, response: Any) -> dict[str, Tensor]:
     if response.has_error():
+        import triton_python_backend_utils as pb_utils
+
         error = response.error()
-        text = error.message()
-        raise ModelCallError(call.model, text, _code(text, error.code()))
+        text, code = error.message(), error.code()
+        # The called model's own code is in its text where the server has replaced it by INTERNAL.
+        name = code_name_of_message(text)
+        if name is not None and code == pb_utils.TritonError.INTERNAL:
+            code = getattr(pb_utils.TritonError, name)
+        raise ModelCallError(call.model, text, code)
     return {tensor.name(): tensor for tensor in response.output_tensors()}
 
 
-def _code(text: str, code: Any) -> Any:
-    """Return the called model's code, by its text where the server has replaced it by INTERNAL."""
-    name = code_name_of_message(text)
-    if code != pb_utils.TritonError.INTERNAL or name is None:
-        return code
-    return getattr(pb_utils.TritonError, name)
+def complete_config(config: Any, inputs: Tensors, outputs: Tensors) -> Any:
+    """Return the server's ModelConfig with all tensors of a side that declares none.
+
+    Tensors that are declared keep their dims and get the type where they have none; those that are
+    not in the tables are left alone.
+
+    Raises:
+        ValueError: a declared tensor has another type.
+    """
+    declared = config.as_dict()
+    for side, tensors, add in (
+        ("input", inputs, config.add_input),
+        ("output", outputs, config.add_output),
+    ):
+        given = {tensor["name"]: tensor for tensor in declared[side]}
+        for name, (data_type, dims) in tensors.items():
+            if name in given or not given:
+                dims = given.get(name, {}).get("dims") or dims
+                add({"name": name, "data_type": data_type, "dims": dims})
+    return config

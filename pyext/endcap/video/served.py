@@ -12,7 +12,7 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -22,17 +22,8 @@ import numpy.typing as npt
 
 from endcap.detections import ImageDetections
 from endcap.errors import EndcapError, ImageLimitError, InvalidArgumentError, Status
+from endcap.python_backend.bls import CallModel, ModelCall, Tensor
 from endcap.python_backend.failures import ModelCallError, RequestCancelledError, status_of
-from endcap.python_backend.model_calls import (
-    ENCODED,
-    READ_OUTPUTS,
-    CallModel,
-    ModelCall,
-    Tensor,
-    arrays,
-    errors_naming,
-    read_detections,
-)
 from endcap.tracking import Tracker
 from endcap.triton.video_settings import VideoOptions, VideoSettings
 from endcap.triton.video_sources import find_address
@@ -45,7 +36,8 @@ from endcap.yuv import YuvImage
 
 _RATE_WITHOUT_ONE = 30.0  # frames a second, for the tracker
 _MOST_RATE = 1000.0
-_OUTPUTS = (*READ_OUTPUTS, "detection_indices", "status")
+_ROWS = ("detection_boxes", "detection_scores", "detection_classes", "detection_indices")
+_NUMBERS = ("num_detections", "status")
 
 Row = dict[str, npt.NDArray[Any]]
 
@@ -233,10 +225,10 @@ class VideoJob:
         try:
             call = ModelCall(
                 model=self._settings.model,
-                inputs={ENCODED: _element(frame_bytes(frame.image))},
-                outputs=_OUTPUTS,
+                inputs={"encoded": _element(frame_bytes(frame.image))},
+                outputs=(*_NUMBERS, *_ROWS),
             )
-            return self._read(call, arrays(self._call_until_accepted(call)))
+            return self._read(call.model, self._call_until_accepted(call))
         except Exception as error:
             return _Detected(ImageDetections.from_list([]), _failure_class(error), error)
 
@@ -254,21 +246,26 @@ class VideoJob:
                 if time.monotonic() + wait_s >= end or self._has_stopped.wait(wait_s):
                     raise
 
-    def _read(self, call: ModelCall, outputs: Row) -> _Detected:
-        with errors_naming(call.model):
-            rows = read_detections(outputs)
-            if rows.counts.size != 1:
-                raise InvalidArgumentError("it gave detections of several images for one")
-        count = int(rows.counts[0])
-        kept = rows.scores[0, :count] >= self._options.score_threshold
-        indices = outputs["detection_indices"].reshape(-1)[:count]
+    def _read(self, model: str, outputs: Mapping[str, Tensor]) -> _Detected:
+        try:
+            count, status = (int(outputs[name].as_numpy().item()) for name in _NUMBERS)
+            boxes, *others = (outputs[name].as_numpy() for name in _ROWS)
+            rows = [boxes.reshape(-1, 4), *(each.reshape(-1) for each in others)]
+            if not 0 <= count <= min(map(len, rows)) or len({*map(len, rows)}) > 1:
+                raise ValueError(f"{count} detections in {[each.shape for each in rows]}")
+        except (KeyError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"model '{model}': its outputs are not the detections of one image: {error}"
+            ) from error
+        kept = rows[1][:count] >= self._options.score_threshold
+        boxes, scores, class_ids, indices = (each[:count][kept] for each in rows)
         detections = ImageDetections(
-            boxes=np.array(rows.boxes[0, :count][kept], np.float32),
-            scores=np.array(rows.scores[0, :count][kept], np.float32),
-            class_ids=np.array(rows.class_ids[0, :count][kept], np.int32),
-            indices=np.array(indices[kept], np.int32),
+            boxes=np.array(boxes, np.float32),
+            scores=np.array(scores, np.float32),
+            class_ids=np.array(class_ids, np.int32),
+            indices=np.array(indices, np.int32),
         )
-        return _Detected(detections, Status(int(outputs["status"].flat[0])))
+        return _Detected(detections, Status(status))
 
     def _row(self, frame: VideoFrame, detected: _Detected, tracker: Tracker | None) -> Row:
         detections, status = detected.detections, detected.status

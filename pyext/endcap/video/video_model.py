@@ -13,9 +13,8 @@ from typing import Any
 import triton_python_backend_utils as pb_utils
 
 from endcap.errors import ImageLimitError, InvalidArgumentError
-from endcap.python_backend.bls import MOST_CALLS, call_model
+from endcap.python_backend.bls import MAX_CALLS, Tensors, call_model, complete_config
 from endcap.python_backend.failures import RequestCancelledError, describe
-from endcap.python_backend.model_calls import Tensors, complete_config
 from endcap.python_backend.requests import find_input, on_host
 from endcap.python_backend.responses import ModelLog, failed, to_tensors
 from endcap.triton.video_settings import read_video_options, read_video_settings
@@ -68,7 +67,7 @@ class VideoModel:
         self._settings = read_video_settings(json.loads(args["model_config"]), os.environ)
         import_av()
         self._log = ModelLog(args)
-        calls = min(MOST_CALLS, self._settings.max_videos * self._settings.frames_in_flight)
+        calls = min(MAX_CALLS, self._settings.max_videos * self._settings.frames_in_flight)
         self._calls = ThreadPoolExecutor(calls, thread_name_prefix="bls")
         self._running: list[_Running] = []
         self._lock = threading.Lock()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from endcap.python_backend.model_calls import Tensors, complete_config
+from endcap.python_backend.bls import Tensors, complete_config
 
 INPUTS: Tensors = {"encoded": ("TYPE_STRING", [1])}
 OUTPUTS: Tensors = {

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,39 @@ def test_an_object_keeps_its_id_over_dropped_frames_in_the_served_model() -> Non
             for frame in live_frames()
         ]
     assert [row["track_ids"].tolist() for row in rows] == [[1]] * len(DROPPED)
+
+
+ROWS = {"boxes": (1, 3, 4), "scores": (1, 3), "classes": (1, 3), "indices": (1, 3)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, ""),
+        ({"detection_boxes": np.zeros((1, 2, 4), np.float32)}, "2 detections in"),
+        ({"num_detections": np.int32([[2], [1]])}, "not the detections of one image"),
+        ({"num_detections": np.int32([[4]])}, "4 detections in"),
+        ({"detection_scores": None}, "'detection_scores'"),
+    ],
+)
+def test_a_response_that_is_not_of_one_image_fails_its_frame(
+    changes: dict[str, Any], says: str
+) -> None:
+    tensors: dict[str, Any] = {f"detection_{k}": np.ones(v, np.float32) for k, v in ROWS.items()}
+    tensors |= {"num_detections": np.int32([[2]]), "status": np.int32([[0]]), **changes}
+    outputs: Any = {
+        name: SimpleNamespace(as_numpy=lambda array=array: array)
+        for name, array in tensors.items()
+        if array is not None
+    }
+    with ThreadPoolExecutor() as threads:
+        job = VideoJob(
+            VideoInput(encoded=b"a video"), VideoSettings(), VideoOptions(),
+            call=lambda call: outputs, threads=threads,
+        )  # fmt: skip
+        detected = job._detect_frame(frame_with(0, 0))
+    assert len(detected.detections) == (0 if says else 2)
+    assert says in str(detected.error or "")
 
 
 def test_classes_are_not_tracked() -> None:
