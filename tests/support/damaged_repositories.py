@@ -2,9 +2,150 @@
 
 from __future__ import annotations
 
-from tests.support.damage import IMAGES, NO_CONFIG, WARMUP, Damage, added, parameter, remove
-from tests.support.damaged_stage_models import POSTPROCESS, PREPROCESS, PYTHON
+import re
 
+from tests.support.damage import IMAGES, NO_CONFIG, WARMUP, Damage, added, parameter, remove
+
+PREPROCESS = {
+    "other_rois": Damage(
+        model="preprocess_rois",
+        edits=(("dims: [ -1, 4 ]", "dims: [ 4 ]"),),
+        at="dims: [ 4 ]",
+        says="input 'rois' is TYPE_FP32 [4] in the config",
+    ),
+    "unknown_field": Damage(
+        model="preprocess",
+        edits=added("colour: 3"),
+        at="colour: 3",
+        says=NO_CONFIG + 'Message type "inference.ModelConfig" has no field named "colour"',
+    ),
+    "two_schedulers": Damage(
+        model="preprocess",
+        edits=added("sequence_batching { }"),
+        at="dynamic_batching {",
+        says=NO_CONFIG + 'Field "dynamic_batching" is specified along with',
+    ),
+    "other_name": Damage(
+        model="preprocess",
+        edits=(('backend: "endcap_preprocess"', 'backend: "endcap_preprocess"\n#'),),
+        change=lambda folder: (folder / "config.pbtxt").write_text(
+            re.sub(r"^name: .*", 'name: "prepare"', (folder / "config.pbtxt").read_text(), flags=8)
+        ),
+        at='name: "prepare"',
+        says="the model is named prepare, and its folder ",
+    ),
+    "no_backend": Damage(
+        model="preprocess",
+        edits=(('backend: "endcap_preprocess"', ""),),
+        at="# First hop",
+        says="the model names no backend",
+    ),
+    "no_version": Damage(
+        model="preprocess", change=remove("1"), says="the model has no version folder"
+    ),
+    "unknown_parameter": Damage(
+        model="preprocess",
+        edits=added(parameter("sise", 640)),
+        at='"sise"',
+        says="'sise' is not a parameter of this backend",
+    ),
+    "impossible_value": Damage(
+        model="preprocess",
+        edits=added(parameter("pad_value", 300)),
+        at='"pad_value"',
+        says="pad_value is '300'",
+    ),
+    "unknown_preset": Damage(
+        model="preprocess",
+        edits=(('string_value: "ultralytics"', 'string_value: "yolo99"'),),
+        at="parameters {",
+        says="preset is 'yolo99'",
+    ),
+    "other_size": Damage(
+        model="preprocess",
+        edits=added(parameter("size", 320)),
+        at=IMAGES,
+        says="output 'images' is TYPE_FP32 [3, 640, 640] in the config",
+    ),
+    "misnamed_output": Damage(
+        model="preprocess",
+        edits=(('name: "geometry"', 'name: "geometri"'),),
+        at='name: "geometri"',
+        says="the config has an output 'geometri'",
+    ),
+    "preferred_batch": Damage(
+        model="preprocess",
+        edits=(("dynamic_batching {", "dynamic_batching {\n  preferred_batch_size: [ 8, 32 ]"),),
+        at="preferred_batch_size",
+        says="preferred_batch_size is [8, 32], and max_batch_size 16",
+    ),
+}
+POSTPROCESS = {
+    "no_head": Damage(
+        model="postprocess",
+        edits=(('key: "head"', 'key: "threads"'), ('string_value: "yolov8"', 'string_value: "1"')),
+        at='backend: "endcap_postprocess"',
+        says="parameter 'head' is missing",
+    ),
+    "classes_do_not_fit": Damage(
+        model="postprocess",
+        edits=(('string_value: "6"', 'string_value: "80"'),),
+        at="dims: [ 10, 8400 ]",
+        says="input 'head' is TYPE_FP32 [10, 8400] in the config",
+    ),
+    "iou_threshold": Damage(
+        model="postprocess",
+        edits=added(parameter("iou_threshold", 1.5)),
+        at='"iou_threshold"',
+        says="iou_threshold is '1.5'",
+    ),
+    "labels_of_boxes": Damage(
+        model="postprocess",
+        edits=added(parameter("labels_file", "labels.txt")),
+        at='"labels_file"',
+        says="labels_file was given with head=yolov8",
+    ),
+    "negative_batch": Damage(
+        model="postprocess",
+        edits=(("max_batch_size: 16", "max_batch_size: -16"),),
+        at="max_batch_size: -16",
+        says="max_batch_size is -16",
+    ),
+}
+ROIS = """, {
+    name: "rois"
+    data_type: TYPE_FP32
+    dims: [ -1, 4 ]
+  }
+]
+
+output ["""
+PYTHON = {
+    "dali_optional": Damage(
+        model="preprocess_dali",
+        edits=(('string_value: "true"', 'string_value: "maybe"'),),
+        at="parameters {",
+        says="optional is neither true nor false",
+    ),
+    "dali_rois": Damage(
+        model="preprocess_dali",
+        edits=(("\n]\n\noutput [", ROIS),),
+        at='name: "rois"',
+        says="the model has an input rois, and its DALI pipeline takes whole images",
+    ),
+    "python_queue_cost": Damage(
+        model="preprocess_python",
+        edits=added(parameter("max_queue_cost", 40)),
+        at='"max_queue_cost"',
+        says="max_queue_cost is a parameter of the backend",
+    ),
+    "python_classes": Damage(
+        model="postprocess_python",
+        edits=(('string_value: "6"', 'string_value: "7"'),),
+        at="dims: [ 10, 8400 ]",
+        says="input 'head' is TYPE_FP32 [10, 8400] in the config",
+    ),
+}
 SMALLER = "dims: [ 3, 320, 320 ]"
 DETECTOR = {
     "no_model_file": Damage(
@@ -12,13 +153,6 @@ DETECTOR = {
         change=remove("1", "model.py"),
         at='backend: "python"',
         says="the model needs FOLDER/1/model.py",
-        hangs=True,
-    ),
-    "other_model_file": Damage(
-        model="detector_python",
-        edits=added('default_model_filename: "net.py"'),
-        at="default_model_filename",
-        says="the model needs FOLDER/1/net.py",
         hangs=True,
     ),
     "absent_version": Damage(
@@ -61,24 +195,11 @@ DETECTOR = {
         at="{",
         says="output head has no dims",
     ),
-    "zero_dim": Damage(
-        model="detector_python",
-        edits=(("dims: [ 10, 8400 ]", "dims: [ 10, 0 ]"),),
-        at="dims: [ 10, 0 ]",
-        says="output head has dims [10, 0]",
-    ),
     "network_dims": Damage(
         model="detector_python",
         edits=((IMAGES, SMALLER),),
         at=SMALLER,
         says="input images is declared as FP32 [3, 320, 320], and the network's is FP32 [3, 640, ",
-        loads=True,
-    ),
-    "network_type": Damage(
-        model="detector_python",
-        edits=(("boxed\n    data_type: TYPE_FP32", "boxed\n    data_type: TYPE_FP16"),),
-        at="data_type: TYPE_FP16",
-        says="input images is declared as FP16 [3, 640, 640], and the network's is FP32",
         loads=True,
     ),
     "network_name": Damage(
@@ -90,15 +211,7 @@ DETECTOR = {
         loads=True,
     ),
 }
-IMAGES_IN = 'input_map { key: "images" value: "images" }'
-STATUS_OUTPUT = """,
-  {
-    name: "status"
-    data_type: TYPE_INT32
-    dims: [ 1 ]
-  }"""
 INDICES = 'output_map { key: "detection_indices" value: "detection_indices" }\n'
-TO_STATUS = 'output_map { key: "status" value: "status" }'
 DETECT = {
     "absent_model": Damage(
         model="detect",
@@ -123,12 +236,6 @@ DETECT = {
         edits=(('input_map { key: "images"', 'input_map { key: "image"'),),
         at='key: "image"',
         says="step detector has no input image",
-    ),
-    "output_key": Damage(
-        model="detect",
-        edits=(('output_map { key: "head"', 'output_map { key: "output0"'),),
-        at='key: "output0"',
-        says="step detector has no output output0",
     ),
     "unmapped_input": Damage(
         model="detect",
@@ -156,15 +263,6 @@ DETECT = {
         at='value: "image_status"',
         says="step preprocess produces image_status, and nothing takes it",
     ),
-    "produced_twice": Damage(
-        model="detect",
-        edits=(
-            (TO_STATUS, TO_STATUS.replace('"status" }', '"num_detections" }')),
-            (STATUS_OUTPUT, ""),
-        ),
-        at='key: "status" value: "num_detections"',
-        says="step postprocess produces num_detections, which step postprocess produces in line",
-    ),
     "input_of_other_type": Damage(
         model="detect",
         edits=(("data_type: TYPE_STRING", "data_type: TYPE_UINT8"),),
@@ -176,15 +274,6 @@ DETECT = {
         edits=(("dims: [ 300, 4 ]", "dims: [ 100, 4 ]"),),
         at='name: "detection_boxes"',
         says="the ensemble gives detection_boxes as FP32 [100, 4], and postprocess gives detect",
-    ),
-    "steps_do_not_agree": Damage(
-        model="detect",
-        edits=(
-            (IMAGES_IN, IMAGES_IN.replace('"images" }', '"geometry" }')),
-            ('      output_map { key: "images" value: "images" }\n', ""),
-        ),
-        at='key: "images" value: "geometry"',
-        says="step detector takes images as FP32 [3, 640, 640], and preprocess gives geometry FP32",
     ),
     "larger_batch": Damage(
         model="detect",
@@ -210,12 +299,6 @@ DETECT = {
         at="instance_group",
         says="Triton refuses instance_group in an ensemble",
     ),
-    "batching_ensemble": Damage(
-        model="detect",
-        edits=(('platform: "ensemble"', 'platform: "ensemble"\ndynamic_batching { }'),),
-        at="ensemble_scheduling {",
-        says=NO_CONFIG + 'Field "ensemble_scheduling" is specified along with',
-    ),
     "no_platform": Damage(
         model="detect",
         edits=(('platform: "ensemble"', ""),),
@@ -230,13 +313,21 @@ DETECT = {
         severity="warning",
         loads=True,
     ),
-    "broken_labels": Damage(
-        model="detect",
-        edits=(("circle,square", "[circle,square"),),
+}
+TRACK = {
+    "track_parameter": Damage(
+        model="track",
+        edits=(('"max_lost_frames"', '"max_lost_frame"'),),
         at="parameters {",
-        says="labels begins with [ and is no JSON list",
+        says="'max_lost_frame' is not a",
+    ),
+    "candidates": Damage(
+        model="track",
+        edits=(("candidate_sequences: 1024", "candidate_sequences: 64"),),
+        at="sequence_batching",
+        says="max_candidate_sequences is 64, and max_sequences 1000",
         severity="warning",
         loads=True,
     ),
 }
-DAMAGES = {**PREPROCESS, **POSTPROCESS, **DETECTOR, **DETECT, **PYTHON}
+DAMAGES = {**TRACK, **PREPROCESS, **POSTPROCESS, **DETECTOR, **DETECT, **PYTHON}

@@ -39,19 +39,12 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem", "remedy"),
     [
-        ('"max_videos"', '"max_video"', "'max_video' is not a parameter", "there are model, max_"),
         ('string_value: "8"', 'string_value: "0"', "max_videos is 0", "give 1 or more"),
         (
             PREFIXES.format(""),
             PREFIXES.format("file:///a"),
             "entry 1 of url_prefixes",
             "with a sch",
-        ),
-        (
-            'string_value: "detect"',
-            'string_value: "video"',
-            "names 'video'",
-            "the one that detects",
         ),
         (
             "model_transaction_policy { decoupled: true }",
