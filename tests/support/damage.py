@@ -13,13 +13,13 @@ from tests.support.doc_pages import ROOT
 SHIPPED = ROOT / "model_repository"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Damage:
     """One model of the copy is edited, or changed by a function of its folder.
 
-    edits: texts of its config.pbtxt, each there once, and what they become.
-    at: what stands in the line of the finding; None where it has no line.
     says: how the problem begins; FOLDER stands for the model's folder.
+    at: what stands in the line of the finding; None where it has no line.
+    edits: texts of its config.pbtxt, each there once, and what they become.
     loads: whether a server loads the model all the same.
     hangs: whether a server's start waits for it without an end that a test could wait for.
     """

@@ -204,23 +204,3 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
     assert findings["numpy"]["found"].startswith(f"{told['numpy']} for Python models, ")
     for name in ("server", "python_stub", "libpython", "numpy"):
         assert findings[name]["severity"] == "ok", findings[name]
-
-
-def test_an_interrupted_installation_leaves_nothing(
-    user: World, wheelhouse: Path, tmp_path: Path
-) -> None:
-    settings = {**OFFLINE, "XDG_CACHE_HOME": str(tmp_path), **from_folder(wheelhouse)}
-    ports = ("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0")
-    process = subprocess.Popen(
-        [str(user.python), "-m", "endcap", "serve", str(write_model(tmp_path)), *ports],
-        env=variables(**settings), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    while "installing what Python models need" not in (line := process.stderr.readline()):
-        assert line, "it has ended"
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 0
-    names = sorted(path.name for path in (tmp_path / "endcap" / "server").iterdir())
-    assert names[0] == ".lock"
-    assert [name.partition("-0")[0] for name in names[1:]] == ["nvidia-pytriton"]

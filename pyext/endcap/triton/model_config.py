@@ -17,7 +17,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from endcap._files import whole_file
 from endcap._pip_commands import install_command
 from endcap.errors import InvalidArgumentError
 from endcap.triton.errors import ServerError
@@ -223,6 +222,8 @@ def read_config(file: Path) -> str:
 
 def write_config(file: Path, text: str) -> None:
     """Replace a config.pbtxt, which keeps its mode, or the one that it is a link to."""
+    from endcap._files import whole_file  # needs platformdirs, which Python models do without
+
     with whole_file(file, replace_read_only=True) as stream:
         stream.write(text.encode("utf-8", "surrogateescape"))
 

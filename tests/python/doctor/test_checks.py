@@ -309,38 +309,19 @@ def test_what_is_said_of_cuda(
     assert found in finding.found
 
 
-@pytest.mark.parametrize(
-    ("state", "severity", "found", "problem"),
-    [
-        (
-            endcap.NvjpegState(True, "", "/x/libnvjpeg.so.13", "13.0.1"),
-            OK,
-            "13.0.1, /x/libnvjpeg.so.13",
-            None,
-        ),
-        (
-            endcap.NvjpegState(False, "no JPEG engine; take another", "/x/libnvjpeg.so", "12.4.0"),
-            NOTE,
-            "12.4.0, /x/libnvjpeg.so",
-            "no JPEG engine",
-        ),
-    ],
-    ids=["usable", "no engine"],
-)
-def test_what_is_said_of_nvjpeg_where_there_is_a_gpu(
-    monkeypatch: pytest.MonkeyPatch,
-    state: endcap.NvjpegState,
-    severity: Severity,
-    found: str,
-    problem: str | None,
-) -> None:
+def test_what_is_said_of_nvjpeg_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = dataclasses.replace(GPU_CODE, devices=(OLD_GPU, *GPU_CODE.devices))
-    devices: list[int] = []
     monkeypatch.setattr(endcap, "cuda_state", lambda: cuda)
-    monkeypatch.setattr(endcap, "nvjpeg_state", lambda device: devices.append(device) or state)
-    finding = check("nvjpeg", SHIPPED)
-    assert (finding.severity, finding.found, finding.problem) == (severity, found, problem)
-    assert devices == [0]
+    devices: list[int] = []
+    for state, severity, problem in (
+        (endcap.NvjpegState(True, "", "/x/libnvjpeg.so", "13.0.1"), OK, None),
+        (endcap.NvjpegState(False, "no engine; x", "/x/libnvjpeg.so", "13.0.1"), NOTE, "no engine"),
+    ):
+        monkeypatch.setattr(endcap, "nvjpeg_state", lambda device: devices.append(device) or state)  # noqa: B023
+        finding = check("nvjpeg", SHIPPED)
+        assert (finding.severity, finding.problem) == (severity, problem)
+        assert finding.found == "13.0.1, /x/libnvjpeg.so"
+    assert devices == [0, 0]
 
 
 def test_models_with_a_dali_pipeline_and_no_dali(

@@ -46,14 +46,6 @@ def test_an_optional_model_and_its_callers_are_left_out(
     assert said.startswith("caller, preprocess_dali are left out: DALI")
 
 
-def test_dali_is_not_looked_for_without_an_optional_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_models, "find_operators", lambda: pytest.fail("it was"))
-    models = read_repository(write_model(tmp_path, "plain", 'backend: "python"'))
-    assert leave_out(models, locate_server()) == (models, "")
-
-
 def test_without_pyav_the_model_of_videos_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_models, "find_operators", lambda: Path("operators.so"))
     models = read_repository(SHIPPED)
@@ -116,21 +108,6 @@ def test_a_custom_configuration_is_taken_where_there_is_one() -> None:
     assert models["preprocess_dali"].backend == "dali"
     assert not models["preprocess_dali"].is_optional
     assert models["preprocess"].backend == "endcap_preprocess"
-
-
-@pytest.mark.parametrize(
-    ("text", "optional"),
-    [
-        ('parameters { key: "optional" value { string_value: "true" } }', True),
-        ('parameters [ { key: "optional", value: { string_value: "true" } } ]', True),
-        ('parameters { key: "optional" value { string_value: "false" } }', False),
-        ('# parameters { key: "optional" value { string_value: "true" } }', False),
-        ("", False),
-    ],
-)
-def test_what_a_config_says(tmp_path: Path, text: str, optional: bool) -> None:
-    write_model(tmp_path, "model", text)
-    assert read_model_folder(tmp_path / "model").is_optional is optional
 
 
 def test_of_a_broken_config_what_stands_before_the_break_counts(tmp_path: Path) -> None:

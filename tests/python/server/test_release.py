@@ -26,15 +26,10 @@ def installation(folder: Path, version: str | None) -> Path:
     ("version", "month"),
     [  # of the server's tags and its container releases
         ((2, 0, 0), date(2020, 6, 1)),
-        ((2, 6, 0), date(2020, 12, 1)),
         ((2, 7, 0), date(2021, 2, 1)),
-        ((2, 18, 0), date(2022, 1, 1)),
-        ((2, 41, 0), date(2023, 12, 1)),
         ((2, 51, 0), date(2024, 10, 1)),
-        ((2, 59, 0), date(2025, 6, 1)),
         ((2, 59, 1), date(2025, 7, 1)),
         ((2, 60, 0), date(2025, 8, 1)),
-        ((2, 73, 0), date(2026, 9, 1)),
         ((3, 0, 0), None),
         (None, None),
     ],
@@ -57,36 +52,26 @@ def test_a_release_is_old_after_a_year(today: date, problem: str | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("version", "name", "known"),
+    ("version", "name"),
     [
-        ("2.51.0", "tritonserver 2.51.0, release 24.10 (October 2024)", True),
-        ("2.71.0dev", "tritonserver 2.71.0dev, release 26.07 (July 2026)", True),
-        ("main", "tritonserver main, of unknown release", False),
-        (None, "tritonserver of unknown release", False),
+        ("2.51.0", "tritonserver 2.51.0, release 24.10 (October 2024)"),
+        ("2.71.0dev", "tritonserver 2.71.0dev, release 26.07 (July 2026)"),
+        ("main", "tritonserver main, of unknown release"),
+        (None, "tritonserver of unknown release"),
     ],
 )
-def test_an_installation_states_its_release(
-    version: str | None, name: str, known: bool, tmp_path: Path
-) -> None:
-    found = read_release(locate_server(installation(tmp_path, version)))
-    assert str(found) == name
-    assert (found.version is not None) == known
+def test_an_installation_states_its_release(version: str | None, name: str, tmp_path: Path) -> None:
+    assert str(read_release(locate_server(installation(tmp_path, version)))) == name
 
 
-@pytest.mark.parametrize(
-    ("wheel", "name"),
-    [
-        ("0.7.0", "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10 (October 2024)"),
-        ("9.0.0", "nvidia-pytriton 9.0.0 with tritonserver of unknown release"),
-    ],
-)
-def test_a_wheel_states_its_release(wheel: str, name: str, tmp_path: Path) -> None:
+def test_a_wheel_of_unknown_version_states_no_release(tmp_path: Path) -> None:
     program = tmp_path / "pytriton" / "tritonserver" / "bin" / "tritonserver"
     program.parent.mkdir(parents=True)
     program.touch(mode=0o755)
-    metadata = tmp_path / f"nvidia_pytriton-{wheel}.dist-info" / "METADATA"
+    metadata = tmp_path / "nvidia_pytriton-9.0.0.dist-info" / "METADATA"
     metadata.parent.mkdir()
-    metadata.write_text(f"Metadata-Version: 2.1\nName: nvidia-pytriton\nVersion: {wheel}\n")
+    metadata.write_text("Metadata-Version: 2.1\nName: nvidia-pytriton\nVersion: 9.0.0\n")
+    name = "nvidia-pytriton 9.0.0 with tritonserver of unknown release"
     assert str(read_release(locate_server(program))) == name
 
 
@@ -97,45 +82,32 @@ def test_a_wheel_states_its_release(wheel: str, name: str, tmp_path: Path) -> No
     ("host", "expected"),
     [
         ("127.0.0.1", True),
-        ("127.0.0.2", True),
-        ("127.1", True),
         ("::1", True),
         ("::ffff:127.0.0.1", True),
         ("localhost", True),
         ("a-host-that-is-not.invalid", True),  # nothing can listen there
         ("0.0.0.0", False),
-        ("0", False),
         ("::", False),
         ("", False),
         ("::ffff:0.0.0.0", False),
         ("192.0.2.7", False),
-        ("2001:db8::7", False),
     ],
 )
 def test_loopback_addresses(host: str, expected: bool) -> None:
     assert is_loopback(host) == expected
 
 
-def release(version: str, folder: Path) -> ServerRelease:
-    return read_release(locate_server(installation(folder, version)))
-
-
 @pytest.mark.parametrize(
     ("version", "said"),
-    [("2.51.0", "is more than a year old"), ("main", "is of unknown age")],
+    [("2.51.0", "is more than a year old"), ("main", "is of unknown age"), ("2.9999.0", None)],
 )
-def test_an_old_server_is_not_opened(version: str, said: str, tmp_path: Path) -> None:
-    old = release(version, tmp_path)
+def test_an_old_server_is_not_opened(version: str, said: str | None, tmp_path: Path) -> None:
+    server = read_release(locate_server(installation(tmp_path, version)))
     for host in ("0.0.0.0", "", "192.0.2.7"):
-        with pytest.raises(ServerError) as refused:
-            check_exposure(old, ServerSettings(host=host))
-        text = str(refused.value)
-        assert text.startswith(f"host '{host}' is not a loopback address, and tritonserver ")
-        assert f"{said}: https://www.nvidia.com/en-us/security/ has" in text
-        assert text.endswith("--accept-old-server (`accept_old_server=True` in Python)")
-        check_exposure(old, ServerSettings(host=host, accept_old_server=True))
-    check_exposure(old, ServerSettings(host="127.0.0.2"))
-
-
-def test_a_new_server_may_be_opened(tmp_path: Path) -> None:
-    check_exposure(release("2.9999.0", tmp_path), ServerSettings(host="0.0.0.0"))
+        check_exposure(server, ServerSettings(host=host, accept_old_server=True))
+        if said is None:
+            check_exposure(server, ServerSettings(host=host))
+            continue
+        with pytest.raises(ServerError, match=rf"host '{host}' is not .*{said}: .*--accept-old-s"):
+            check_exposure(server, ServerSettings(host=host))
+    check_exposure(server, ServerSettings(host="127.0.0.2"))
