@@ -6,11 +6,9 @@ What calls a model imports `triton_python_backend_utils`, which is the server's;
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +19,6 @@ from endcap.python_backend.requests import ids_for_calls
 # As many calls as the server's side of one instance works on: its thread-pool-size by default.
 MAX_CALLS = 32
 
-Result = TypeVar("Result")
 # Triton's type, and the dims of one item.
 Tensors = Mapping[str, tuple[str, list[int]]]
 
@@ -60,42 +57,12 @@ CallModel = Callable[[ModelCall], dict[str, Tensor]]
 
 
 def call_model(call: ModelCall) -> dict[str, Tensor]:
-    """Call a model and return its outputs by name.
+    """Call a model from any thread, and return its outputs by name.
 
     Raises:
         ModelCallError: the model failed, is not ready, or is not there.
     """
     return _read(call, _request(call).exec())
-
-
-async def call_model_async(call: ModelCall) -> dict[str, Tensor]:
-    """Call a model as `call_model` does, next to other calls of the running loop.
-
-    Not in decoupled models, for which the server does not support it.
-    """
-    return _read(call, await _request(call).async_exec())
-
-
-class CallLoop:
-    """An event loop for the calls of one model instance; each call in flight takes a thread."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="bls")
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(self._threads)
-
-    def start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Return a task that `finish` runs."""
-        return self._loop.create_task(work)
-
-    def finish(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
-        """Run all tasks to their end; a task keeps its result or error."""
-        self._loop.run_until_complete(asyncio.wait(tasks))
-
-    def close(self) -> None:
-        """End the threads."""
-        self._loop.close()
-        self._threads.shutdown()
 
 
 def _request(call: ModelCall) -> Any:
