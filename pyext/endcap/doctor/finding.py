@@ -52,8 +52,12 @@ class Check:
     name: str
     group: str
     title: str
-    meaning: str
     run: Callable[[Subject], str]
+
+    @property
+    def meaning(self) -> str:
+        """What is checked, for the documentation: what follows the first line of its docstring."""
+        return " ".join((self.run.__doc__ or "").split("\n\n", 1)[-1].split())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,11 @@ from endcap.triton.errors import ServerError
 
 
 def check_cuda(subject: Subject) -> str:
-    """Check the driver, its GPUs, and the code for them."""
+    """Check the driver, its GPUs, and the code for them.
+
+    The NVIDIA driver (580 or later), its GPUs, and endcap's code for them. Without a GPU
+    everything runs on the CPU.
+    """
     state = endcap.cuda_state()
     if not state.runtime_version:
         is_broken = bool(state.library_path)
@@ -38,7 +42,10 @@ def _version(number: int) -> str:
 
 
 def check_nvjpeg(subject: Subject) -> str:
-    """Check nvJPEG on the first GPU that endcap has code for."""
+    """Check nvJPEG on the first GPU that endcap has code for.
+
+    NVIDIA's library for the JPEG engine of data center GPUs, which only `decode: fast` uses.
+    """
     cuda = endcap.cuda_state()
     if not cuda.available:
         raise Skipped("no GPU can be used")
@@ -50,7 +57,11 @@ def check_nvjpeg(subject: Subject) -> str:
 
 
 def check_dali(subject: Subject) -> str:
-    """Check DALI and the operators, in a separate process."""
+    """Check DALI and the operators, in a separate process.
+
+    NVIDIA's library of data pipelines, for models such as `preprocess_dali`: it can be
+    imported, and endcap's operators for it are built and can be loaded.
+    """
     try:
         return str(find_operators())
     except ServerError as error:

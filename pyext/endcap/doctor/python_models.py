@@ -14,7 +14,11 @@ from endcap.triton.errors import ServerError
 
 
 def check_stub(subject: Subject) -> str:
-    """Check that there is a stub for the Python that Python models run in."""
+    """Check that there is a stub for the Python that Python models run in.
+
+    The Python backend starts a stub for each model instance, which is compiled for one version
+    of Python. The server has one for the Python that Python models run in.
+    """
     server = _server_with_stubs(subject)
     assert server.stubs_dir is not None  # needs_stub said so
     try:
@@ -33,7 +37,11 @@ def check_stub(subject: Subject) -> str:
 
 
 def check_libpython(subject: Subject) -> str:
-    """Check that the stub starts."""
+    """Check that the stub starts.
+
+    The stub starts: it finds `libpython3.X.so.1.0`, which many distributions put in a separate
+    package.
+    """
     server = _server_with_stubs(subject)
     assert server.stubs_dir is not None  # needs_stub said so
     if not python_stub.has_stub(server.stubs_dir):
@@ -48,7 +56,11 @@ def check_libpython(subject: Subject) -> str:
 
 
 def check_numpy(subject: Subject) -> str:
-    """Check that the stubs accept the NumPy of Python models."""
+    """Check that the stubs accept the NumPy of Python models.
+
+    The stubs of the wheel's server are older than NumPy 2. With it a Python model returns empty
+    tensors, and nothing reports an error.
+    """
     version = importlib.metadata.version("numpy")
     if not _server_with_stubs(subject).is_private:
         names = [model.path.name for model in subject.shared_python_models]

@@ -16,7 +16,11 @@ from endcap.triton.model_folder import ModelFolder
 
 
 def check_repository(subject: Subject) -> str:
-    """Check that the repository can be read, and that `endcap validate` finds no error."""
+    """Check that the repository can be read, and that `endcap validate` finds no error.
+
+    The folder of models, `--repository` or else the one that comes with endcap, has no error
+    that `endcap validate` finds.
+    """
     if isinstance(subject.repository, EndcapError):
         raise subject.repository
     folder, models = subject.repository
@@ -37,19 +41,21 @@ def check_repository(subject: Subject) -> str:
 
 
 def check_backends(subject: Subject) -> str:
-    """Check that the server has the models' backends."""
+    """Check that the server has the models' backends.
+
+    The server has the backend that each model names. The server of the wheel has endcap's
+    backends and `python`, and no other.
+    """
     if subject.installation is None or not subject.models:
         raise Skipped("there is no server" if subject.models else "there is no repository")
     folder = subject.installation.backends_dir
     available = {*OUR_BACKENDS, *(path.name for path in (folder.iterdir() if folder else ()))}
-    needed = {model.path.name: model.needed_backend for model in subject.models}
     missing = {
-        model.path.name: needed[model.path.name]
+        model.path.name: model.needed_backend
         for model in subject.models
-        if needed[model.path.name] not in ("", *available)
-        and not _brings_its_own(model, needed[model.path.name])
+        if model.needed_backend not in ("", *available) and not _brings_its_own(model)
     }
-    found = ", ".join(sorted({backend for backend in needed.values() if backend}))
+    found = ", ".join(sorted({model.needed_backend for model in subject.models} - {""}))
     if missing:
         named = ", ".join(f"{model} needs {backend}" for model, backend in missing.items())
         remedy = (
@@ -68,14 +74,18 @@ def check_backends(subject: Subject) -> str:
     return found
 
 
-def _brings_its_own(model: ModelFolder, backend: str) -> bool:
-    library = f"libtriton_{backend}.so"
+def _brings_its_own(model: ModelFolder) -> bool:
+    library = f"libtriton_{model.needed_backend}.so"
     folders = [model.path, *(model.path / str(version) for version in model.versions)]
     return any((folder / library).is_file() for folder in folders)
 
 
 def check_onnxruntime(subject: Subject) -> str:
-    """Check that networks on endcap_onnx would find their library."""
+    """Check that networks on endcap_onnx would find their library.
+
+    The library that models of the backend `endcap_onnx` run on: that of ENDCAP_ONNXRUNTIME, of
+    the Python package `onnxruntime`, or of the server's own backend.
+    """
     users = [model.path.name for model in subject.models if model.backend == ONNX_BACKEND]
     if not users:
         raise Skipped(f"no model runs in {ONNX_BACKEND}")

@@ -27,7 +27,11 @@ _ENSEMBLE = "detect"
 
 
 def check_server(subject: Subject) -> str:
-    """Check the server's program."""
+    """Check the server's program.
+
+    The `tritonserver` that `endcap serve` would start, with its release. It runs, and finds its
+    shared libraries.
+    """
     if isinstance(subject.located, NoServerError):
         reason = why_no_private_server()
         if reason is None:
@@ -82,7 +86,11 @@ def _check_program(server: ServerInstallation) -> None:
 
 
 def check_start(subject: Subject) -> str:
-    """Start the server on the repository and send it one JPEG."""
+    """Start the server on the repository and send it one JPEG.
+
+    With `--start`: the server starts on the repository, on free ports, and the ensemble
+    `detect`, or else the only ensemble that there is, responds to a sample picture.
+    """
     if isinstance(subject.repository, EndcapError):
         raise Skipped("there is no repository")
     repository, models = subject.repository

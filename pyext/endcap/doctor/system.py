@@ -25,7 +25,11 @@ _SHM_SIZE = (
 
 
 def check_installation(subject: Subject) -> str:
-    """Check the version, the kind of installation, and the backends."""
+    """Check the version, the kind of installation, and the backends.
+
+    The version, where it is installed, the Python that runs it, the vector instructions that it
+    uses, and the compiled backends.
+    """
     origin = metadata.distribution("endcap").read_text("direct_url.json")
     described = json.loads(origin) if origin else {}
     is_editable = described.get("dir_info", {}).get("editable", False)
@@ -39,7 +43,12 @@ def check_installation(subject: Subject) -> str:
 
 
 def check_shared_memory(subject: Subject) -> str:
-    """Check the room for tensors of Python models."""
+    """Check the room for tensors of Python models.
+
+    The Python backend hands tensors to its stubs through files in /dev/shm. There should be
+    room for the fixed-size tensors of the Python models at their largest batch, and at least
+    256 MiB; without room requests fail.
+    """
     folder = subject.shared_memory
     remedy = _SHM_SIZE.format(folder)
     try:

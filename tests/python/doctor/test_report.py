@@ -52,7 +52,7 @@ def test_a_check_that_breaks_is_an_error_and_the_others_go_on() -> None:
         raise ZeroDivisionError("nobody foresaw this")
 
     tracebacks: list[None] = []
-    checks = [Check("numbers", "group", "title", "meaning", broken), CHECKS[0]]
+    checks = [Check("numbers", "group", "title", broken), CHECKS[0]]
     first, second = run_checks(subject(SHIPPED), checks, on_broken=lambda: tracebacks.append(None))
     assert first.severity is Severity.ERROR
     assert first.problem == (
