@@ -108,7 +108,6 @@ def demo(
                 level = measure_level(
                     ClientArguments(server_url, model=model, concurrency=1),
                     [path.read_bytes() for path in good],
-                    None,
                     warmup_s=0.0,
                     duration_s=duration,
                     progress=lambda text: say(f"endcap: {text}"),

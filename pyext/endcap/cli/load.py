@@ -18,14 +18,14 @@ from endcap.cli.options import MODEL, SERVER, AsJson, ServerOptions, command
 from endcap.cli.report import write_table, write_text
 from endcap.client import ClientArguments
 from endcap.errors import InvalidArgumentError
-from endcap.tools.load import MAX_SENDERS, Level, measure_level
+from endcap.tools.load import Level, measure_level
 
 EXAMPLES = """
 **Examples**
 
 - `endcap load photos/ --concurrency 1,8,32 --duration 10`
 
-- `endcap load photos/ --rate 40,80 --duration 30 --json`
+- `endcap load photos/ --duration 30 --json`
 
 **Exit code**: 0 without errors, 1 when an image failed, 2 when no request could be sent, 130 when
 interrupted; the levels measured until then are reported.
@@ -48,12 +48,6 @@ def load(
     concurrency: Annotated[
         str, typer.Option(help="Requests in flight at once, by level.", metavar="N,N,...")
     ] = "1,4,16",
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            help="Requests per second at random times instead, by level.", metavar="N,N,..."
-        ),
-    ] = None,
     duration: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Seconds of the measurement of each level.")
     ] = 5.0,
@@ -64,22 +58,15 @@ def load(
 ) -> None:
     """Measure the throughput and latency of a running server under load.
 
-    A closed loop: each sender sends its next request after the last response; the requests that end
-    in the window of --duration count. With --rate an open loop: requests are sent at the times of a
-    Poisson process, images drawn at random, at most 64 in flight. Those scheduled in the window
-    count, with latencies from the scheduled time. What finds no sender by the end of the window is
-    a failure, not_sent: the server is too slow for the rate.
+    Each sender sends its next request after the last response; the requests that end in the window
+    of --duration count.
 
     p50, p90 and p99 are latencies of requests, from the image's bytes to its detections. server,
     queue and compute are means of the server's own statistics over the window; queue and compute
     are those of all models of an ensemble. --json has these figures, failures by status, and the
     server's times by model.
     """
-    levels: list[tuple[int, float | None]] = (
-        [(int(each), None) for each in _read_numbers("--concurrency", concurrency)]
-        if rate is None
-        else [(MAX_SENDERS, each) for each in _read_numbers("--rate", rate)]
-    )
+    levels = _read_levels(concurrency)
     arguments = server.client_arguments(model=model, retries=0)
     paths = expand_images(images or [str(find_repository() / SAMPLES)])
     if sum(path.stat().st_size for path in paths) > _MAX_BYTES:
@@ -89,13 +76,12 @@ def load(
     contents = [path.read_bytes() for path in paths]
     measured: list[Level] = []
     try:
-        for senders, each_rate in levels:
-            name = f"{senders} in flight" if rate is None else f"{each_rate:g} a second"
+        for senders in levels:
+            name = f"{senders} in flight"
             say(f"endcap: {name}, {warmup + duration:g} s")
             level = measure_level(
                 dataclasses.replace(arguments, concurrency=senders),
                 contents,
-                each_rate,
                 warmup_s=warmup,
                 duration_s=duration,
                 progress=lambda text: say(f"endcap: {text}"),
@@ -122,22 +108,22 @@ def load(
         raise typer.Exit(SOME_IMAGE_FAILED)
 
 
-def _read_numbers(option: str, text: str) -> list[float]:
+def _read_levels(text: str) -> list[int]:
     try:
-        numbers = [(int if option == "--concurrency" else float)(part) for part in text.split(",")]
+        levels = [int(part) for part in text.split(",")]
     except ValueError:
-        numbers = []
-    if not numbers or not all(0 < number <= 1024 for number in numbers):
+        levels = []
+    if not levels or not all(0 < level <= 1024 for level in levels):
         raise InvalidArgumentError(
-            f"{option} {text!r} is not a list of numbers above 0 and up to 1024; write 1,4,16"
+            f"--concurrency {text!r} is not a list of numbers from 1 to 1024; write 1,4,16"
         )
-    return numbers
+    return levels
 
 
 def level_table(levels: Sequence[Level]) -> Table:
     """Return a row for each level."""
     table = Table(box=None, pad_edge=False)
-    for title in ("in flight" if levels[0].rate is None else "rate/s", "images/s", "requests",
+    for title in ("in flight", "images/s", "requests",
                   "p50 ms", "p90 ms", "p99 ms", "server ms", "queue ms", "compute ms"):  # fmt: skip
         table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
     for level in levels:
@@ -149,7 +135,7 @@ def level_table(levels: Sequence[Level]) -> Table:
         else:
             times += [None] * 3
         table.add_row(
-            str(level.concurrency) if level.rate is None else f"{level.rate:g}",
+            str(level.concurrency),
             f"{level.images_per_s:.1f}",
             str(level.requests),
             *("-" if each is None else f"{each:.1f}" for each in times),

@@ -1,17 +1,12 @@
-"""Load on a server: a closed or an open loop of requests, their latency, and the server's times.
-
-A closed loop sends less while the server is slow, so its percentiles leave out what users wait for
-(coordinated omission). In an open loop latency counts from a request's scheduled arrival.
-"""
+"""Load on a server: a closed loop of requests, their latency, and the server's times."""
 
 from __future__ import annotations
 
 import itertools
-import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -20,8 +15,6 @@ import numpy as np
 
 from endcap.client import ClientArguments, ClientError, Connection, DetectionClient, RequestError
 
-MAX_SENDERS = 64  # requests in flight of an open loop; later ones are sent late
-_SEED = 1
 _TICK_S = 0.1
 _SHOWN_EVERY_S = 5.0
 
@@ -68,10 +61,7 @@ def mean_times(before: Statistics, now: Statistics) -> list[ModelTime]:
 
 
 class Request(NamedTuple):
-    """A request that ended, with its good images and its failed ones by status.
-
-    It begins when it is sent, or at its scheduled arrival in an open loop.
-    """
+    """A request that ended, with its good images and its failed ones by status."""
 
     begin_s: float
     end_s: float
@@ -81,14 +71,14 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Level:
-    """Result of the requests that ended in a window or, in an open loop, were scheduled in it.
+    """Result of the requests that ended in a window.
 
     Attributes:
         requests: Those with at least one image without an error, to which `latency_ms` applies.
-        images_per_s: Images without an error whose requests ended in the window.
+        images_per_s: Images without an error.
         latency_ms: Mean, p50, p90, p99, min and max; empty without such requests.
         server_ms: Of the model and then of its composing models.
-        concurrency, rate: Senders; requests per second of an open loop.
+        concurrency: Requests in flight at once.
     """
 
     requests: int
@@ -97,7 +87,6 @@ class Level:
     failures: Mapping[str, int]
     server_ms: Sequence[ModelTime] = ()
     concurrency: int = 1
-    rate: float | None = None
 
 
 def summarize_latency(times: Sequence[float]) -> dict[str, float]:
@@ -109,13 +98,11 @@ def summarize_latency(times: Sequence[float]) -> dict[str, float]:
     return {"mean": mean, "p50": p50, "p90": p90, "p99": p99, "min": min(times), "max": max(times)}
 
 
-def summarize(requests: Iterable[Request], begin_s: float, end_s: float, *, is_open: bool) -> Level:
+def summarize(requests: Iterable[Request], begin_s: float, end_s: float) -> Level:
     """Return the result of a window, which includes its begin and not its end."""
-    requests = list(requests)
     ended = [each for each in requests if begin_s <= each.end_s < end_s]
-    counted = [each for each in requests if begin_s <= each.begin_s < end_s] if is_open else ended
-    times = [(each.end_s - each.begin_s) * 1e3 for each in counted if each.images]
-    failures = sum((Counter(each.failures) for each in counted), Counter[str]())
+    times = [(each.end_s - each.begin_s) * 1e3 for each in ended if each.images]
+    failures = sum((Counter(each.failures) for each in ended), Counter[str]())
     images_per_s = sum(each.images for each in ended) / (end_s - begin_s)
     return Level(len(times), images_per_s, summarize_latency(times), failures)
 
@@ -123,7 +110,6 @@ def summarize(requests: Iterable[Request], begin_s: float, end_s: float, *, is_o
 def measure_level(
     arguments: ClientArguments,
     images: Sequence[bytes],
-    rate: float | None,
     *,
     warmup_s: float,
     duration_s: float,
@@ -131,13 +117,11 @@ def measure_level(
 ) -> Level:
     """Send requests for a warm-up and a window, and return the result of the window.
 
-    In a closed loop each sender sends the images in turn, the next request after the last response.
-    In an open loop requests arrive by a Poisson process, with images drawn at random.
+    Each sender sends the images in turn, the next request after the last response.
 
     Args:
         arguments: Of the client; its concurrency is the number of senders.
         images: Encoded files.
-        rate: Requests per second of an open loop; None for a closed loop.
         warmup_s: Seconds before the window.
         duration_s: Seconds of the window.
         progress: Is called with the state of the work every few seconds.
@@ -155,14 +139,13 @@ def measure_level(
         start_s = shown_s = time.perf_counter()
         begin_s = start_s + warmup_s
         end_s = begin_s + duration_s
-        schedule = _schedule(images, arguments.batch, rate, start_s, end_s)
+        endless = itertools.cycle(images)
 
         def send() -> None:
-            while True:
+            while not ended.is_set():
                 with lock:
-                    sent_s, batch = (0.0, []) if ended.is_set() else next(schedule, (0.0, []))
-                if not batch or ended.wait(max(0.0, sent_s - time.perf_counter())):
-                    return
+                    batch = list(itertools.islice(endless, arguments.batch))
+                sent_s = time.perf_counter()
                 results = client.detect(batch)
                 failures = Counter(each.status for each in results if not each.ok)
                 good = len(results) - failures.total()
@@ -187,24 +170,5 @@ def measure_level(
             server_ms = mean_times(before, read_statistics(connection, arguments.model))
         finally:
             ended.set()
-    if rate is not None:
-        requests += [
-            Request(sent_s, end_s, 0, {"not_sent": len(each)}) for sent_s, each in schedule
-        ]
-    level = summarize(requests, begin_s, end_s, is_open=rate is not None)
-    return replace(level, server_ms=server_ms, concurrency=arguments.concurrency, rate=rate)
-
-
-def _schedule(
-    images: Sequence[bytes], batch: int, rate: float | None, start_s: float, end_s: float
-) -> Iterator[tuple[float, list[bytes]]]:
-    """Yield the time and the images of each request, until `end_s` in an open loop."""
-    if rate is None:
-        endless = itertools.cycle(images)
-        while True:
-            yield time.perf_counter(), list(itertools.islice(endless, batch))
-    numbers = random.Random(_SEED)
-    next_s = start_s + numbers.expovariate(rate)
-    while next_s < end_s:
-        yield next_s, numbers.choices(images, k=batch)
-        next_s += numbers.expovariate(rate)
+    level = summarize(requests, begin_s, end_s)
+    return replace(level, server_ms=server_ms, concurrency=arguments.concurrency)
