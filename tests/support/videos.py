@@ -103,8 +103,10 @@ def encode(
         # As root, SVT-AV1 leaves its caller with real-time priority, and all that it starts.
         arguments = {name: value for name, value in locals().items() if name != "frames"}
         request = pickle.dumps((list(frames), arguments))
-        command = [sys.executable, __file__]
-        return subprocess.run(command, input=request, capture_output=True, check=True).stdout
+        command = [sys.executable, "-m", "tests.support.videos"]
+        root = Path(__file__).parents[2]
+        done = subprocess.run(command, input=request, capture_output=True, check=True, cwd=root)
+        return done.stdout
     default, encoder, default_format, default_options = CODINGS[coding]
     file = io.BytesIO()
     with av.open(file, "w", format=container or default) as output:

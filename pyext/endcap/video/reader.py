@@ -29,12 +29,12 @@ OnFull: TypeAlias = Literal["wait", "drop_oldest"]
 
 _POLICIES = ("wait", "drop_oldest")
 # Reads in a row that may fail before a file counts as ended: FFmpeg skips over some damage.
-_MOST_BAD_READS = 64
+_MAX_BAD_READS = 64
 _CLOSE_MARGIN_S = 5.0
 _MAX_RECONNECT_INTERVAL_S = 30.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceStatus:
     """State and counts of a source.
 
@@ -49,13 +49,13 @@ class SourceStatus:
         error: The last error's message.
     """
 
-    state: str
-    decoded: int
-    sampled_out: int
-    dropped: int
-    damaged: int
-    reconnects: int
-    error: str | None
+    state: str = "reading"
+    decoded: int = 0
+    sampled_out: int = 0
+    dropped: int = 0
+    damaged: int = 0
+    reconnects: int = 0
+    error: str | None = None
 
 
 class VideoReader:
@@ -120,44 +120,40 @@ class VideoReader:
     ) -> None:
         if max_pixels is None:
             max_pixels = int(preprocess_defaults()["max_pixels"])
-        _check(
-            rate,
-            every,
-            on_full,
-            {
-                "every": (every, 1),
-                "queue_size": (queue_size, 1),
-                "max_pixels": (max_pixels, 1),
-                "threads": (threads, 0),
-            },
-            {"timeout_s": timeout_s, "reconnect_interval_s": reconnect_interval_s},
-        )
+        _check(rate, every, on_full, timeout_s, reconnect_interval_s)
+        for name, value, least in (
+            ("every", every, 1),
+            ("queue_size", queue_size, 1),
+            ("max_pixels", max_pixels, 1),
+            ("threads", threads, 0),
+        ):
+            if value < least:
+                raise InvalidArgumentError(f"{name} is {value}: give a number from {least} on")
         found = source if isinstance(source, Source) else find_source(source)
         if reconnect and not found.can_reconnect:
             raise InvalidArgumentError(
                 "reconnect is for addresses and cameras: a file is read once, leave it out"
             )
-        opened = _Opened(
-            found,
-            dict(options or {}),
-            timeout_s=timeout_s,
-            max_pixels=max_pixels,
-            keyframes_only=keyframes_only,
-            threads=threads,
-        )
-        self.name, self.codec = found.name, opened.codec
-        self.width, self.height = opened.width, opened.height
-        self.frame_rate, self.duration_s = opened.frame_rate, opened.duration_s
-        self.is_live = opened.is_live
+        opened = _Input(found, options or {}, timeout_s, max_pixels, keyframes_only, threads)
+        opened.open()
+        stream, context = opened.stream, opened.stream.codec_context
+        rate_of_file = stream.guessed_rate or stream.average_rate
+        duration = opened.container.duration
+        self.name, self.is_live = found.name, opened.is_live
+        self.codec = context.name if stream.codec is None else stream.codec.canonical_name
+        self.width, self.height = context.width, context.height
+        self.frame_rate = Fraction(rate_of_file) if rate_of_file else None
+        self.duration_s = duration / 1_000_000 if duration and duration > 0 else None
         is_reopened = self.is_live if reconnect is None else reconnect
         self._work = _Decoding(
             opened,
-            sampling=_Sampling(rate, every, opened),
+            sampling=_Sampling(rate, every, self.frame_rate, stream.time_base),
             queue=_FrameQueue(queue_size, on_full or ("drop_oldest" if self.is_live else "wait")),
+            frame_s=1 / self.frame_rate if self.frame_rate else Fraction(1, 30),
             reconnect_interval_s=reconnect_interval_s if is_reopened else None,
         )
         self._timeout_s = timeout_s
-        self._finalizer = weakref.finalize(self, self._work.stop)
+        self._finalizer = weakref.finalize(self, self._work.queue.close)
         self._thread = threading.Thread(
             target=self._work.run, name=f"endcap video {found.name}", daemon=True
         )
@@ -166,7 +162,10 @@ class VideoReader:
     @property
     def status(self) -> SourceStatus:
         """State and counts at this time."""
-        return self._work.status()
+        work = self._work
+        is_cut_off = work.queue.is_closed and work.status.state in ("reading", "reconnecting")
+        state = "closed" if is_cut_off else work.status.state
+        return replace(work.status, state=state, dropped=work.queue.dropped)
 
     def __iter__(self) -> Iterator[VideoFrame]:
         """Return the reader."""
@@ -217,66 +216,43 @@ class VideoReader:
         self.close()
 
 
-def _check(
-    rate: float | None,
-    every: int,
-    on_full: str | None,
-    counts: Mapping[str, tuple[int, int]],
-    seconds: Mapping[str, float],
-) -> None:
-    """Raise InvalidArgumentError for a value that cannot be used; counts have their minimum."""
+def _check(rate: float | None, every: int, on_full: str | None, *seconds: float) -> None:
+    """Raise InvalidArgumentError for a value that cannot be used."""
     if rate is not None and not 0 < rate < math.inf:
         raise InvalidArgumentError(f"rate is {rate}: give frames a second, above 0")
     if rate is not None and every != 1:
         raise InvalidArgumentError(f"rate is {rate} and every is {every}: give one of them")
-    if on_full is not None and on_full not in _POLICIES:
+    if on_full not in (None, *_POLICIES):
         raise InvalidArgumentError(f"on_full is {on_full!r}: give one of {', '.join(_POLICIES)}")
-    for name, (value, least) in counts.items():
-        if value < least:
-            raise InvalidArgumentError(f"{name} is {value}: give a number from {least} on")
-    for name, each in seconds.items():
+    for name, each in zip(("timeout_s", "reconnect_interval_s"), seconds, strict=True):
         if not 0 < each < math.inf:
             raise InvalidArgumentError(f"{name} is {each}: give seconds above 0")
 
 
-class _Opened:
-    """An opened source, which can be opened again, and what is known of it."""
+@dataclass
+class _Input:
+    """A source that is opened, and again after an error."""
 
+    source: Source
+    options: Mapping[str, str]
+    timeout_s: float
+    max_pixels: int
+    keyframes_only: bool
+    threads: int
     container: Any = None
     stream: Any = None
 
-    def __init__(
-        self,
-        source: Source,
-        options: Mapping[str, str],
-        *,
-        timeout_s: float,
-        max_pixels: int,
-        keyframes_only: bool,
-        threads: int,
-    ) -> None:
-        self.source = source
-        self.timeout_s = timeout_s
-        self.max_pixels = max_pixels
-        self.keyframes_only = keyframes_only
-        self._options = options
-        self._threads = threads
-        self.open()
-        stream, context = self.stream, self.stream.codec_context
-        self.codec = context.name if stream.codec is None else stream.codec.canonical_name
-        self.width, self.height = context.width, context.height
-        self.time_base: Fraction = stream.time_base
-        rate = stream.guessed_rate or stream.average_rate
-        self.frame_rate = Fraction(rate) if rate else None
-        duration = self.container.duration
-        self.duration_s = duration / 1_000_000 if duration and duration > 0 else None
-        self.is_live = self._is_live()
+    @property
+    def is_live(self) -> bool:
+        """Whether the source has no end."""
+        is_live = self.source.is_live
+        return not self.container.duration if is_live is None else is_live
 
     def open(self, *, again: bool = False) -> None:
         """Open the source."""
         self.container = open_source(
             self.source,
-            self._options,
+            self.options,
             timeout_s=self.timeout_s,
             max_pixels=self.max_pixels,
             again=again,
@@ -312,17 +288,12 @@ class _Opened:
                 f"max_pixels allows {self.max_pixels}"
             )
         most = coded_pixels(self.max_pixels, context.width, context.height)
-        context.options = {**self._options, "max_pixels": str(most)}
-        context.thread_count = self._threads
+        context.options = {**self.options, "max_pixels": str(most)}
+        context.thread_count = self.threads
         # Frames that several threads decode at once come later: not from a camera.
-        context.thread_type = "SLICE" if self._is_live() else "AUTO"
+        context.thread_type = "SLICE" if self.is_live else "AUTO"
         if self.keyframes_only:
             context.skip_frame = "NONKEY"
-
-    def _is_live(self) -> bool:
-        if self.source.is_live is not None:
-            return self.source.is_live
-        return not self.container.duration
 
 
 @dataclass
@@ -401,11 +372,13 @@ class _FrameQueue:
 class _Sampling:
     """Choice of frames by number or time."""
 
-    def __init__(self, rate: float | None, every: int, opened: _Opened) -> None:
+    def __init__(
+        self, rate: float | None, every: int, frame_rate: Fraction | None, time_base: Fraction
+    ) -> None:
         self._rate = None if rate is None else Fraction(rate).limit_denominator(1_000_000)
         self._every = every
         # Time stamps are rounded, and cameras vary: the frame nearest to a time is taken.
-        frame_s = 1 / opened.frame_rate if opened.frame_rate else opened.time_base
+        frame_s = 1 / frame_rate if frame_rate else time_base
         self._early = min(frame_s * (self._rate or 0) / 2, Fraction(1, 4))  # intervals
         self._slot: int | None = None
 
@@ -456,106 +429,77 @@ class _Clock:
 
 
 class _Decoding:
-    """What the thread does: packets to frames, until the end or `stop`."""
+    """What the thread does: packets to frames, until the end or until the queue is closed."""
 
     def __init__(
         self,
-        opened: _Opened,
+        opened: _Input,
         *,
         sampling: _Sampling,
         queue: _FrameQueue,
+        frame_s: Fraction,
         reconnect_interval_s: float | None,
     ) -> None:
-        self._opened = opened
+        self._input = opened
         self._sampling = sampling
+        self._frame_s = frame_s
         self._interval_s = reconnect_interval_s
-        self._attempts = 0  # in a row
+        self._attempts = 0  # to open the source, in a row
         self._clock = _Clock()
-        self._lock = threading.Lock()
-        self._status = SourceStatus("reading", 0, 0, 0, 0, 0, None)
         self.queue = queue
-
-    def status(self) -> SourceStatus:
-        with self._lock:
-            status = replace(self._status, dropped=self.queue.dropped)
-        is_cut_off = self.queue.is_closed and status.state in ("reading", "reconnecting")
-        return replace(status, state="closed") if is_cut_off else status
-
-    def stop(self) -> None:
-        self.queue.close()
+        self.status = SourceStatus()
 
     def run(self) -> None:
+        """Read, and end the queue."""
         error: BaseException | None = None
         try:
             self._read_all()
         except BaseException as raised:
             error = raised
+            self.status.error = str(raised)
         finally:
-            self._opened.close()
+            self._input.close()
         is_cut_off = error is None and self.queue.is_closed
-        state = "closed" if is_cut_off else "ended" if error is None else "failed"
-        self._update(state=state, error=error)
+        self.status.state = "closed" if is_cut_off else "ended" if error is None else "failed"
         self.queue.end(error)
 
-    def _update(self, *, error: BaseException | None = None, **changes: Any) -> None:
-        if error is not None:
-            changes["error"] = str(error)
-        with self._lock:
-            self._status = replace(self._status, **changes)
-
-    def _count(self, name: str) -> None:
-        with self._lock:
-            self._status = replace(self._status, **{name: getattr(self._status, name) + 1})
-
     def _read_all(self) -> None:
-        name = self._opened.source.name
-        while True:
+        """Read the source to its end; one that is opened again, until the queue is closed."""
+        name = self._input.source.name
+        while not self.queue.is_closed:
             try:
-                self._read_once()
-                error = VideoError(f"{name} ended")
-            except VideoError as raised:
+                if self._input.container is None:
+                    self._input.open(again=True)
+                    self._clock.restart()
+                    self.status.reconnects += 1
+                    self.status.state = "reading"
+                self._read()
+                error: Exception = VideoError(f"{name} ended")
+            except (VideoError, FileNotFoundError) as raised:
                 if self._interval_s is None:
                     raise
                 error = raised
             if self.queue.is_closed:
                 return
             if self._interval_s is None:
-                if self._status.decoded == 0:
+                if self.status.decoded == 0:
                     raise VideoError(f"{name} holds no frame that can be decoded")
                 return
-            self._opened.close()
-            self._reconnect(error, self._interval_s)
-            if self.queue.is_closed:
-                return
-
-    def _reconnect(self, error: VideoError, interval_s: float) -> None:
-        """Open the source again, until that succeeds or the reader is closed."""
-        while not self.queue.is_closed:
-            self._update(state="reconnecting", error=error)
-            wait_s = min(interval_s * 2.0 ** min(self._attempts, 60), _MAX_RECONNECT_INTERVAL_S)
+            self._input.close()
+            self.status.state, self.status.error = "reconnecting", str(error)
+            wait_s = self._interval_s * 2.0 ** min(self._attempts, 60)
             self._attempts += 1
-            self.queue.sleep(wait_s)
-            if self.queue.is_closed:
-                return
-            try:
-                self._opened.open(again=True)
-            except (VideoError, FileNotFoundError) as raised:
-                error = VideoError(str(raised))
-                continue
-            self._clock.restart()
-            self._count("reconnects")
-            self._update(state="reading")
-            return
+            self.queue.sleep(min(wait_s, _MAX_RECONNECT_INTERVAL_S))
 
-    def _read_once(self) -> None:
+    def _read(self) -> None:
         """Read an opened source to its end."""
-        av, name = import_av(), self._opened.source.name
+        av, name = import_av(), self._input.source.name
         bad_reads = 0
         while not self.queue.is_closed:
             try:
-                for packet in self._opened.container.demux():
+                for packet in self._input.container.demux():
                     bad_reads = 0
-                    if packet.stream is self._opened.stream:
+                    if packet.stream is self._input.stream:
                         self._decode(av, packet)
                     if self.queue.is_closed:
                         return
@@ -564,13 +508,12 @@ class _Decoding:
                 return
             except (av.error.InvalidDataError, av.error.MemoryError) as error:
                 # Of memory: a damaged packet says that it is of some gigabytes.
-                self._count("damaged")
-                self._update(error=error)
+                self._damage(error)
                 bad_reads += 1
-                if bad_reads > _MOST_BAD_READS:
+                if bad_reads > _MAX_BAD_READS:
                     return
             except av.error.ExitError as error:
-                seconds = self._opened.timeout_s
+                seconds = self._input.timeout_s
                 raise VideoError(f"{name}: nothing came within {seconds:g} seconds") from error
             except av.error.FFmpegError as error:
                 raise VideoError(f"{name}: {error.strerror}") from error
@@ -579,29 +522,29 @@ class _Decoding:
         try:
             frames = packet.decode()
         except (av.error.FFmpegError, ValueError) as error:
-            self._count("damaged")
-            self._update(error=error)
+            self._damage(error)
             return
         for frame in frames:
-            if frame.width * frame.height > self._opened.max_pixels:
-                self._count("damaged")
-                self._update(error=VideoError(f"a frame has {frame.width}x{frame.height} pixels"))
-                continue
-            self._add(frame)
+            if frame.width * frame.height > self._input.max_pixels:
+                self._damage(VideoError(f"a frame has {frame.width}x{frame.height} pixels"))
+            else:
+                self._add(frame)
+
+    def _damage(self, error: Exception) -> None:
+        self.status.damaged += 1
+        self.status.error = str(error)
 
     def _add(self, frame: Any) -> None:
-        if self._opened.keyframes_only and not frame.key_frame:
+        if self._input.keyframes_only and not frame.key_frame:
             return
-        index = self._status.decoded
-        self._count("decoded")
-        if frame.is_corrupt:
-            self._count("damaged")
+        index = self.status.decoded
+        self.status.decoded += 1
+        self.status.damaged += bool(frame.is_corrupt)
         self._attempts = 0
-        time_base = frame.time_base or self._opened.time_base
-        rate = self._opened.frame_rate
-        seconds = self._clock.seconds(frame.pts, time_base, 1 / rate if rate else Fraction(1, 30))
+        time_base = frame.time_base or self._input.stream.time_base
+        seconds = self._clock.seconds(frame.pts, time_base, self._frame_s)
         if not self._sampling.takes(index, seconds):
-            self._count("sampled_out")
+            self.status.sampled_out += 1
             return
         fields = {
             "index": index,

@@ -7,11 +7,10 @@ request takes the results in the order of the frames, tracks them and sends them
 from __future__ import annotations
 
 import contextlib
+import io
 import random
-import struct
 import threading
 import time
-import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from endcap.detections import ImageDetections
 from endcap.errors import EndcapError, ImageLimitError, InvalidArgumentError, Status
@@ -307,19 +307,9 @@ def frame_bytes(image: YuvImage | npt.NDArray[np.uint8]) -> bytes:
     """Return a frame's image as a file without a loss: Y4M, or PNG for gray and RGB."""
     if isinstance(image, YuvImage):
         return image.to_y4m()
-    height, width = image.shape[:2]
-    rows = image.reshape(height, -1)
-    filtered = np.zeros((height, 1 + rows.shape[1]), np.uint8)  # filter 0 in front of each row
-    filtered[:, 1:] = rows
-    color = 0 if image.ndim == 2 else 2
-    header = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes(), 1)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
-
-
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    length, check = struct.pack(">I", len(content)), struct.pack(">I", zlib.crc32(kind + content))
-    return length + kind + content + check
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG", compress_level=1)
+    return file.getvalue()
 
 
 def _element(content: bytes) -> npt.NDArray[np.object_]:

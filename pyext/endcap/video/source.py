@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import io
 import math
@@ -214,7 +213,7 @@ def open_source(
         # FFmpeg reads the silence of an RTSP server as wrong data.
         is_late = time.monotonic() - began >= timeout_s or isinstance(error, av.error.ExitError)
         silence = f"nothing came within {timeout_s:g} seconds"
-        reason = silence if is_late else _reason(av, error, source)
+        reason = silence if is_late else _reason(av, error)
         raise VideoError(f"{source.name} cannot be opened: {reason}") from error
     # Time stamps are those of the file; what it has none for is for the reader to guess.
     container.flags &= ~int(av.container.Flags.gen_pts.value)
@@ -233,14 +232,8 @@ def coded_pixels(pixels: int, width: int = 0, height: int = 0) -> int:
     return max((side + _BLOCK) ** 2, (width + _BLOCK) * (height + _BLOCK))
 
 
-def _reason(av: Any, error: Exception, source: Source) -> str:
+def _reason(av: Any, error: Exception) -> str:
     text = str(getattr(error, "strerror", None) or error)
-    # FFmpeg adds six bytes to EINVAL, which it returns for the size of a Y4M file's frames.
-    if getattr(error, "errno", None) == errno.EBUSY and source.format != _CAMERA_FORMAT:
-        return (
-            "its header gives a width or height that is not positive, or too large; write the "
-            "file again"
-        )
     if isinstance(error, (av.error.InvalidDataError, av.error.EOFError, ValueError)):
         return (
             f"it is empty, damaged at its beginning, or no video that is read here ({text}); give "

@@ -121,18 +121,13 @@ def test_odd_sides_are_padded(tmp_path: Path, width: int, height: int) -> None:
     assert np.abs(read_pixels.astype(int) - (200, 40, 90)).max() <= tolerances.VIDEO_FLAT
 
 
-def test_pictures_of_another_size_are_fitted(tmp_path: Path) -> None:
+def test_pictures_of_another_size_are_stretched(tmp_path: Path) -> None:
     with VideoWriter(tmp_path / "clip.mp4") as writer:
         writer.write(picture(0))
-        writer.write(np.full((240, 120, 3), 200, np.uint8))  # narrower
-        writer.write(np.full((480, 640, 3), 200, np.uint8))  # larger
+        writer.write(np.full((480, 120, 3), 200, np.uint8))
     _, pictures, about = read(tmp_path / "clip.mp4")
     assert about["size"] == (WIDTH, HEIGHT)
-    narrow, large = pictures[1].astype(int), pictures[2].astype(int)
-    assert narrow[:, :90].max() <= tolerances.VIDEO_FLAT
-    assert narrow[:, 230:].max() <= tolerances.VIDEO_FLAT
-    assert np.abs(narrow[:, 110:210] - 200).max() <= tolerances.VIDEO_FLAT
-    assert np.abs(large - 200).max() <= tolerances.VIDEO_FLAT
+    assert np.abs(pictures[1].astype(int) - 200).max() <= tolerances.VIDEO_FLAT
 
 
 def test_pictures_of_pillow(tmp_path: Path) -> None:
@@ -159,19 +154,15 @@ def test_an_interrupted_block_leaves_a_video_that_plays(tmp_path: Path) -> None:
     assert len(read(tmp_path / "clip.mp4")[0]) == 12
 
 
-def test_what_was_there_stays_without_a_picture_and_after_discard(tmp_path: Path) -> None:
+def test_what_was_there_stays_without_a_picture(tmp_path: Path) -> None:
     path = tmp_path / "clip.mp4"
     path.write_bytes(b"precious")
     with VideoWriter(path):
         pass
-    writer = VideoWriter(path)
-    writer.write(picture(0))
-    writer.discard()
-    writer.close()
     assert path.read_bytes() == b"precious"
-    with pytest.raises(VideoError, match=r"the writer of .*clip.mp4 is closed"):
-        writer.write(picture(0))
     with VideoWriter(path) as writer:
+        writer.write(picture(0))
+    with pytest.raises(VideoError, match=r"the writer of .*clip.mp4 is closed"):
         writer.write(picture(0))
     assert len(read(path)[0]) == 1
     assert list(tmp_path.iterdir()) == [path]
