@@ -79,18 +79,6 @@ def test_a_picture_returns_the_clients_detections_drawn(url: str, client: Detect
     assert base64.b64decode(content) == expected.getvalue()
 
 
-def test_a_sequence_keeps_its_ids_and_others_are_apart(url: str) -> None:
-    image = WIDE.read_bytes()
-    frames = [post(url, image, "sequence=one")[1]["detections"] for _ in range(3)]
-    ids = [{each["track_id"] for each in frame} for frame in frames]
-    assert ids[0]
-    assert ids[0] == ids[1] == ids[2]
-    assert {each["track_id"] for each in post(url, image, "sequence=two")[1]["detections"]} == ids[
-        0
-    ]
-    assert "track_id" not in post(url, image)[1]["detections"][0]
-
-
 def test_a_bad_image_is_422_with_its_class(url: str) -> None:
     status, result = post(url, WIDE.read_bytes()[:2000])
     assert status == 422
@@ -218,6 +206,5 @@ def test_the_camera_sends_frames_until_it_is_stopped(page: Page) -> None:
     expect(page.locator("#picture")).to_be_visible(timeout=20_000)
     while len(frames) < 3:
         page.wait_for_event("response", timeout=20_000)
-    assert len({each.partition("sequence=")[2] for each in frames}) == 1
     page.click("#camera")
     assert page.inner_text("#camera") == "Start camera"

@@ -1,7 +1,7 @@
 """Web page that shows what a Triton server detects in dropped pictures and the camera's frames.
 
 A Starlette application with one HTML file: `POST /detect` sends the body to Triton, draws the
-result with `endcap.drawing`, and returns both as JSON.
+result, and returns both as JSON.
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ import dataclasses
 import io
 import socket
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from endcap._pip_commands import install_command
-from endcap.client import DetectionClient, ImageResult
+from endcap.client import DetectionClient
 from endcap.detections import Task
-from endcap.drawing import TrailDrawer
-from endcap.drawing.sources import picture_of
 from endcap.errors import EndcapError
-from endcap.tracking import Tracker
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -38,7 +34,6 @@ _HOSTS = ["127.0.0.1", "localhost"]
 # A script of another site needs a CORS preflight to send these types, and gets none.
 _CONTENT_TYPES = ("image/jpeg", "application/octet-stream")
 _CONCURRENCY = 4  # requests to Triton at once
-_MAX_SEQUENCES = 16
 _MAX_SIDE = 1600  # of the returned picture, in pixels
 _BODY_WITHIN_S = 30
 _ENDS_WITHIN_S = 3
@@ -49,67 +44,15 @@ class PageError(EndcapError, RuntimeError):
     """The page cannot be served; the message says what to do."""
 
 
-class _Sequence:
-    """The camera of one page: its frames in order, their tracks and trails."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self._tracker = Tracker()
-        self._trails = TrailDrawer()
-
-    def track(self, result: ImageResult) -> ImageResult:
-        """Return the result of the next frame with `track_ids`; rotated boxes have none."""
-        if not result.ok or result.detections.angles is not None:
-            return result
-        return dataclasses.replace(result, detections=self._tracker(result.detections))
-
-    def draw(self, encoded: bytes, result: ImageResult) -> Any:
-        """Return the frame with its boxes, ids and trails."""
-        with picture_of(encoded) as frame:
-            return self._trails(frame, result)
-
-
-class _Sequences:
-    """The sequences by the ids that pages chose; the longest unused one makes room."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._used: OrderedDict[str, _Sequence] = OrderedDict()
-
-    def get(self, name: str) -> _Sequence:
-        with self._lock:
-            sequence = self._used.pop(name, None) or _Sequence()
-            self._used[name] = sequence
-            while len(self._used) > _MAX_SEQUENCES:
-                self._used.popitem(last=False)
-            return sequence
-
-
-class _Detector:
-    """Detects and draws; called from several threads."""
-
-    def __init__(self, client: DetectionClient) -> None:
-        self._client = client
-        self._sequences = _Sequences()
-        self._drawing = threading.Lock()  # Pillow's warning filters are the process's
-
-    def respond(self, encoded: bytes, name: str, sequence_name: str) -> dict[str, Any]:
-        """Return the result and, of an image without an error, the picture as a data URL."""
-        with contextlib.ExitStack() as resources:
-            sequence = self._sequences.get(sequence_name) if sequence_name else None
-            if sequence is not None:
-                resources.enter_context(sequence.lock)
-            result = dataclasses.replace(self._client.detect_one(encoded), image=name)
-            if sequence is not None:
-                result = sequence.track(result)
-            row = {**result.to_dict(), "latency_ms": result.latency_ms}
-            if result.ok:
-                with self._drawing:
-                    picture = (
-                        result.draw(encoded) if sequence is None else sequence.draw(encoded, result)
-                    )
-                row["picture"] = _data_url(picture)
-            return row
+def _detect(client: DetectionClient, drawing: threading.Lock, encoded: bytes, name: str) -> Any:
+    """Return the result and, of an image without an error, the picture as a data URL."""
+    result = dataclasses.replace(client.detect_one(encoded), image=name)
+    row = {**result.to_dict(), "latency_ms": result.latency_ms}
+    if result.ok:
+        with drawing:  # Pillow's warning filters are the process's
+            picture = result.draw(encoded)
+        row["picture"] = _data_url(picture)
+    return row
 
 
 def make_application(
@@ -131,7 +74,7 @@ def make_application(
     from starlette.responses import FileResponse, JSONResponse
     from starlette.routing import Route
 
-    detector = _Detector(client)
+    drawing = threading.Lock()
     files = {str(index): path for index, path in enumerate(samples)}
     bodies = anyio.Semaphore(_CONCURRENCY)  # bounds the memory of unfinished uploads
 
@@ -165,10 +108,8 @@ def make_application(
                             return _error(413, f"{message}; send a smaller one")
             except (TimeoutError, ClientDisconnect):
                 return _error(408, f"the image did not arrive within {_BODY_WITHIN_S} seconds")
-            query = request.query_params
-            row = await run_in_threadpool(
-                detector.respond, bytes(body), query.get("name", ""), query.get("sequence", "")
-            )
+            name = request.query_params.get("name", "")
+            row = await run_in_threadpool(_detect, client, drawing, bytes(body), name)
         return JSONResponse(row, 200 if row["status"] == "ok" else 422)
 
     def _error(status: int, message: str) -> Response:
