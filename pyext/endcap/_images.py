@@ -112,54 +112,17 @@ def pillow_pixels(image: Any, pixel_format: str) -> npt.NDArray[np.uint8]:
     return pixels[..., ::-1] if pixel_format == "bgr" else pixels
 
 
-def check_pixels(shape: tuple[int, ...], dtype: np.dtype[Any], source: Any) -> None:
-    """Raise InvalidArgumentError, with what to do, for an array that is no image.
+def check_pixels(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise InvalidArgumentError for an array that is no image.
 
     Images are uint8: encoded bytes [N], pixels [H,W], [H,W,1] or [H,W,3], or a batch of pixels.
-
-    Args:
-        shape: The array's.
-        dtype: The array's.
-        source: The caller's object: what to do is said in its library's words.
     """
     has_pixels = len(shape) == 2 or (len(shape) in (3, 4) and shape[-1] in (1, 3))
-    if dtype == np.uint8 and (has_pixels or len(shape) == 1):
-        return
-    advice = "give uint8, [H,W,3] or [H,W] of pixels, or [N] of an encoded file"
-    expression = "image" if has_pixels else _as_channels_last(shape, source)
-    if expression is not None:
-        changed = _as_bytes(expression, dtype, source)
-        advice += f"; for example {changed}" if changed != "image" else ""
-    raise InvalidArgumentError(f"an image is {dtype} {list(shape)}: {advice}")
-
-
-def _as_channels_last(shape: tuple[int, ...], source: Any) -> str | None:
-    """Return the expression by which pixels become [H,W,3] or [H,W]; None for no pixels."""
-    if len(shape) not in (3, 4):
-        return None
-    if shape[-1] in (2, 4):
-        return "image[..., :3]" if shape[-1] == 4 else "image[..., 0]"
-    if shape[-3] not in (1, 3, 4):
-        return None
-    method = "permute" if _is_torch(source) else "transpose"
-    order = "1, 2, 0" if len(shape) == 3 else "0, 2, 3, 1"
-    return f"image.{method}({order}){'[..., :3]' if shape[-3] == 4 else ''}"
-
-
-def _as_bytes(expression: str, dtype: np.dtype[Any], source: Any) -> str:
-    """Return the expression by which values of another type become uint8."""
-    to_bytes = ".byte()" if _is_torch(source) else ".astype(np.uint8)"
-    if dtype.kind == "f":
-        return f"({expression} * 255).round(){to_bytes} for values of 0 to 1"
-    if dtype == np.uint16:
-        return f"({expression} // 257){to_bytes}"
-    if dtype.kind == "b":
-        return f"{expression}{to_bytes} * 255"
-    return f"{expression}{to_bytes}" if dtype.kind in "iu" and dtype != np.uint8 else expression
-
-
-def _is_torch(source: Any) -> bool:
-    return type(source).__module__.partition(".")[0] == "torch"
+    if dtype != np.uint8 or not (has_pixels or len(shape) == 1):
+        raise InvalidArgumentError(
+            f"an image is {dtype} {list(shape)}: give uint8, [H,W,3] or [H,W] of pixels with "
+            "values of 0 to 255, or [N] of an encoded file"
+        )
 
 
 def is_single_image(images: Image | Sequence[Image]) -> bool:
@@ -209,7 +172,7 @@ def to_cuda_buffer(
     if device_of(image) is None:
         return _to_image(image, limits)
     tensor = borrow(image, target, "an image")
-    check_pixels(tuple(tensor.shape), np.dtype(tensor.type_string), image)
+    check_pixels(tuple(tensor.shape), np.dtype(tensor.type_string))
     if len(tensor.shape) != 1:
         return tensor
     return tensor.rows(0, limits.max_bytes + 1).to_numpy()
@@ -224,7 +187,7 @@ def _to_image(image: Image, limits: SizeLimits | None) -> ImageBuffer:
             "pathlib.Path(...).read_bytes()"
         )
     array = to_array(image)
-    check_pixels(array.shape, array.dtype, image)
+    check_pixels(array.shape, array.dtype)
     first = array[0] if array.ndim == 4 and len(array) > 0 else array
     if first.ndim in (2, 3) and _rows_contiguous(first):
         return array

@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
-from itertools import islice, repeat
+from itertools import repeat
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypedDict, TypeVar, overload
 
 import numpy as np
@@ -165,11 +164,10 @@ def rotated_corners(boxes: npt.NDArray[Any], angles: npt.NDArray[Any]) -> npt.ND
     return np.stack([centre + corner for corner in corners], 1)
 
 
-_MAX_IN_REPR = 20
-
 # A NumPy array, or with device="cuda" a CudaArray.
 Array: TypeAlias = Any
 
+T = TypeVar("T")
 _Batch = TypeVar("_Batch", "Detections", "Classification")
 
 # Fields of the results by the names of the postprocess step's output tensors.
@@ -247,9 +245,7 @@ class ImageDetections(Sequence[Detection]):
         keypoints = _of_all_or_none([each.keypoints for each in rows], "keypoints")
         angles = _of_all_or_none([each.angle for each in rows], "an angle")
         masks: list[Mask] | None = _of_all_or_none([each.mask for each in rows], "a mask")
-        classifications = [each.classification for each in rows]
-        track_ids = [each.track_id for each in rows]
-        labels = [each.label for each in rows]
+        has_tracks = any(each.track_id is not None for each in rows)
         return cls(
             boxes=np.array([each.box for each in rows], np.float32).reshape(-1, 4),
             scores=np.array([each.score for each in rows], np.float32),
@@ -259,15 +255,11 @@ class ImageDetections(Sequence[Detection]):
             angles=None if angles is None else np.array(angles, np.float32),
             rle=None if masks is None else [mask["counts"].encode() for mask in masks],
             mask_size=None if masks is None else (masks[0]["size"][0], masks[0]["size"][1]),
-            labels=labels if any(each is not None for each in labels) else None,
-            classifications=(
-                classifications if any(each is not None for each in classifications) else None
-            ),
-            track_ids=(
-                np.array([-1 if each is None else each for each in track_ids], np.int64)
-                if any(each is not None for each in track_ids)
-                else None
-            ),
+            labels=_of_any([each.label for each in rows]),
+            classifications=_of_any([each.classification for each in rows]),
+            track_ids=np.array([each.track_id or -1 for each in rows], np.int64)
+            if has_tracks
+            else None,
         )
 
     def __len__(self) -> int:
@@ -330,30 +322,9 @@ class ImageDetections(Sequence[Detection]):
         return NotImplemented
 
     def __repr__(self) -> str:
-        extras = [
-            name
-            for name, value in (
-                ("keypoints", self.keypoints),
-                ("angles", self.angles),
-                ("masks", self.mask_size),
-                ("tracks", self.track_ids),
-            )
-            if value is not None
-        ]
-        return f"<ImageDetections: {self._summary()}{''.join(f', {name}' for name in extras)}>"
-
-    def _summary(self) -> str:
-        counts = Counter(self._names())
+        counts = Counter(map(class_name, self.class_ids.tolist(), self.labels or repeat(None)))
         contents = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-        return f"{len(self)} detections" + (f" ({contents})" if contents else "")
-
-    def _names(self) -> list[str]:
-        return [
-            class_name(class_id, label)
-            for class_id, label in zip(
-                self.class_ids.tolist(), self.labels or repeat(None), strict=False
-            )
-        ]
+        return f"<ImageDetections: {len(self)} detections{contents and f' ({contents})'}>"
 
     def draw(
         self,
@@ -466,8 +437,14 @@ class ImageDetections(Sequence[Detection]):
             raise InvalidArgumentError(
                 'these masks do not have the source image\'s pixels: give mask_resolution="source"'
             )
+        try:
+            supervision = importlib.import_module("supervision")
+        except ImportError as error:
+            raise UnsupportedError(
+                "to_supervision() needs the package supervision: pip install supervision"
+            ) from error
         masks = self.masks
-        return _import_supervision().Detections(
+        return supervision.Detections(
             xyxy=boxes,
             confidence=self.scores,
             class_id=self.class_ids.astype(np.int64),
@@ -578,10 +555,7 @@ class Detections(Sequence[ImageDetections]):
 
     def __repr__(self) -> str:
         images, rows = self.scores.shape
-        if self.device != "cpu":
-            return f"<Detections: {images} images, at most {rows} detections each, {self.device}>"
-        counts = _first(map(str, self.num_detections.tolist()), images)
-        return f"<Detections: {images} images of {counts} detections>"
+        return f"<Detections: {images} images, at most {rows} detections each, {self.device}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -634,20 +608,7 @@ class Classification:
         return (host[image] for image in range(len(host)))
 
     def __repr__(self) -> str:
-        if self.device != "cpu":
-            return f"<Classification: {len(self)} images, {self.device}>"
-        best = _first(
-            (f"{image[0].class_id} ({image[0].score:.2f})" if image else "none" for image in self),
-            len(self),
-        )
-        return f"<Classification: {len(self)} images, best class {best}>"
-
-
-def _first(texts: Iterable[str], total: int) -> str:
-    """Return the first texts, and how many more there are."""
-    shown = list(islice(texts, _MAX_IN_REPR))
-    more = f", and {total - len(shown)} more" if total > len(shown) else ""
-    return ", ".join(shown) + more
+        return f"<Classification: {len(self)} images, {self.device}>"
 
 
 _DEFAULTS = {
@@ -677,6 +638,11 @@ def _on_host(result: _Batch) -> _Batch:
     return type(result)(**values)
 
 
+def _of_any(values: list[T | None]) -> list[T | None] | None:
+    """Return the values, None where none is given."""
+    return None if all(each is None for each in values) else values
+
+
 def _of_all_or_none(values: list[Any], name: str) -> list[Any] | None:
     missing = sum(value is None for value in values)
     if missing == len(values):
@@ -687,15 +653,6 @@ def _of_all_or_none(values: list[Any], name: str) -> list[Any] | None:
             "all of them or for none"
         )
     return values
-
-
-def _import_supervision() -> ModuleType:
-    try:
-        return importlib.import_module("supervision")
-    except ImportError as error:
-        raise UnsupportedError(
-            "to_supervision() needs the package supervision: pip install supervision"
-        ) from error
 
 
 INPUT = "encoded"
@@ -848,12 +805,8 @@ class ImageResult:
             return f"<ImageResult {self.image}: {self.status}, {self.error}>"
         if self.task is Task.detection:
             return f"<ImageResult {self.image}: {self.detections!r}>"
-        if self.task is Task.tensors:
-            return f"<ImageResult {self.image}: {', '.join(self.tensor_texts())}>"
-        named = (
-            f"{class_name(each.class_id, each.label)} {each.score:.2f}" for each in self.classes
-        )
-        return f"<ImageResult {self.image}: {_first(named, len(self.classes)) or 'no class'}>"
+        contents = self.tensor_texts() if self.task is Task.tensors else self.classes
+        return f"<ImageResult {self.image}: {', '.join(map(str, contents)) or 'no class'}>"
 
     @property
     def ok(self) -> bool:
@@ -956,9 +909,6 @@ class ImageResult:
 
 class Results(list[ImageResult]):
     """The results for several images, in their order: a list with conversions."""
-
-    def __repr__(self) -> str:
-        return f"[{_first(map(repr, self), len(self))}]"
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the list that `endcap infer --json` prints."""

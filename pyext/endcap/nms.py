@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeAlias
@@ -41,11 +40,10 @@ def nms(
     Args:
         boxes: [N, 4] numbers, x1, y1, x2, y2, any unit; other types than float32 are rounded to it.
         scores: [N] numbers of any real type, in which they are ordered.
-        iou_threshold: a number, mostly from 0 to 1. From 1 on all boxes are kept; below 0 also
-            boxes that do not meet suppress each other, which leaves the best one.
+        iou_threshold: a number from 0 on, mostly to 1; from 1 on all boxes are kept.
         device: ``cpu``, ``cuda`` or ``cuda:N``; by default where ``boxes`` lies. From host memory
             the arrays are copied to a GPU, not the other way. On a GPU arrays are C-contiguous;
-            float32 is read in place, other types go by the host, as does a threshold below 0.
+            float32 is read in place, other types go by the host.
         stream: a CUDA stream, as for Preprocessor; the call waits for it, to learn M.
 
     Returns:
@@ -76,7 +74,7 @@ def batched_nms(
         scores: as for nms.
         class_ids: [N] numbers, mostly integers; boxes with equal ones are of one class. On a GPU
             int32 is read in place; others go by the host.
-        iou_threshold: as for nms; below 0 the best box of each class is kept.
+        iou_threshold: as for nms.
         device: as for nms.
         stream: as for nms.
 
@@ -102,16 +100,8 @@ def _run(
     if device_id is None:
         refuse_stream(stream)
         host = _HostBoxes.take(boxes, scores, class_ids, 4)
-        if threshold < 0:
-            return _keep_best(host)
         return _core.nms(host.boxes, host.scores, host.class_ids, min(threshold, 1.0))
     target = cuda_target(device_id, stream)
-    if threshold < 0:
-        boxes = _to_host(boxes, target, "boxes")
-        scores = _to_host(scores, target, "scores")
-        class_ids = _to_host(class_ids, target, "class_ids")
-        host = _HostBoxes.take(boxes, scores, class_ids, 4)
-        return CudaArray(upload(_keep_best(host), target))
     gpu = _CudaBoxes.take(boxes, scores, class_ids, 4, target)
     return CudaArray(
         _core.nms_cuda(
@@ -264,33 +254,9 @@ def _require_threshold(iou_threshold: object) -> float:
     if not isinstance(number, Real) and hasattr(number, "item"):
         with contextlib.suppress(ValueError, RuntimeError):  # as of NumPy, and of torch
             number = number.item()
-    if not isinstance(number, Real) or math.isnan(number):
+    if not isinstance(number, Real) or not float(number) >= 0:
         raise InvalidArgumentError(f"iou_threshold is {iou_threshold!r}: give a number from 0 to 1")
     return float(number)
-
-
-def _keep_best(host: _HostBoxes) -> npt.NDArray[np.int64]:
-    """Suppress by a threshold below 0: each class's best box drops all others of its class.
-
-    No IoU is below 0; but one that is NaN, of boxes without an area, suppresses nothing.
-    """
-    if np.isnan(host.scores).any():
-        raise InvalidArgumentError("scores hold NaN: scores must have an order")
-    top_left, bottom_right = host.boxes.reshape(-1, 4)[:, :2], host.boxes.reshape(-1, 4)[:, 2:]
-    classes = host.class_ids if host.class_ids.size > 0 else np.zeros(len(host.scores), np.int32)
-    left = np.argsort(-host.scores, kind="stable")
-    kept: list[int] = []
-    with np.errstate(all="ignore"):
-        areas = np.prod(bottom_right - top_left, axis=1)
-        while left.size > 0:
-            best, left = left[0], left[1:]
-            kept.append(int(best))
-            sides = np.minimum(bottom_right[left], bottom_right[best])
-            sides -= np.maximum(top_left[left], top_left[best])
-            both = np.prod(np.maximum(sides, np.float32(0)), axis=1)
-            iou = both / (areas[left] + areas[best] - both)
-            left = left[np.isnan(iou) | (classes[left] != classes[best])]
-    return np.array(kept, np.int64)
 
 
 @dataclass(frozen=True)
@@ -349,14 +315,6 @@ def _count(boxes: tuple[int, ...], scores: tuple[int, ...], columns: int) -> int
 def _detach(values: Array) -> Array:
     """Return a torch tensor that requires grad without it: kept indices have no gradient."""
     return values.detach() if getattr(values, "requires_grad", False) is True else values
-
-
-def _to_host(values: Array, target: Target, name: str) -> Array:
-    """Return an array of the GPU as NumPy's; others as they are."""
-    values = _detach(values)
-    if values is None or device_of(values) is None:
-        return values
-    return borrow(values, target, name).to_numpy()
 
 
 def _to_scores(scores: Array) -> npt.NDArray[np.float32]:

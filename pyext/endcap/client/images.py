@@ -70,7 +70,7 @@ class ImageReader:
             if isinstance(image, PIL.Image.Image):
                 return self._encoded(pillow_pixels(image, "rgb"))
             array = to_array(image)
-            check_pixels(array.shape, array.dtype, image)
+            check_pixels(array.shape, array.dtype)
         except InvalidArgumentError as error:
             raise RequestError("invalid_argument", str(error)) from error
         if array.size == 0 or array.ndim > 3:

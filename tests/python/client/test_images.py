@@ -82,8 +82,8 @@ def test_arrays_of_other_libraries_and_of_one_channel() -> None:
     [
         (PHOTO.astype(np.float32), "float32 [40, 56, 3]"),
         (PHOTO[..., :2], "uint8 [40, 56, 2]"),
-        (np.dstack([PHOTO, PHOTO[..., :1]]), "image[..., :3]"),
-        (PHOTO.transpose(2, 0, 1), "image.transpose(1, 2, 0)"),
+        (np.dstack([PHOTO, PHOTO[..., :1]]), "uint8 [40, 56, 4]"),
+        (PHOTO.transpose(2, 0, 1), "uint8 [3, 40, 56]"),
         (PHOTO[None], "uint8 [1, 40, 56, 3]"),
         (np.zeros((0, 56, 3), np.uint8), "uint8 [0, 56, 3]"),
         (np.zeros((), np.uint8), "uint8 []"),

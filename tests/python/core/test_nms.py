@@ -67,7 +67,7 @@ def crowds(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return boxes, levels.astype(np.float32) / 4, class_ids
 
 
-THRESHOLDS = [-np.inf, -0.5, -1e-9, 0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0, 1.5, np.inf]
+THRESHOLDS = [0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0, 1.5, np.inf]
 
 
 @given(crowds(), st.sampled_from(THRESHOLDS))
@@ -90,12 +90,10 @@ def test_any_crowd_equals_oracle(
         st.tuples(st.integers(0, 12), st.just(4)),
         elements=st.floats(width=32, allow_nan=True, allow_infinity=True),
     ),
-    st.sampled_from([-0.5, 0.5]),
 )
-def test_boxes_of_any_bits_equal_oracle(boxes: np.ndarray, iou_threshold: float) -> None:
+def test_boxes_of_any_bits_equal_oracle(boxes: np.ndarray) -> None:
     scores = np.arange(len(boxes), dtype=np.float32)
-    kept = endcap.nms(boxes, scores, iou_threshold)
-    np.testing.assert_array_equal(kept, oracle.nms(boxes, scores, iou_threshold))
+    np.testing.assert_array_equal(endcap.nms(boxes, scores, 0.5), oracle.nms(boxes, scores, 0.5))
 
 
 @pytest.mark.parametrize("iou", [0.1, 0.5, 0.7, 0.9])
@@ -200,7 +198,6 @@ def test_boxes_and_scores_of_any_type(dtype: str) -> None:
 def test_scores_that_float32_cannot_tell_apart_keep_their_order(scores: np.ndarray) -> None:
     apart = np.arange(4, dtype=np.float32)[:, None] * 100 + np.array([0, 0, 10, 10], np.float32)
     assert endcap.nms(apart, scores, 0.5).tolist() == [1, 3, 0, 2]
-    assert endcap.nms(apart, scores, -1).tolist() == [1]
 
 
 def test_empty() -> None:
@@ -276,9 +273,9 @@ SCORES = np.zeros(2, np.float32)
         (np.zeros(8, np.float32), SCORES, 0.5, "boxes"),
         (BOXES, np.zeros((2, 1), np.float32), 0.5, "scores"),
         (BOXES, SCORES, float("nan"), "iou_threshold"),
+        (BOXES, SCORES, -0.1, "iou_threshold"),
         (BOXES, SCORES, "0.5", "iou_threshold"),
         (BOXES, SCORES, np.array([0.5, 0.6]), "iou_threshold"),
-        (BOXES, np.array([0.5, np.nan]), -0.5, "scores"),
         (BOXES.astype(complex), SCORES, 0.5, "boxes"),
         (BOXES, np.array(["a", "b"]), 0.5, "scores"),
     ],

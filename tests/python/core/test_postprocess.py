@@ -48,7 +48,7 @@ def test_results_have_every_field(head: str, shapes: list[tuple[int, ...]]) -> N
     result = endcap.Postprocessor(head)(tensors if len(tensors) > 1 else tensors[0])
     assert isinstance(result, endcap.Detections)
     assert set(vars(result)) == {field.name for field in dataclasses.fields(endcap.Detections)}
-    assert repr(result) == "<Detections: 1 images of 0 detections>"
+    assert repr(result) == "<Detections: 1 images, at most 300 detections each, cpu>"
 
 
 @pytest.mark.parametrize("geometry", [None, GEOMETRY], ids=["model_pixels", "source_pixels"])
