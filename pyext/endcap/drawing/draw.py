@@ -16,9 +16,9 @@ from endcap.drawing.labels import (
     Label,
     contrasting,
     draw_label,
-    fit_labels,
-    font_sizes,
+    font_size,
     label_size,
+    place_labels,
 )
 from endcap.drawing.orientation import oriented
 from endcap.masks import decode_rle
@@ -93,9 +93,8 @@ def draw_class_onto(
     canvas = ImageDraw.Draw(picture)
     margin = line_width_of(picture)
     caption = _caption(best, labels)
-    for letters in font_sizes(picture.size):
-        if label_size(canvas, caption, margin, letters)[0] <= picture.width:
-            break
+    letters = font_size(picture.size)
+    letters *= min(1, picture.width / label_size(canvas, caption, margin, letters)[0])
     label = Label((0, 0, 0, 0), caption, class_color(best.class_id))
     draw_label(canvas, (0, 0), label, margin, letters)
 
@@ -114,9 +113,9 @@ def draw_detections(
     keypoints are dots. Of 17 keypoints COCO's skeleton is drawn; a point whose visibility is below
     0.5 is left out.
 
-    Lines and letters grow with the picture, and letters shrink in a crowd. The best detection is
-    drawn last, on top; its label chooses its place first. A label that would hide others is left
-    out: its box still shows the class by its colour.
+    Lines and letters grow with the picture. The best detection is drawn last, on top; its label
+    chooses its place first. A label that would hide others is left out: its box still shows the
+    class by its colour.
 
     Args:
         image: Any Pillow image.
@@ -169,7 +168,9 @@ def draw_detections_onto(
         picture, list(zip(best_first, marks, strict=True)), source_size, scale, line_width
     )
     canvas = ImageDraw.Draw(picture)
-    letters, places = fit_labels(canvas, marks, line_width, picture.size)
+    letters = font_size(picture.size)
+    sizes = [label_size(canvas, mark.caption, line_width, letters) for mark in marks]
+    places = place_labels([mark.box for mark in marks], sizes, picture.size)
     for mark, place in reversed(list(zip(marks, places, strict=True))):  # no line crosses a label
         if place is not None:
             draw_label(canvas, place, mark, line_width, letters)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,10 +22,8 @@ _LIGHT: Color = (255, 255, 255)
 # A label of which others would hide more than this share of its area is left out.
 _TOLERATED_OVERLAP = 0.05
 
-_LEAST_FONT_SIZE = 11.0
+_MIN_FONT_SIZE = 11.0
 _TALLEST = "Åg"  # makes all labels of a picture equally high
-# Letters shrink to these shares of their size while a crowd leaves labels without room.
-_FONT_SHARES = (1.0, 0.75, 0.55)
 _CACHED_TEXTS = 1024  # captions of a video repeat from frame to frame
 
 
@@ -38,31 +36,9 @@ class Label:
     color: Color
 
 
-def font_sizes(size: tuple[int, int]) -> Iterator[float]:
-    """Yield sizes of letters for a picture of this width and height, the largest first."""
-    for share in _FONT_SHARES:
-        yield max(_LEAST_FONT_SIZE, share * min(size) / 32)
-
-
-def fit_labels(
-    canvas: ImageDraw.ImageDraw, labels: Sequence[Label], margin: int, size: tuple[int, int]
-) -> tuple[float, list[Corner | None]]:
-    """Return the largest size of letters with which every label has room, and the labels' places.
-
-    Args:
-        canvas: The canvas that the labels are drawn on.
-        labels: The most important first.
-        margin: Pixels around the letters.
-        size: Width and height of the picture. A place is None where not even the smallest letters
-            leave room.
-    """
-    boxes = [label.box for label in labels]
-    for letters in font_sizes(size):
-        sizes = [label_size(canvas, label.caption, margin, letters) for label in labels]
-        places = place_labels(boxes, sizes, size)
-        if None not in places:
-            break
-    return letters, places
+def font_size(size: Size) -> float:
+    """Return the size of letters for a picture of this width and height."""
+    return max(_MIN_FONT_SIZE, min(size) / 32)
 
 
 def label_size(
@@ -157,18 +133,10 @@ def _choices(box: tuple[int, int, int, int], size: Size, picture: Size) -> npt.N
         (right - width + 1, bottom - height + 1),
     ]
     # Pushed back into the picture, a place may come to lie over the box: those come last.
-    inside = [_pushed_inside(corner, size, picture) for corner in corners]
-    kept = [corner for corner in inside if corner in corners]
-    moved = [corner for corner in inside if corner not in corners]
-    return np.array([(x, y, x + width, y + height) for x, y in kept + moved], np.int64)
-
-
-def _pushed_inside(corner: Corner, size: Size, picture: Size) -> Corner:
-    x, y = (
-        max(0, min(start, whole - part))
-        for start, part, whole in zip(corner, size, picture, strict=True)
-    )
-    return x, y
+    places = np.array(corners, np.int64)
+    inside = np.clip(places, 0, np.maximum(0, np.subtract(picture, size)))
+    inside = inside[np.argsort((inside != places).any(axis=1), kind="stable")]
+    return np.hstack([inside, inside + size])
 
 
 def _overlap(choices: npt.NDArray[np.int64], taken: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -113,7 +113,7 @@ def test_a_batch_holds_images() -> None:
     assert batch[-1] == []
     with pytest.raises(IndexError):
         batch[2]
-    assert repr(batch) == "<Detections: 2 images, at most 2 detections each, cpu>"
+    assert repr(batch) == "<Detections: 2 images, at most 300 detections each, cpu>"
 
 
 def test_masks_as_bits_are_masks_of_the_items_too() -> None:

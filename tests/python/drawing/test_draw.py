@@ -179,17 +179,6 @@ def test_a_picture_is_scaled_to_fit(size: tuple[int, int]) -> None:
     assert row[-1] == pytest.approx(0.75 * picture.width, abs=1)
 
 
-def test_letters_shrink_in_a_crowd_and_no_label_hides_another() -> None:
-    crowd = [
-        one((x, y, x + 60.0, y + 40.0), class_id=0)
-        for x, y in itertools.product(range(0, 1200, 90), range(30, 900, 60))
-    ]
-    alone = draw_detections(canvas(1280, 960), crowd[:1])
-    together = draw_detections(canvas(1280, 960), crowd)
-    assert letter_pixels(together) / len(crowd) > 20
-    assert letter_pixels(together) / len(crowd) < 0.7 * letter_pixels(alone)
-
-
 def test_a_class_stands_in_the_upper_left_corner() -> None:
     picture = draw_class(canvas(480, 320), ClassScore(0, 0.875, "ring"))
     mask = colored(picture, 0)
