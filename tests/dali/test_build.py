@@ -14,7 +14,7 @@ import pytest
 import endcap
 from endcap.dali import DaliError, build, building, built_for, compiler, installation
 from endcap.dali.building import build_from, copy_with_neighbours
-from endcap.dali.cache import cached_library
+from endcap.dali.built_for import cached_library
 from endcap.dali.compiler import find_compiler
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME, find_sources
 from tests.dali.dali_builds import (

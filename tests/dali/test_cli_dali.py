@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from endcap.dali import built_for, installation
-from endcap.dali.cache import cached_library
+from endcap.dali.built_for import cached_library
 from endcap.dali.installation import LIBRARY_NAME
 from tests.dali.dali_builds import write_compiler
 from tests.support.cli_runs import assert_error_message, endcap

@@ -134,6 +134,6 @@ def test_a_core_of_another_interface_is_refused(tmp_path: Path, copy: Path) -> N
     command = [*find_compiler(), "-shared", "-fPIC", str(source), "-o", str(tmp_path / CORE_NAME)]
     subprocess.run(command, check=True)
     said = loaded(copy)
-    assert said.startswith(f"{tmp_path / CORE_NAME} has version 99 of the C interface")
+    assert said.startswith(f"{copy} cannot be loaded (")
     os.remove(tmp_path / CORE_NAME)
     assert loaded(copy) == str(copy)

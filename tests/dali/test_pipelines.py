@@ -15,7 +15,6 @@ from endcap.dali import (
     DaliError,
     detection_postprocess,
     detection_preprocess,
-    detection_preprocess_dali_decode,
 )
 from endcap.errors import InvalidArgumentError, Status
 from tests.support import jpegs
@@ -25,10 +24,6 @@ Arrays = list[npt.NDArray[Any]]
 ON_CPU = {"num_threads": 2, "device_id": None}
 FED = {**ON_CPU, "prefetch_queue_depth": 1, "exec_async": False, "exec_pipelined": False}
 SIDES = [(720, 1280), (640, 640), (641, 1280), (1280, 641), (100, 37), (333, 500), (1, 1000)]
-ALL_PREPROCESS = [
-    detection_preprocess,
-    detection_preprocess_dali_decode,
-]
 
 
 @pytest.fixture(scope="module")
@@ -47,42 +42,39 @@ def run_fed(pipeline: Any, **inputs: Any) -> list[Arrays]:
     return samples(pipeline.run())
 
 
-def run_photos(define: Callable[..., Any], photos: list[bytes], **arguments: Any) -> list[Arrays]:
-    pipeline = define(batch_size=len(photos), **FED, **arguments)
+def run_photos(photos: list[bytes], **arguments: Any) -> list[Arrays]:
+    pipeline = detection_preprocess(batch_size=len(photos), **FED, **arguments)
     return run_fed(pipeline, encoded=[np.frombuffer(photo, np.uint8) for photo in photos])
 
 
-@pytest.mark.parametrize("define", ALL_PREPROCESS)
-def test_images_are_those_of_preprocess(define: Callable[..., Any], photos: list[bytes]) -> None:
-    """DALI's decoder has libjpeg-turbo's pixels, too."""
-    images, geometry, status = run_photos(define, photos, size=(384, 640), interpolation="bicubic")
+def test_images_are_those_of_preprocess(photos: list[bytes]) -> None:
+    images, geometry, status = run_photos(photos, size=(384, 640), interpolation="bicubic")
     wanted = endcap.preprocess(photos, size=(384, 640), interpolation="bicubic")
     np.testing.assert_array_equal(np.stack(images), wanted.images)
     np.testing.assert_array_equal(np.stack(geometry)[:, :7], wanted.geometry[:, :7])
     assert not np.stack(status).any()
 
 
-@pytest.mark.parametrize("define", ALL_PREPROCESS)
-def test_files_are_read(define: Callable[..., Any], tmp_path: Path, photos: list[bytes]) -> None:
+def test_files_are_read(tmp_path: Path, photos: list[bytes]) -> None:
     paths = [tmp_path / f"{i}.jpg" for i in range(3)]
     for path, photo in zip(paths, photos, strict=False):
         path.write_bytes(photo)
-    pipeline = define(paths, size=64, batch_size=3, **ON_CPU)
+    pipeline = detection_preprocess(paths, size=64, batch_size=3, **ON_CPU)
     pipeline.build()
     images, *_ = samples(pipeline.run())
-    fed, *_ = run_photos(define, photos[:3], size=64)
+    fed, *_ = run_photos(photos[:3], size=64)
     np.testing.assert_array_equal(images, fed)
     assert pipeline.epoch_size("files") == 3
 
 
 def test_a_bad_image_does_not_end_the_pipeline(photos: list[bytes]) -> None:
-    images, _, status = run_photos(detection_preprocess, [photos[0], b"no image"], size=64)
+    images, _, status = run_photos([photos[0], b"no image"], size=64)
     assert np.ravel(status).tolist() == [Status.OK, Status.CORRUPT_IMAGE]
     assert not images[1].any()
     assert images[0].any()
 
 
-@pytest.mark.parametrize("define", [*ALL_PREPROCESS, detection_postprocess])
+@pytest.mark.parametrize("define", [detection_preprocess, detection_postprocess])
 def test_another_device_is_refused(define: Callable[..., Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="device is 'mixed': give cpu or gpu"):
         define(device="mixed", batch_size=1, **ON_CPU)

@@ -3,11 +3,7 @@
 from endcap.dali.building import BuiltLibrary, build
 from endcap.dali.installation import DaliError
 from endcap.dali.loading import load
-from endcap.dali.pipelines import (
-    detection_postprocess,
-    detection_preprocess,
-    detection_preprocess_dali_decode,
-)
+from endcap.dali.pipelines import detection_postprocess, detection_preprocess
 
 __all__ = [
     "BuiltLibrary",
@@ -15,6 +11,5 @@ __all__ = [
     "build",
     "detection_postprocess",
     "detection_preprocess",
-    "detection_preprocess_dali_decode",
     "load",
 ]

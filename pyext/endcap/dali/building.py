@@ -7,15 +7,16 @@ import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
+
 from endcap._files import whole_file
 from endcap.dali import built_for
-from endcap.dali.built_for import BuiltFor
-from endcap.dali.cache import cached_library, only_builder
-from endcap.dali.compiler import find_compiler, find_cuda_headers, run_all
+from endcap.dali.built_for import cached_library
+from endcap.dali.compiler import find_compiler, find_cuda_headers, run
 from endcap.dali.installation import (
     LIBRARY_NAME,
     NEIGHBOUR_NAMES,
@@ -41,7 +42,6 @@ _FLAGS = (
     *(("-fcf-protection=full",) if platform.machine() == "x86_64" else ()),
 )
 _LOG_NAME = "compiler.log"
-_UNITS = 2  # that are compiled at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,52 +107,30 @@ def build_from(
         return BuiltLibrary(path=library, seconds=0.0, cached=True)
     command = find_compiler(compiler)
     includes = [f"-I{find_include_folder()}", *_system(dali.include_folder, *find_cuda_headers())]
-    with only_builder(library):
+    try:
+        library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DaliError(
+            f"the cache {library.parent} cannot be made ({error.strerror}); set XDG_CACHE_HOME to "
+            "a folder that you may write to"
+        ) from error
+    with (
+        FileLock(library.parent / ".lock"),
+        tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name,
+    ):
         if not force and built_for.fits(library, goal):  # another process has built it meanwhile
             return BuiltLibrary(path=library, seconds=0.0, cached=True)
-        with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
-            scratch = Path(name)
-            made = _compile(command, sources, [*includes, *_defined(dali, goal)], dali, scratch,
-                            library.parent / _LOG_NAME, progress)  # fmt: skip
-            _replace_file(made, library)
+        scratch = Path(name)
+        # One file that includes the sources: nearly all the time goes into DALI's headers.
+        unit, made = scratch / "operators.cc", scratch / LIBRARY_NAME
+        files = sorted(file.resolve() for file in sources.glob("*.cc"))
+        unit.write_text("".join(f'#include "{file}"\n' for file in files))
+        flags = [*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={dali.cxx11_abi}", *goal.definitions()]
+        words = [*command, *flags, *includes, "-shared", str(unit), *_linked(dali), "-o", str(made)]
+        progress("compiling the operators")
+        run(words, scratch, kept_log=library.parent / _LOG_NAME)
+        _replace_file(made, library)
     return BuiltLibrary(path=library, seconds=time.monotonic() - began, cached=False)
-
-
-def _compile(
-    command: Sequence[str],
-    sources: Path,
-    flags: Sequence[str],
-    dali: DaliInstallation,
-    scratch: Path,
-    log: Path,
-    progress: Callable[[str], None],
-) -> Path:
-    """Compile and link in the folder `scratch`; a command that fails leaves its output at `log`."""
-    units = _write_units(sources, scratch)
-    compilations = [
-        ([*command, *_FLAGS, *flags, "-c", str(unit), "-o", str(unit.with_suffix(".o"))],
-         unit.with_suffix(".log"))
-        for unit in units
-    ]  # fmt: skip
-    library = scratch / LIBRARY_NAME
-    objects = [str(unit.with_suffix(".o")) for unit in units]
-    link = [*command, "-shared", *objects, *_linked(dali), "-o", str(library)]
-    progress("compiling the operators")
-    run_all(compilations, kept_log=log)
-    run_all([(link, scratch / "link.log")], kept_log=log)
-    return library
-
-
-def _write_units(sources: Path, scratch: Path) -> list[Path]:
-    """Write files that include the sources: nearly all the time goes into DALI's headers."""
-    files = sorted(sources.glob("*.cc"), key=lambda file: -file.stat().st_size)
-    units = []
-    for i in range(min(_UNITS, len(files))):
-        unit = scratch / f"unit_{i}.cc"
-        included = (f'#include "{file.resolve()}"\n' for file in files[i::_UNITS])
-        unit.write_text("".join(included))
-        units.append(unit)
-    return units
 
 
 def _system(*folders: Path) -> list[str]:
@@ -162,10 +140,6 @@ def _system(*folders: Path) -> list[str]:
     """
     found = [str(folder) for folder in folders if folder != Path("/usr/include")]
     return [word for folder in found for word in ("-isystem", folder)]
-
-
-def _defined(dali: DaliInstallation, goal: BuiltFor) -> list[str]:
-    return [f"-D_GLIBCXX_USE_CXX11_ABI={dali.cxx11_abi}", *goal.definitions()]
 
 
 def _linked(dali: DaliInstallation) -> list[str]:

@@ -1,14 +1,25 @@
-"""Builds of DALI and endcap that a library of operators goes with, as written in the library."""
+"""Builds of DALI and endcap that a library of operators goes with, and the cache of libraries."""
 
 from __future__ import annotations
 
+import hashlib
+import platform
 import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap._files import cache_folder
 from endcap._version import __version__
-from endcap.dali.installation import DaliError, DaliInstallation, c_abi_of_header
+from endcap.dali.installation import (
+    LIBRARY_NAME,
+    DaliError,
+    DaliInstallation,
+    c_abi_of_header,
+    find_core,
+    find_include_folder,
+    find_sources,
+)
 
 # Of an ELF file of 64 bits: where the table of sections begins, with which linkers end a file, how
 # long its rows are, and how many.
@@ -95,3 +106,22 @@ def check(library: Path, here: BuiltFor) -> None:
         f"and here are {of_this} and endcap {here.endcap} (C interface {here.c_abi}); build it "
         "with `endcap dali build`"
     )
+
+
+def cached_library(here: BuiltFor, sources: Path | None = None) -> Path:
+    """Return the file that a library for these builds has in the cache, whether it exists or not.
+
+    Args:
+        here: The builds.
+        sources: The folder of the operators' sources; None is the package's. What is in the files
+            counts, and where the core is, which the library finds by its path.
+    """
+    folder = sources or find_sources()
+    header = find_include_folder() / "endcap" / "c_api.h"
+    digest = hashlib.sha256()
+    for part in (here.dali_identity, platform.machine(), str(find_core())):
+        digest.update(part.encode() + b"\0")
+    for file in [*sorted([*folder.glob("*.cc"), *folder.glob("*.h")]), header]:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    key = f"{here.dali}-endcap{here.endcap}-{digest.hexdigest()[:16]}"
+    return cache_folder("dali") / key / LIBRARY_NAME

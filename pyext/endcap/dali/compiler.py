@@ -1,4 +1,4 @@
-"""C++ compiler and CUDA headers of this machine, and the compilation of several files at once."""
+"""C++ compiler and CUDA headers of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
 from endcap.dali.installation import DaliError
 
@@ -91,55 +90,43 @@ def _places() -> Iterator[Path]:
         yield from sorted((Path(folder) / "nvidia").glob("cu[0-9]*/include"), reverse=True)
 
 
-def run_all(commands: Sequence[tuple[Sequence[str], Path]], *, kept_log: Path) -> None:
-    """Run compilers side by side; an exception ends them.
+def run(words: Sequence[str], scratch: Path, *, kept_log: Path) -> None:
+    """Run a compiler; an exception ends it.
 
     Args:
-        commands: Each with the file that its output is written to.
+        words: The command.
+        scratch: A folder for temporary files.
         kept_log: Gets the output of a command that fails.
 
     Raises:
-        DaliError: A command has failed.
+        DaliError: The command failed.
     """
-    running: list[subprocess.Popen[bytes]] = []
+    log = scratch / "output.log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(scratch)},
+            start_new_session=True,
+        )
     try:
-        for words, log in commands:
-            with log.open("wb") as stream:
-                running.append(_start(words, stream, log.parent))
-        for process, (words, log) in zip(running, commands, strict=True):
-            _check(process.wait(), words[0], log, kept_log)
+        code = process.wait()
     finally:
-        for process in running:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)  # g++ is a driver, and started others
-                process.wait()
-
-
-def _check(code: int, compiler: str, log: Path, kept_log: Path) -> None:
-    """Raise DaliError for a compiler that failed."""
-    if code == 0:
-        return
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)  # g++ is a driver, and started others
+            process.wait()
     output = log.read_bytes()
-    if not output.strip():
+    if code and not output.strip():
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise DaliError(
-            f"the compiler {compiler} {how} and without output: perhaps the disk of {log.parent} "
+            f"the compiler {words[0]} {how} and without output: perhaps the disk of {scratch} "
             "is full (TMPDIR names another one), or the memory"
         )
-    kept_log.write_bytes(output)
-    raise DaliError(
-        f"the DALI operators do not compile: {first_error(output.decode(errors='replace'))}; "
-        f"{kept_log} has all of it, and --compiler names another compiler"
-    )
-
-
-def _start(words: Sequence[str], output: IO[bytes], temporary: Path) -> subprocess.Popen[bytes]:
-    """Start a compiler in its own process group, with a folder for temporary files."""
-    return subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "TMPDIR": str(temporary)},
-        start_new_session=True,
-    )
+    if code:
+        kept_log.write_bytes(output)
+        raise DaliError(
+            f"the DALI operators do not compile: {first_error(output.decode(errors='replace'))}; "
+            f"{kept_log} has all of it, and --compiler names another compiler"
+        )

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 from pathlib import Path
 
 from endcap.dali import built_for
-from endcap.dali.built_for import BuiltFor
-from endcap.dali.cache import cached_library
+from endcap.dali.built_for import BuiltFor, cached_library
 from endcap.dali.installation import (
-    CORE_NAME,
     LIBRARY_NAME,
     DaliError,
-    find_core,
     find_dali,
     find_packaged,
 )
@@ -81,7 +77,6 @@ def _load_once(path: Path | str | None) -> Path:
         return _mapped()
     here = built_for.wanted(dali)
     library = find_library(here, path)
-    _check_core(library, here)
     try:
         plugin_manager.load_library(str(library))
     except RuntimeError as error:
@@ -90,24 +85,6 @@ def _load_once(path: Path | str | None) -> Path:
             "`endcap dali build --force`"
         ) from error
     return library
-
-
-def _check_core(library: Path, here: BuiltFor) -> None:
-    """Raise DaliError where the core that the loader finds for `library` is not this endcap's."""
-    beside = library.parent / CORE_NAME
-    core = beside if beside.is_file() else find_core()
-    try:
-        there = ctypes.CDLL(str(core)).endcap_c_abi()
-    except (OSError, AttributeError) as error:
-        raise DaliError(
-            f"{core} cannot be loaded ({error}); copy it again with `endcap dali build --output`, "
-            "or install endcap again"
-        ) from error
-    if str(there) != here.c_abi:
-        raise DaliError(
-            f"{core} has version {there} of the C interface, and the operators need {here.c_abi}; "
-            "copy both again with `endcap dali build --output`, or install endcap again"
-        )
 
 
 def _mapped() -> Path:

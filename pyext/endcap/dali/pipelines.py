@@ -78,34 +78,6 @@ def detection_preprocess(
 
 
 @operator_pipeline
-def detection_preprocess_dali_decode(
-    files: Sequence[str | Path] | None = None, *, device: str = "cpu", **parameters: Any
-) -> Any:
-    """Define a pipeline in which DALI decodes, and ``fn.endcap.resize_normalize`` does the rest.
-
-    An image that DALI cannot decode ends the pipeline. With ``gpu`` it is nvJPEG that decodes,
-    whose pixels are not quite libjpeg-turbo's.
-
-    Args:
-        files: as of ``detection_preprocess``.
-        device: ``cpu``, or ``gpu``, where outputs lie on the GPU.
-        parameters: of ``fn.endcap.resize_normalize``, such as ``size``, ``preset`` or ``dtype``.
-
-    Returns:
-        A pipeline with the outputs of ``detection_preprocess``.
-
-    Raises:
-        DaliError: as of ``load``.
-        InvalidArgumentError: ``device`` is another one.
-    """
-    from nvidia.dali import fn
-
-    load()
-    images = _decoded(_encoded(files), device)
-    return tuple(fn.endcap.resize_normalize(images, device=device, **parameters))
-
-
-@operator_pipeline
 def detection_postprocess(
     head: str = "yolov8",
     *,
@@ -159,16 +131,6 @@ def _encoded(files: Sequence[str | Path] | None) -> Any:
         return fn.external_source(name="encoded", dtype=types.UINT8, ndim=1)
     encoded, _ = fn.readers.file(files=[str(file) for file in files], name="files")
     return encoded
-
-
-def _decoded(encoded: Any, device: str) -> Any:
-    from nvidia.dali import fn, types
-
-    place = _step_device(device, on_gpu="mixed")
-    # Chroma is upsampled as libjpeg-turbo does by default.
-    return fn.decoders.image(
-        encoded, device=place, output_type=types.RGB, jpeg_fancy_upsampling=True
-    )
 
 
 def _step_device(device: str, *, on_gpu: str) -> str:
