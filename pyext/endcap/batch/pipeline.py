@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap.batch.errors import BatchError, import_package
 from endcap.batch.results import ImageRow
+from endcap.batch.storage import BatchError, import_package
 from endcap.cuda_array import on_host
-from endcap.detections import ClassScore, ImageDetections, ImageResult, Task, status_name
-from endcap.errors import EndcapError, Status, UnsupportedError
+from endcap.detections import ClassScore, ImageDetections, ImageResult, Task
+from endcap.errors import EndcapError, Status, UnsupportedError, error_for_status
 from endcap.postprocess import Postprocessor
 from endcap.preprocess import Preprocessor
 from endcap.triton.ensemble import (
@@ -149,11 +149,6 @@ class Pipeline:
         """What the network does."""
         return self._spec.task
 
-    @property
-    def max_bytes(self) -> int:
-        """The most bytes of an image's file."""
-        return int(self._preprocess.parameters["max_bytes"])
-
     def detect(self, images: Sequence[tuple[str, bytes | memoryview]]) -> list[ImageRow]:
         """Return a row for each image, given as its name and the bytes of its file.
 
@@ -165,19 +160,25 @@ class Pipeline:
         inputs = self._preprocess([encoded for _, encoded in images])
         tensors = on_host(inputs.images)
         heads = self._run(tensors.astype(self._element, copy=False))
-        results = self._finish(heads, inputs.geometry, inputs.status)
+        found = self._finish(heads, inputs.geometry, inputs.status)
         rows = []
-        for (name, encoded), status, geometry, predictions in zip(
-            images, inputs.status.tolist(), inputs.geometry.tolist(), results, strict=True
+        for (name, encoded), status, geometry, prediction in zip(
+            images, inputs.status.tolist(), inputs.geometry.tolist(), found, strict=True
         ):
-            width, height = int(geometry[4]), int(geometry[5])
-            if status != Status.OK:
-                result = self._failure(name, status, self._why(encoded))
-            elif isinstance(predictions, EndcapError):
-                result = self._failure(name, predictions.status, str(predictions))
+            one = prediction if status == Status.OK else self._find_error(encoded, status)
+            result = ImageResult(name, "ok", task=self.task, upright=self._upright)
+            if isinstance(one, EndcapError):
+                result = replace(result, status=one.status.label, error=str(one))
+            elif isinstance(one, ImageDetections):
+                labels = self._name(one.class_ids.tolist())
+                result = replace(result, detections=replace(one, labels=labels))
             else:
-                result = self._result(name, predictions)
-            rows.append(ImageRow(result, width, height))
+                names = self._name([each.class_id for each in one]) or repeat(None)
+                classes = [
+                    replace(each, label=name) for each, name in zip(one, names, strict=False)
+                ]
+                result = replace(result, classes=classes)
+            rows.append(ImageRow(result, int(geometry[4]), int(geometry[5])))
         return rows
 
     def _run(self, tensors: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
@@ -228,35 +229,20 @@ class Pipeline:
             results += self._finish(head, geometry[one], status[one])
         return results
 
-    def _why(self, encoded: bytes | memoryview) -> str:
+    def _find_error(self, encoded: bytes | memoryview, status: int) -> EndcapError:
         """Return why an image was refused."""
         try:
             self._strict(encoded)
         except EndcapError as error:
-            return str(error)
-        return "it could not be processed"
+            return error
+        return error_for_status(status, "it could not be processed")
 
-    def _failure(self, name: str, status: int, error: str) -> ImageResult:
-        return ImageResult(
-            name, status_name(status), error=error, task=self.task, upright=self._upright
-        )
-
-    def _result(self, name: str, predictions: Predictions) -> ImageResult:
-        label = self._label if self._spec.labels else None
-        if isinstance(predictions, ImageDetections):
-            if label is not None:
-                names = [label(class_id) for class_id in predictions.class_ids.tolist()]
-                predictions = dataclasses.replace(predictions, labels=names)
-            return ImageResult(name, "ok", predictions, upright=self._upright)
-        if label is not None:
-            predictions = [
-                dataclasses.replace(each, label=label(each.class_id)) for each in predictions
-            ]
-        return ImageResult(name, "ok", classes=predictions, task=self.task, upright=self._upright)
-
-    def _label(self, class_id: int) -> str | None:
+    def _name(self, class_ids: Sequence[int]) -> list[str | None] | None:
+        """Return the names of classes; None where the model has none."""
         labels = self._spec.labels
-        return labels[class_id] if 0 <= class_id < len(labels) else None
+        if not labels:
+            return None
+        return [labels[each] if 0 <= each < len(labels) else None for each in class_ids]
 
 
 def _open(spec: PipelineSpec, device: str, threads: int | None) -> Any:

@@ -1,4 +1,4 @@
-"""Files of results: a Parquet file for each shard, and COCO JSON made from them.
+"""Files of results: Parquet, and COCO JSON made from them.
 
 Ray's `write_parquet` is not used: with it a process that is killed leaves a truncated file. Here a
 file of results exists as a whole or not at all.
@@ -6,27 +6,25 @@ file of results exists as a whole or not at all.
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import endcap
-from endcap._coco import FIRST_COCO_ID, coco_annotation, coco_image
-from endcap.batch.errors import BatchError, import_package
-from endcap.batch.storage import Storage
-from endcap.detections import Detection, ImageDetections, ImageResult, Task
+from endcap._coco import CocoImage, coco_document
+from endcap.batch.storage import BatchError, Storage, import_package
+from endcap.detections import Detection, ImageResult, Task
 from endcap.errors import InvalidArgumentError
 
 PATH = "path"
 STATUS = "status"
-COCO_NAME = "detections.json"
-_PART_NAME = re.compile(r"part-\d{6,}-([0-9a-f]{16})\.parquet")
+_COCO_NAME = "detections.json"
+_PART_NAME = re.compile(r"part-\d{20}\.parquet")
 _MODEL = b"endcap.model"  # metadata of a file of results: the identity of the model
 _ROWS_AT_A_TIME = 1024
+_OF_DETECTIONS = ("boxes", "scores", "class_ids", "keypoints", "angles", "masks")
 
 
 @dataclass(frozen=True)
@@ -79,25 +77,17 @@ def _to_dict(row: ImageRow) -> dict[str, Any]:
     }
     if not result.ok:
         return values
+    labels: Sequence[str | None]
     if result.task is Task.classification:
-        return values | {
-            "scores": [each.score for each in result.classes],
-            "class_ids": [each.class_id for each in result.classes],
-            "labels": _known([each.label for each in result.classes]),
-        }
-    return values | _detection_columns(result.detections)
-
-
-def _detection_columns(detections: ImageDetections) -> dict[str, Any]:
-    columns = detections.to_dict()
-    names = ("boxes", "scores", "class_ids", "keypoints", "angles", "masks")
-    values = {name: columns.get(name) for name in names}
-    return values | {"labels": _known(detections.labels or [])}
-
-
-def _known(labels: Sequence[str | None]) -> list[str | None] | None:
-    """Return the names of classes, None where no class has one."""
-    return list(labels) if any(label is not None for label in labels) else None
+        values["scores"] = [each.score for each in result.classes]
+        values["class_ids"] = [each.class_id for each in result.classes]
+        labels = [each.label for each in result.classes]
+    else:
+        columns = result.detections.to_dict()
+        values |= {name: columns.get(name) for name in _OF_DETECTIONS}
+        labels = result.detections.labels or []
+    has_names = any(label is not None for label in labels)
+    return values | {"labels": list(labels) if has_names else None}
 
 
 class Results:
@@ -112,141 +102,74 @@ class Results:
         self.storage = Storage(location)
         self._model = model.encode()
 
-    def write_part(
-        self, number: int, key: str, batches: Iterable[Sequence[ImageRow]], task: Task
-    ) -> Counter[str]:
-        """Write the results of a shard; return the number of images by status.
+    def write_part(self, table: Any) -> None:
+        """Write rows to a new file."""
+        pa, parquet = import_package("pyarrow"), import_package("pyarrow.parquet")
+        content = pa.BufferOutputStream()
+        parquet.write_table(table.replace_schema_metadata({_MODEL: self._model}), content)
+        path = self.storage.child(f"part-{time.time_ns():020}.parquet")
+        self.storage.write(path, content.getvalue())
 
-        Args:
-            number: The shard's place, for the order of files.
-            key: `Shard.key`.
-            batches: Its rows.
-            task: The model's.
-        """
-        parquet = import_package("pyarrow.parquet")
-        statuses: Counter[str] = Counter()
-        schema = to_table([], task).schema.with_metadata({_MODEL: self._model})
-        path = self.storage.child(f"part-{number:06}-{key}.parquet")
-        with (
-            self.storage.whole_file(path) as file,
-            parquet.ParquetWriter(file, schema) as writer,
-        ):
-            waiting: list[ImageRow] = []
-            for batch in batches:
-                statuses.update(row.result.status for row in batch)
-                waiting += batch
-                if len(waiting) >= _ROWS_AT_A_TIME:
-                    writer.write_table(to_table(waiting, task).cast(schema))
-                    waiting = []
-            if waiting:
-                writer.write_table(to_table(waiting, task).cast(schema))
-        return statuses
-
-    def find_parts(self) -> dict[str, str]:
-        """Return the paths of finished files by their shards' keys.
+    def read(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of all files, some columns of them.
 
         Raises:
             InvalidArgumentError: The folder has other files, or results of another model.
             BatchError: A file cannot be read.
         """
         parquet = import_package("pyarrow.parquet")
-        folder, parts = self.storage.url(self.storage.path), {}
+        folder = self.storage.url(self.storage.path)
         try:
             for path in self.storage.files(self.storage.path):
                 name = posixpath.relpath(path, self.storage.path)
-                match = _PART_NAME.fullmatch(name)
-                if match is None and name != COCO_NAME:
+                if name == _COCO_NAME:
+                    continue
+                if not _PART_NAME.fullmatch(name):
                     raise InvalidArgumentError(
                         f"{folder} has the file {name}, which `endcap batch` has not written; give "
                         "--output a new folder"
                     )
-                if match is not None:
-                    parts[match[1]] = path
-            for path in list(parts.values())[:1]:  # a run adds to results of its model only
-                with self.storage.filesystem.open_input_file(path) as file:
-                    found = (parquet.read_schema(file).metadata or {}).get(_MODEL)
-                if found != self._model:
-                    raise InvalidArgumentError(
-                        f"{folder} has results of another model; give --output a new folder"
-                    )
+                with parquet.ParquetFile(path, filesystem=self.storage.filesystem) as file:
+                    if (file.schema_arrow.metadata or {}).get(_MODEL) != self._model:
+                        raise InvalidArgumentError(
+                            f"{folder} has results of another model; give --output a new folder"
+                        )
+                    for rows in file.iter_batches(batch_size=_ROWS_AT_A_TIME, columns=columns):
+                        yield from rows.to_pylist()
+        except InvalidArgumentError:
+            raise
         except (OSError, ValueError) as error:
-            if isinstance(error, InvalidArgumentError):
-                raise
             raise BatchError(f"{folder} cannot be used: {error}") from error
-        return parts
-
-    def read(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of all files, some columns of them."""
-        parquet = import_package("pyarrow.parquet")
-        for path in sorted(self.find_parts().values()):
-            with parquet.ParquetFile(path, filesystem=self.storage.filesystem) as file:
-                for table in file.iter_batches(batch_size=_ROWS_AT_A_TIME, columns=list(columns)):
-                    yield from table.to_pylist()
 
     def write_coco(self, labels: Sequence[str]) -> str:
-        """Write all detections in COCO's format; return the file's location.
-
-        The files of results are read in batches, twice: memory holds one batch at a time.
-        """
-        path = self.storage.child(COCO_NAME)
-        names = dict(enumerate(labels))
-        with self.storage.whole_file(path) as file:
-
-            def write(text: str) -> None:
-                file.write(text.encode())
-
-            info = {"description": "detections by endcap", "version": endcap.__version__}
-            write('{\n"info": ' + json.dumps(info) + ',\n"images": ')
-            _write_list(write, self._coco_images())
-            write(',\n"annotations": ')
-            _write_list(write, self._coco_annotations(names))
-            write(',\n"categories": ')
-            categories = (
-                {"id": class_id + FIRST_COCO_ID, "name": name, "supercategory": ""}
-                for class_id, name in sorted(names.items())
+        """Write all detections in COCO's format; return the file's location."""
+        images = [
+            CocoImage(
+                row[PATH],
+                row[STATUS],
+                (row["width"] or 0, row["height"] or 0),
+                list(_read_detections(row)),
             )
-            _write_list(write, categories)
-            write("\n}\n")
+            for row in self.read()
+        ]
+        path = self.storage.child(_COCO_NAME)
+        self.storage.write(path, f"{coco_document(images, labels)}\n".encode())
         return self.storage.url(path)
 
-    def _coco_images(self) -> Iterator[dict[str, Any]]:
-        for number, row in enumerate(self.read([PATH, STATUS, "width", "height"]), FIRST_COCO_ID):
-            size = (row["width"] or 0, row["height"] or 0)
-            yield coco_image(row[PATH], row[STATUS], size, number)
 
-    def _coco_annotations(self, names: dict[int, str]) -> Iterator[dict[str, Any]]:
-        """Yield all annotations; add the classes that occur to `names`."""
-        columns = ["width", "height", "boxes", "scores", "class_ids", "labels", "keypoints",
-                   "angles", "masks"]  # fmt: skip
-        number = FIRST_COCO_ID
-        for image, row in enumerate(self.read(columns), FIRST_COCO_ID):
-            size = (row["width"] or 0, row["height"] or 0)
-            for detection in _detections(row):
-                class_id = detection.class_id
-                names.setdefault(class_id, detection.label or f"class {class_id}")
-                yield coco_annotation(detection, image, number, size)
-                number += 1
-
-
-def _detections(row: dict[str, Any]) -> Iterator[Detection]:
+def _read_detections(row: dict[str, Any]) -> Iterator[Detection]:
     for place, box in enumerate(row["boxes"] or ()):
-        keypoints = None if row["keypoints"] is None else row["keypoints"][place]
+        label, keypoints, angle, mask = (
+            None if row[name] is None else row[name][place]
+            for name in ("labels", "keypoints", "angles", "masks")
+        )
         yield Detection(
-            (box[0], box[1], box[2], box[3]),
+            tuple(box),
             row["scores"][place],
             row["class_ids"][place],
-            None if row["labels"] is None else row["labels"][place],
+            label,
             place,
-            None if keypoints is None else [(x, y, seen) for x, y, seen in keypoints],
-            None if row["angles"] is None else row["angles"][place],
-            None if row["masks"] is None else row["masks"][place],
+            keypoints and [tuple(point) for point in keypoints],
+            angle,
+            mask,
         )
-
-
-def _write_list(write: Any, entries: Iterable[dict[str, Any]]) -> None:
-    """Write a JSON list, each element on its line."""
-    separator = "[\n"
-    for entry in entries:
-        write(separator + json.dumps(entry, allow_nan=False))
-        separator = ",\n"
-    write("[]" if separator == "[\n" else "\n]")

@@ -1,27 +1,35 @@
-"""A run over a data set: shards to actors of Ray Data, and their results to files."""
+"""A run over a data set: shards to actors of Ray Data, and what they return to files."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import logging
+import os
+import secrets
+import socket
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from endcap.batch.cluster import connected
-from endcap.batch.detectors import Detector, ServedDetector, detect_images
-from endcap.batch.errors import BatchError, import_package
+from endcap.batch.detectors import ServedDetector, detect_images
 from endcap.batch.inputs import Shard, list_images, read_shard
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.results import PATH, STATUS, Results
-from endcap.batch.storage import Storage
+from endcap.batch.storage import BatchError, Storage, import_package
 from endcap.detections import Task
 from endcap.errors import EndcapError, InvalidArgumentError
 
 # Ray repeats a shard whose process was lost, forever if one of its images ends the process.
 _MAX_ATTEMPTS = 5
+# Shards are lists of paths, and what actors return is counts: neither needs much.
+_OBJECT_STORE_BYTES = 128 << 20
+_CONNECT_S = 10.0
+_TIMED_OUT = "timed out during startup"
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ class BatchPlan:
     """A run and its settings.
 
     Attributes:
-        inputs: Paths or URLs of the data set, as for `read_encoded`.
+        inputs: Paths or URLs of folders (with all below), glob patterns, image files, Parquet files
+            with a column of bytes or paths, and tar archives.
         detector: The model.
         output: The folder of results, or its URL.
         column: The column of Parquet files that holds the images.
@@ -70,7 +79,7 @@ class BatchPlan:
 
 @dataclass
 class BatchReport:
-    """The result of a run.
+    """The result of a run, or what it has done so far.
 
     Attributes:
         output: The folder of results.
@@ -79,6 +88,7 @@ class BatchReport:
         seconds: The time that it took.
         coco: The file in COCO's format, if requested.
         skipped: Files of the data set that are not images, by suffix.
+        total: The number of all images; None if the data set has archives to be read.
     """
 
     output: str
@@ -87,6 +97,7 @@ class BatchReport:
     seconds: float = 0.0
     coco: str | None = None
     skipped: Counter[str] = field(default_factory=Counter)
+    total: int | None = None
 
     @property
     def failed(self) -> int:
@@ -94,77 +105,53 @@ class BatchReport:
         return sum(number for status, number in self.statuses.items() if status != "ok")
 
 
-@dataclass(frozen=True)
-class BatchProgress:
-    """The progress of a run.
-
-    Attributes:
-        done: Images that have a row, including those of earlier runs.
-        total: The number of all images; None if the data set has archives to be read.
-        statuses: The number of images by status.
-        parts: The number of files of results that were still to be made at the start.
-    """
-
-    done: int
-    total: int | None
-    statuses: Counter[str]
-    parts: int
-
-
 def run_batch(
-    plan: BatchPlan, *, on_progress: Callable[[BatchProgress], None] = lambda progress: None
+    plan: BatchPlan, *, on_progress: Callable[[BatchReport], None] = lambda report: None
 ) -> BatchReport:
     """Process the images of a data set that have no row in the output folder yet.
 
-    Each shard's results are one file, written whole: a run that ends early, or a lost process or
-    machine, costs no more than the shards that were in work.
+    Results are written in whole files, some for each part of the data set: a run that ends early
+    costs no more than the parts that were in work.
 
     Args:
         plan: The run.
-        on_progress: Called before the first shard, and after each.
+        on_progress: Called with the report so far before the first shard, and after each.
 
     Raises:
         InvalidArgumentError: Inputs without images, or an output folder of other content.
         BatchError: Ray, the network or a file system failed; run again to continue.
     """
-    detector = plan.detector
+    detector, start = plan.detector, time.monotonic()
     results = Results(plan.output, _identify(detector))
     _refuse_output_in_inputs(results.storage, plan.inputs)
-    task = _check_detector(plan)
+    if isinstance(detector, PipelineSpec) and plan.gpus:
+        task = detector.task  # this machine may have no GPU to try it on
+    else:
+        task = _make_detector(detector, plan).task
     if plan.coco and task is Task.classification:
         raise InvalidArgumentError(
             "the model gives classes of whole images, and COCO's format has boxes; leave out coco"
         )
-    listing = list_images(plan.inputs, column=plan.column)
-    statuses: Counter[str] = Counter()
-    waiting = _find_waiting(results, listing.shards, statuses)
-    report = BatchReport(
-        results.storage.url(results.storage.path), statuses, skipped=listing.skipped
-    )
-    before = statuses.total()
-    total = before + sum(shard.count for shard in waiting.values())
-    unknown = any(shard.kind == "tar" for shard in waiting.values())
-
-    def show() -> None:
-        done = None if unknown else total
-        on_progress(BatchProgress(statuses.total(), done, statuses, len(waiting)))
-
-    show()
-    start = time.monotonic()
-    if waiting:
-        results.storage.make_folder(results.storage.path)
+    report = BatchReport(results.storage.url(results.storage.path))
+    done = set()
+    for row in results.read([PATH, STATUS]):
+        report.statuses[row[STATUS]] += 1
+        done.add(row[PATH])
+    before = report.statuses.total()
+    listing = list_images(plan.inputs, column=plan.column, done=done)
+    report.skipped = listing.skipped
+    if all(shard.kind != "tar" for shard in listing.shards):
+        report.total = listing.done + sum(shard.count for shard in listing.shards)
+    on_progress(report)
+    if listing.shards:
+        results.storage.filesystem.create_dir(results.storage.path, recursive=True)
         with connected(plan.address) as ray:
-            for counts in _process(ray, plan, waiting):
-                statuses.update(counts)
-                show()
-        missing = {shard.key for shard in waiting.values()}.difference(results.find_parts())
-        if missing:
-            raise BatchError(
-                f"{len(missing)} of {len(waiting)} files of results are not in {report.output}: "
-                "other machines have written them to folders of their own; give --output a folder "
-                "that all machines share, such as an s3:// URL"
-            )
-    report.images, report.seconds = statuses.total() - before, time.monotonic() - start
+            for table in _process(ray, plan, listing.shards, done):
+                results.write_part(table)
+                report.statuses.update(table[STATUS].to_pylist())
+                report.images = report.statuses.total() - before
+                report.seconds = time.monotonic() - start
+                on_progress(report)
     if plan.coco:
         report.coco = results.write_coco(getattr(detector, "labels", ()))
     return report
@@ -187,34 +174,7 @@ def _refuse_output_in_inputs(output: Storage, inputs: Sequence[str]) -> None:
             )
 
 
-def _find_waiting(
-    results: Results, shards: Sequence[Shard], statuses: Counter[str]
-) -> dict[int, Shard]:
-    """Return what is not done of each shard, by its place; count the statuses of what is done.
-
-    Image files are left out by their paths, archives and row groups by the names of their results.
-    """
-    parts = results.find_parts()
-    done = set()
-    for row in results.read([PATH, STATUS]):
-        statuses[row[STATUS]] += 1
-        done.add(row[PATH])
-    waiting = {}
-    for number, shard in enumerate(shards):
-        rest = shard.without(done) if shard.kind == "files" else shard
-        if rest.paths and rest.key not in parts:
-            waiting[number] = rest
-    return waiting
-
-
-def _check_detector(plan: BatchPlan) -> Task:
-    """Return the model's task, after a trial of the model where that is possible."""
-    if isinstance(plan.detector, PipelineSpec) and plan.gpus:
-        return plan.detector.task  # this machine may have no GPU
-    return _make_detector(plan.detector, plan).task
-
-
-def _make_detector(model: PipelineSpec | ServedModel, plan: BatchPlan) -> Detector:
+def _make_detector(model: PipelineSpec | ServedModel, plan: BatchPlan) -> Pipeline | ServedDetector:
     if isinstance(model, ServedModel):
         return ServedDetector(model.urls, model=model.model, concurrency=plan.batch)
     device = "cuda" if plan.gpus else "cpu"
@@ -225,64 +185,57 @@ class _Attempts:
     """An actor that counts how often each shard was begun."""
 
     def __init__(self) -> None:
-        self._begun: Counter[str] = Counter()
+        self._begun: Counter[int] = Counter()
 
-    def begin(self, key: str) -> int:
+    def begin(self, number: int) -> int:
         """Return how often a shard was begun, this time included."""
-        self._begun[key] += 1
-        return self._begun[key]
+        self._begun[number] += 1
+        return self._begun[number]
 
 
 class _ShardWorker:
-    """An actor that reads the images of shards, detects, and writes files of results."""
+    """An actor that reads the images of shards, and detects."""
 
-    def __init__(self, plan: BatchPlan, model: Any, attempts: Any) -> None:
-        import ray
+    def __init__(self, plan: BatchPlan, shared: Any, attempts: Any) -> None:
+        self._ray, self._plan, self._attempts = import_package("ray"), plan, attempts
+        model, self._done = self._ray.get(shared)
+        self._detector = _make_detector(model, plan)
 
-        # The network may be large: it is sent once, and not as a part of the plan.
-        spec: PipelineSpec | ServedModel = ray.get(model)
-        self._ray, self._plan, self._attempts = ray, plan, attempts
-        self._detector = _make_detector(spec, plan)
-        self._results = Results(plan.output, _identify(spec))
-
-    def __call__(self, table: Any) -> Any:
-        """Process the shard of a row; return the number of its images by status."""
+    def __call__(self, table: Any) -> Iterator[Any]:
+        """Yield the results of the shard of a row; images that are done are left out."""
         (row,) = table.to_pylist()
         shard = Shard(**json.loads(row["shard"]))
-        attempt = self._ray.get(self._attempts.begin.remote(shard.key))
+        attempt = self._ray.get(self._attempts.begin.remote(row["number"]))
         if attempt > _MAX_ATTEMPTS:
-            last = f" to {shard.paths[-1]}" if len(shard.paths) > 1 else ""
             raise BatchError(
-                f"the process of part {row['number']} was lost {attempt - 1} times; an image "
-                f"that ends it may be one of {shard.paths[0]}{last}, or memory is too small: "
-                "give fewer --workers"
+                f"the process of part {row['number']} was lost {attempt - 1} times; an image that "
+                f"ends it may be one of {shard.paths[0]} to {shard.paths[-1]}, or memory is too "
+                "small: give fewer --workers"
             )
-        images = read_shard(
-            shard, max_bytes=self._detector.max_bytes, allow_any_path=self._plan.allow_any_path
-        )
-        batches = iter(lambda: list(itertools.islice(images, self._plan.batch)), [])
-        statuses = self._results.write_part(
-            row["number"],
-            shard.key,
-            (detect_images(self._detector, batch) for batch in batches),
-            self._detector.task,
-        )
-        return import_package("pyarrow").table({"statuses": [json.dumps(statuses)]})
+        read = read_shard(shard, allow_any_path=self._plan.allow_any_path)
+        images = (image for image in read if image.path not in self._done)
+        while batch := list(itertools.islice(images, self._plan.batch)):
+            yield detect_images(self._detector, batch)
 
 
-def _process(ray: Any, plan: BatchPlan, waiting: dict[int, Shard]) -> Iterator[Counter[str]]:
-    """Yield the number of images by status for each shard that is done."""
+def _process(
+    ray: Any, plan: BatchPlan, shards: Sequence[Shard], done: Collection[str]
+) -> Iterator[Any]:
+    """Yield the rows of each shard that is done, a pyarrow.Table."""
     data, pa = import_package("ray.data"), import_package("pyarrow")
     blocks = [
         pa.table({"number": [number], "shard": [json.dumps(asdict(shard))]})
-        for number, shard in waiting.items()
+        for number, shard in enumerate(shards)
     ]
+    kind, needed = ("GPU", plan.gpus) if plan.gpus else ("CPU", plan.cpus)
+    places = max(1, int(ray.cluster_resources().get(kind, 1) / needed)) if needed else 1
     attempts = ray.remote(_Attempts).options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
     results = data.from_blocks(blocks).map_batches(
         _ShardWorker,
         fn_constructor_kwargs={
             "plan": replace(plan, detector=ServedModel(())),
-            "model": ray.put(plan.detector),
+            # These may be large: they are sent once, and not as a part of the plan.
+            "shared": ray.put((plan.detector, done)),
             "attempts": attempts.remote(),
         },
         batch_size=1,
@@ -290,15 +243,15 @@ def _process(ray: Any, plan: BatchPlan, waiting: dict[int, Shard]) -> Iterator[C
         num_cpus=plan.cpus,
         num_gpus=plan.gpus or None,
         compute=data.ActorPoolStrategy(
-            min_size=1, max_size=min(plan.workers or _count_places(ray, plan), len(blocks))
+            min_size=1, max_size=min(plan.workers or places, len(blocks))
         ),
     )
     try:
-        for batch in results.iter_batches(
+        for table in results.iter_batches(
             batch_size=None, batch_format="pyarrow", prefetch_batches=0
         ):
-            for statuses in batch["statuses"].to_pylist():
-                yield Counter(json.loads(statuses))
+            if len(table):
+                yield table
     except (ray.exceptions.RayError, ValueError) as error:
         raise BatchError(
             f"{_find_reason(error)}; what is done is kept, and the same command continues"
@@ -316,9 +269,64 @@ def _find_reason(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _count_places(ray: Any, plan: BatchPlan) -> int:
-    """Return how many actors the cluster has room for."""
-    resources = ray.cluster_resources()
-    if plan.gpus:
-        return max(1, int(resources.get("GPU", 0) / plan.gpus))
-    return max(1, int(resources.get("CPU", 1) / plan.cpus)) if plan.cpus else 1
+@contextlib.contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """Yield the module ray, connected to a cluster, with its own displays of progress off.
+
+    A cluster that the caller is connected to is used unchanged. One that is started here ends with
+    the block.
+
+    Args:
+        address: HOST:PORT of a cluster; None starts one on this machine.
+
+    Raises:
+        BatchError: Ray is missing, or there is no cluster.
+    """
+    if address is None and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
+        # Ray listens on all interfaces of the machine, and whoever connects may run programs. It
+        # reads these variables when it is loaded, and in each process that it starts.
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    ray, data = import_package("ray"), import_package("ray.data")
+    with contextlib.ExitStack() as stack:
+        if not ray.is_initialized():
+            _start(ray, address)
+            stack.callback(ray.shutdown)
+            for name in ("ray", "ray.data"):
+                logging.getLogger(name).setLevel(logging.ERROR)
+        context = data.DataContext.get_current()
+        for name in ("enable_progress_bars", "print_on_execution_start"):
+            stack.callback(setattr, context, name, getattr(context, name))
+            setattr(context, name, False)
+        yield ray
+
+
+def _start(ray: Any, address: str | None) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    options: dict[str, Any] = {
+        "address": address or "local",  # never a cluster of somebody else on this machine
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+    }
+    if address is None:
+        options |= {"include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
+    for is_last in (False, False, True):
+        try:
+            host, _, port = (address or "").rpartition("//")[2].rpartition(":")
+            if port.isdecimal():  # Ray would look for it for minutes
+                socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+            ray.init(**options)
+            return
+        except Exception as error:  # of nodes that do not start Ray raises no narrower type
+            ray.shutdown()
+            reason = " ".join(str(error).split())
+            if address is not None:
+                raise BatchError(
+                    f"no Ray cluster at {address}: {reason}; its address is given as HOST:PORT, or "
+                    "auto on one of its machines"
+                ) from error
+            if is_last or _TIMED_OUT not in reason:  # a busy machine takes more than 30 seconds
+                raise BatchError(
+                    f"Ray cannot start on this machine: {reason}; set TMPDIR to a folder that it "
+                    "can write to, or give a cluster with --address"
+                ) from error

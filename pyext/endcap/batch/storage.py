@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
+import importlib
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from endcap._files import whole_file
-from endcap.batch.errors import import_package
-from endcap.errors import InvalidArgumentError
+from endcap._pip_commands import install_command
+from endcap.errors import EndcapError, InvalidArgumentError
 
-_MAX_BYTES_IN_MEMORY = 64 << 20
-_BYTES_AT_A_TIME = 1 << 20
+
+class BatchError(EndcapError, RuntimeError):
+    """A data set cannot be read, processed or written; the message says what to do.
+
+    A bad image does not raise it: its row has a status and a message.
+    """
+
+
+def import_package(module: str) -> ModuleType:
+    """Return a module of the extra `ray`.
+
+    Raises:
+        BatchError: It is not installed, or cannot be loaded.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise BatchError(
+            f"data sets need the package {module.partition('.')[0]}, which cannot be imported "
+            f"({error}); run `{install_command('ray')}`"
+        ) from error
 
 
 class Storage:
@@ -58,9 +75,9 @@ class Storage:
         """Return the location of a path of this file system, without options."""
         return path if self.is_local else f"{self.scheme}://{path}"
 
-    def child(self, *names: str) -> str:
+    def child(self, name: str) -> str:
         """Return a path below the location's."""
-        return "/".join([self.path.rstrip("/"), *names])
+        return f"{self.path.rstrip('/')}/{name}"
 
     def is_folder(self, path: str) -> bool:
         """Return whether a path is a folder.
@@ -91,28 +108,15 @@ class Storage:
         paths = [os.path.join(below, name) for below, _, names in walk for name in names]
         return sorted(escaped(path) for path in paths if os.path.isfile(path))
 
-    def make_folder(self, path: str) -> None:
-        """Make a folder, and those above it, where there is none."""
-        self.filesystem.create_dir(path, recursive=True)
-
-    @contextlib.contextmanager
-    def whole_file(self, path: str) -> Iterator[Any]:
-        """Yield a stream whose bytes are in a file when the block ends without an exception.
-
-        They are kept here until then: a process that is killed leaves nothing, and closing the
-        upload to an object store, which finishes it, comes last.
-        """
-        with tempfile.SpooledTemporaryFile(_MAX_BYTES_IN_MEMORY) as kept:
-            yield kept
-            kept.seek(0)
-            with self._open_whole(path) as stream:
-                shutil.copyfileobj(kept, stream, _BYTES_AT_A_TIME)
-
-    def _open_whole(self, path: str) -> Any:
-        """Return a block with a stream whose bytes become a file in place of that before."""
+    def write(self, path: str, content: Any) -> None:
+        """Write the bytes of a file, whole or not at all; closing an upload finishes it."""
+        stream: Any
         if self.is_local:
-            return whole_file(Path(path), follow_links=False)
-        return self.filesystem.open_output_stream(path)
+            stream = whole_file(Path(path), follow_links=False)
+        else:
+            stream = self.filesystem.open_output_stream(path)
+        with stream as file:
+            file.write(content)
 
 
 def escaped(text: str) -> str:

@@ -20,7 +20,6 @@ from rich.progress import (
 
 from endcap.batch import (
     BatchPlan,
-    BatchProgress,
     BatchReport,
     PipelineSpec,
     ServedModel,
@@ -204,23 +203,20 @@ class _Display:
     def __exit__(self, *details: object) -> None:
         self._bar.stop()
 
-    def show(self, progress: BatchProgress) -> None:
+    def show(self, report: BatchReport) -> None:
         """Show the progress of the run."""
-        now = time.monotonic()
+        now, done = time.monotonic(), report.statuses.total()
         if self._last is None:
             self._last = now
-            images = "images" if progress.total is None else count(progress.total, "image")
-            say(f"endcap: {images}, {progress.done} done before; {count(progress.parts, 'part')}")
-            self._bar.update(self._task, total=progress.total, completed=progress.done)
+            images = "images" if report.total is None else count(report.total, "image")
+            say(f"endcap: {images}, {done} done before")
+            self._bar.update(self._task, total=report.total, completed=done)
             return
-        failed = progress.done - progress.statuses["ok"]
-        self._bar.update(
-            self._task, completed=progress.done, description=f"images, {failed} failed"
-        )
+        self._bar.update(self._task, completed=done, description=f"images, {report.failed} failed")
         if self._bar.disable and now - self._last >= _LINES_EVERY_S:
             self._last = now
-            total = "" if progress.total is None else f" of {progress.total}"
-            say(f"endcap: {progress.done}{total} images, {failed} failed")
+            total = "" if report.total is None else f" of {report.total}"
+            say(f"endcap: {done}{total} images, {report.failed} failed")
 
 
 def _print_summary(report: BatchReport) -> None:
@@ -229,7 +225,7 @@ def _print_summary(report: BatchReport) -> None:
     named = printable(", ".join(f"{number} {status}" for status, number in statuses))
     rate = f", {report.images / report.seconds:.1f}/s" if report.images and report.seconds else ""
     print(f"{count(total, 'image')}: {named or 'none'}")
-    print(f"{printable(report.output)}: a Parquet file for each part, a row for each image")
+    print(f"{printable(report.output)}: Parquet files with a row for each image")
     if report.coco is not None:
         print(f"{printable(report.coco)}: the detections in COCO's format")
     print(f"{count(report.images, 'image')} now, in {report.seconds:.1f} s{rate}")

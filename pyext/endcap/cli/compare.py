@@ -7,8 +7,8 @@ from typing import Any, TextIO
 
 from rich.table import Table
 
+from endcap._coco import json_lines
 from endcap.cli.console import count, printable
-from endcap.cli.export import json_lines
 from endcap.cli.report import write_table
 from endcap.client import ImageResult
 from endcap.evaluation.side_by_side import Comparison

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import endcap
-from endcap._coco import FIRST_COCO_ID, Size, coco_annotation, coco_image
+from endcap._coco import CocoImage, coco_document, json_lines
 from endcap.detections import ROW_COLUMNS, ImageResult
 from endcap.drawing.orientation import oriented_size
 
@@ -71,50 +68,7 @@ def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str
         for path, each in zip(paths, results, strict=True)
     ]
     images = [
-        coco_image(os.path.relpath(each.image, folder), each.status, size, n)
-        for (n, each), size in zip(_numbered(results), sizes, strict=True)
+        CocoImage(os.path.relpath(each.image, folder), each.status, size, list(each.detections))
+        for each, size in zip(results, sizes, strict=True)
     ]
-    parts = {
-        "info": json.dumps({"description": "detections by endcap", "version": endcap.__version__}),
-        "images": json_lines(images),
-        "categories": json_lines(_coco_categories(results, labels)),
-        "annotations": json_lines(_coco_annotations(results, sizes)),
-    }
-    return "{\n" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "\n}"
-
-
-def _numbered(results: Sequence[ImageResult]) -> enumerate[ImageResult]:
-    return enumerate(results, start=FIRST_COCO_ID)
-
-
-def _coco_categories(
-    results: Sequence[ImageResult], labels: Sequence[str] | None
-) -> list[dict[str, Any]]:
-    names = dict(enumerate(labels or ()))
-    for detection in (each for result in results for each in result.detections):
-        names.setdefault(detection.class_id, detection.label or f"class {detection.class_id}")
-    return [
-        {"id": class_id + FIRST_COCO_ID, "name": name, "supercategory": ""}
-        for class_id, name in sorted(names.items())
-    ]
-
-
-def _coco_annotations(
-    results: Sequence[ImageResult], sizes: Sequence[Size]
-) -> list[dict[str, Any]]:
-    numbered = [
-        (image, detection)
-        for image, result in _numbered(results)
-        for detection in result.detections
-    ]
-    return [
-        coco_annotation(detection, image, number, sizes[image - FIRST_COCO_ID])
-        for number, (image, detection) in enumerate(numbered, start=FIRST_COCO_ID)
-    ]
-
-
-def json_lines(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a JSON list, each element on its line."""
-    if not rows:
-        return "[]"
-    return "[\n" + ",\n".join(json.dumps(row, allow_nan=False) for row in rows) + "\n]"
+    return coco_document(images, labels)

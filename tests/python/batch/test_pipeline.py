@@ -13,8 +13,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import endcap
-from endcap.batch.errors import BatchError
 from endcap.batch.pipeline import Pipeline, PipelineSpec
+from endcap.batch.storage import BatchError
 from endcap.detections import Task
 from endcap.errors import UnsupportedError
 from tests.support.cli_runs import endcap as endcap_command

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from endcap.batch import BatchError, run
 from endcap.batch.run import BatchReport
 from endcap.cli.batch import _print_summary
 from tests.support.data_sets import write_data_set
@@ -60,7 +64,7 @@ def test_on_this_machine(tmp_path: Path) -> None:
     summary = json.loads(result.stdout)
     assert summary["statuses"] == {"ok": 38, "corrupt_image": 2}
     assert summary["skipped"] == {".txt": 1}
-    assert "40 images, 0 done before; 3 parts" in result.stderr
+    assert "40 images, 0 done before" in result.stderr
     assert_each_once(output, 40, 2)
     for row in rows_of(output):
         if row["status"] == "ok":
@@ -89,6 +93,22 @@ def test_on_this_machine(tmp_path: Path) -> None:
     assert (json.loads(more.stdout)["processed"], len(rows_of(output))) == (1, 41)
     now = {path.name: path.stat().st_mtime_ns for path in output.glob("part-*")}
     assert now.items() > before.items()
+
+
+@pytest.mark.slow
+def test_an_archive_goes_on_where_it_ended(tmp_path: Path) -> None:
+    """Images that have a row are left out, also where their archive has others."""
+    photos, output = tmp_path / "photos", tmp_path / "results"
+    write_data_set(photos, 20)
+    for count in (8, 20):
+        with tarfile.open(tmp_path / "photos.tar", "w") as archive:
+            for path in sorted(photos.iterdir())[:count]:
+                archive.add(path, path.name)
+        result = endcap_batch(tmp_path / "photos.tar", "--repository", REPOSITORY, "--output",
+                              output, "--json")  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)["processed"] == (8 if count == 8 else 12)
+    assert_each_once(output, 20, 0)
 
 
 @pytest.mark.slow
@@ -134,7 +154,7 @@ def test_an_actor_and_a_node_are_killed(tmp_path: Path) -> None:
 
 STRANGER = """
 import os, subprocess, sys
-from endcap.batch.cluster import connected
+from endcap.batch.run import connected
 
 def connect(environment):
     program = f"import ray; ray.init(address='{address}', log_to_driver=False)"
@@ -162,6 +182,32 @@ def test_the_cluster_of_a_run_takes_no_strangers() -> None:
         [sys.executable, "-c", STRANGER], capture_output=True, text=True, timeout=280, check=False
     )
     assert result.stdout == "refused\n", result.stderr
+
+
+def test_a_folder_that_ray_cannot_write_to_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", "/proc/endcap")
+    with pytest.raises(BatchError, match=r"'/proc/endcap'; set TMPDIR to a folder"):
+        run._start(pytest.importorskip("ray"), None)
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_started"),
+    [(["late", "late", None], True), (["late"] * 3, False), (["no such option"], False)],
+)
+def test_a_node_that_starts_late_is_started_again(
+    errors: list[str | None], is_started: bool
+) -> None:
+    """With a stand-in for Ray, whose own limit of 30 seconds cannot be lowered."""
+    waiting = iter(errors)
+
+    def init(**options: object) -> None:
+        if error := next(waiting):
+            raise RuntimeError(error.replace("late", "The current node timed out during startup."))
+
+    ray = SimpleNamespace(init=init, shutdown=lambda: None)
+    with contextlib.nullcontext() if is_started else pytest.raises(BatchError, match="TMPDIR"):
+        run._start(ray, None)
+    assert list(waiting) == []
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from moto.server import ThreadedMotoServer
 
 from endcap.batch.inputs import list_images, read_shard
 from endcap.batch.storage import Storage
+from endcap.errors import InvalidArgumentError
 from tests.support.data_sets import write_data_set
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
@@ -40,8 +41,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def upload(folder: Path, options: str) -> None:
     storage = Storage(f"s3://data/photos{options}")
     for path in sorted(folder.iterdir()):
-        with storage.whole_file(storage.child(path.name)) as file:
-            file.write(path.read_bytes())
+        storage.write(storage.child(path.name), path.read_bytes())
 
 
 def test_images_of_a_bucket(tmp_path: Path, s3: str) -> None:
@@ -55,27 +55,13 @@ def test_images_of_a_bucket(tmp_path: Path, s3: str) -> None:
     ]
 
 
-def test_nothing_is_uploaded_of_a_file_that_fails(s3: str) -> None:
-    storage = Storage(f"s3://data/out{s3}")
-    path = storage.child("part.parquet")
-
-    def write_half() -> None:
-        with storage.whole_file(path) as file:
-            file.write(b"half")
-            raise ValueError("in the middle")
-
-    with pytest.raises(ValueError, match="in the middle"):
-        write_half()
-    assert storage.files(storage.path) == []
-
-
 def test_paths_of_a_parquet_file_in_a_bucket(tmp_path: Path, s3: str) -> None:
     write_data_set(tmp_path / "photos", 2)
     upload(tmp_path / "photos", s3)
     storage = Storage(f"s3://data/list.parquet{s3}")
     outside = ["../other/a.jpg", "/other/a.jpg", "s3://other/a.jpg", "s3://data/../other/a.jpg"]
     paths = ["photos/00000.jpg", "s3://data/photos/00001.jpg", "photos/none.jpg", *outside]
-    with storage.whole_file(storage.path) as file:
+    with storage.filesystem.open_output_stream(storage.path) as file:
         pq.write_table(pa.table({"path": paths}), file)
     listing = list_images([f"s3://data/list.parquet{s3}"])
     images = [image for shard in listing.shards for image in read_shard(shard)]
@@ -85,6 +71,15 @@ def test_paths_of_a_parquet_file_in_a_bucket(tmp_path: Path, s3: str) -> None:
     assert (none.data, none.path) == (None, "s3://data/photos/none.jpg")
     assert len(refused) == len(outside)
     assert all("leads out of the folder of s3://data/list" in str(image.error) for image in refused)
+
+
+def test_a_file_is_written_through_no_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "part.parquet").symlink_to(victim)
+    with pytest.raises(InvalidArgumentError, match="link"):
+        Storage(str(tmp_path)).write(str(tmp_path / "part.parquet"), b"ours")
+    assert victim.read_text() == "mine"
 
 
 @pytest.mark.slow

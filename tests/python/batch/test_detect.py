@@ -1,4 +1,4 @@
-"""`Detect` and `Preprocess` for Ray Data: called as it calls them, and by it."""
+"""`Detect` for Ray Data: called as Ray calls it, and by Ray."""
 
 from __future__ import annotations
 
@@ -6,27 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-import endcap
-from endcap.batch import Detect, PipelineSpec, Preprocess
+from endcap.batch import Detect, PipelineSpec
 from endcap.detections import Task
 from endcap.errors import InvalidArgumentError
 from tests.support.data_sets import write_data_set
-from tests.support.jpegs import encode, photo
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_640x427.jpg"
 
 
-def batch_of(*images: bytes | None, errors: list[str | None] | None = None) -> pa.Table:
+def batch_of(*images: bytes | None) -> pa.Table:
     columns = {
         "path": [f"{number}.jpg" for number in range(len(images))],
         "bytes": pa.array(images, pa.binary()),
-        "read_error": pa.array(errors or [None] * len(images), pa.string()),
         "label": list(range(len(images))),
     }
     return pa.table(columns)
@@ -39,13 +34,13 @@ def detect() -> Detect:
 
 def test_detections(detect: Detect) -> None:
     assert detect.task is Task.detection
-    table = detect(batch_of(SAMPLE.read_bytes(), b"no image", None, errors=[None, None, "gone"]))
+    table = detect(batch_of(SAMPLE.read_bytes(), b"no image", None))
     good, corrupt, unreadable = table.to_pylist()
     assert (good["path"], good["status"], good["label"]) == ("0.jpg", "ok", 0)
     assert (good["width"], good["height"]) == (640, 427)
     assert len(good["boxes"]) == len(good["scores"]) > 0
     assert (corrupt["status"], corrupt["boxes"]) == ("corrupt_image", None)
-    assert (unreadable["status"], unreadable["error"]) == ("unreadable", "gone")
+    assert (unreadable["status"], unreadable["error"]) == ("unreadable", "there are no bytes")
     assert "bytes" not in table.column_names
 
 
@@ -64,7 +59,7 @@ def test_a_spec_travels(detect: Detect) -> None:
 def test_what_cannot_be_used_is_told(detect: Detect) -> None:
     with pytest.raises(InvalidArgumentError, match='give map_batches batch_format="pyarrow"'):
         detect({"bytes": [b""]})
-    with pytest.raises(InvalidArgumentError, match="has the columns image, and bytes"):
+    with pytest.raises(InvalidArgumentError, match="with the columns image, and"):
         detect(pa.table({"image": [b""]}))
     with pytest.raises(InvalidArgumentError, match="either a repository or the url"):
         Detect()
@@ -72,47 +67,22 @@ def test_what_cannot_be_used_is_told(detect: Detect) -> None:
         Detect(REPOSITORY, url="127.0.0.1:8001")
 
 
-def test_tensors() -> None:
-    images = [encode(photo(120, 160, seed=seed), quality=90) for seed in range(2)]
-    columns = Preprocess("torchvision", size=64)(batch_of(*images, None))
-    expected = endcap.Preprocessor("torchvision", size=64)(images)
-    np.testing.assert_array_equal(columns["images"][:2], expected.images)
-    np.testing.assert_array_equal(columns["geometry"][:2], expected.geometry)
-    assert columns["status"].tolist() == [0, 0, int(endcap.Status.CORRUPT_IMAGE)]
-    assert columns["label"].tolist() == [0, 1, 2]
-    assert set(columns) == {"path", "label", "images", "geometry", "status"}
-
-
 PROGRAM = """
 import sys
 import ray.data
-from endcap.batch import Detect, Preprocess, read_encoded
+from endcap.batch import Detect
 
-folder, cells, repository = sys.argv[1:]
+folder, repository = sys.argv[1:]
 ray.init(address="local", num_cpus=2, object_store_memory=80 << 20, include_dashboard=False,
          log_to_driver=False)
-pool = ray.data.ActorPoolStrategy(size=1)
-(refused,) = read_encoded(cells).take_all()
-assert "leads out of the folder" in refused["read_error"], refused
-(allowed,) = read_encoded(cells, allow_any_path=True).take_all()
-assert allowed["bytes"]
-images = read_encoded(folder)
+images = ray.data.read_binary_files(folder, include_paths=True)
 detected = images.map_batches(
     Detect, fn_constructor_kwargs={"repository": repository}, batch_size=8,
-    batch_format="pyarrow", compute=pool)
+    batch_format="pyarrow", compute=ray.data.ActorPoolStrategy(size=1))
 rows = detected.take_all()
 assert len(rows) == len({row["path"] for row in rows}) == 60, len(rows)
 assert sum(row["status"] == "ok" for row in rows) == 57
 assert sum(row["status"] == "corrupt_image" for row in rows) == 3
-tensors = read_encoded(folder).map_batches(
-    Preprocess, fn_constructor_kwargs={"preset": "torchvision"}, batch_size=8,
-    batch_format="pyarrow", compute=pool)
-shapes, good = set(), 0
-for batch in tensors.iter_batches(batch_size=4):
-    shapes.add(batch["images"].shape[1:])
-    good += int((batch["status"] == 0).sum())
-assert shapes == {(3, 224, 224)}, shapes
-assert good == 57
 print("all right")
 """
 
@@ -121,12 +91,7 @@ print("all right")
 def test_on_ray_with_little_memory(tmp_path: Path) -> None:
     """The object store has 80 MiB, about the least that Ray takes."""
     write_data_set(tmp_path / "photos", 60, damaged=3)
-    cells = tmp_path / "cells" / "a.parquet"
-    cells.parent.mkdir()
-    pq.write_table(pa.table({"path": ["../photos/00000.jpg"]}), cells)
-    command = [
-        sys.executable, "-c", PROGRAM, str(tmp_path / "photos"), str(cells), str(REPOSITORY),
-    ]  # fmt: skip
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "photos"), str(REPOSITORY)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert result.returncode == 0, result.stderr[-4000:]
     assert "all right" in result.stdout
