@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,16 +52,6 @@ def test_another_recipe_of_the_server_shows(shipped: TritonServer, recipe: dict[
     with repository_with(REPOSITORY, backend="endcap_preprocess", parameters=parameters) as other:
         found = comparisons(infer(shipped, *SAMPLES, "--compare", other, "--json"))
     assert unmatched(found) > 0
-
-
-def test_a_bad_image_fails_alone(shipped: TritonServer, tmp_path: Path) -> None:
-    bad = tmp_path / "bad.jpg"
-    bad.write_bytes(b"no picture")
-    result = infer(shipped, bad, SAMPLES[0], "--compare", REPOSITORY, "--json")
-    assert result.exit_code == 1
-    first, second = json.loads(result.stdout)
-    assert (first["status"], first["comparison"]) == ("corrupt_image", None)
-    assert_alike([second["comparison"]])
 
 
 def test_a_network_may_be_given(shipped: TritonServer, tmp_path: Path) -> None:

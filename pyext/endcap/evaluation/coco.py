@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from endcap.evaluation.annotations import Dataset, Failure, Predictions, Row
 from endcap.evaluation.errors import import_package
@@ -27,22 +26,36 @@ class ClassAccuracy:
     ap50_95: float | None
 
 
+# Name of a measure in JSON -> name for people, and its place in pycocotools' statistics.
+MEASURES = {
+    "map50": ("mAP50", 1),
+    "map75": ("mAP75", 2),
+    "map50_95": ("mAP50-95", 0),
+    "map_small": ("mAP50-95 small", 3),
+    "map_medium": ("mAP50-95 medium", 4),
+    "map_large": ("mAP50-95 large", 5),
+    "recall": ("recall (AR 100)", 8),
+}
+_COMPARED = ("map50", "map50_95")
+
+
 @dataclass(frozen=True)
 class Accuracy:
-    """Means over the categories that have objects; None where none has.
+    """Accuracy over all categories that have objects, and by category.
 
-    map50 and map75 are at IoU 0.5 and 0.75, the others the mean of 0.5, 0.55 ... 0.95. small is
-    below 32 x 32 pixels, large above 96 x 96. recall: with 100 detections an image and category.
+    Attributes:
+        figures: By the names of MEASURES; None where no category has objects. map50 and map75 are
+            at IoU 0.5 and 0.75, the others the mean of 0.5, 0.55 ... 0.95. small is below 32 x 32
+            pixels, large above 96 x 96. recall: with 100 detections an image and category.
+        classes: By category.
     """
 
-    map50: float | None
-    map75: float | None
-    map50_95: float | None
-    map_small: float | None
-    map_medium: float | None
-    map_large: float | None
-    recall: float | None
+    figures: dict[str, float | None]
     classes: tuple[ClassAccuracy, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures, and `classes`."""
+        return {**self.figures, "classes": [asdict(each) for each in self.classes]}
 
 
 def measure(dataset: Dataset, predictions: Predictions, category_ids: list[int]) -> Accuracy:
@@ -52,16 +65,9 @@ def measure(dataset: Dataset, predictions: Predictions, category_ids: list[int])
     # By IoU (0.5, 0.55 ... 0.95), recall step, category, area (all first), and max detections.
     precision = evaluated.eval["precision"][:, :, :, 0, -1]
     objects = Counter(row["category_id"] for row in dataset.annotations if not row["iscrowd"])
-    figures = [None if value < 0 else float(value) for value in evaluated.stats]
     return Accuracy(
-        map50_95=figures[0],
-        map50=figures[1],
-        map75=figures[2],
-        map_small=figures[3],
-        map_medium=figures[4],
-        map_large=figures[5],
-        recall=figures[8],
-        classes=tuple(
+        {key: _mean(evaluated.stats[place]) for key, (_, place) in MEASURES.items()},
+        tuple(
             ClassAccuracy(
                 category_id,
                 dataset.categories[category_id],
@@ -74,8 +80,9 @@ def measure(dataset: Dataset, predictions: Predictions, category_ids: list[int])
     )
 
 
-def _mean(values: NDArray[np.float64]) -> float | None:
-    known = values[values > -1]  # -1 stands where a category has no object
+def _mean(values: Any) -> float | None:
+    """Return the mean of the known values; -1 stands where a category has no object."""
+    known = np.asarray(values)[np.asarray(values) > -1]
     return float(known.mean()) if known.size else None
 
 
@@ -107,19 +114,6 @@ def _index(coco: Any, dataset: Dataset, rows: Sequence[Row]) -> Any:
     }
     index.createIndex()
     return index
-
-
-# Name for people -> field of Accuracy, in the order of the table.
-MEASURES = {
-    "mAP50": "map50",
-    "mAP75": "map75",
-    "mAP50-95": "map50_95",
-    "mAP50-95 small": "map_small",
-    "mAP50-95 medium": "map_medium",
-    "mAP50-95 large": "map_large",
-    "recall (AR 100)": "recall",
-}
-_COMPARED = ("mAP50", "mAP50-95")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +154,9 @@ class Evaluation:
             "objects": self.objects,
             "detections": self.detections,
             "lowest_score": self.lowest_score,
-            "served": asdict(self.served),
+            "served": self.served.to_json(),
             "compared_with": self.other_name,
-            "other": asdict(self.other) if self.other else None,
+            "other": self.other.to_json() if self.other else None,
             "difference": differences(self.served, self.other) if self.other else None,
             "failures": [asdict(each) for each in self.failures],
             "notes": list(self.notes),
@@ -176,11 +170,8 @@ def difference(served: float | None, other: float | None) -> float | None:
 
 
 def differences(served: Accuracy, other: Accuracy) -> dict[str, float | None]:
-    """Return the difference of each measure, by its field's name."""
-    return {
-        field: difference(getattr(served, field), getattr(other, field))
-        for field in MEASURES.values()
-    }
+    """Return the difference of each measure."""
+    return {key: difference(served.figures[key], other.figures[key]) for key in MEASURES}
 
 
 def broken_limits(
@@ -199,17 +190,19 @@ def broken_limits(
         min_map50: That the served mAP50 must reach.
     """
     problems = []
-    if min_map50 is not None and (served.map50 is None or served.map50 < min_map50):
-        problems.append(f"mAP50 is {_shown(served.map50)}, below --min-map50 {min_map50:g}")
-    if max_difference is not None and other is not None:
-        for name in _COMPARED:
-            ours, theirs = (getattr(each, MEASURES[name]) for each in (served, other))
-            apart = difference(ours, theirs)
-            if apart is not None and abs(apart) > max_difference:
-                problems.append(
-                    f"{name} is {_shown(ours)} served and {_shown(theirs)} otherwise, a difference "
-                    f"of {apart:+.6f}, beyond --max-difference {max_difference:g}"
-                )
+    map50 = served.figures["map50"]
+    if min_map50 is not None and (map50 is None or map50 < min_map50):
+        problems.append(f"mAP50 is {_shown(map50)}, below --min-map50 {min_map50:g}")
+    if max_difference is None or other is None:
+        return tuple(problems)
+    for key in _COMPARED:
+        ours, theirs = served.figures[key], other.figures[key]
+        apart = difference(ours, theirs)
+        if apart is not None and abs(apart) > max_difference:
+            problems.append(
+                f"{MEASURES[key][0]} is {_shown(ours)} served and {_shown(theirs)} otherwise, a "
+                f"difference of {apart:+.6f}, beyond --max-difference {max_difference:g}"
+            )
     return tuple(problems)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,21 +176,13 @@ class Reference:
         self.recipe, self._model = recipe, model
         self._session = open_session(model)
         images = self._session.get_inputs()
-        image = images[0]
-        if (
-            len(images) > 1
-            or image.type not in _ELEMENTS
-            or not _fits(image.shape[1:], recipe.image)
-        ):
+        if len(images) > 1 or images[0].type not in _ELEMENTS:
+            takes = ", ".join(f"{each.name} {each.type} {each.shape}" for each in images)
             raise EvaluationError(
-                f"{model} takes {_described(images)}; one image {[1, *recipe.image]} is expected: "
-                "give the network that is served"
+                f"{model} takes {takes}; one image {[1, *recipe.image]} is expected: give the "
+                "network that is served"
             )
-        if image.shape[0] != 1 and isinstance(image.shape[0], int):
-            raise EvaluationError(
-                f"{model} takes {image.shape[0]} images at once; export it for 1 or any number"
-            )
-        self._image, self._element = image.name, _ELEMENTS[image.type]
+        self._image, self._element = images[0].name, _ELEMENTS[images[0].type]
         names = [each.name for each in self._session.get_outputs()]
         self._outputs = [recipe.outputs.get(name, name) for name in recipe.heads]
         if not set(self._outputs) <= set(names):
@@ -198,10 +190,11 @@ class Reference:
                 f"{model} gives {', '.join(names)}; {', '.join(self._outputs)} are expected: give "
                 "the network that is served"
             )
-        for head, wanted in zip(
-            self.run(np.zeros((1, *recipe.image), np.float32)), recipe.heads.values(), strict=True
-        ):
-            if not _fits(head.shape, wanted):
+        heads = self.run(np.zeros((1, *recipe.image), np.float32))  # fails for other images
+        for head, wanted in zip(heads, recipe.heads.values(), strict=True):
+            if len(head.shape) != len(wanted) or any(
+                want not in (-1, side) for side, want in zip(head.shape, wanted, strict=True)
+            ):
                 raise EvaluationError(
                     f"{model} gives {list(head.shape)} for an image, and head "
                     f"{recipe.postprocess['head']} with num_classes "
@@ -295,20 +288,8 @@ def open_session(model: Path) -> Any:
         raise EvaluationError(f"reference {model} cannot be loaded: {_one_line(error)}") from error
 
 
-def _fits(shape: Sequence[Any], wanted: Sequence[int]) -> bool:
-    """Return whether a shape, in which a text is any number, may be the wanted one."""
-    return len(shape) == len(wanted) and all(
-        want == -1 or not isinstance(side, int) or side == want
-        for side, want in zip(shape, wanted, strict=True)
-    )
-
-
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
-
-
-def _described(tensors: Sequence[Any]) -> str:
-    return ", ".join(f"{each.name} {each.type} {each.shape}" for each in tensors)
 
 
 def predict_reference(

@@ -60,9 +60,9 @@ def _overall(evaluation: Evaluation) -> Table:
     table = _table("all classes")
     for column in ("served", "ref.", "diff.") if compared else ("served",):
         table.add_column(column, justify="right", no_wrap=True)
-    for name, field in MEASURES.items():
-        ours = getattr(evaluation.served, field)
-        theirs = getattr(evaluation.other, field) if evaluation.other else None
+    for key, (name, _) in MEASURES.items():
+        ours = evaluation.served.figures[key]
+        theirs = evaluation.other.figures[key] if evaluation.other else None
         table.add_row(name, *_cells(ours, theirs, compared=compared))
     return table
 

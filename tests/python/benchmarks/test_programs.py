@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +13,17 @@ import endcap
 from benchmarks import results
 from benchmarks.cpu import __main__ as cpu
 from benchmarks.cpu import heads, suppression, tensors
-from benchmarks.images import QUICK, RECIPES, Photograph
+from benchmarks.images import Photograph
 from benchmarks.results import Table
 from benchmarks.server import __main__ as server
 from benchmarks.server import perf_analyzer
 from benchmarks.server.opencv_service import NUM_CLASSES, SCORE_THRESHOLD, Detector
-from benchmarks.timing import Budget, Case, Figure, geometric_mean, load, measure, summarize
+from benchmarks.timing import Budget, Case, Figure, measure
 from tests.reference import boxes as oracle
 
 SHORT = Budget(0.0, min_rounds=2, max_rounds=2)
 IMAGE = Photograph("640x427", server.SAMPLE.with_name("shapes_640x427.jpg"), 640, 427)
 MACHINE = {"cpu": "c", "cpus": 1, "commit": "0", "date": "2000-01-01", "load_average": 0.5}
-
-
-def test_figures_are_medians_and_quartiles() -> None:
-    assert summarize([5, 1, 2, 4, 3]) == Figure(3, 2, 4)
-    assert geometric_mean([2.0, 0.5, 8.0]) == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize(("one_round", "rounds"), [(1.0, 5), (0.1, 10), (0.0001, 60)])
-def test_a_budget_has_whole_rounds(one_round: float, rounds: int) -> None:
-    assert Budget(1.05, min_rounds=5, max_rounds=60).rounds(one_round) == rounds
 
 
 def test_cases_alternate_and_each_call_is_prepared() -> None:
@@ -53,15 +40,6 @@ def test_cases_alternate_and_each_call_is_prepared() -> None:
     assert runs == ["a!", "b!", "a!", "b!", "b!", "a!"]  # a warm-up, then each begins once
     assert calls[0::2] == [f"prepare {run[0]}" for run in runs]
     assert [figure is None for figure in figures.values()] == [False, True, False]
-
-
-def test_a_missing_library_has_a_reason() -> None:
-    def make() -> object:
-        import a_module_that_nobody_has  # noqa: F401
-
-        return object()
-
-    assert load(make) == "not installed: No module named 'a_module_that_nobody_has'"
 
 
 @pytest.mark.parametrize(
@@ -102,14 +80,6 @@ def test_verification_of_kept_boxes(
     entry = heads.judge(lambda: None, theirs, ours, share)
     assert (entry if isinstance(entry, str) else entry.note) == note
     assert isinstance(entry, str) == note.startswith("not")
-
-
-def test_the_head_is_that_of_a_crowded_picture() -> None:
-    head = heads.make_head()
-    np.testing.assert_array_equal(head, heads.make_head())
-    assert head.shape == (4 + heads.NUM_CLASSES, 8400)
-    assert 200 < (head[4:] > 0.25).any(axis=0).sum() < 1000
-    assert (head[4:] > 0.001).sum() > suppression.NUM_BOXES
 
 
 def test_the_numpy_peer_is_greedy_suppression() -> None:
@@ -172,10 +142,6 @@ def test_committed_results_are_summaries(name: str, capsys: pytest.CaptureFixtur
     assert path.with_suffix(".png").exists()
 
 
-def test_quick_runs_take_some_of_the_photographs() -> None:
-    assert set(QUICK) | set(server.PHOTOGRAPHS) <= RECIPES.keys()
-
-
 def test_requests_of_perf_analyzer_have_the_length_in_front() -> None:
     (element,) = perf_analyzer.input_data(b"abc")["data"]  # type: ignore[misc]
     assert element["encoded"] == {"content": {"b64": "AwAAAGFiYw=="}, "shape": [1]}
@@ -187,33 +153,6 @@ def test_figures_of_perf_analyzer_are_read() -> None:
     assert read == perf_analyzer.Load(156.688, pytest.approx(24.196), pytest.approx(46.142))
     with pytest.raises(perf_analyzer.LoadError):
         perf_analyzer.read_figures("Concurrency,Inferences/Second\n")
-
-
-def closed_loop(respond: Callable[[bytes], Any], concurrency: int) -> tuple[float, ...]:
-    plan = server.Plan((concurrency,), 1, server.QUICK.window, seconds=0.3)
-    return server.closed_loop(respond, os.getpid(), b"image", concurrency, plan)
-
-
-def test_a_closed_loop_keeps_requests_in_flight() -> None:
-    now, most = [0], [0]
-
-    def respond(encoded: bytes) -> None:
-        assert encoded == b"image"
-        now[0] += 1
-        most[0] = max(most[0], now[0])
-        time.sleep(0.02)
-        now[0] -= 1
-
-    rate, p50, p99, cpu_ms = closed_loop(respond, 5)
-    assert most == [5]
-    assert 0 < rate <= 5 / 0.02 * 1.01
-    assert 20 <= p50 <= p99
-    assert cpu_ms >= 0
-
-
-def test_a_request_that_fails_ends_the_loop() -> None:
-    with pytest.raises(perf_analyzer.LoadError, match="a request failed: it broke"):
-        closed_loop(lambda _: (_ for _ in ()).throw(RuntimeError("it broke")), 2)
 
 
 def test_the_service_and_the_single_process_detect_the_same() -> None:
@@ -233,8 +172,3 @@ def test_the_service_and_the_single_process_detect_the_same() -> None:
     for change in ({"classes": first.classes + 1}, {"classes": first.classes[:-1]}):
         with pytest.raises(perf_analyzer.LoadError, match="or other classes"):
             server.verify(first._replace(**change), first)
-
-
-def test_the_service_refuses_what_is_not_an_image() -> None:
-    with pytest.raises(ValueError, match="the image cannot be decoded"):
-        Detector(server.NETWORK)(b"not an image")

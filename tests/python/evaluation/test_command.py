@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from endcap.cli.app import app
 from endcap.evaluation.annotations import Failure
-from endcap.evaluation.coco import Accuracy, ClassAccuracy, Evaluation
+from endcap.evaluation.coco import MEASURES, Accuracy, ClassAccuracy, Evaluation
 from endcap.evaluation.report import as_table
 from tests.support.coco_files import annotation, coco, write
 
@@ -60,36 +60,19 @@ def test_what_cannot_be_done_is_one_error_message(
     assert "Traceback" in evaluate(*data, *options, "--verbose").stderr
 
 
-def test_what_is_read_is_not_written_over(data: tuple[Path, Path]) -> None:
-    _, annotations = data
-    before = annotations.read_bytes()
-    result = evaluate(*data, "--save-predictions", annotations)
-    assert result.exit_code == 2
-    assert "give --save-predictions another file" in result.stderr
-    assert annotations.read_bytes() == before
-
-
-def test_predictions_are_not_written_over_an_image(data: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("name", ["annotations.json", "2.jpg", "models/detect/config.pbtxt"])
+def test_predictions_are_not_written_over_what_is_read(data: tuple[Path, Path], name: str) -> None:
     folder, _ = data
-    photo = folder / "2.jpg"
-    photo.write_bytes(b"photo")
-    before = sorted(folder.iterdir())
-    result = evaluate(*data, "--url", "127.0.0.1:9", "--save-predictions", photo)
+    (folder / "models" / "detect").mkdir(parents=True)
+    (folder / "models" / "detect" / "config.pbtxt").touch()
+    target = folder / name
+    before = target.read_bytes(), sorted(folder.iterdir())
+    server = ["--repository", folder / "models"] if "/" in name else ["--url", "127.0.0.1:9"]
+    result = evaluate(*data, *server, "--save-predictions", target)
     assert result.exit_code == 2
-    assert f"{photo}, which is an input, would be overwritten" in result.stderr
-    assert photo.read_bytes() == b"photo"
-    assert sorted(folder.iterdir()) == before
-
-
-def test_predictions_are_not_written_over_a_model(data: tuple[Path, Path], tmp_path: Path) -> None:
-    config = tmp_path / "models" / "detect" / "config.pbtxt"
-    config.parent.mkdir(parents=True)
-    config.write_text("")
-    repository = config.parents[1]
-    result = evaluate(*data, "--repository", repository, "--save-predictions", config)
-    assert result.exit_code == 2
-    assert f"{config}, which is an input, would be overwritten" in result.stderr
-    assert config.read_text() == ""
+    assert f"{target}, which is an input, would be overwritten" in result.stderr
+    assert "give --save-predictions another file" in result.stderr
+    assert (target.read_bytes(), sorted(folder.iterdir())) == before
 
 
 def test_an_older_file_is_left_alone_where_nothing_is_measured(data: tuple[Path, Path]) -> None:
@@ -131,7 +114,8 @@ LONG = "a class with a name that is much longer than any column for it could eve
 
 def made_up(value: float, *, empty: float | None = None) -> Accuracy:
     classes = (ClassAccuracy(1, LONG, 123456, value, value), ClassAccuracy(2, "x", 0, empty, empty))
-    return Accuracy(value, value, value, empty, value, value, value, classes)
+    figures = {key: empty if key == "map_small" else value for key in MEASURES}
+    return Accuracy(figures, classes)
 
 
 def evaluation(other: Accuracy | None, *failures: Failure, note: str = "") -> Evaluation:
