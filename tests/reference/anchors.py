@@ -15,6 +15,16 @@ Level = tuple[float, Sequence[tuple[float, float]]]  # stride, (width, height) i
 LARGEST_LOG = math.log(1000 / 16)
 
 
+def parse(text: str) -> list[Level]:
+    """The levels of the parameter anchor_grid: stride:WxH,WxH;stride:WxH."""
+    levels: list[Level] = []
+    for level in text.split(";"):
+        stride, _, sizes = level.partition(":")
+        pairs = [size.split("x") for size in sizes.split(",")]
+        levels.append((float(stride), [(float(w), float(h)) for w, h in pairs]))
+    return levels
+
+
 def grid(levels: Sequence[Level], height: int, width: int, *, offset: float = 0.5) -> Floats:
     """cx, cy, w, h of every anchor: level by level, row by row, cell by cell, size by size."""
     anchors = [

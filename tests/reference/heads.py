@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from tests.reference import anchors as anchor
 
 Floats = npt.NDArray[np.float32]
 
@@ -31,22 +34,9 @@ def softmax(x: Floats) -> Floats:
     return scores
 
 
-def xyxy_from_cxcywh(box: Floats) -> Floats:
-    half = np.float32(0.5)
-    cx, cy, w, h = box
-    return np.array([cx - w * half, cy - h * half, cx + w * half, cy + h * half], np.float32)
-
-
-def pick(
-    box: Floats, class_scores: Floats, index: int, *, score_threshold: float, multi_label: bool
-) -> list[Candidate]:
-    """The best class of one anchor, or all of its classes, where over the threshold."""
-    chosen = range(len(class_scores)) if multi_label else [int(np.argmax(class_scores))]
-    return [
-        Candidate(box, class_scores[c], c, index)
-        for c in chosen
-        if float(class_scores[c]) > score_threshold
-    ]
+def xyxy_from_cxcywh(boxes: Floats) -> Floats:
+    half = boxes[:, 2:] * np.float32(0.5)
+    return np.hstack([boxes[:, :2] - half, boxes[:, :2] + half])
 
 
 def dropped_rows(
@@ -87,59 +77,7 @@ def filter_classes(
     ]
 
 
-def yolov8(head: Floats, *, score_threshold: float, multi_label: bool = False) -> list[Candidate]:
-    """[4+C, A]: cx, cy, w, h and C class scores for each anchor."""
-    found: list[Candidate] = []
-    for anchor in range(head.shape[1]):
-        box = xyxy_from_cxcywh(head[:4, anchor])
-        found += pick(
-            box, head[4:, anchor], anchor, score_threshold=score_threshold, multi_label=multi_label
-        )
-    return found
-
-
-def yolov5(head: Floats, *, score_threshold: float, multi_label: bool = False) -> list[Candidate]:
-    """[A, 5+C]: cx, cy, w, h, objectness and C class scores; score = objectness * class score."""
-    found: list[Candidate] = []
-    for anchor in range(head.shape[0]):
-        box = xyxy_from_cxcywh(head[anchor, :4])
-        scores = head[anchor, 4] * head[anchor, 5:]
-        found += pick(box, scores, anchor, score_threshold=score_threshold, multi_label=multi_label)
-    return found
-
-
-def yolox(
-    head: Floats,
-    *,
-    size: tuple[int, int],
-    score_threshold: float,
-    strides: tuple[int, ...] = (8, 16, 32),
-    multi_label: bool = False,
-) -> list[Candidate]:
-    """[A, 5+C]: yolov5's rows, boxes relative to the cells: level by level, row by row."""
-    decoded = head.copy()
-    anchor = 0
-    for stride in strides:
-        for row in range(-(-size[0] // stride)):
-            for column in range(-(-size[1] // stride)):
-                x, y, w, h = head[anchor, :4].astype(np.float64)
-                decoded[anchor, :2] = (x + column) * stride, (y + row) * stride
-                decoded[anchor, 2:4] = np.exp(w) * stride, np.exp(h) * stride
-                anchor += 1
-    assert anchor == len(head)
-    return yolov5(decoded, score_threshold=score_threshold, multi_label=multi_label)
-
-
-def end2end(head: Floats, *, score_threshold: float) -> list[Candidate]:
-    """[K, 6]: x1, y1, x2, y2, score, class."""
-    return [
-        Candidate(row[:4], row[4], int(row[5]), index)
-        for index, row in enumerate(head)
-        if float(row[4]) > score_threshold
-    ]
-
-
-def activated(raw: Floats, activation: str, background: str) -> Floats:
+def activated(raw: Floats, activation: str, background: str = "none") -> Floats:
     """[N, C with the background] raw scores -> [N, C] scores of the classes."""
     with np.errstate(over="ignore"):
         scores = {
@@ -151,15 +89,118 @@ def activated(raw: Floats, activation: str, background: str) -> Floats:
     return scores[:, columns[background]]
 
 
-def rtdetr(
-    scores: Floats, boxes: Floats, *, score_threshold: float, multi_label: bool = True
+def read_rows(
+    family: str,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    *,
+    num_classes: int,
+    activation: str = "default",
+    background: str = "default",
+    box_format: str = "default",
+    box_unit: str = "default",
+    input_size: tuple[int, int] = (640, 640),
+    joined: bool = False,
+    anchors: str = "input",
+    anchor_grid: str = "8:8x8;16:16x16;32:32x32",
+    anchor_offset: float = 0.5,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+) -> tuple[Floats, Floats]:
+    """The boxes [A, 4] in pixels of the input, x1, y1, x2, y2, and the class scores [A, C]."""
+    defaults = DEFAULTS[family.split("_")[0]]
+    background = defaults[1] if background == "default" else background
+    if activation == "default":
+        activation = "sigmoid" if (family, background) == ("ssd", "none") else defaults[0]
+    sides = np.array([input_size[1], input_size[0]] * 2, np.float64)
+    if "head" in tensors:
+        head = tensors["head"].T if family.startswith("yolov8") else tensors["head"]
+        before = 5 if family in ("yolov5", "yolox") else 4
+        columns = num_classes + (background != "none")
+        boxes, scores = head[:, :4], head[:, before : before + columns]
+        scores = activated(scores, activation, background)
+        if before == 5:
+            scores = activated(head[:, 4:5], activation) * scores
+    else:
+        boxes = tensors["boxes"]
+        raw = tensors["logits" if family.startswith("rtdetr") else "scores"]
+        scores = activated(raw, activation, background)
+    box_format = defaults[2] if box_format == "default" else box_format
+    levels = anchor.parse(anchor_grid)
+    if family == "ssd" and anchors != "none":
+        if anchors == "grid":
+            centres = anchor.grid(levels, *input_size, offset=anchor_offset)
+        elif box_format == "xyxy":
+            centres = anchor.centres(tensors["anchors"].astype(np.float64))
+        else:
+            centres = tensors["anchors"] * (sides if box_unit == "normalized" else 1.0)
+        return anchor.decode(boxes, centres, variances).astype(np.float32), scores
+    if family == "yolox":
+        cells = anchor.grid(levels, *input_size, offset=0)
+        centres = boxes[:, :2] * cells[:, 2:] + cells[:, :2]
+        boxes = np.hstack([centres, np.exp(boxes[:, 2:].astype(np.float64)) * cells[:, 2:]])
+    if (defaults[3] if box_unit == "default" else box_unit) == "normalized":
+        boxes = boxes * sides
+    boxes = boxes.astype(np.float32)
+    return boxes if box_format == "xyxy" else xyxy_from_cxcywh(boxes), scores
+
+
+# Activation, background, format and unit of boxes where none is given.
+DEFAULTS = {
+    "yolov5": ("none", "none", "cxcywh", "pixel"),
+    "yolov8": ("none", "none", "cxcywh", "pixel"),
+    "yolox": ("none", "none", "cxcywh", "pixel"),
+    "rtdetr": ("sigmoid", "none", "cxcywh", "normalized"),
+    "ssd": ("softmax", "first", "xyxy", "pixel"),
+}
+
+
+def read_finished(
+    family: str,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    *,
+    background: str = "default",
+    box_unit: str = "pixel",
+    input_size: tuple[int, int] = (640, 640),
 ) -> list[Candidate]:
-    """scores [Q, C], boxes [Q, 4] as cx, cy, w, h in pixels; every class is a candidate."""
-    found: list[Candidate] = []
-    for query, (row, box) in enumerate(zip(scores, boxes, strict=True)):
-        corners = xyxy_from_cxcywh(box)
-        found += pick(corners, row, query, score_threshold=score_threshold, multi_label=multi_label)
+    """The rows of a network that suppresses boxes: box, score and class, some for no object."""
+    if family.startswith("end2end"):
+        head = tensors["head"]
+        boxes = head[:, :4]
+        if box_unit == "normalized":
+            boxes = (boxes * np.float64([*input_size[::-1]] * 2)).astype(np.float32)
+        boxes = xyxy_from_cxcywh(boxes) if family == "end2end_obb" else boxes
+        columns = boxes, head[:, 4], head[:, 5]
+    else:
+        columns = tensors["boxes"], tensors["scores"], tensors["classes"]
+    count = int(tensors.get("num_detections", [len(columns[0])])[0])
+    rows = zip(*(column[:count] for column in columns), range(count), strict=True)
+    found = [Candidate(box, score, int(class_id), i) for box, score, class_id, i in rows]
+    if background == "first":
+        return [replace(c, class_id=c.class_id - 1) for c in found if c.class_id]
     return found
+
+
+def candidates(
+    family: str,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    *,
+    num_classes: int,
+    score_threshold: float = 0.25,
+    multi_label: bool | None = None,
+    **options: Any,
+) -> list[Candidate]:
+    """The candidates of a head of one image, in the order of its rows."""
+    if family.split("_")[0] not in DEFAULTS:
+        found = read_finished(family, tensors, **options)
+        return [c for c in found if float(c.score) > score_threshold and c.class_id < num_classes]
+    boxes, scores = read_rows(family, tensors, num_classes=num_classes, **options)
+    if multi_label is None:
+        multi_label = family.startswith(("rtdetr", "ssd"))
+    return [
+        Candidate(box, row[class_id], int(class_id), index)
+        for index, (box, row) in enumerate(zip(boxes, scores, strict=True))
+        for class_id in (range(len(row)) if multi_label else [np.argmax(row)])
+        if float(row[class_id]) > score_threshold
+    ]
 
 
 def top_classes(scores: Floats, top_k: int) -> npt.NDArray[np.int64]:

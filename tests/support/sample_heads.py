@@ -177,6 +177,32 @@ def logits(seed: int, *, num_classes: int) -> Floats:
     return np.random.default_rng(seed).normal(0, 3, num_classes).astype(np.float32)
 
 
+def as_head(
+    family: str, boxes: Floats, scores: Floats
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """The tensors of boxes [A, 4] in pixels with scores [A, C], and parameters that read them."""
+    options: dict[str, Any] = {}
+    if family in ("rtdetr", "ssd"):
+        options["activation"] = "none"
+    if family == "rtdetr":
+        return {"logits": scores, "boxes": boxes}, options | {"box_unit": "pixel"}
+    if family == "ssd":
+        return {"boxes": boxes, "scores": scores}, options | {
+            "anchors": "none",
+            "background": "none",
+        }
+    if family == "detections":
+        classes = scores.argmax(axis=1).astype(np.int32)
+        return {"boxes": boxes, "scores": scores.max(axis=1), "classes": classes}, options
+    columns = {
+        "yolov8": [boxes, scores],
+        "yolov5": [boxes, np.ones((len(boxes), 1), np.float32), scores],
+        "end2end": [boxes, scores[:, :1], np.zeros((len(boxes), 1), np.float32)],
+    }[family]
+    rows = np.hstack(columns)
+    return {"head": np.ascontiguousarray(rows.T if family == "yolov8" else rows)}, options
+
+
 @dataclass(frozen=True)
 class Family:
     """A head family as tests of every implementation call it.

@@ -170,7 +170,7 @@ def expected_rows(case: Case, jpeg: bytes) -> detections.Rows:
             for i in range(count)
         ]
     else:
-        candidates = heads.yolov8(first, score_threshold=0.25)
+        candidates = heads.candidates("yolov8", {"head": first}, num_classes=len(first) - 4)
     ranked, _ = heads.best(candidates, 30000)
     return detections.pack(
         ranked,

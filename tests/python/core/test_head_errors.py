@@ -1,4 +1,4 @@
-"""Bad heads, geometry and parameters of postprocessing: a typed error with a message."""
+"""Bad heads, geometry and parameters of postprocessing: a typed error that names what is wrong."""
 
 from __future__ import annotations
 
@@ -9,43 +9,162 @@ import pytest
 
 import endcap
 from tests.support.forced_implementations import on_each_implementation
-from tests.support.sample_heads import efficient_nms_outputs, end2end_head, yolov8_head
+from tests.support.sample_heads import FAMILIES, efficient_nms_outputs, end2end_head, yolov8_head
 
 forced_implementation = on_each_implementation("box_decode")
 
-BAD_HEADS: dict[str, tuple[dict[str, Any], Any]] = {
-    "num_classes": ({"num_classes": 80}, np.zeros((4 + 79, 20), np.float32)),
-    "transposed": ({"num_classes": 80}, np.zeros((20, 84), np.float32)),
-    "rank_1": ({"num_classes": 80}, np.zeros(84, np.float32)),
-    "rank_4": ({"num_classes": 80}, np.zeros((1, 1, 84, 20), np.float32)),
-    "float64": ({"num_classes": 3}, np.zeros((7, 20), np.float64)),
-    "int32": ({"num_classes": 3}, np.zeros((7, 20), np.int32)),
-    "yolov5_columns": ({"head": "yolov5", "num_classes": 80}, np.zeros((20, 84), np.float32)),
-    "end2end_columns": ({"head": "end2end"}, np.zeros((20, 7), np.float32)),
-    "end2end_class": (
+
+def zeros(*shape: int, dtype: type = np.float32) -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+def changed(family: str, **parts: Any) -> dict[str, np.ndarray]:
+    """The family's sample with other parts: functions of its tensors."""
+    head = FAMILIES[family].images(1)[0]
+    return head | {name: np.ascontiguousarray(part(head[name])) for name, part in parts.items()}
+
+
+def unknown_class(class_id: int) -> dict[str, np.ndarray]:
+    def change(classes: np.ndarray) -> np.ndarray:
+        return np.where(np.arange(len(classes)) == 0, class_id, classes)
+
+    return changed("detections", classes=change)
+
+
+FOUR, SIX = "1x1,1x1,1x1,1x1", "1x1,1x1,1x1,1x1,1x1,1x1"
+SSD300 = {
+    "anchors": "grid",
+    "anchor_grid": f"8:{FOUR};16:{SIX};32:{SIX};64:{SIX};100:{FOUR};300:{FOUR}",
+    "input_size": 300,
+}
+LARGE_CLASS = efficient_nms_outputs(1)
+LARGE_CLASS["classes"] = LARGE_CLASS["classes"].astype(np.int64) + 2**32
+# Name -> parameters, head, and what the error names. A sample's own parameters are added.
+BAD_HEADS: dict[str, tuple[dict[str, Any], Any, str]] = {
+    "num_classes": ({"num_classes": 80}, zeros(4 + 79, 20), r"\[84, \*\]"),
+    "transposed": ({"num_classes": 80}, zeros(20, 84), r"\[84, \*\]"),
+    "rank 1": ({"num_classes": 80}, zeros(84), "head"),
+    "rank 4": ({"num_classes": 80}, zeros(1, 1, 84, 20), "head"),
+    "float64": ({"num_classes": 3}, zeros(7, 20, dtype=np.float64), "float64"),
+    "int32": ({"num_classes": 3}, zeros(7, 20, dtype=np.int32), "int32"),
+    "yolov5 columns": ({"head": "yolov5", "num_classes": 80}, zeros(20, 84), "85"),
+    "end2end columns": ({"head": "end2end"}, zeros(20, 7), "6"),
+    "end2end class": (
         {"head": "end2end", "num_classes": 2},
         end2end_head(1, rows=40, num_classes=9),
+        "class",
     ),
-    "efficient_nms_as_one": ({"head": "efficient_nms"}, np.zeros((20, 6), np.float32)),
-    "efficient_nms_count": ({"head": "efficient_nms"}, efficient_nms_outputs(21, rows=20)),
-    "efficient_nms_negative": ({"head": "efficient_nms"}, efficient_nms_outputs(-1, rows=20)),
-    "classification": ({"head": "classification", "num_classes": 10}, np.zeros(11, np.float32)),
+    "a count beyond the rows": (
+        {"head": "efficient_nms"},
+        efficient_nms_outputs(21, rows=20),
+        "num_detections",
+    ),
+    "a negative count": (
+        {"head": "efficient_nms"},
+        efficient_nms_outputs(-1, rows=20),
+        "num_detections",
+    ),
+    "one tensor of four": ({"head": "efficient_nms"}, zeros(20, 6), "4 inputs"),
+    "a class beyond 32 bits": ({"head": "efficient_nms"}, LARGE_CLASS, "class"),
+    **{
+        f"class {class_id}, background {background}": (
+            {"head": "detections", "background": background},
+            unknown_class(class_id),
+            "row 0 has class",
+        )
+        for class_id in (-1, 8, 2**31)
+        for background in ("none", "first")
+    },
+    "keypoints": (
+        {"head": "yolov8_pose", "num_keypoints": 6},
+        changed("yolov8_pose"),
+        r"\[29, \*\]",
+    ),
+    "coefficients": ({"head": "yolov8_seg"}, changed("yolov8_seg", head=lambda h: h[1:]), "head"),
+    "prototypes": ({"head": "yolov8_seg"}, changed("yolov8_seg", protos=lambda p: p[1:]), "protos"),
+    "masks of queries": (
+        {"head": "rtdetr_seg"},
+        changed("rtdetr_seg", masks=lambda m: m[1:]),
+        "masks",
+    ),
+    "rows of masks": (
+        {"head": "rtdetr_seg"},
+        changed("rtdetr_seg", masks=lambda m: m[:, 1:]),
+        "masks",
+    ),
+    "lengths": (
+        {"head": "rtdetr"},
+        changed("rtdetr", boxes=lambda b: b[1:]),
+        "60 rows and boxes has 59",
+    ),
+    "cells": ({"head": "yolox"}, changed("yolox", head=lambda h: h[1:]), r"252, 12"),
+    "anchors of a grid": (
+        {"head": "ssd", **SSD300, "num_classes": 90},
+        {"boxes": zeros(8000, 4), "scores": zeros(8000, 91)},
+        "8732",
+    ),
+    "logits": ({"head": "classification", "num_classes": 10}, zeros(11), "10"),
 }
 
 
 @pytest.mark.parametrize("name", BAD_HEADS)
 def test_bad_heads_are_refused(name: str) -> None:
-    fields, head = BAD_HEADS[name]
-    postprocessor = endcap.Postprocessor(**fields)
-    with pytest.raises(endcap.InvalidArgumentError):
-        postprocessor(head)
+    fields, head, named = BAD_HEADS[name]
+    family = fields.get("head", "yolov8")
+    options = {"num_classes": 7, **FAMILIES[family].parameters, **fields}
+    with pytest.raises(endcap.InvalidArgumentError, match=named):
+        endcap.Postprocessor(**options)(head)
 
 
-def test_a_class_count_beyond_32_bits_is_refused() -> None:
-    outputs = efficient_nms_outputs(1)
-    outputs["classes"] = outputs["classes"].astype(np.int64) + 2**32
-    with pytest.raises(endcap.InvalidArgumentError):
-        endcap.Postprocessor("efficient_nms")(outputs)
+def test_ssd300_has_8732_anchors() -> None:
+    head = {"boxes": zeros(8732, 4), "scores": zeros(8732, 91)}
+    assert len(endcap.Postprocessor("ssd", 90, **SSD300)(head)[0]) == 0
+
+
+# --- Numbers that are not finite
+
+
+# Family and part -> a view of it with one entry for each row.
+PARTS: dict[tuple[str, str], Any] = {
+    ("yolov8", "boxes"): lambda image: image["head"][:4].T,
+    ("yolov5", "boxes"): lambda image: image["head"][:, :4],
+    ("end2end", "boxes"): lambda image: image["head"][:, :4],
+    ("rtdetr", "boxes"): lambda image: image["boxes"],
+    ("detections", "boxes"): lambda image: image["boxes"],
+    ("ssd", "boxes"): lambda image: image["boxes"],
+    ("ssd", "anchors"): lambda image: image["anchors"],
+    ("yolov8_obb", "angles"): lambda image: image["head"][11:].T,
+    ("yolov8_pose", "keypoints"): lambda image: image["head"][11:].T,
+    ("yolov8_seg", "coefficients"): lambda image: image["head"][11:].T,
+    ("end2end_obb", "angles"): lambda image: image["head"][:, 6:],
+    ("end2end_pose", "keypoints"): lambda image: image["head"][:, 6:],
+    ("end2end_seg", "coefficients"): lambda image: image["head"][:, 6:],
+    ("rtdetr_seg", "masks"): lambda image: image["masks"],
+}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("family", "part"), PARTS)
+def test_values_of_detections_must_be_numbers(family: str, part: str, value: float) -> None:
+    """Those of rows under the threshold, or for masks and keypoints not kept, are not read."""
+    image = FAMILIES[family].images(1)[0]
+    options = {"num_classes": 7, **FAMILIES[family].parameters, "score_threshold": 0.5}
+    options["max_detections"] = 5 if part in ("keypoints", "masks", "coefficients") else 300
+    postprocessor = endcap.Postprocessor(family, **options)
+    kept = postprocessor(image)[0].indices
+    read = kept
+    if not family.startswith(("yolov8_pose", "yolov8_seg", "rtdetr_seg")):
+        options |= {"max_detections": 300, "iou_threshold": 1.0}
+        read = endcap.Postprocessor(family, **options)(image)[0].indices
+    values = PARTS[family, part](image)
+    others = np.setdiff1d(np.arange(len(values)), read)
+    assert len(others) > 5
+    if part not in ("boxes", "anchors") or not np.isnan(value):
+        values[others] = value
+        assert postprocessor(image)[0].indices.tolist() == kept.tolist()
+    values[kept[1]].flat[0] = value
+    with pytest.raises(endcap.InvalidArgumentError, match=rf"\b{kept[1]}\b|NaN at element"):
+        postprocessor(image)
 
 
 @pytest.mark.parametrize("row", [0, 3, 4, 6])
@@ -71,37 +190,49 @@ def test_rows_behind_the_count_of_efficient_nms_do_not_matter(value: float) -> N
         endcap.Postprocessor("efficient_nms")(outputs)
 
 
-def test_scores_that_are_no_finite_numbers_are_refused() -> None:
-    yolov5 = np.array([[5, 5, 4, 4, np.inf, 0.0, 0.9]], np.float32)  # inf * 0 is no number
-    with pytest.raises(endcap.InvalidArgumentError, match="score of anchor 0"):
-        endcap.Postprocessor("yolov5", num_classes=2)(yolov5)
-    yolov8 = np.array([[5], [5], [4], [4], [np.inf]], np.float32)
-    with pytest.raises(endcap.InvalidArgumentError, match="score of candidate 0"):
-        endcap.Postprocessor(num_classes=1)(yolov8)
-    with pytest.raises(endcap.InvalidArgumentError, match="score of class 1"):
-        endcap.Postprocessor("classification", num_classes=2, activation="none")(
-            np.float32([0.0, np.inf])
-        )
+def row(*values: float) -> np.ndarray:
+    return np.float32([values])
 
 
-def test_an_infinite_box_of_a_candidate_is_refused() -> None:
-    head = np.full((5, 2), 0.9, np.float32)
-    head[0, 1] = np.inf
-    with pytest.raises(endcap.InvalidArgumentError, match="finite"):
-        endcap.Postprocessor(num_classes=1)(head)
-    head[4, 1] = 0.1  # no candidate any more
-    assert endcap.Postprocessor(num_classes=1)(head).num_detections.tolist() == [1]
+NOT_FINITE: dict[str, tuple[str, Any, dict[str, Any], str]] = {
+    "inf * 0": ("yolov5", row(5, 5, 4, 4, np.inf, 0.0, 0.9), {}, "score of anchor 0"),
+    "inf": ("yolov8", row(5, 5, 4, 4, np.inf, 0.0).T, {}, "score of candidate 0"),
+    "NaN": ("end2end", row(5, 5, 9, 9, np.nan, 0), {}, "NaN at element 4"),
+    "a class": (
+        "classification",
+        np.float32([0.0, np.inf]),
+        {"activation": "none"},
+        "score of class 1",
+    ),
+    "a logit": (
+        "rtdetr",
+        {"logits": row(np.nan, 0), "boxes": row(0.5, 0.5, 0.1, 0.1)},
+        {},
+        "logits is NaN",
+    ),
+    "a softmax": (
+        "rtdetr",
+        {"logits": row(np.inf, 0), "boxes": row(0.5, 0.5, 0.1, 0.1)},
+        {"activation": "softmax"},
+        "greatest score of row 0",
+    ),
+    "a size": (
+        "yolox",
+        row(0, 0, 100, 0, 1, 1, 0),
+        {"input_size": 8, "anchor_grid": "8:8x8"},
+        "candidate 0 is not finite",
+    ),
+}
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_infinite_logits_never_become_nan_scores(value: float) -> None:
-    logits = np.full(5, value, np.float32)
-    postprocessor = endcap.Postprocessor("classification", num_classes=5)
-    try:
-        scores = postprocessor(logits).scores
-    except endcap.InvalidArgumentError:
-        scores = np.zeros(0)  # refusing is right as well
-    assert not np.isnan(scores).any()
+@pytest.mark.parametrize("name", NOT_FINITE)
+def test_scores_and_sizes_that_are_not_finite_are_refused(name: str) -> None:
+    family, head, options, named = NOT_FINITE[name]
+    with pytest.raises(endcap.InvalidArgumentError, match=named):
+        endcap.Postprocessor(family, num_classes=2, **options)(head)
+
+
+# --- Geometry, status, parameters
 
 
 @pytest.mark.parametrize(
@@ -121,16 +252,9 @@ def test_bad_geometry_is_refused(geometry: np.ndarray) -> None:
 
 
 def test_status_of_a_wrong_length_is_refused() -> None:
+    head = yolov8_head(1, anchors=9, num_classes=3)
     with pytest.raises(endcap.InvalidArgumentError, match="status"):
-        endcap.Postprocessor(num_classes=3)(
-            yolov8_head(1, anchors=9, num_classes=3), None, np.zeros(2, np.int32)
-        )
-
-
-def test_several_labels_do_not_go_with_softmax() -> None:
-    for fields in ({}, {"activation": "softmax"}):
-        with pytest.raises(endcap.InvalidArgumentError, match="give activation=sigmoid, or none"):
-            endcap.Postprocessor("classification", num_classes=3, multi_label=True, **fields)
+        endcap.Postprocessor(num_classes=3)(head, None, np.zeros(2, np.int32))
 
 
 @pytest.mark.parametrize(
@@ -140,12 +264,13 @@ def test_several_labels_do_not_go_with_softmax() -> None:
 )
 def test_a_grid_too_large_for_a_kernel_names_the_cpu(anchor_grid: str) -> None:
     options: dict[str, Any] = {"head": "ssd", "anchors": "grid", "anchor_grid": anchor_grid}
-    message = "head ssd with an anchor_grid of more than 16 levels or 128 sizes is read by the CPU"
-    with pytest.raises(endcap.UnsupportedError, match=message):
+    with pytest.raises(endcap.UnsupportedError, match="anchor_grid of more than 16 levels or 128"):
         endcap.Postprocessor(**options, device="cuda")
     assert endcap.Postprocessor(**options).device == "cpu"
 
 
+GRID = {"anchors": "grid", "anchor_grid": "8:16x16"}
+# Parameters, and what the error names where it is none of them.
 IMPOSSIBLE: list[dict[str, Any]] = [
     {"head": "yolov99"},
     {"num_classes": 0},
@@ -161,40 +286,47 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"activation": "softmax", "head": "yolov8"},
     {"input_size": (0, 640)},
     {"head": "classification", "num_classes": 3, "top_k": 4},
+    {"head": "classification", "multi_label": True},
+    {"head": "classification", "multi_label": True, "activation": "softmax"},
+    {"head": "classification", "score_thresholds": [0.5] * 80},
     {"threads": -1},
     {"on_nan": "ignore"},
     {"on_nan": "drop", "head": "classification"},
     {"angle_range": "le180"},
+    {"rotated_nms": "fast", "head": "yolov8_obb"},
+    {"box_format": "xyxy", "head": "yolov8_obb"},
+    {"box_format": "xyxy", "head": "end2end_obb"},
+    {"box_unit": "normalized", "head": "yolox"},
+    {"classes": [80]},
+    {"classes": [-1]},
+    {"classes": []},
+    {"classes": "dog"},
+    {"score_thresholds": [0.5, 0.5]},
+    {"score_thresholds": [1.5] * 80},
+    {"packed_masks": True},
+    {"packed_masks": True, "head": "yolov8_seg"},  # the size of a source is not known
+    {"head": "ssd", "anchors": "grid"},
+    {"head": "ssd", "anchor_grid": "8:16x16"},  # without anchors=grid
+    {"head": "ssd", "anchors": "grid", "anchor_grid": "8"},
+    {"head": "ssd", "anchors": "grid", "anchor_grid": "8:16"},
+    {"head": "ssd", "anchors": "grid", "anchor_grid": "8:16xq"},
+    {"head": "ssd", "anchors": "grid", "anchor_grid": "0:16x16"},
+    {"head": "ssd", **GRID, "box_unit": "normalized"},
+    {"head": "ssd", "variances": 0},
+    {"head": "ssd", "variances": (1, 2, 3)},
+    # Sizes that are refused before anything is allocated.
+    {"head": "yolov8_seg", "mask_resolution": "input", "input_size": 65535},
+    {"head": "yolov8_pose", "num_keypoints": 10000, "max_detections": 100000},
+    {
+        **{"head": "ssd", "anchors": "grid", "anchor_grid": "1:" + ",".join(["8x8"] * 1024)},
+        "input_size": 65535,
+    },
 ]
 
 
-@pytest.mark.parametrize("fields", IMPOSSIBLE, ids=str)
-def test_impossible_postprocess_parameters_are_refused(fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", IMPOSSIBLE, ids=lambda fields: str(fields)[:60])
+def test_impossible_parameters_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(endcap.InvalidArgumentError) as caught:
         endcap.Postprocessor(**fields)
-    assert any(name in str(caught.value) for name in fields)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"head": "yolov8_seg", "mask_resolution": "input", "input_size": 65535},
-        {"head": "yolov8_pose", "num_keypoints": 10000, "max_detections": 100000},
-        {
-            "head": "ssd",
-            "anchors": "grid",
-            "anchor_grid": "1:" + ",".join(["8x8"] * 1024),
-            "input_size": 65535,
-        },
-    ],
-    ids=["masks", "keypoints", "anchors"],
-)
-def test_sizes_are_limited_before_anything_is_made(fields: dict[str, Any]) -> None:
-    with pytest.raises(endcap.InvalidArgumentError, match=r"limit|at most"):
-        endcap.Postprocessor(**fields)
-
-
-@pytest.mark.parametrize("fields", [{}, {"head": "yolov8_seg"}], ids=["no masks", "source"])
-def test_masks_that_cannot_be_packed_are_an_error(fields: dict[str, Any]) -> None:
-    with pytest.raises(endcap.InvalidArgumentError, match="packed_masks"):
-        endcap.Postprocessor(packed_masks=True, **fields)
+    message = str(caught.value)
+    assert any(name in message for name in fields if name != "head" or len(fields) == 1)
