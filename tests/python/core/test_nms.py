@@ -104,35 +104,41 @@ def test_a_hair_past_the_threshold(iou: float) -> None:
     assert endcap.nms(boxes, scores, iou + 1e-5).tolist() == [0, 1]
 
 
-def test_iou_equal_to_the_threshold_does_not_suppress() -> None:
+# Boxes, scores, threshold, and what is kept.
+KNOWN: dict[str, tuple[Any, Any, float, list[int]]] = {
     # Intersection 1, union 2: the IoU is exactly one half.
-    boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 2]], np.float32)
-    scores = np.array([0.9, 0.8], np.float32)
-    assert endcap.nms(boxes, scores, 0.5).tolist() == [0, 1]
-    assert endcap.nms(boxes, scores, np.nextafter(0.5, 0)).tolist() == [0]
-
-
-def test_the_threshold_is_compared_in_double() -> None:
+    "equal to the threshold": ([[0, 0, 1, 1], [0, 0, 1, 2]], [0.9, 0.8], 0.5, [0, 1]),
+    "just over": ([[0, 0, 1, 1], [0, 0, 1, 2]], [0.9, 0.8], np.nextafter(0.5, 0), [0]),
     # float32(1/3) is greater than the double 1/3, which torchvision's comparison sees.
-    boxes = np.array([[0, 0, 2, 1], [1, 0, 3, 1]], np.float32)
-    scores = np.array([0.9, 0.8], np.float32)
-    assert np.float64(np.float32(1) / np.float32(3)) > 1 / 3
-    assert endcap.nms(boxes, scores, 1 / 3).tolist() == [0]
-
-
-def test_ties_go_to_the_lower_index() -> None:
-    boxes = np.tile(np.array([[0, 0, 10, 10]], np.float32), (5, 1))
-    assert endcap.nms(boxes, np.full(5, 0.5, np.float32), 0.5).tolist() == [0]
-    apart = boxes + np.arange(5, dtype=np.float32)[:, None] * 100
-    assert endcap.nms(apart, np.full(5, 0.5, np.float32), 0.5).tolist() == [0, 1, 2, 3, 4]
-    scores = np.array([0.5, 0.7, 0.5, 0.7, 0.5], np.float32)
-    assert endcap.nms(apart, scores, 0.5).tolist() == [1, 3, 0, 2, 4]
-
-
-def test_no_coordinate_offset() -> None:
+    "compared in double": ([[0, 0, 2, 1], [1, 0, 3, 1]], [0.9, 0.8], 1 / 3, [0]),
+    "ties, the lower index": ([[0, 0, 10, 10]] * 5, [0.5] * 5, 0.5, [0]),
+    "ties apart": (
+        [[100 * i, 0, 100 * i + 9, 9] for i in range(5)],
+        [0.5, 0.7, 0.5, 0.7, 0.5],
+        0.5,
+        [1, 3, 0, 2, 4],
+    ),
     # Touching boxes share no area, also where "+1" would make them overlap.
-    boxes = np.array([[0, 0, 1, 1], [1, 0, 2, 1]], np.float32)
-    assert endcap.nms(boxes, np.array([0.9, 0.8], np.float32), 0.0).tolist() == [0, 1]
+    "no offset of coordinates": ([[0, 0, 1, 1], [1, 0, 2, 1]], [0.9, 0.8], 0.0, [0, 1]),
+    "empty boxes": ([[5, 5, 5, 5]] * 2 + [[0, 0, 10, 10]], [0.9, 0.8, 0.7], 0.5, [0, 1, 2]),
+    "infinite scores": (
+        [[0, 0, 1, 1], [5, 5, 6, 6], [9, 9, 10, 10]],
+        [-np.inf, np.inf, 0],
+        0.5,
+        [1, 2, 0],
+    ),
+    "none": (np.zeros((0, 4)), [], 0.5, []),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_results(name: str) -> None:
+    boxes, scores, iou_threshold, expected = KNOWN[name]
+    for kept in (
+        endcap.nms(boxes, scores, iou_threshold),
+        endcap.batched_nms(boxes, scores, np.zeros(len(boxes), np.int64), iou_threshold),
+    ):
+        assert (kept.dtype, kept.tolist()) == (np.int64, expected)
 
 
 def test_far_classes_do_not_suppress_each_other_at_huge_coordinates() -> None:
@@ -198,29 +204,6 @@ def test_boxes_and_scores_of_any_type(dtype: str) -> None:
 def test_scores_that_float32_cannot_tell_apart_keep_their_order(scores: np.ndarray) -> None:
     apart = np.arange(4, dtype=np.float32)[:, None] * 100 + np.array([0, 0, 10, 10], np.float32)
     assert endcap.nms(apart, scores, 0.5).tolist() == [1, 3, 0, 2]
-
-
-def test_empty() -> None:
-    boxes = np.zeros((0, 4), np.float32)
-    scores = np.zeros(0, np.float32)
-    for kept in (
-        endcap.nms(boxes, scores, 0.5),
-        endcap.batched_nms(boxes, scores, np.zeros(0, np.int64), 0.5),
-    ):
-        assert kept.shape == (0,)
-        assert kept.dtype == np.int64
-
-
-def test_empty_boxes_are_kept() -> None:
-    boxes = np.array([[5, 5, 5, 5], [5, 5, 5, 5], [0, 0, 10, 10]], np.float32)
-    scores = np.array([0.9, 0.8, 0.7], np.float32)
-    assert endcap.nms(boxes, scores, 0.5).tolist() == [0, 1, 2]
-
-
-def test_infinite_scores_have_an_order() -> None:
-    boxes = np.array([[0, 0, 1, 1], [5, 5, 6, 6], [9, 9, 10, 10]], np.float32)
-    scores = np.array([-np.inf, np.inf, 0], np.float32)
-    assert endcap.nms(boxes, scores, 0.5).tolist() == [1, 2, 0]
 
 
 def test_thousands_of_boxes() -> None:
@@ -289,12 +272,7 @@ def test_bad_arguments_are_refused(boxes: Any, scores: Any, iou_threshold: Any, 
 
 @pytest.mark.parametrize(
     "class_ids",
-    [
-        np.zeros(3, np.int64),
-        np.zeros((2, 1), np.int64),
-        np.array([np.nan, 1]),
-        np.array(["a", "b"]),
-    ],
+    [np.zeros(3, int), np.zeros((2, 1), int), np.array([np.nan, 1]), np.array(["a", "b"])],
 )
 def test_bad_class_ids_are_refused(class_ids: np.ndarray) -> None:
     with pytest.raises(endcap.InvalidArgumentError, match="class_ids"):

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-FRAMES = (5_000, 25_000)
-MOST_GROWTH = 0.01  # between the two, of what the process held at the first
+FRAMES = (2_000, 8_000)
+MAX_GROWTH = 0.01  # between the two, of what the process held at the first
 
 # Fifty objects that drift; each lives for some dozens of frames, is hidden in some, and then
 # another one begins elsewhere. Prints the resident pages, the greatest number of tracks and the
@@ -61,6 +61,6 @@ def test_many_frames_take_no_more_memory(preset: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     (early, _, _), (late, most, last) = map(json.loads, done.stdout.splitlines())
-    assert late < early * (1 + MOST_GROWTH)
+    assert late < early * (1 + MAX_GROWTH)
     assert 50 <= most < 300
-    assert last > 12_500  # as many objects have been
+    assert last > 4_000  # as many objects have been
