@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from tests.support.other_libraries import pillow_resize
+
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
 CAFFE_MEANS = np.array([103.939, 116.779, 123.68])
@@ -25,12 +27,6 @@ def read_opencv(data: bytes) -> Pixels:
 def read_pillow(data: bytes) -> Pixels:
     """RGB; EXIF is ignored."""
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-
-
-def pillow_resize(pixels: Pixels, height: int, width: int) -> Pixels:
-    """Columns first in any version: from 13 on, one call may take the rows first."""
-    narrow = Image.fromarray(pixels).resize((width, len(pixels)), Image.Resampling.BILINEAR)
-    return np.asarray(narrow.resize((width, height), Image.Resampling.BILINEAR))
 
 
 def shorter_to(pixels: Pixels, short: int) -> tuple[int, int]:

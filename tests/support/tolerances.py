@@ -60,13 +60,10 @@ ROUND_TRIP_PIXELS = 2e-3
 # A direction, in radians, as a float32 angle up to 7 (ulp 4.8e-7) and went back.
 ROTATED_ANGLE = 2e-6
 
-# Decoding fast against exact, mean absolute difference in 8-bit steps: DCT scaling is another
-# (better) low-pass than bilinear resizing without antialias, so only the picture is the same.
-FAST_DECODE_MEAN_STEPS = 12.0
-
-# The same as a bound that the documentation gives: PSNR of decode fast against exact, in dB,
-# pictures shrunk to 640x640. The lowest that was measured on photographs is 26.3 (a street scene of
-# 1411x1411 with fine print, first halved and then resized again), the others give 35 to 55.
+# The documentation's bound of the PSNR of decode fast against exact, in dB, for pictures shrunk to
+# 640x640: DCT scaling is another (better) low-pass than bilinear resizing without antialias. The
+# lowest that was measured on photographs is 26.3 (a street scene of 1411x1411 with fine print,
+# first halved and then resized again), the others give 35 to 55.
 FAST_DECODE_PSNR_DB = 25.0
 
 # 8-bit steps read back from normalised float32 values: what the division by std and its undoing

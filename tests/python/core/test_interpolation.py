@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,13 +13,14 @@ from PIL import Image
 import endcap
 from tests.support import jpegs, tolerances
 from tests.support.jpegs import Pixels
+from tests.support.other_libraries import (
+    OPENCV,
+    PILLOW,
+    assert_near_opencv,
+    opencv_resize,
+    pillow_resize,
+)
 
-OPENCV = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC, "area": cv2.INTER_AREA}
-PILLOW = {
-    "bilinear": Image.Resampling.BILINEAR,
-    "bicubic": Image.Resampling.BICUBIC,
-    "area": Image.Resampling.BOX,
-}
 # Source and target: ratios that are whole and not, one axis shrinking and one growing, growing
 # both, sides of one to four pixels, the same size.
 SIZES = [
@@ -60,49 +60,17 @@ def resized(
     ).images[0]
 
 
-def opencv(pixels: np.ndarray, height: int, width: int, interpolation: str) -> np.ndarray:
-    channels = pixels.shape[2]
-    if pixels.shape[:2] == (height, width):
-        return pixels
-    result = cv2.resize(pixels, (width, height), interpolation=OPENCV[interpolation])
-    return result.reshape(height, width, channels)
-
-
-def pillow_in_two(pixels: Pixels, height: int, width: int, interpolation: str) -> Pixels:
-    """Columns first in any version: from 13 on, one call may take the rows first."""
-    channels = pixels.shape[2]
-    picture = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
-    narrow = picture.resize((width, pixels.shape[0]), PILLOW[interpolation])
-    result = np.asarray(narrow.resize((width, height), PILLOW[interpolation]))
-    return result.reshape(height, width, channels)
-
-
-def assert_near(actual: np.ndarray, expected: np.ndarray) -> None:
-    steps = np.abs(actual.astype(int) - expected.astype(int))
-    assert steps.max() <= tolerances.OPENCV_RESIZE_STEPS
-    assert (steps == 0).mean() >= tolerances.OPENCV_RESIZE_EXACT_SHARE
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("interpolation", OPENCV)
 @pytest.mark.parametrize(("source", "target"), SIZES, ids=str)
-def test_equals_opencv(
+def test_equals_opencv_and_with_antialias_pillow(
     source: tuple[int, int], target: tuple[int, int], interpolation: str, channels: int
 ) -> None:
     pixels = jpegs.photo(*source, channels=channels, seed=3)
     actual = resized(pixels, *target, interpolation, dtype="uint8")
-    assert_near(actual, opencv(pixels, *target, interpolation))
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("interpolation", PILLOW)
-@pytest.mark.parametrize(("source", "target"), SIZES, ids=str)
-def test_antialias_equals_pillow(
-    source: tuple[int, int], target: tuple[int, int], interpolation: str, channels: int
-) -> None:
-    pixels = jpegs.photo(*source, channels=channels, seed=4)
+    assert_near_opencv(actual, opencv_resize(pixels, *target, interpolation))
     actual = resized(pixels, *target, interpolation, antialias=True, dtype="uint8")
-    np.testing.assert_array_equal(actual, pillow_in_two(pixels, *target, interpolation))
+    np.testing.assert_array_equal(actual, pillow_resize(pixels, *target, interpolation))
 
 
 sides = st.integers(1, 70)
@@ -117,10 +85,10 @@ def test_any_shape_is_a_step_from_opencv_and_equals_pillow(
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
     size = (out_height, out_width)
     plain = resized(pixels, *size, interpolation, dtype="uint8")
-    steps = np.abs(plain.astype(int) - opencv(pixels, *size, interpolation))
+    steps = np.abs(plain.astype(int) - opencv_resize(pixels, *size, interpolation))
     assert steps.max() <= tolerances.OPENCV_RESIZE_STEPS
     smooth = resized(pixels, *size, interpolation, antialias=True, dtype="uint8")
-    np.testing.assert_array_equal(smooth, pillow_in_two(pixels, *size, interpolation))
+    np.testing.assert_array_equal(smooth, pillow_resize(pixels, *size, interpolation))
 
 
 @pytest.mark.parametrize("interpolation", OPENCV)
@@ -130,7 +98,7 @@ def test_unquantized_is_a_float_resize(
 ) -> None:
     pixels = jpegs.photo(*source, seed=5)
     plain = resized(pixels, *target, interpolation, quantize="none")
-    expected = opencv(pixels.astype(np.float32), *target, interpolation)
+    expected = opencv_resize(pixels.astype(np.float32), *target, interpolation)
     assert np.abs(plain - expected).max() <= tolerances.FLOAT_RESIZE_STEPS
     for c in range(3):
         smooth = resized(
@@ -145,9 +113,9 @@ def test_unquantized_is_a_float_resize(
 def test_area_of_nearly_the_same_size(side: int) -> None:
     pixels = jpegs.photo(1001, 1001, channels=1, seed=7)
     exact = resized(pixels, side, side, "area", dtype="uint8")
-    np.testing.assert_array_equal(exact, opencv(pixels, side, side, "area"))
+    np.testing.assert_array_equal(exact, opencv_resize(pixels, side, side, "area"))
     actual = resized(pixels, side, side, "area", quantize="none")
-    expected = opencv(pixels.astype(np.float32), side, side, "area")
+    expected = opencv_resize(pixels.astype(np.float32), side, side, "area")
     assert np.abs(actual - expected).max() <= tolerances.FLOAT_RESIZE_STEPS
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,6 +16,12 @@ from tests.reference.placement import Placement, center_crop, letterbox, on_canv
 from tests.reference.resize import resize_nearest
 from tests.support import jpegs, tolerances
 from tests.support.jpegs import Pixels
+from tests.support.other_libraries import (
+    assert_near_opencv,
+    opencv_resize,
+    opencv_rgb,
+    pillow_resize,
+)
 
 # Source heights and widths against a tensor of 96 x 160: shrinking, growing, halves, odd pads.
 SOURCES = [(1, 1), (2, 300), (300, 2), (50, 70), (96, 160), (192, 320), (191, 333), (480, 641)]
@@ -29,34 +34,12 @@ def hwc(images: np.ndarray, index: int = 0) -> np.ndarray:
     return np.transpose(images[index], (1, 2, 0))
 
 
-def opencv_resized(pixels: Pixels, height: int, width: int) -> Pixels:
-    if pixels.shape[:2] == (height, width):
-        return pixels
-    return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_LINEAR)
-
-
-def pillow_resized(pixels: Pixels, height: int, width: int) -> Pixels:
-    """Pillow's antialiased resize, columns first.
-
-    Two calls, because from version 13 on one call takes the rows first where the height shrinks
-    the most, and 8-bit rounding between the passes shows it.
-    """
-    narrow = Image.fromarray(pixels).resize((width, len(pixels)), Image.Resampling.BILINEAR)
-    return np.asarray(narrow.resize((width, height), Image.Resampling.BILINEAR))
-
-
-def assert_near_opencv(actual: np.ndarray, expected: np.ndarray) -> None:
-    steps = np.abs(actual.astype(int) - expected.astype(int))
-    assert steps.max() <= tolerances.OPENCV_RESIZE_STEPS
-    assert (steps == 0).mean() >= tolerances.OPENCV_RESIZE_EXACT_SHARE
-
-
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_letterbox_equals_opencv(source: tuple[int, int]) -> None:
     data = jpegs.photo_jpeg(*source)
-    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1].copy()
+    pixels = opencv_rgb(data)
     place = letterbox(*source, HEIGHT, WIDTH, upscale=True, pad_align="center")
-    resized = opencv_resized(pixels, place.new_h, place.new_w)
+    resized = opencv_resize(pixels, place.new_h, place.new_w)
     result = endcap.preprocess(data, size=(HEIGHT, WIDTH), dtype="uint8")
     assert_near_opencv(hwc(result.images), on_canvas(resized, place, HEIGHT, WIDTH))
     np.testing.assert_array_equal(result.geometry, [place.geometry(*source)])
@@ -70,7 +53,7 @@ def test_letterbox_variants(source: tuple[int, int], pad_align: str, upscale: bo
     pixels = jpegs.photo(*source)
     place = letterbox(*source, HEIGHT, WIDTH, upscale=upscale, pad_align=pad_align)
     expected = on_canvas(
-        opencv_resized(pixels, place.new_h, place.new_w), place, HEIGHT, WIDTH, pad_value=7
+        opencv_resize(pixels, place.new_h, place.new_w), place, HEIGHT, WIDTH, pad_value=7
     )
     result = endcap.preprocess(
         pixels,
@@ -106,7 +89,7 @@ def crop_of(resized: Pixels, place: Placement, height: int, width: int) -> Pixel
 def test_center_crop(source: tuple[int, int], shorter: int, antialias: bool) -> None:
     pixels = jpegs.photo(*source)
     place = center_crop(*source, 96, 83, resize_shorter=shorter)
-    resize = pillow_resized if antialias else opencv_resized
+    resize = pillow_resize if antialias else opencv_resize
     expected = crop_of(resize(pixels, place.new_h, place.new_w), place, 96, 83)
     result = endcap.preprocess(
         pixels,
@@ -173,16 +156,6 @@ def test_orientation_is_applied_before_placing(fit: str, orientation: int) -> No
     np.testing.assert_array_equal(
         ignored.images, endcap.preprocess(endcap.decode(data, exif="ignore"), **options).images
     )
-
-
-@pytest.mark.parametrize("orientation", [1, 6])
-def test_fast_decode_is_the_same_picture(orientation: int) -> None:
-    data = jpegs.encode(jpegs.photo(480, 640), orientation=orientation)
-    exact = endcap.preprocess(data, size=(96, 96), dtype="uint8")
-    fast = endcap.preprocess(data, size=(96, 96), dtype="uint8", decode="fast")
-    np.testing.assert_array_equal(fast.geometry, exact.geometry)
-    difference = np.abs(fast.images.astype(int) - exact.images)
-    assert difference.mean() <= tolerances.FAST_DECODE_MEAN_STEPS
 
 
 def test_fast_decode_keeps_the_documented_psnr() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -40,21 +42,23 @@ def test_every_recipe(recipe: str) -> None:
     expect_slices(jpegs.photo_jpeg(HEIGHT, WIDTH), ROIS, **RECIPES[recipe])
 
 
-@pytest.mark.parametrize("subsampling", ["4:2:0", "4:2:2", "4:4:4"])
-@pytest.mark.parametrize("progressive", [False, True])
-def test_every_sampling(subsampling: str, progressive: bool) -> None:
-    pixels = jpegs.photo(HEIGHT, WIDTH)
-    file = jpegs.encode(pixels, subsampling=subsampling, progressive=progressive)
-    expect_slices(file, ROIS, size=64)
+FILES: dict[str, dict[str, Any]] = {
+    **{
+        f"{sampling}, progressive {each}": {"subsampling": sampling, "progressive": each}
+        for sampling in ("4:2:0", "4:2:2", "4:4:4")
+        for each in (False, True)
+    },
+    "gray": {"channels": 1},
+    "CMYK": {"channels": 4},
+    "stored as RGB": {"keep_rgb": True},
+}
 
 
-@pytest.mark.parametrize("channels", [1, 4])
-def test_gray_and_cmyk_files(channels: int) -> None:
-    expect_slices(jpegs.encode(jpegs.photo(HEIGHT, WIDTH, channels=channels)), ROIS, size=64)
-
-
-def test_a_file_without_color_transform() -> None:
-    expect_slices(jpegs.encode(jpegs.photo(HEIGHT, WIDTH), keep_rgb=True), ROIS, size=64)
+@pytest.mark.parametrize("name", FILES)
+def test_every_kind_of_file(name: str) -> None:
+    options = dict(FILES[name])
+    pixels = jpegs.photo(HEIGHT, WIDTH, channels=options.pop("channels", 3))
+    expect_slices(jpegs.encode(pixels, **options), ROIS, size=64)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -26,14 +26,9 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("image", [FILE, endcap.decode(FILE)], ids=["file", "pixels"])
-def test_a_bad_region_is_named(bad: str, image: object) -> None:
+def test_a_bad_region_is_named_or_blank_and_touches_no_other(bad: str, image: object) -> None:
     with pytest.raises(endcap.InvalidArgumentError, match="roi index 1 of 3 is"):
         endcap.preprocess(image, size=32, rois=[GOOD, BAD[bad], GOOD])
-
-
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("image", [FILE, endcap.decode(FILE)], ids=["file", "pixels"])
-def test_a_bad_region_is_blank_and_touches_no_other(bad: str, image: object) -> None:
     alone = endcap.preprocess(image, size=32, rois=[GOOD])
     result = endcap.preprocess(image, size=32, rois=[GOOD, BAD[bad], GOOD], on_error="blank")
     assert result.status.tolist() == [0, endcap.Status.INVALID_ARGUMENT, 0]
@@ -80,12 +75,6 @@ def test_bytes_of_tensors_are_bounded() -> None:
         endcap.preprocess(FILE, max_roi_bytes=3 * 3 * 24 * 24 - 1, **few)
 
 
-def test_the_limit_stands_before_the_memory() -> None:
-    rois = np.zeros((200_000, 4), np.float32)  # their tensors would take 38 TB
-    with pytest.raises(endcap.InvalidArgumentError, match="max_rois"):
-        endcap.preprocess(FILE, size=4000, rois=rois)
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.uint8])
 def test_any_real_dtype(dtype: type[np.generic]) -> None:
     expected = endcap.preprocess(FILE, size=32, rois=[GOOD])
@@ -127,7 +116,7 @@ def test_out_has_a_row_for_each_region() -> None:
         endcap.preprocess(FILE, size=32, rois=[GOOD], out=out)
 
 
-def test_a_corrupt_image_fails_every_region() -> None:
+def test_a_corrupt_image_fails_every_region_but_where_its_damage_is_not_reached() -> None:
     cut = FILE[: len(FILE) // 2]
     top, bottom = [0, 0, 160, 8], [0, 100, 160, 120]
     with pytest.raises(endcap.CorruptImageError, match="cut short"):
@@ -135,14 +124,9 @@ def test_a_corrupt_image_fails_every_region() -> None:
     result = endcap.preprocess(cut, size=32, rois=[top, bottom], on_error="blank")
     assert (result.status == endcap.Status.CORRUPT_IMAGE).all()
     assert not result.images.any()
-
-
-def test_damage_below_the_last_region_is_not_reached() -> None:
-    cut = FILE[: len(FILE) // 2]
-    top = [0.0, 0, 160, 8]
-    result = endcap.preprocess(cut, size=32, rois=[top])
-    expected = endcap.preprocess(FILE, size=32, rois=[top])
-    np.testing.assert_array_equal(result.images, expected.images)
+    above = endcap.preprocess(cut, size=32, rois=[top])
+    whole = endcap.preprocess(FILE, size=32, rois=[top])
+    np.testing.assert_array_equal(above.images, whole.images)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
