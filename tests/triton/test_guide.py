@@ -1,7 +1,6 @@
 """The Triton guide as a reader follows it: its files in a real server, its clients against it.
 
-docs/requests.md and docs/second_networks.md continue it. The clients of docs/clients.md use the same
-server.
+docs/requests.md and docs/second_networks.md continue it; the clients of docs/clients.md use it too.
 """
 
 from __future__ import annotations
