@@ -41,7 +41,6 @@ chmod +x "$server/bin/tritonserver"
 skipped=(
   test_bls.py::test_memory_does_not_grow
   test_deploy.py::test_the_gpu_image_runs_this_command
-  test_shipped_repository.py::test_demo_prints_detections_and_writes_pictures
 )
 code=0
 ENDCAP_BACKENDS=$build/backends ENDCAP_TRITONSERVER=$server/bin/tritonserver \

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import json
 import re
 import socket
 import struct
@@ -24,42 +21,19 @@ from endcap.client.options import ConnectionOptions, parse_address
 from endcap.errors import UnsupportedError
 from endcap.server import ServerSettings, TritonServer
 from endcap.server.release import CLOSED_GRPC_KEY
-from tests.support.echo_model import ECHO, write_echo_model
+from tests.triton.model_folders import write_preprocess
 from tests.triton.running_server import FREE_PORTS
 
-TENSOR = {"data_type": "TYPE_FP32", "dims": [1]}
-EVIL_CONFIG = json.dumps(
-    {
-        "backend": "python",
-        "max_batch_size": 4,
-        "input": [{"name": "x", **TENSOR}],
-        "output": [{"name": "y", **TENSOR}],
-    }
-)
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    repository = write_echo_model(tmp_path_factory.mktemp("models"))
+    """Restricted as by `endcap serve`, which the shared server is not: tests load its models."""
+    repository = tmp_path_factory.mktemp("models")
+    write_preprocess(repository, "pre")
     with TritonServer(repository, ServerSettings(ports=FREE_PORTS)) as running:
         yield running
-
-
-@pytest.fixture
-def client(server: TritonServer) -> Iterator[grpc_client.InferenceServerClient]:
-    with grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as connection:
-        yield connection
-
-
-@pytest.fixture
-def mark(tmp_path: Path) -> Path:
-    """A file that the model `evil` makes when it is loaded."""
-    return tmp_path / "mark"
-
-
-def evil_code(mark: Path) -> bytes:
-    return f"open({str(mark)!r}, 'w').close()\n{ECHO}".encode()
 
 
 def status(
@@ -76,11 +50,6 @@ def status(
         return error.code, error.read()
 
 
-def as_a_web_page() -> dict[str, str]:
-    """What a browser sends of a page of another site, without a preflight request."""
-    return {"Content_Type": "text/plain", "Origin": "http://evil.example", "Host": "evil.example"}
-
-
 def shown_keys(server: TritonServer) -> list[tuple[str, str]]:
     """The keys and values of restrictions that other users see."""
     command = Path(f"/proc/{server.pid}/cmdline").read_bytes().decode()
@@ -88,31 +57,14 @@ def shown_keys(server: TritonServer) -> list[tuple[str, str]]:
     return re.findall(pattern, command)
 
 
-def test_no_web_page_loads_a_model(server: TritonServer, mark: Path) -> None:
-    files = {"file:1/model.py": base64.b64encode(evil_code(mark)).decode()}
-    body = json.dumps({"parameters": {"config": EVIL_CONFIG, **files}}).encode()
-    code, text = status(server, "/v2/repository/models/evil/load", body, **as_a_web_page())
-    assert (code, b"restricted" in text) == (403, True), text
-    assert not mark.exists()
-    assert status(server, "/v2/models/echo/ready")[0] == 200
-
-
-def test_no_client_loads_a_model_over_grpc(
-    client: grpc_client.InferenceServerClient, mark: Path
-) -> None:
-    with pytest.raises(InferenceServerException, match="restricted"):
-        client.load_model("evil", config=EVIL_CONFIG, files={"file:1/model.py": evil_code(mark)})
-    assert not mark.exists()
-    assert client.is_model_ready("echo")
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
+        ("/v2/repository/models/evil/load", b'{"parameters": {"config": "{}"}}'),
         ("/v2/repository/index", b"{}"),
-        ("/v2/repository/models/echo/unload", b"{}"),
+        ("/v2/repository/models/pre/unload", b"{}"),
         ("/v2/trace/setting", None),
-        ("/v2/models/echo/trace/setting", b'{"trace_rate": "1"}'),
+        ("/v2/models/pre/trace/setting", b'{"trace_rate": "1"}'),
         ("/v2/logging", b'{"log_verbose_level": 1}'),
         ("/v2/systemsharedmemory/status", None),
         ("/v2/systemsharedmemory/region/a/register", b'{"key": "/a", "byte_size": 1}'),
@@ -121,7 +73,10 @@ def test_no_client_loads_a_model_over_grpc(
     ],
 )
 def test_closed_over_http(server: TritonServer, path: str, body: bytes | None) -> None:
-    assert status(server, path, body)[0] == 403
+    # As a browser sends it of a page of another site, without a preflight request.
+    page = {"Content_Type": "text/plain", "Origin": "http://evil.example", "Host": "evil.example"}
+    code, text = status(server, path, body, **page)
+    assert (code, b"restricted" in text) == (403, True), text
     for _, value in shown_keys(server):
         # What can be sent of the value that other users see
         for part in filter(None, value.splitlines()):
@@ -129,25 +84,30 @@ def test_closed_over_http(server: TritonServer, path: str, body: bytes | None) -
                 assert status(server, path, body, **{name: part})[0] == 403
 
 
+def test_open_over_http(server: TritonServer) -> None:
+    for path in ("/v2", "/v2/models/pre", "/v2/models/pre/config", "/v2/models/stats"):
+        assert status(server, path)[0] == 200
+
+
 @pytest.mark.parametrize(
-    "send_request",
+    ("call", "arguments"),
     [
-        lambda client, headers: client.get_model_repository_index(headers=headers),
-        lambda client, headers: client.unload_model("echo", headers=headers),
-        lambda client, headers: client.get_trace_settings(headers=headers),
-        lambda client, headers: client.get_log_settings(headers=headers),
-        lambda client, headers: client.get_system_shared_memory_status(headers=headers),
-        lambda client, headers: client.register_system_shared_memory("a", "/a", 1, headers=headers),
+        ("load_model", ("evil",)),
+        ("unload_model", ("pre",)),
+        ("get_model_repository_index", ()),
+        ("get_trace_settings", ()),
+        ("get_log_settings", ()),
+        ("get_system_shared_memory_status", ()),
+        ("register_system_shared_memory", ("a", "/a", 1)),
     ],
-    ids=["index", "unload", "trace", "log", "shared memory", "register"],
 )
-def test_closed_over_grpc(
-    server: TritonServer, client: grpc_client.InferenceServerClient, send_request: Any
-) -> None:
+def test_closed_over_grpc(server: TritonServer, call: str, arguments: tuple[Any, ...]) -> None:
     header = f"triton-grpc-protocol-{CLOSED_GRPC_KEY}".lower()
-    for headers in ({}, *({header: value.splitlines()[0]} for _, value in shown_keys(server))):
-        with pytest.raises(InferenceServerException, match="restricted"):
-            send_request(client, headers)
+    with grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client:
+        for headers in ({}, *({header: value.splitlines()[0]} for _, value in shown_keys(server))):
+            with pytest.raises(InferenceServerException, match="restricted"):
+                getattr(client, call)(*arguments, headers=headers)
+        assert client.is_model_ready("pre")
 
 
 def test_no_raw_request_opens_grpc(server: TritonServer) -> None:
@@ -192,41 +152,11 @@ def responds_over_grpc(port: int, path: str, headers: dict[str, str]) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    "path", ["/v2", "/v2/models/echo", "/v2/models/echo/config", "/v2/models/stats"]
-)
-def test_open_over_http(server: TritonServer, path: str) -> None:
-    assert status(server, path)[0] == 200
-
-
-# --- shared memory of clients ---------------------------------------------------------------------
-
-
-def test_clients_share_memory_where_that_is_asked_for(tmp_path: Path) -> None:
-    settings = ServerSettings(ports=FREE_PORTS, client_shared_memory=True)
-    with TritonServer(write_echo_model(tmp_path / "models"), settings) as running:
-        for url in (running.http_url, running.grpc_url):
-            with opened_pool(url):
-                pass
-        assert status(running, "/v2/repository/index", b"{}")[0] == 403
-
-
-def test_else_the_message_names_the_option(server: TritonServer) -> None:
+def test_shared_memory_is_refused_with_the_option_that_allows_it(server: TritonServer) -> None:
+    said = r"restricted.*; start it with `endcap serve --client-shared-memory`"
     for url in (server.http_url, server.grpc_url):
         with (
-            pytest.raises(
-                UnsupportedError,
-                match=r"restricted.*; start it with `endcap serve --client-shared-memory`",
-            ),
-            opened_pool(url),
+            Connection(parse_address(url), ConnectionOptions(retries=0)) as connection,
+            pytest.raises(UnsupportedError, match=said),
         ):
-            pass
-
-
-@contextlib.contextmanager
-def opened_pool(url: str) -> Iterator[SharedMemoryPool]:
-    with (
-        Connection(parse_address(url), ConnectionOptions(retries=0)) as connection,
-        SharedMemoryPool(connection, region_bytes=4096) as pool,
-    ):
-        yield pool
+            SharedMemoryPool(connection, region_bytes=4096)

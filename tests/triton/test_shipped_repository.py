@@ -1,4 +1,4 @@
-"""model_repository/ as it stands, by the commands that people type."""
+"""The default pipeline of model_repository/ under `endcap serve`, by `endcap infer` and `load`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
-from PIL import Image
 
-import endcap
-from endcap.client import DetectionClient
-from endcap.server import ServerPorts, ServerSettings, TritonServer
+from tests.support.cli_runs import endcap
+from tests.support.damage import SHIPPED
+from tests.support.doc_pages import ROOT
 from tests.support.tolerances import (
     SAMPLE_PRECISION,
     SAMPLE_RECALL,
@@ -26,106 +24,82 @@ from tests.support.tolerances import (
     SERVED_SCORE,
 )
 from tests.triton.commands import ENDCAP
+from tests.triton.plain_calls import detect_in_python
+from tests.triton.running_server import get
 
-REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
-SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
-TRUTH = json.loads(
-    (REPOSITORY.parent / "tests" / "data" / "sample_objects.json").read_text(encoding="utf-8")
-)
-LABELS = (REPOSITORY / "detector" / "labels.txt").read_text(encoding="utf-8").split()
-POSTPROCESS_CONFIG = (REPOSITORY / "postprocess" / "config.pbtxt").read_text(encoding="utf-8")
+SAMPLES = sorted((SHIPPED / "detect" / "samples").glob("*.jpg"))
+TRUTH = json.loads((ROOT / "tests" / "data" / "sample_objects.json").read_text(encoding="utf-8"))
+LABELS = (SHIPPED / "detector" / "labels.txt").read_text(encoding="utf-8").split()
+INFER_OPTIONS = {
+    "http": ["--protocol", "http"],
+    "batches": ["--batch", "3"],
+    "shared memory": ["--shm", "system"],
+    "stream": ["--stream"],
+}
 
 
 @dataclass(frozen=True)
 class Served:
     """A running `endcap serve`."""
 
-    process: subprocess.Popen[str]
+    pid: int
     urls: dict[str, str]  # by protocol
 
-
-def start_serve() -> Served:
-    ports = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
-    process = subprocess.Popen(
-        [ENDCAP, "serve", str(REPOSITORY), *ports], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    urls: dict[str, str] = {}
-    for line in process.stdout:
-        match = re.match(r"(HTTP|gRPC|metrics)\s+\S*?://(\S+)", line)
-        if match:
-            urls[match[1].lower()] = match[2]
-        if line.startswith("models"):
-            return Served(process, urls)
-    raise AssertionError(f"endcap serve ended with {process.wait()} before it was ready")
-
-
-def stop_serve(served: Served, signal_number: int) -> int:
-    served.process.send_signal(signal_number)
-    with served.process:
-        return served.process.wait(30)
+    def run(self, command: str, *arguments: object, exit_code: int = 0) -> Any:
+        """Runs an endcap command with --json."""
+        protocol = "http" if "http" in arguments else "grpc"
+        url = f"{protocol}://{self.urls[protocol]}"
+        done = endcap(command, "--url", url, "--json", *arguments)
+        assert done.exit_code == exit_code, done.output
+        return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    server = start_serve()
-    yield server
-    assert stop_serve(server, signal.SIGTERM) == 0
+    """The command as people type it, which the shared server is not."""
+    options = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", "--model", "detect"]
+    command = [ENDCAP, "serve", str(SHIPPED), *options, "--client-shared-memory"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        urls: dict[str, str] = {}
+        for line in process.stdout:
+            match = re.match(r"(HTTP|gRPC|metrics)\s+\S*?://(\S+)", line)
+            if match:
+                urls[match[1].lower()] = match[2]
+            if line.startswith("models"):
+                break
+        yield Served(process.pid, urls)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
 
 
-def infer(served: Served, protocol: str, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
-    command = [ENDCAP, "infer", "--url", served.urls[protocol], "--protocol", protocol, "--json"]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stderr
-    return done.returncode, json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def plain(served: Served) -> Any:
+    return served.run("infer", *SAMPLES)
 
 
-def served_parameter(name: str) -> str:
-    match = re.search(rf'key: "{name}"\s+value {{ string_value: "(.*?)" }}', POSTPROCESS_CONFIG)
-    assert match is not None, name
-    return match[1]
+def children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(each) for task in tasks for each in (task / "children").read_text().split()]
 
 
-def detect_in_python(image: bytes) -> endcap.ImageDetections:
-    tensors = endcap.Preprocessor("ultralytics")(image)
-    session = onnxruntime.InferenceSession(
-        str(REPOSITORY / "detector" / "1" / "model.onnx"), providers=["CPUExecutionProvider"]
-    )
-    (head,) = session.run(["head"], {"images": tensors.images})
-    names = ("head", "num_classes", "score_threshold")
-    postprocessor = endcap.Postprocessor(**{name: served_parameter(name) for name in names})
-    detections = postprocessor(head, tensors.geometry, tensors.status)
-    assert isinstance(detections, endcap.Detections)
-    return detections[0]
+def test_the_pipeline_runs_without_python(served: Served) -> None:
+    (server,) = children(served.pid)
+    assert children(server) == []
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_infer_equals_the_python_way(served: Served, protocol: str) -> None:
-    code, responses = infer(served, protocol, *map(str, SAMPLES))
-    assert code == 0
-    assert [response["image"] for response in responses] == [str(path) for path in SAMPLES]
-    for path, response in zip(SAMPLES, responses, strict=True):
-        expected = detect_in_python(path.read_bytes())
-        found = response["detections"]
-        assert response["status"] == "ok"
-        assert len(expected) > 0, f"nothing was found in {path.name}"
-        assert [row["class_id"] for row in found] == expected.class_ids.tolist()
-        assert [row["label"] for row in found] == [LABELS[i] for i in expected.class_ids]
-        scores = np.array([row["score"] for row in found], np.float32)
-        boxes = np.array([row["box"] for row in found], np.float32)
+def test_infer_equals_the_package(plain: Any) -> None:
+    assert [row["image"] for row in plain] == list(map(str, SAMPLES))
+    for row, expected in zip(plain, detect_in_python(SAMPLES), strict=True):
+        found = row["detections"]
+        assert row["status"] == "ok"
+        assert len(expected) > 0
+        assert [each["class_id"] for each in found] == expected.class_ids.tolist()
+        assert [each["label"] for each in found] == [LABELS[i] for i in expected.class_ids]
+        scores = np.array([each["score"] for each in found], np.float32)
+        boxes = np.array([each["box"] for each in found], np.float32)
         np.testing.assert_allclose(scores, expected.scores, rtol=0, atol=SERVED_SCORE)
         np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
-
-
-def test_the_default_pipeline_runs_without_python() -> None:
-    ports = ServerPorts(http=0, grpc=0, metrics=0)
-    with TritonServer(REPOSITORY, ServerSettings(models=("detect",), ports=ports)) as server:
-        tasks = Path(f"/proc/{server.pid}/task").iterdir()
-        children = [child for task in tasks for child in (task / "children").read_text().split()]
-        assert children == []
-        with DetectionClient(server.grpc_url) as client:
-            (result,) = client.detect(SAMPLES[:1])
-    assert len(result.detections) > 0
 
 
 def iou(a: list[float], b: list[float]) -> float:
@@ -136,50 +110,33 @@ def iou(a: list[float], b: list[float]) -> float:
     return shared / (sum(areas) - shared)
 
 
-def test_most_objects_of_the_samples_are_found_where_they_are(served: Served) -> None:
-    _, responses = infer(served, "grpc", *map(str, SAMPLES))
+def test_most_objects_of_the_samples_are_found_where_they_are(plain: Any) -> None:
     found, objects, detections = 0, 0, 0
-    for path, response in zip(SAMPLES, responses, strict=True):
-        rows = response["detections"]
-        detections += len(rows)
+    for path, row in zip(SAMPLES, plain, strict=True):
+        detections += len(row["detections"])
         for thing in TRUTH[path.name]:
             objects += 1
             found += any(
-                row["label"] == thing["label"] and iou(row["box"], thing["box"]) > 0.5
-                for row in rows
+                each["label"] == thing["label"] and iou(each["box"], thing["box"]) > 0.5
+                for each in row["detections"]
             )
     assert found >= SAMPLE_RECALL * objects
     assert found >= SAMPLE_PRECISION * detections
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_infer_names_the_bad_image_and_detects_in_the_others(
-    served: Served, protocol: str, tmp_path: Path
+@pytest.mark.parametrize("pipeline", INFER_OPTIONS)
+def test_infer_has_the_same_results_with_all_options(
+    served: Served, plain: Any, pipeline: str, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.jpg"
-    bad.write_bytes(b"\x89PNG\r\n\x1a\n and so on")
-    code, responses = infer(served, protocol, str(SAMPLES[0]), str(bad), str(SAMPLES[1]))
-    assert code == 1
-    assert [response["status"] for response in responses] == ["ok", "corrupt_image", "ok"]
-    assert "the PNG's header (IHDR) is cut short" in responses[1]["error"]
-
-
-@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
-def test_lossless_files_of_the_same_pixels_give_the_same_detections(
-    served: Served, kind: str, tmp_path: Path
-) -> None:
-    copy = tmp_path / f"copy.{kind.lower()}"
-    pixels = endcap.decode(SAMPLES[0])
-    Image.fromarray(pixels).save(copy, kind, lossless=True)
-    gif = tmp_path / "other.gif"
-    Image.fromarray(pixels).save(gif)
-    code, responses = infer(served, "grpc", str(SAMPLES[0]), str(copy), str(gif))
-    original, lossless, refused = responses
-    assert original["detections"]
-    assert lossless["detections"] == original["detections"]
-    assert code == 1
-    assert refused["status"] == "unsupported"
-    assert "a GIF image, which the parameter `formats` does not accept" in refused["error"]
+    bad.write_bytes(SAMPLES[0].read_bytes()[:2000])
+    images = [*SAMPLES[:3], bad, *SAMPLES[3:6]]
+    *rows, failed = sorted(
+        served.run("infer", *images, *INFER_OPTIONS[pipeline], exit_code=1),
+        key=lambda row: row["image"] == str(bad),
+    )
+    assert failed["status"] == "corrupt_image"
+    assert rows == plain[:6]
 
 
 @pytest.mark.parametrize(
@@ -197,17 +154,45 @@ def test_what_cannot_be_requested_is_one_error_message(
     served: Served, protocol: str, service: str, model: str, said: str
 ) -> None:
     url = f"{protocol}://{served.urls[service].removesuffix('/metrics')}"
-    command = [ENDCAP, "infer", str(SAMPLES[0]), "--url", url, "--model", model]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    done = endcap("infer", SAMPLES[0], "--url", url, "--model", model)
+    assert done.exit_code == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_demo_prints_detections_and_writes_pictures(tmp_path: Path) -> None:
-    command = [ENDCAP, "demo", "--output", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"\d+ detections in \d+ images", done.stdout)
-    pictures = list((tmp_path / "out").glob("*_detections.jpg"))
-    assert len(pictures) == len(SAMPLES)
+# --- endcap load ----------------------------------------------------------------------------------
+
+
+def served_requests(served: Served) -> float:
+    metrics = get(f"http://{served.urls['metrics'].removesuffix('/metrics')}/metrics").decode()
+    pattern = r'^nv_inference_request_success{model="detect".*} (\S+)$'
+    (count,) = re.findall(pattern, metrics, re.MULTILINE)
+    return float(count)
+
+
+def test_load_agrees_with_itself_and_with_the_servers_metrics(served: Served) -> None:
+    before = served_requests(served)
+    options = ("--concurrency", "1,3", "--duration", "1.5", "--warmup", "0.3")
+    levels = served.run("load", *options)["levels"]
+    sent = sum(level["requests"] for level in levels)
+    # And those of the warm-up.
+    assert sent <= served_requests(served) - before < 2 * sent + 20
+    for level in levels:
+        latency = level["latency_ms"]
+        assert latency["min"] <= latency["p50"] <= latency["p90"] <= latency["p99"]
+        # Little's law: what is in flight is throughput by latency. Requests at the edges of the
+        # window, `concurrency` at each, are in one factor only.
+        in_flight = level["images_per_s"] * latency["mean"] / 1e3
+        edges = 2 * level["concurrency"] / level["requests"]
+        assert 0.75 - edges < in_flight / level["concurrency"] < 1 + edges
+        whole, *steps = level["server_ms"]
+        assert [step["model"] for step in steps] == ["preprocess", "detector", "postprocess"]
+        assert abs(whole["requests"] - level["requests"]) <= 2 * level["concurrency"] + 2
+
+
+def test_load_reports_failures(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "bad.jpg").write_bytes(b"no image")
+    options = ("--concurrency", "1", "--duration", "0.3", "--warmup", "0")
+    (level,) = served.run("load", tmp_path / "bad.jpg", *options, exit_code=1)["levels"]
+    assert set(level["failures"]) == {"corrupt_image"}
+    assert (level["requests"], level["latency_ms"]) == (0, {})
