@@ -9,19 +9,17 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tritonclient.grpc as grpc_client
 
 import endcap
 from endcap.client import Detection, DetectionClient
 from tests.support.counting_proxy import CountingProxy
 from tests.support.doc_pages import ROOT
-from tests.triton.running_server import RunningServer, run_server
+from tests.triton.running_server import RunningServer
 
 EXAMPLES = ROOT / "examples"
 SAMPLES = ROOT / "model_repository" / "detect" / "samples"
@@ -31,10 +29,9 @@ ENVIRONMENT = {**os.environ, "no_proxy": "*"}
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[RunningServer]:
-    options = ("--model-control-mode=explicit", "--load-model=detect")
-    with run_server(ROOT / "model_repository", *options) as running:
-        yield running
+def served(compiled_server: RunningServer) -> RunningServer:
+    compiled_server.load("detect")
+    return compiled_server
 
 
 @pytest.fixture(scope="module")
@@ -83,88 +80,91 @@ def lines_of(found: dict[str, list[Detection]], form: str) -> list[str]:
     ]
 
 
-def test_curl(served: RunningServer, expected: dict[str, Any], broken: str) -> None:
+def test_curl(served: RunningServer, expected: dict[str, Any], broken: str, tmp_path: Path) -> None:
     assert shutil.which("curl"), "this test runs curl: scripts/system_packages.sh test installs it"
+    any_name = tmp_path / 'a "name"\twith\\\nall\x01.jpg'
+    shutil.copy(FILES[1], any_name)
     script = str(EXAMPLES / "curl" / "detect.sh")
-    done = run(script, FILES[0], broken, FILES[1], "nosuch.jpg", URL=f"http://{served.http}")
+    files = [FILES[0], broken, str(any_name), "nosuch.jpg"]
+    done = run(script, *files, URL=f"http://{served.http}")
     assert done.returncode == 1
     assert "corrupt_image: the data is not an image" in done.stderr
     assert "nosuch.jpg cannot be read" in done.stderr
     reported = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [each["image"] for each in reported] == FILES
-    for each in reported:
+    assert [each["image"] for each in reported] == [FILES[0], str(any_name)]
+    for each, rows in zip(reported, expected.values(), strict=True):
         sent = [
             (tuple(np.float32(row["box"]).tolist()), float(np.float32(row["score"])))
             for row in each["detections"]
         ]
-        rows = expected[each["image"]]
         assert sent == [(row.box, row.score) for row in rows]
         assert [row["class_id"] for row in each["detections"]] == [row.class_id for row in rows]
 
 
-def test_curl_with_any_name(served: RunningServer, tmp_path: Path) -> None:
-    file = tmp_path / 'a "name"\twith\\\nall\x01.jpg'
-    shutil.copy(FILES[0], file)
-    done = run(str(EXAMPLES / "curl" / "detect.sh"), str(file), URL=f"http://{served.http}")
-    assert json.loads(done.stdout)["image"] == str(file)
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The C++ example, built by its own CMakeLists.txt."""
-    build = tmp_path_factory.mktemp("cpp")
+def test_cpp(
+    served: RunningServer, expected: dict[str, list[Detection]], broken: str, tmp_path: Path
+) -> None:
+    """Built by its own CMakeLists.txt."""
     cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert cmake, "this test builds an example: it needs cmake"
     options = ["-DCMAKE_CXX_FLAGS=-O0 -Werror", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON"]
     for command in (
-        [cmake, "-S", str(EXAMPLES / "cpp"), "-B", str(build), *options],
-        [cmake, "--build", str(build)],
+        [cmake, "-S", str(EXAMPLES / "cpp"), "-B", str(tmp_path), *options],
+        [cmake, "--build", str(tmp_path)],
     ):
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
-    return str(build / "detect")
-
-
-def test_cpp(
-    served: RunningServer, expected: dict[str, list[Detection]], broken: str, compiled: str
-) -> None:
+    program = str(tmp_path / "detect")
     with CountingProxy(served.http) as proxy:
         files = [FILES[0], broken, "nosuch.jpg", FILES[1]]
-        done = run(compiled, f"http://{proxy.address}", *files)
+        done = run(program, f"http://{proxy.address}", *files)
         assert (done.returncode, proxy.connections) == (1, 1)
     assert done.stdout.splitlines() == lines_of(expected, "{file}  {box}  {score:.3f}  {class_id}")
     assert re.search(r"^detect: .*: .*corrupt_image: the data is not", done.stderr, re.MULTILINE)
     assert "detect: nosuch.jpg: it cannot be read" in done.stderr
-
-
-def test_cpp_without_a_server(compiled: str) -> None:
-    done = run(compiled, "http://127.0.0.1:1", FILES[0])
+    done = run(program, "http://127.0.0.1:1", FILES[0])
     assert done.returncode == 1
     assert "http://127.0.0.1:1: Couldn't connect to server" in done.stderr
-    assert run(compiled).returncode == 2
+    assert run(program).returncode == 2
 
 
-def test_plain_tritonclient(
-    served: RunningServer, expected: dict[str, list[Detection]], broken: str
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("plain_tritonclient.py", "{file}  {class_id}  {score:.3f}  {box}"),
+        ("detect.py", "{file}  {label}  {score:.3f}  {box}"),
+        ("shared_memory.py", "{file}  {class_id}  {score:.3f}  {box}"),
+    ],
+)
+def test_python(
+    served: RunningServer,
+    expected: dict[str, list[Detection]],
+    broken: str,
+    name: str,
+    form: str,
 ) -> None:
-    done = python("plain_tritonclient.py", "--url", served.grpc, *FILES, broken)
+    done = python(name, "--url", served.grpc, *FILES, broken)
     assert done.returncode == 1
-    assert done.stdout.splitlines() == lines_of(expected, "{file}  {class_id}  {score:.3f}  {box}")
-    assert "corrupt_image: the data is not an image" in done.stderr
+    assert done.stdout.splitlines() == lines_of(expected, form)
+    assert "the data is not an image" in done.stderr
+    assert served.shared_regions() == set()
 
 
-def test_detect(served: RunningServer, expected: dict[str, list[Detection]], broken: str) -> None:
-    done = python("detect.py", "--url", f"grpc://{served.grpc}", *FILES, broken)
+@pytest.mark.parametrize(
+    ("name", "arguments", "reason"),
+    [
+        ("detect.py", ["--url", "grpc://127.0.0.1:1", *FILES], "no Triton server responds at grpc"),
+        ("detect_asyncio.py", ["--url", "grpc://127.0.0.1:1", *FILES], "no Triton server responds"),
+        ("detect_stream.py", ["--url", "http://{http}"], "streams over gRPC only"),
+    ],
+)
+def test_what_cannot_be_is_one_error_message(
+    served: RunningServer, name: str, arguments: list[str], reason: str
+) -> None:
+    done = python(name, *(each.format(http=served.http) for each in arguments))
     assert done.returncode == 1
-    assert done.stdout.splitlines() == lines_of(expected, "{file}  {label}  {score:.3f}  {box}")
-    assert "corrupt_image: the data is not an image" in done.stderr
-
-
-@pytest.mark.parametrize("name", ["detect.py", "detect_asyncio.py"])
-def test_no_server_is_an_error_message(name: str) -> None:
-    done = python(name, "--url", "grpc://127.0.0.1:1", *FILES)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"{name}: no Triton server responds at grpc://127.0.0.1:1")
+    assert done.stderr.startswith(f"{name}: ")
+    assert reason in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -197,33 +197,6 @@ def test_a_stream_of_frames(served: RunningServer, expected: dict[str, list[Dete
     for line, file in zip(lines, frames, strict=True):
         boxes = [tuple(each["box"]) for each in line["detections"]]
         assert boxes == [each.box for each in expected[file]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [(["--sequence", "0"], "from 1 to"), (["--url", "http://{http}"], "streams over gRPC only")],
-)
-def test_a_stream_that_cannot_be_is_an_error_message(
-    served: RunningServer, arguments: list[str], reason: str
-) -> None:
-    given = [each.format(http=served.http) for each in arguments]
-    done = python("detect_stream.py", "--url", served.grpc, *given)
-    assert done.returncode == 1
-    assert done.stderr.startswith("detect_stream.py: ")
-    assert reason in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_shared_memory(
-    served: RunningServer, expected: dict[str, list[Detection]], broken: str
-) -> None:
-    done = python("shared_memory.py", "--url", served.grpc, *FILES, broken)
-    assert done.returncode == 1
-    assert done.stdout.splitlines() == lines_of(expected, "{file}  {class_id}  {score:.3f}  {box}")
-    assert "the data is not an image" in done.stderr
-    with grpc_client.InferenceServerClient(served.grpc) as client:
-        status = client.get_system_shared_memory_status(as_json=True)
-    assert status.get("regions", {}) == {}
 
 
 def test_cuda_shared_memory(served: RunningServer, expected: dict[str, list[Detection]]) -> None:

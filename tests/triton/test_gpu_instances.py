@@ -91,37 +91,25 @@ def gpu_client(gpu_server: RunningServer) -> Iterator[grpc_client.InferenceServe
         yield connection
 
 
-def test_preprocess_gives_the_cpu_s_tensors(gpu_client) -> None:
-    tensors = {"encoded": strings(FILES)}
-    expected = infer(gpu_client, "pre_cpu", tensors)
-    for name, array in infer(gpu_client, "pre_gpu", tensors).items():
+ROIS_GIVEN = np.float32([[3, 4, 40, 50], [0, 0, 120, 200], [500, 500, 600, 600]])
+MASKS = sample_heads.seg_outputs(1, anchors=70, num_classes=2, size=(40, 80))
+CASES = {
+    "pre": {"encoded": strings(FILES)},
+    "post": {"head": HEAD, "geometry": GEOMETRY},
+    "rois": {"encoded": strings(FILES[1:], batched=False), "rois": ROIS_GIVEN},
+    "seg": {name: array[None] for name, array in MASKS.items()} | {"geometry": GEOMETRY},
+}
+
+
+@pytest.mark.parametrize("model", CASES)
+def test_responses_are_the_cpu_s(gpu_client, model: str) -> None:
+    expected = infer(gpu_client, f"{model}_cpu", CASES[model])
+    for name, array in infer(gpu_client, f"{model}_gpu", CASES[model]).items():
         np.testing.assert_array_equal(array, expected[name], name)
-
-
-def test_postprocess_gives_the_cpu_s_detections(gpu_client) -> None:
-    tensors = {"head": HEAD, "geometry": GEOMETRY}
-    expected = infer(gpu_client, "post_cpu", tensors)
-    assert expected["num_detections"][0, 0] > 0
-    for name, array in infer(gpu_client, "post_gpu", tensors).items():
-        np.testing.assert_array_equal(array, expected[name], name)
-
-
-def test_regions_are_the_cpu_s(gpu_client) -> None:
-    rois = np.float32([[3, 4, 40, 50], [0, 0, 120, 200], [500, 500, 600, 600]])
-    tensors = {"encoded": strings(FILES[1:], batched=False), "rois": rois}
-    expected = infer(gpu_client, "rois_cpu", tensors)
-    assert expected["status"].tolist() == [0, 0, endcap.Status.INVALID_ARGUMENT]
-    for name, array in infer(gpu_client, "rois_gpu", tensors).items():
-        np.testing.assert_array_equal(array, expected[name], name)
-
-
-def test_the_rle_of_masks_is_the_cpu_s(gpu_client) -> None:
-    made = sample_heads.seg_outputs(1, anchors=70, num_classes=2, size=(40, 80))
-    tensors = {name: array[None] for name, array in made.items()} | {"geometry": GEOMETRY}
-    expected = infer(gpu_client, "seg_cpu", tensors)
-    assert max(len(mask) for mask in expected["detection_rle"][0]) > 20
-    for name, array in infer(gpu_client, "seg_gpu", tensors).items():
-        np.testing.assert_array_equal(array, expected[name], name)
+    if model == "rois":
+        assert expected["status"].tolist() == [0, 0, endcap.Status.INVALID_ARGUMENT]
+    if model == "seg":
+        assert max(len(mask) for mask in expected["detection_rle"][0]) > 20
 
 
 def test_an_ensemble_keeps_images_on_the_gpu(gpu_client, gpu_server: RunningServer) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from endcap.triton.config_edits import set_parameter
 
 import endcap
 from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult
 from endcap.errors import EndcapError
+from endcap.triton.model_config import set_parameter
 from endcap.video.reader import VideoReader
 from tests.support.damage import SHIPPED, copy_model
 from tests.support.doc_pages import blocks, run_python
