@@ -1,4 +1,4 @@
-"""Device of a model instance, and the memory that it keeps from call to call."""
+"""What the engines of a model instance share: device, core, and memory kept from call to call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy.typing as npt
 from endcap import _core
 from endcap._arrays import empty
 from endcap._device import Target
-from endcap.errors import CudaError
+from endcap.cuda_array import CudaArray
+from endcap.errors import CudaError, error_for_status
+from endcap.triton.stage_settings import StageSettings
 
 
 def target_of(args: Mapping[str, str]) -> Target | None:
@@ -63,3 +65,41 @@ class RowMemory:
             self._arrays.pop(name, None)  # goes back first
             array = self._arrays[name] = empty((count, *shape), dtype)
         return array[:count]
+
+
+class CoreStage:
+    """Base of the engines: the core on a device, and memory for its results.
+
+    Args:
+        engine: the core's class of the stage.
+        settings: of the model.
+        target: the GPU to work on; None for the CPU.
+
+    Raises:
+        UnsupportedError, CudaError: the device cannot do it.
+    """
+
+    def __init__(self, engine: Any, settings: StageSettings, target: Target | None) -> None:
+        self._settings = settings
+        self._target = target
+        device_id = None if target is None else target.device_id
+        self._core = engine(settings.parameters, settings.threads, device_id)
+        self._specs = self._core.outputs
+        self._memory = RowMemory(self._specs)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Every parameter and its value as text."""
+        return {name: value for name, _, _, value in self._core.parameters}
+
+    def _raise_first_failure(self, items: Sequence[tuple[Any, ...]]) -> None:
+        for index, (code, message, *_) in enumerate(items):
+            if code != 0:
+                place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
+                raise error_for_status(code, place + message)
+
+    def _shaped(self, rows: Any) -> Any:
+        """Return rows as the model's output, without a batch dimension where it has none."""
+        if isinstance(rows, _core.CudaTensor):
+            return CudaArray(rows if self._settings.batched else rows.reshape(rows.shape[1:]))
+        return rows if self._settings.batched else rows[0]

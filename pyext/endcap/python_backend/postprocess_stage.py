@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from endcap import _core, _cuda_input
 from endcap._device import Target
-from endcap.cuda_array import CudaArray
-from endcap.errors import InvalidArgumentError, error_for_status
+from endcap.errors import InvalidArgumentError
 from endcap.masks import pad_rle
-from endcap.python_backend.instance import RowMemory
+from endcap.python_backend.instance import CoreStage
 from endcap.python_backend.requests import find_input, get_input, in_place, on_host
 from endcap.triton.stage_settings import StageSettings
 
@@ -107,32 +106,13 @@ def _rows(name: str, rows: _Tensor, dtype: str, length: int, count: int) -> _Ten
     return rows
 
 
-class PostprocessStage:
-    """Postprocess engine of a model instance: the core, and memory for its results.
-
-    Args:
-        settings: of the model.
-        target: the GPU to work on; None for the CPU.
-
-    Raises:
-        UnsupportedError, CudaError: the device cannot do it.
-    """
+class PostprocessStage(CoreStage):
+    """Postprocess engine of a model instance; arguments as of `CoreStage`."""
 
     def __init__(self, settings: StageSettings, target: Target | None) -> None:
-        self._batched = settings.batched
-        self._labels = settings.labels
-        self._target = target
-        device_id = None if target is None else target.device_id
-        self._core = _core.Postprocessor(settings.parameters, settings.threads, device_id)
+        super().__init__(_core.Postprocessor, settings, target)
         self._inputs = [name for name, _, _ in self._core.inputs]
-        self._specs = self._core.outputs
-        self._memory = RowMemory(self._specs)
         self._max_detections = int(self.parameters["max_detections"])
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """Every parameter and its value as text."""
-        return {name: value for name, _, _, value in self._core.parameters}
 
     def prepare(self, request: Any) -> HeadJob:
         """Read a request.
@@ -140,7 +120,9 @@ class PostprocessStage:
         Raises:
             InvalidArgumentError: as read_heads.
         """
-        return read_heads(request, self._inputs, batched=self._batched, target=self._target)
+        return read_heads(
+            request, self._inputs, batched=self._settings.batched, target=self._target
+        )
 
     def run(self, jobs: Sequence[HeadJob]) -> None:
         """Process the heads of all requests."""
@@ -156,16 +138,13 @@ class PostprocessStage:
         Raises:
             EndcapError: its first bad head.
         """
-        for index, (code, message, *_) in enumerate(job.items):
-            if code != 0:
-                place = f"image index {index} of {job.count}: " if job.count > 1 else ""
-                raise error_for_status(code, place + message)
+        self._raise_first_failure(job.items)
         results = {name: rows for name, rows in job.out.items() if name in job.wanted}
         if _wants_labels(job):
             ids = job.out["class_ids"]
             ids = ids if isinstance(ids, np.ndarray) else ids.to_numpy()
-            results["class_labels"] = self._labels.names_of(ids)
-            results["class_paths"] = self._labels.paths_of(ids)
+            results["class_labels"] = self._settings.labels.names_of(ids)
+            results["class_paths"] = self._settings.labels.paths_of(ids)
         if job.wants_rle:
             results["detection_rle"] = pad_rle(job.rle, self._max_detections)
         return {name: self._shaped(rows) for name, rows in results.items() if name in job.wanted}
@@ -184,11 +163,6 @@ class PostprocessStage:
                     rows = (job.count, *shape)
                     job.out[name] = _cuda_input.empty(rows, np.dtype(dtype), self._target)
                 begin = end
-
-    def _shaped(self, rows: Any) -> Any:
-        if isinstance(rows, _core.CudaTensor):
-            return CudaArray(rows if self._batched else rows.reshape(rows.shape[1:]))
-        return rows if self._batched else rows[0]
 
 
 def _wants_labels(job: HeadJob) -> bool:

@@ -14,8 +14,8 @@ from endcap._arrays import empty
 from endcap._device import Target
 from endcap._images import ImageBuffer
 from endcap.cuda_array import CudaArray
-from endcap.errors import InvalidArgumentError, error_for_status
-from endcap.python_backend.instance import RowMemory
+from endcap.errors import InvalidArgumentError
+from endcap.python_backend.instance import CoreStage
 from endcap.python_backend.requests import encoded_files, get_input, on_host
 from endcap.triton.stage_settings import StageSettings
 
@@ -43,35 +43,17 @@ class PreprocessJob:
     rows: dict[str, Any] = field(default_factory=dict)
 
 
-class PreprocessStage:
-    """Preprocess engine of a model instance: the core, and memory for its results.
+class PreprocessStage(CoreStage):
+    """Preprocess engine of a model instance; arguments as of `CoreStage`.
 
     All images of an execution go through the core in one call. With regions a request is one
     image, and has a row of each output for each region.
-
-    Args:
-        settings: of the model.
-        target: the GPU to work on; None for the CPU.
-
-    Raises:
-        UnsupportedError, CudaError: the device cannot do it.
     """
 
     def __init__(self, settings: StageSettings, target: Target | None) -> None:
-        self._batched = settings.batched
-        self._with_rois = settings.with_rois
-        self._target = target
-        device_id = None if target is None else target.device_id
-        self._core = _core.Preprocessor(settings.parameters, settings.threads, device_id)
-        self._specs = self._core.outputs
-        self._memory = RowMemory(self._specs)
+        super().__init__(_core.Preprocessor, settings, target)
         self._tolerant = self.parameters["on_error"] == "blank"
         self._results: dict[str, Any] = {}
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """Every parameter and its value as text."""
-        return {name: value for name, _, _, value in self._core.parameters}
 
     def prepare(self, request: Any) -> PreprocessJob:
         """Read a request.
@@ -80,15 +62,15 @@ class PreprocessStage:
             InvalidArgumentError: regions of another shape, more than `max_rois`, or more than
                 `max_roi_bytes` of tensors.
         """
-        rois = self._read_rois(request) if self._with_rois else None
-        files = encoded_files(request, batched=self._batched)
+        rois = self._read_rois(request) if self._settings.with_rois else None
+        files = encoded_files(request, batched=self._settings.batched)
         if rois is not None:
             self._core.check_rois(len(rois))
         return PreprocessJob(files, request.requested_output_names(), rois)
 
     def run(self, jobs: Sequence[PreprocessJob]) -> None:
         """Process the images of all requests."""
-        if not self._with_rois:
+        if not self._settings.with_rois:
             self._run_images(jobs)
             return
         for job in jobs:  # without batches the server hands over one at a time
@@ -101,15 +83,12 @@ class PreprocessStage:
             EndcapError: its first bad image, or the first bad region of its image, unless bad
                 images are blanked.
         """
-        count = len(job.items)
-        for index, (code, message, *_) in enumerate(job.items):
-            if code != 0 and not self._tolerant:
-                place = f"image index {index} of {count}: " if count > 1 else ""
-                raise error_for_status(code, place + message)
+        if not self._tolerant:
+            self._raise_first_failure(job.items)
         if job.rois is not None:
             return {name: rows for name, rows in job.rows.items() if name in job.wanted}
         return {
-            name: self._rows(self._results[name], job.begin, count)
+            name: self._rows(self._results[name], job.begin, len(job.items))
             for name, _, _ in self._specs
             if name in job.wanted
         }
@@ -162,13 +141,12 @@ class PreprocessStage:
         rois: npt.NDArray[np.float32] | None,
     ) -> list[_Item]:
         stream = 0 if self._target is None else images.stream
-        return self._core.run(files, "rgb", images, geometry, status, rois, stream)
+        items: list[_Item] = self._core.run(files, "rgb", images, geometry, status, rois, stream)
+        return items
 
     def _rows(self, result: Any, begin: int, count: int) -> Any:
-        if isinstance(result, _core.CudaTensor):
-            rows = result.rows(begin, count)
-            return CudaArray(rows if self._batched else rows.reshape(rows.shape[1:]))
-        return result[begin : begin + count] if self._batched else result[begin]
+        on_gpu = isinstance(result, _core.CudaTensor)
+        return self._shaped(result.rows(begin, count) if on_gpu else result[begin : begin + count])
 
     def _cuda_images(self, count: int) -> _core.CudaTensor:
         assert self._target is not None  # or the core were the CPU's
