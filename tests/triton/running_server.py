@@ -180,7 +180,9 @@ def run_server(
         open_to_all = [word for word in plan.command if not word.startswith(_RESTRICTIONS)]
         command = [*open_to_all, *_MORE_OPTIONS, *options]
         process = ServerProcess(command, plan.environment, plan.working_directory)
-        server = RunningServer(repository, plan.ports, LogPump(process.output), process.pid)
+        server = RunningServer(
+            repository, plan.reservation.ports, LogPump(process.output), process.pid
+        )
         try:
             urls = [f"http://{server.http}/v2/health/live"]
             if _WITHOUT_METRICS not in options:  # the last service that the server starts

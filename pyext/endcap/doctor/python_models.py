@@ -7,9 +7,10 @@ import sys
 
 from endcap.doctor.finding import Problem, Severity, Skipped
 from endcap.doctor.subject import Subject
-from endcap.server import private_server, python_stub
+from endcap.server import python_stub
 from endcap.server.backends import needs_stub
 from endcap.server.locate import ServerInstallation
+from endcap.server.models import why_no_python
 from endcap.triton.errors import ServerError
 
 
@@ -20,13 +21,9 @@ def check_stub(subject: Subject) -> str:
     of Python. The server has one for the Python that Python models run in.
     """
     server = _server_with_stubs(subject)
-    assert server.stubs_dir is not None  # needs_stub said so
-    try:
-        if server.is_private:
-            private_server.check_python()
-        python_stub.find_stub(server.stubs_dir)
-    except ServerError as error:
-        raise Problem("none", str(error), _severity(subject)) from error
+    reason = why_no_python(server)
+    if reason is not None:
+        raise Problem("none", reason, _severity(subject))
     found = f"for Python {python_stub.PYTHON_VERSION}"
     if not server.is_private:
         return f"{found}, with the packages of {sys.prefix}"

@@ -15,7 +15,8 @@ from typing import Any
 from endcap._python_process import in_one_line
 from endcap.environment import ExecutionEnvironmentError
 from endcap.environment.stub import find_real_stub
-from endcap.server.locate import locate_if_there
+from endcap.errors import EndcapError
+from endcap.server.locate import locate_server
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_S = 300
@@ -75,8 +76,11 @@ def find_numpy_limit(
         ServerError: `tritonserver` is no server.
         StubError: There is no stub for this Python.
     """
-    server = locate_if_there(tritonserver) if real is None else None
-    if real is None and server is None:
+    try:
+        server = locate_server(tritonserver) if real is None else None
+    except EndcapError:
+        if tritonserver is not None:
+            raise
         return NumpyLimit("<2", "no server was found whose stub would say; name one by --real")
     stub, description = find_real_stub(server, python, real)
     if description.takes_numpy_2:

@@ -190,7 +190,7 @@ class TritonServer:
         plan = plan_launch(self.repository, self.settings, scratch, self._progress)
         self._reservation = plan.reservation
         self._resources.callback(plan.reservation.close)
-        self.ports, self.left_out = plan.ports, plan.left_out
+        self.ports, self.left_out = plan.reservation.ports, plan.left_out
         self.release, self.installation = plan.release, plan.installation
         copy = self._open_log_file()
         show_all = copy is None and self.settings.verbose

@@ -40,6 +40,7 @@ class ServerInstallation:
     origin: str  # "option", "variable", "PATH", "container", "wheel" or "private"
     library_dir: Path | None  # shared libraries that the server and its stubs need
     backends_dir: Path | None
+    caches_dir: Path | None
     stubs_dir: Path | None  # one folder per Python version, each with a Python-backend stub
 
     @property
@@ -129,23 +130,10 @@ def _describe(executable: Path, origin: str) -> ServerInstallation:
         origin=origin,
         library_dir=existing(wheel_libraries) or existing(root / "lib"),
         backends_dir=existing(root / "backends"),
+        caches_dir=existing(root / "caches"),
         stubs_dir=existing(root / "python_backend_stubs"),
     )
 
 
 def _is_executable(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
-
-
-def locate_if_there(tritonserver: Path | None = None) -> ServerInstallation | None:
-    """Return what `locate_server` does, or None where none was named and none is found.
-
-    Raises:
-        EndcapError: `tritonserver` is named and is not a server.
-    """
-    try:
-        return locate_server(tritonserver)
-    except EndcapError:
-        if tritonserver is not None:
-            raise
-        return None

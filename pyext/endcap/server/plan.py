@@ -26,7 +26,7 @@ from endcap.server.models import (
 )
 from endcap.server.private_server import show_nothing
 from endcap.server.release import ServerRelease, check_exposure, read_release, restriction_options
-from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
+from endcap.server.settings import PortReservation, ServerSettings
 from endcap.triton.errors import ServerError
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import ModelFolder, check_config_name, read_repository
@@ -50,11 +50,6 @@ class LaunchPlan:
     repository: Path  # where the server sees the models: links to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
     left_out: str  # models that are not served, and what they lack; "" without any
-
-    @property
-    def ports(self) -> ServerPorts:
-        """The ports that the server is told to listen on."""
-        return self.reservation.ports
 
 
 def plan_launch(
@@ -115,6 +110,7 @@ def plan_launch(
         "model-repository": link,
         "model-config-name": settings.config_name,
         "backend-directory": backends,
+        "cache-directory": installation.caches_dir,
         "exit-on-error": "true",
         "exit-timeout-secs": max(1, int(settings.stop_timeout_s) - _UNLOADING_S),
         "log-verbose": 1 if settings.verbose else None,

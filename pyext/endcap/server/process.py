@@ -43,17 +43,13 @@ class ServerProcess:
             start_new_session=True,
             umask=0o077,  # what models write may hold tensors
         )
+        assert self._process.stdout is not None  # PIPE above
+        self.output: IO[bytes] = self._process.stdout  # it blocks when nobody reads
 
     @property
     def pid(self) -> int:
         """The process id, which is also the process group's."""
         return self._process.pid
-
-    @property
-    def output(self) -> IO[bytes]:
-        """What the process prints; it blocks when nobody reads."""
-        assert self._process.stdout is not None  # PIPE above
-        return self._process.stdout
 
     def exit_code(self) -> int | None:
         """Return the exit code, minus the signal that ended it, or None while it runs.

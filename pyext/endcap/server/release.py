@@ -54,8 +54,14 @@ class ServerRelease:
 
     @property
     def month(self) -> date | None:
-        """The first day of the month of the release, None where it is unknown."""
-        return _release_month(self.version) if self.version else None
+        """The first day of the month of the release, None where it is unknown.
+
+        Triton 2 has a release a month, since 2.0.0 in June 2020, but for none in January 2021;
+        that of July 2025 was 2.59.1.
+        """
+        major, minor, patch = self.version or (0, 0, 0)
+        months = 5 + minor + (minor >= 7) + (minor >= 60) + (minor == 59 and patch > 0)
+        return date(2020 + months // 12, 1 + months % 12, 1) if major == 2 else None
 
     def find_age_problem(self, today: date | None = None) -> str | None:
         """Return "more than a year old" or "of unknown age", None for a newer release."""
@@ -85,21 +91,9 @@ def _describe(text: str, *, prefix: str = "") -> ServerRelease:
         name = f"{prefix}tritonserver{text and f' {text},'} of unknown release"
         return ServerRelease(name=name, version=None)
     version = (int(match[1]), int(match[2]), int(match[3] or 0))
-    month = _release_month(version)
+    month = ServerRelease(name="", version=version).month
     released = f", release {month:%y.%m} ({month:%B %Y})" if month else ""
     return ServerRelease(name=f"{prefix}tritonserver {text}{released}", version=version)
-
-
-def _release_month(version: tuple[int, int, int]) -> date | None:
-    """Return the month of a release of Triton 2: one a month, since 2.0.0 in June 2020.
-
-    There was none in January 2021, and that of July 2025 was 2.59.1.
-    """
-    major, minor, patch = version
-    if major != 2:
-        return None
-    months = 5 + minor + (minor >= 7) + (minor >= 60) + (minor == 59 and patch > 0)
-    return date(2020 + months // 12, 1 + months % 12, 1)
 
 
 def check_exposure(server: ServerRelease, settings: ServerSettings) -> None:
