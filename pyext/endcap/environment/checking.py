@@ -125,7 +125,7 @@ def check_archive(
 ) -> CheckedEnvironment:
     """Unpack an archive into a folder of `scratch` and test it.
 
-    It is tested unmodified, as Triton uses it, and again after its `conda-unpack`.
+    It is tested without its `conda-unpack`, which Triton does not run.
 
     Args:
         archive: A tar.gz.
@@ -142,11 +142,7 @@ def check_archive(
     folder.mkdir()
     unpack(archive, folder)
     progress("importing")
-    checked = check_folder(folder, shown, wanted=wanted)
-    if (folder / "bin" / "conda-unpack").is_file():
-        _run(folder, shown, ["python3", str(folder / "bin" / "conda-unpack")])
-        check_folder(folder, shown, wanted=wanted)
-    return checked
+    return check_folder(folder, shown, wanted=wanted)
 
 
 def check_folder(folder: Path, shown: Path, *, wanted: Sequence[str] = ()) -> CheckedEnvironment:

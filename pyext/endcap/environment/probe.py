@@ -18,7 +18,8 @@ def import_modules(names: list[str]) -> str | None:
     """Import the modules of distributions up to the first that fails; return its error."""
     modules = [each.replace("-", "_") for each in names]  # of most, and of those without a RECORD
     modules = [each for each in modules if importlib.util.find_spec(each) is not None]
-    for module, distributions in importlib.metadata.packages_distributions().items():
+    list_modules = getattr(importlib.metadata, "packages_distributions", dict)  # since Python 3.10
+    for module, distributions in list_modules().items():
         canonical = {re.sub(r"[-_.]+", "-", each).lower() for each in distributions}
         if module.isidentifier() and not module.startswith("_") and canonical & {*names}:
             modules.append(module)

@@ -5,7 +5,7 @@ The steps of `TritonServer.start` (`launch`):
     plan.plan_launch -> process.ServerProcess -> log.LogPump -> ready
       |-- models          chosen models, seen through links
       |-- locate          the server; private_server installs endcap's own
-      |-- exposure        addresses and APIs that clients may use
+      |-- release         its age, and the APIs that clients may use
       |-- settings        ports
       |-- backends        the folder of --backend-directory
       `-- python_stub, private_server    the Python of Python models
