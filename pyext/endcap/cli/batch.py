@@ -9,14 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from endcap.batch import (
     BatchPlan,
@@ -49,7 +41,7 @@ EXAMPLES = """
 run could not be done; the same command continues it.
 """
 
-_LINES_EVERY_S = 30.0
+_LINES_EVERY_S = 10.0
 _in_ray = panel("Ray")
 _in_model = panel("Model")
 
@@ -145,8 +137,7 @@ def batch(
         coco=coco,
         address=address,
     )
-    with _Display() as display:
-        report = run_batch(plan, on_progress=display.show)
+    report = run_batch(plan, on_progress=_Display().show)
     if json_output:
         print(json.dumps(_as_json(report), indent=1))
     else:
@@ -179,44 +170,23 @@ def _detector(
 
 
 class _Display:
-    """Progress on standard error: a bar on a terminal, else a line from time to time."""
+    """Progress on standard error, a line from time to time."""
 
     def __init__(self) -> None:
-        console = PlainConsole(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("starting Ray", total=None)
         self._last: float | None = None
 
-    def __enter__(self) -> _Display:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._bar.stop()
-
     def show(self, report: BatchReport) -> None:
-        """Show the progress of the run."""
+        """Print the progress of the run, unless that was a moment ago."""
         now, done = time.monotonic(), report.statuses.total()
         if self._last is None:
-            self._last = now
             images = "images" if report.total is None else count(report.total, "image")
             say(f"endcap: {images}, {done} done before")
-            self._bar.update(self._task, total=report.total, completed=done)
-            return
-        self._bar.update(self._task, completed=done, description=f"images, {report.failed} failed")
-        if self._bar.disable and now - self._last >= _LINES_EVERY_S:
-            self._last = now
+        elif now - self._last >= _LINES_EVERY_S:
             total = "" if report.total is None else f" of {report.total}"
             say(f"endcap: {done}{total} images, {report.failed} failed")
+        else:
+            return
+        self._last = now
 
 
 def _print_summary(report: BatchReport) -> None:

@@ -31,13 +31,11 @@ from endcap.cli.files import (
     refuse_to_overwrite,
 )
 from endcap.cli.images import expand_images
-from endcap.cli.load import level_table
 from endcap.cli.options import command
 from endcap.cli.pictures import PictureFolder, picture_paths
 from endcap.cli.report import as_table, describe_failures, summary
-from endcap.client import ClientArguments, DetectionClient, ImageResult
+from endcap.client import DetectionClient, ImageResult
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.tools.load import Level, measure_level
 
 EXAMPLES = """
 **Examples**
@@ -48,7 +46,7 @@ EXAMPLES = """
 
 - `endcap demo --web`
 
-- `endcap demo --url 127.0.0.1:8001 --duration 10`
+- `endcap demo --url 127.0.0.1:8001`
 
 **Exit code**: 0 without errors, 1 when an image failed or nothing was detected, 2 when it could not
 run, 130 when interrupted.
@@ -67,9 +65,6 @@ def demo(
     images: Annotated[
         Path | None, typer.Option(help="Folder of images. Default: the shipped ones.")
     ] = None,
-    duration: Annotated[
-        float, typer.Option(min=0, help="Seconds of the measurement of latency; 0 for none.")
-    ] = 2.0,
     url: Annotated[
         str | None,
         typer.Option(help="HOST:PORT of a running server. Default: a server is started."),
@@ -85,12 +80,11 @@ def demo(
     """Start a Triton server, send it images, and draw the detections.
 
     Writes annotated pictures. The server listens on free ports of this machine and stops at the
-    end. Then the latency is measured as by `endcap load`, one request at a time.
+    end.
 
     With --web it serves a page on this machine until Ctrl-C, and writes the server's log only.
     """
     console = PlainConsole(highlight=False)
-    level = None
     with stopped_by_signals(exit_code=0 if web else INTERRUPTED):
         paths = expand_images([str(images or find_repository() / SAMPLES)])
         drawn = [] if web else picture_paths(output, paths).values()
@@ -103,17 +97,7 @@ def demo(
             if web:
                 _serve_page(server_url, model, port, paths, console)
             results = _detect(server_url, model, paths, output, console)
-            good = [path for path, result in zip(paths, results, strict=True) if result.ok]
-            if good and duration:
-                level = measure_level(
-                    ClientArguments(server_url, model=model, concurrency=1),
-                    [path.read_bytes() for path in good],
-                    warmup_s=0.0,
-                    duration_s=duration,
-                    progress=lambda text: say(f"endcap: {text}"),
-                )
-                console.print("\n[bold]Latency, one request at a time[/]", level_table([level]))
-    problem = _problem(results, level)
+    problem = _problem(results)
     if problem is not None:
         log = "" if url else f"; the server's log is {output / _LOG_NAME}"
         say(f"endcap: {problem}{log}")
@@ -178,12 +162,9 @@ def _detect(
     return results
 
 
-def _problem(results: Sequence[ImageResult], level: Level | None) -> str | None:
+def _problem(results: Sequence[ImageResult]) -> str | None:
     if not all(result.ok for result in results):
         return describe_failures(results)
-    if level is not None and level.failures:
-        failures = ", ".join(f"{number} {status}" for status, number in level.failures.items())
-        return f"requests failed when the latency was measured: {failures}"
     if not any(result.predictions for result in results):
         return f"nothing was detected in any of {count(len(results), 'image')}"
     return None

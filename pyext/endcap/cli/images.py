@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import os
 import re
@@ -160,10 +159,6 @@ def _why_no_image(argument: str, files: Sequence[Path]) -> str:
         )
     if glob.has_magic(argument):
         return f"image {argument} does not exist, and as a pattern matches no file"
-    path = Path(argument)
-    names = os.listdir(path.parent) if path.parent.is_dir() else []
-    if similar := difflib.get_close_matches(path.name, names, n=1):
-        return f"image {argument} does not exist; did you mean {path.with_name(similar[0])}?"
     return f"image {argument} does not exist; check the path"
 
 

@@ -38,7 +38,7 @@ from endcap.evaluation.served_reference import open_reference
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
 from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels
-from endcap.video.detection import detect_in_order, tracked
+from endcap.video.detection import tracked
 
 EXAMPLES = """
 **Examples**
@@ -234,10 +234,11 @@ def _detect(
         def take(result: ImageResult) -> None:
             result = result.above(options.score_threshold)
             received.append(result)
-            on_result(result)
+            if not options.track:
+                on_result(result)
             advance()
 
-        if options.is_tracked or options.stream:
+        if options.sequence is not None or options.stream:
             with contextlib.closing(_in_order(client, paths, options)) as results:
                 for result in results:
                     take(result)
@@ -246,20 +247,23 @@ def _detect(
     positions: defaultdict[str, deque[int]] = defaultdict(deque)
     for number, path in enumerate(paths):
         positions[str(path)].append(number)  # a file may be given twice
-    return sorted(received, key=lambda result: positions[result.image].popleft())
+    received.sort(key=lambda result: positions[result.image].popleft())
+    if options.track:
+        tracker = Tracker(frame_rate=options.rate or _IMAGE_RATE)
+        received = [tracked(result, tracker) for result in received]
+        for result in received:
+            on_result(result)
+    return received
 
 
 def _in_order(
     client: DetectionClient, paths: Sequence[Path], options: InferOptions
 ) -> Generator[ImageResult, None, None]:
-    """Yield the results one by one, tracked by the server or here."""
+    """Yield the results one by one, of a sequence that the server tracks, or of a stream."""
     if options.sequence is not None:
         yield from client.track(paths, sequence=options.sequence)
-        return
-    results = join_responses(client.detect_stream(paths)) if options.stream else None
-    tracker = Tracker(frame_rate=options.rate or _IMAGE_RATE) if options.track else None
-    for result in results or detect_in_order(client, paths):
-        yield result if tracker is None else tracked(result, tracker)
+    else:
+        yield from join_responses(client.detect_stream(paths))
 
 
 def _end(

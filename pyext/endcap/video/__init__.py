@@ -5,21 +5,15 @@ It needs the extra `video` (PyAV, which brings FFmpeg). `source` says what FFmpe
 a server.
 """
 
-from endcap.video.detection import (
-    FrameSource,
-    detect_in_order,
-    detect_video,
-)
+from endcap.video.detection import detect_video
 from endcap.video.frames import VideoFrame
 from endcap.video.reader import SourceStatus, VideoReader
 from endcap.video.writer import VideoWriter
 
 __all__ = [
-    "FrameSource",
     "SourceStatus",
     "VideoFrame",
     "VideoReader",
     "VideoWriter",
-    "detect_in_order",
     "detect_video",
 ]

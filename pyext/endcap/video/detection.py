@@ -5,35 +5,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
 
 from endcap.client import DetectionClient, ImageResult, Task
-from endcap.client.images import Image, refuse_single
 from endcap.detections import ImageDetections
 from endcap.tracking import Tracker
 from endcap.video.frames import VideoFrame
 from endcap.video.in_order import submit_in_order
-
-T = TypeVar("T")
+from endcap.video.reader import VideoReader
 
 # Items that are sent and whose results the caller has not taken yet, by requests in flight.
 _RESULTS_AHEAD = 2
 
 
-class FrameSource(Protocol):
-    """What frames are taken from, such as a `VideoReader`."""
-
-    def __iter__(self) -> Iterator[VideoFrame]:
-        """Return an iterator over the frames."""
-
-    def close(self) -> None:
-        """End the iterator, from another thread, too."""
-
-
 def detect_video(
-    client: DetectionClient, reader: FrameSource, *, tracker: Tracker | None = None
+    client: DetectionClient, reader: VideoReader, *, tracker: Tracker | None = None
 ) -> Generator[tuple[VideoFrame, ImageResult], None, None]:
     """Yield the frames of a video with their results, in their order.
 
@@ -61,34 +48,22 @@ def detect_video(
         VideoError, OSError: The video cannot be read; after the results of the frames before.
         ClientError, UnsupportedError: As `DetectionClient.detect_one`.
     """
+    threads = ThreadPoolExecutor(client.concurrency, thread_name_prefix="endcap client")
+    results = submit_in_order(
+        lambda frame: threads.submit(lambda: client.detect_one(frame.image)),
+        reader,
+        ahead=_RESULTS_AHEAD * client.concurrency,
+    )
     try:
-        with contextlib.closing(
-            _send_in_order(client, reader, lambda frame: frame.image)
-        ) as results:
+        with contextlib.closing(results):
             for frame, result in results:
                 result = dataclasses.replace(result, image=f"frame {frame.index}")
                 if tracker is not None:
                     result = tracked(result, tracker, skipped=frame.dropped)
                 yield frame, result
-    finally:  # one that waits for a silent source is not waited for
+    finally:  # running calls are not waited for, nor a reader that waits for a silent source
+        threads.shutdown(wait=False, cancel_futures=True)
         threading.Thread(target=reader.close, name="endcap video", daemon=True).start()
-
-
-def detect_in_order(
-    client: DetectionClient, images: Iterable[Image]
-) -> Generator[ImageResult, None, None]:
-    """Yield the results of images in their order, each as soon as those before it are there.
-
-    As `DetectionClient.detect` in all else; no result is kept, so there may be any number of them.
-
-    Args:
-        client: Of a detector or classifier.
-        images: As for `DetectionClient.detect`, read by a thread.
-    """
-    refuse_single(images)
-    with contextlib.closing(_send_in_order(client, images, lambda image: image)) as results:
-        for _, result in results:
-            yield result
 
 
 def tracked(result: ImageResult, tracker: Tracker, *, skipped: int = 0) -> ImageResult:
@@ -108,17 +83,3 @@ def tracked(result: ImageResult, tracker: Tracker, *, skipped: int = 0) -> Image
         tracker(ImageDetections.from_list([]))
         return result
     return dataclasses.replace(result, detections=tracker(result.detections))
-
-
-def _send_in_order(
-    client: DetectionClient, items: Iterable[T], image_of: Callable[[T], Image]
-) -> Generator[tuple[T, ImageResult], None, None]:
-    threads = ThreadPoolExecutor(client.concurrency, thread_name_prefix="endcap client")
-    try:
-        yield from submit_in_order(
-            lambda item: threads.submit(lambda: client.detect_one(image_of(item))),
-            items,
-            ahead=_RESULTS_AHEAD * client.concurrency,
-        )
-    finally:  # running calls are not waited for
-        threads.shutdown(wait=False, cancel_futures=True)

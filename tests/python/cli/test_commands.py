@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import importlib.metadata
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -17,13 +15,7 @@ from endcap.cli.app import program
 from endcap.cli.console import report_errors
 from endcap.cli.images import expand_images
 from endcap.errors import InvalidArgumentError
-from tests.support.cli_runs import PROTOCOLS, assert_error_message, endcap, write_pictures
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    return write_pictures(tmp_path / "pictures")
-
+from tests.support.cli_runs import PROTOCOLS, assert_error_message, endcap
 
 # --- what is read is not written over -------------------------------------------------------------
 
@@ -141,7 +133,6 @@ def test_version_is_the_packages() -> None:
         ["infer", "--x"],
         ["infer", "a.jpg", "--json", "--csv"],
         ["infer", "a.jpg", "--csv", "--coco"],
-        ["demo", "--duration", "-1"],
         ["demo", "--port", "65536"],
     ],
 )
@@ -204,20 +195,6 @@ def test_no_server_is_an_error_and_verbose_shows_a_traceback(pictures: Path, pro
     verbose = endcap(*arguments, "--verbose")
     assert verbose.exit_code == 2
     assert "Traceback" in verbose.stderr
-
-
-class NotTriton(http.server.BaseHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Keeps standard error, which is looked at, to the command."""
-
-
-def test_another_program_at_the_address_is_an_error(pictures: Path) -> None:
-    with http.server.HTTPServer(("127.0.0.1", 0), NotTriton) as other:
-        url = f"http://127.0.0.1:{other.server_port}"
-        threading.Thread(target=other.serve_forever, daemon=True).start()
-        result = endcap("infer", pictures, "--url", url)
-        other.shutdown()
-    assert_error_message(result, f"the server at {url} is not a Triton server")
 
 
 def test_files_folders_and_patterns_are_expanded(pictures: Path) -> None:

@@ -6,34 +6,29 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from pycocotools.coco import COCO
 
 from endcap.cli.export import as_coco, as_csv, csv_cell
+from endcap.cli.pictures import PictureFolder
 from endcap.cli.report import summary
 from endcap.client import Detection, ImageDetections, ImageResult
-from endcap.drawing.orientation import oriented_size
-from tests.support.cli_runs import endcap, model_server, write_pictures
+from endcap.masks import encode_rle
+from tests.support.cli_runs import endcap, write_pictures
 
 HEADER = ["image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2"]
 FOUND = [["1", "square", "0.75", "8.0", "8.0", "40.0", "32.0"],
          ["7", "", "0.5", "10.5", "12.25", "20.0", "30.0"]]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with model_server(tmp_path_factory.mktemp("models")) as urls:
-        yield urls["grpc"]
-
-
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
     """Five images: two with detections, one without any, one corrupt, one rotated by its EXIF."""
-    folder = write_pictures(tmp_path / "pictures")
+    folder = write_pictures(tmp_path / "five")
     (folder / 'c, "the" corrupt one.jpg').write_bytes(b"C")
     (folder / "e.jpg").write_bytes(b"E")
     exif = Image.Exif()
@@ -117,16 +112,6 @@ def test_coco_without_labels_names_what_was_found() -> None:
     assert empty["images"][0]["status"] == "timeout"
 
 
-def test_a_size_is_read_from_the_header_however_large_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "x.jpg"
-    Image.new("L", (8, 8)).save(path)
-    data = path.read_bytes()
-    for side in (10_000, 15_000):  # Pillow warns of 100 million pixels, and refuses 225
-        size = side.to_bytes(2, "big")
-        path.write_bytes(data.replace(b"\x00\x08\x00\x08\x01\x01", size + size + b"\x01\x01"))
-        assert oriented_size(path) == (side, side)
-
-
 def test_a_report_in_a_file_is_the_one_that_is_printed(
     url: str, pictures: Path, tmp_path: Path
 ) -> None:
@@ -147,7 +132,7 @@ def test_a_report_that_cannot_be_made_leaves_the_file_as_it_was(
     result = endcap("infer", pictures, "--url", "127.0.0.1:9", "--output", file)
     assert result.exit_code == 2
     assert file.read_text() == "from before"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures", "report"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["five", "report"]
 
 
 def test_the_summary_counts_classes_and_failures() -> None:
@@ -174,11 +159,48 @@ def test_a_cell_that_may_be_a_formula_is_quoted(begin: str) -> None:
     assert csv_cell(f"a{begin}") == f"a{begin}"
 
 
-def test_cells_are_no_formulas() -> None:
-    found = Detection((1.0, 2.0, 3.0, 4.0), 0.5, 0, "=cmd|' /C calc'!A0")
-    plain = Detection((-1.0, 2.0, 3.0, 4.0), 0.5, 1, "1-2")
-    result = ImageResult("@a.jpg", "ok", ImageDetections.from_list([found, plain]))
-    rows = list(csv.DictReader(io.StringIO(as_csv([result]))))
-    assert [row["label"] for row in rows] == ["'=cmd|' /C calc'!A0", "1-2"]
-    assert {row["image"] for row in rows} == {"'@a.jpg"}
-    assert rows[1]["x1"] == "-1.0"
+@pytest.fixture
+def figures(tmp_path: Path) -> ImageResult:
+    """A rotated box with keypoints, and a mask of the picture's size."""
+    image = tmp_path / "b.jpg"
+    Image.new("RGB", (64, 48), (90, 90, 90)).save(image)
+    mask = np.zeros((48, 64), bool)
+    mask[10:30, 20:40] = True
+    found = Detection(
+        (10.0, 12.0, 30.0, 22.0),
+        0.75,
+        0,
+        keypoints=[(11.0, 13.0, 0.75), (60.0, 47.0, 0.25)],
+        angle=0.5,
+        mask={"size": [48, 64], "counts": encode_rle(mask).decode()},
+    )
+    return ImageResult(str(image), "ok", ImageDetections.from_list([found]))
+
+
+def test_figures_in_coco_s_format(figures: ImageResult, tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    file.write_text(as_coco([figures], None))
+    data = quietly(file)
+    (found,) = data.loadAnns(data.getAnnIds())
+    assert (data.annToMask(found) != 0).sum() == 400
+    assert found["keypoints"] == [11.0, 13.0, 0.75, 60.0, 47.0, 0.25]
+    assert found["num_keypoints"] == 2
+    x, y, width, height = found["bbox"]
+    xs, ys = zip(*figures.detections[0].corners(), strict=True)
+    assert (x, y, x + width, y + height) == pytest.approx((min(xs), min(ys), max(xs), max(ys)))
+
+
+def test_csv_has_the_angle(figures: ImageResult) -> None:
+    header, row = csv.reader(io.StringIO(as_csv([figures])))
+    assert (header[-1], float(row[-1])) == ("angle", 0.5)
+
+
+def test_masks_of_another_size_than_the_picture_are_named(
+    figures: ImageResult, tmp_path: Path
+) -> None:
+    Image.new("RGB", (640, 480)).save(figures.image)
+    folder = PictureFolder(tmp_path / "drawn", [Path(figures.image)])
+    folder.add(figures, None)
+    written, masks = folder.summary()
+    assert written == f"1 picture in {tmp_path / 'drawn'}/"
+    assert "they are of 48x64 (height x width), not of the picture's size" in masks

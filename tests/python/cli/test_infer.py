@@ -7,7 +7,6 @@ case of the command line.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,28 +14,12 @@ from PIL import Image
 
 from endcap.cli.pictures import PictureFolder
 from endcap.client import ImageResult
-from endcap.server import ServerPorts, ServerSettings, TritonServer
-from tests.support import bad_jpegs, jpegs
 from tests.support.cli_runs import (
     PROTOCOLS,
     assert_error_message,
     endcap,
     model_server,
-    write_pictures,
 )
-from tests.support.echo_model import ECHO, TENSORS, write_model
-from tests.support.responding_model import CONFIG, MODEL
-
-
-@pytest.fixture(scope="module")
-def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with model_server(tmp_path_factory.mktemp("models")) as urls:
-        yield urls
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    return write_pictures(tmp_path / "pictures")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -138,26 +121,6 @@ def test_pictures_of_equal_names_do_not_replace_each_other(pictures: Path, tmp_p
     ]  # fmt: skip
 
 
-def test_a_damaged_exif_block_is_no_reason_not_to_draw(
-    urls: dict[str, str], pictures: Path, tmp_path: Path
-) -> None:
-    plain = (pictures / "b.jpg").read_bytes()
-    (pictures / "damaged.jpg").write_bytes(jpegs.with_exif(plain, bad_jpegs.UNWRITABLE_EXIF))
-    cut = jpegs.exif_segment(6)[:20]
-    (pictures / "cut.jpg").write_bytes(jpegs.with_exif(plain, cut))
-    drawn = tmp_path / "drawn"
-    result = endcap("infer", pictures, "--url", urls["grpc"], "--draw", drawn, "--coco")
-    assert result.exit_code == 0, result.output
-    assert result.stderr == f"4 pictures in {drawn}/\n", "no warning of Pillow"
-    sizes = {
-        Path(each["file_name"]).name: (each["width"], each["height"])
-        for each in json.loads(result.stdout)["images"]
-    }
-    assert (sizes["damaged.jpg"], sizes["cut.jpg"]) == ((480, 640), (640, 480))
-    with Image.open(drawn / "damaged_detections.jpg") as picture:
-        assert picture.size == (480, 640)
-
-
 def test_a_picture_that_cannot_be_drawn_does_not_concern_the_others(
     urls: dict[str, str], pictures: Path, tmp_path: Path
 ) -> None:
@@ -171,12 +134,6 @@ def test_a_picture_that_cannot_be_drawn_does_not_concern_the_others(
     assert len(list((tmp_path / "drawn").iterdir())) == 2
 
 
-def test_an_unknown_model_is_an_error(urls: dict[str, str], pictures: Path) -> None:
-    url = f"grpc://{urls['grpc']}"
-    result = endcap("infer", pictures, "--url", url, "--model", "nothing")
-    assert_error_message(result, f"{url} has no model 'nothing' that is ready", "--model")
-
-
 def test_the_only_model_is_the_default(pictures: Path, tmp_path: Path) -> None:
     with model_server(tmp_path / "one", "cars") as urls:
         result = endcap("infer", pictures, "--url", urls["grpc"], "--json")
@@ -186,29 +143,6 @@ def test_the_only_model_is_the_default(pictures: Path, tmp_path: Path) -> None:
         assert taken in result.stderr
         strict = endcap("infer", pictures, "--url", urls["grpc"], "--model", "detect")
         assert_error_message(strict, "no model 'detect'", "--model cars")
-
-
-def test_an_input_of_another_name_takes_images(pictures: Path, tmp_path: Path) -> None:
-    config, model = (text.replace('"encoded"', '"raw_image"') for text in (CONFIG, MODEL))
-    repository = write_model(tmp_path / "models", "theirs", config, model)
-    write_model(repository, "echo", f'backend: "python"{TENSORS}', ECHO)
-    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
-    with TritonServer(repository, settings) as server:
-        result = endcap("infer", pictures, "--url", server.grpc_url, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert [len(each["detections"]) for each in json.loads(result.stdout)] == [2, 2]
-
-
-def test_a_server_without_models_for_images_is_reported(pictures: Path, tmp_path: Path) -> None:
-    repository = write_model(tmp_path / "models", "echo", f'backend: "python"{TENSORS}', ECHO)
-    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
-    with TritonServer(repository, settings) as server:
-        result = endcap("infer", pictures, "--url", server.grpc_url)
-    assert_error_message(
-        result,
-        "no model 'detect' that is ready; none of the server's models takes encoded images and "
-        "returns detections or classes; name an ensemble that does with --model",
-    )
 
 
 def test_one_of_two_models_is_not_taken(pictures: Path, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from endcap.cli.video_report import VideoSummary
 from endcap.client import ImageResult
 from endcap.errors import InvalidArgumentError
 from endcap.video import VideoFrame, VideoWriter
-from tests.support.cli_runs import assert_error_message, endcap, model_server, write_pictures
+from tests.support.cli_runs import assert_error_message, endcap
 from tests.support.videos import pictures_of, write_clip
 
 NO_SERVER = "127.0.0.1:1"
@@ -35,17 +34,6 @@ def shared_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def clip(shared_clip: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(shared_clip, tmp_path / "clip.mp4"))
-
-
-@pytest.fixture(scope="module")
-def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with model_server(tmp_path_factory.mktemp("models")) as urls:
-        yield urls
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    return write_pictures(tmp_path / "pictures")
 
 
 def files(*arguments: object, recursive: bool = False) -> list[Path | None]:

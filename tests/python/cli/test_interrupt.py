@@ -16,17 +16,10 @@ import pytest
 from PIL import Image
 
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from tests.support.cli_runs import PROTOCOLS, model_server
 from tests.support.echo_model import write_model
 from tests.support.responding_model import CONFIG, MODEL
 
 DEADLINE_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with model_server(tmp_path_factory.mktemp("models")) as urls:
-        yield urls["grpc"]
 
 
 @pytest.fixture
@@ -128,13 +121,11 @@ def test_what_is_in_flight_over_grpc_is_given_up(
     assert len(json.loads(report.read_text())) == 2
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_second_signal_ends_it_with_its_report_written(
-    server: TritonServer, pictures: Path, tmp_path: Path, protocol: str
+    server: TritonServer, pictures: Path, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
-    url = {"grpc": server.grpc_url, "http": server.http_url}[protocol]
-    process = infer_until_the_server_hangs(server, url, pictures, report)
+    process = infer_until_the_server_hangs(server, server.http_url, pictures, report)
     signals = 0
     while process.poll() is None and signals < 5:
         process.send_signal((signal.SIGTERM, signal.SIGINT)[signals % 2])

@@ -53,3 +53,18 @@ def test_a_deferred_stop_waits_for_the_end_of_the_block() -> None:
     with pytest.raises(typer.Exit):
         run()
     assert reached == ["the end of the block"]
+
+
+def test_one_request_that_comes_as_two_signals_is_one() -> None:
+    """`timeout` sends one to a program and once more to its group; a second request ends it."""
+
+    def run() -> None:
+        with stopped_by_signals(exit_code=7):
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                check_stop()
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(typer.Exit):
+        run()

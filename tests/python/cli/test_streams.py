@@ -6,27 +6,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from endcap.cli.console import message_of
-from tests.support.cli_runs import model_server, write_pictures
 
 SHELL = ["bash", "-o", "pipefail", "-c"]
 PROGRAM = [sys.executable, "-m", "endcap"]
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with model_server(tmp_path_factory.mktemp("models")) as urls:
-        yield urls["grpc"]
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    return write_pictures(tmp_path / "pictures")
 
 
 def in_shell(redirected: str, *arguments: object) -> tuple[int, str, str]:
@@ -41,7 +28,7 @@ def in_shell(redirected: str, *arguments: object) -> tuple[int, str, str]:
     return run.returncode, run.stdout, run.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["doctor"], ["infer", "x.jpg"]], ids=str)
+@pytest.mark.parametrize("arguments", [["--version"], ["infer", "x.jpg"]], ids=str)
 def test_closed_standard_output_is_an_error(arguments: list[str]) -> None:
     assert in_shell(">&-", *arguments) == (
         2, "", "endcap: standard output is closed: give it a file, or /dev/null\n"

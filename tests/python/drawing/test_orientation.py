@@ -57,3 +57,13 @@ def test_the_copy_says_nothing_of_an_orientation() -> None:
         copy = oriented(image)
         assert {"exif", "xmp"} <= set(image.info), "the given one is as it was"
     assert jpegs.ORIENTATION_TAG not in copy.getexif()
+
+
+def test_a_size_is_read_from_the_header_however_large_it_is() -> None:
+    """Pillow warns of 100 million pixels, and refuses 225."""
+    file = io.BytesIO()
+    Image.new("L", (8, 8)).save(file, "JPEG")
+    for side in (10_000, 15_000):
+        size = 2 * side.to_bytes(2, "big")
+        large = file.getvalue().replace(b"\x00\x08\x00\x08\x01\x01", size + b"\x01\x01")
+        assert oriented_size(io.BytesIO(large)) == (side, side)
