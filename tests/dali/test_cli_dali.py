@@ -1,9 +1,8 @@
-"""endcap dali build and info, as a user calls them; and what the doctor says of DALI."""
+"""endcap dali build, as a user calls it; and what the doctor says of DALI."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -77,23 +76,6 @@ def test_an_end_takes_what_the_compilers_have_started(tmp_path: Path, empty_cach
     assert process.returncode == 130, said
     assert [pid for pid in started.read_text().split() if runs(pid)] == []
     assert [path.name for path in temporary.rglob("*") if path.is_file()] == []
-
-
-def lines_of(text: str) -> dict[str, str]:
-    """What `endcap dali info` says is well, or not, by name."""
-    rows = re.findall(r"^ *(ok|error)  (DALI|operators|sources|core|compiler|CUDA headers) ", text,
-                      re.MULTILINE)  # fmt: skip
-    return {name: mark for mark, name in rows}
-
-
-def test_info_shows_what_is_here(dali_operators: Path) -> None:
-    import nvidia.dali
-
-    result = endcap("dali", "info")
-    assert result.exit_code == 0
-    assert len(lines_of(result.stdout)) == 6
-    assert f"{nvidia.dali.__version__} in {Path(nvidia.dali.__file__).parent}" in result.stdout
-    assert str(dali_operators) in result.stdout
 
 
 def test_the_doctor_has_tried_the_operators(own_cache: Path) -> None:

@@ -11,7 +11,6 @@ from rich.text import Text
 from endcap.cli.console import PlainConsole, printable, step_status
 from endcap.cli.options import command
 from endcap.dali.building import build as build_operators
-from endcap.dali.report import look
 
 BUILD_EXAMPLES = """
 **Examples**
@@ -24,20 +23,17 @@ BUILD_EXAMPLES = """
 
 **Exit code**: 0 when the library is built, 2 when not: the error message says why.
 """
-INFO_EXAMPLES = """
-**Examples**
-
-- `endcap dali info`
-
-**Exit code**: 0 when the operators can be used, 1 when not.
-"""
 
 app = typer.Typer(
     name="dali",
-    help="endcap's stages as operators of NVIDIA DALI: `fn.endcap.preprocess` and others.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
+
+
+@app.callback()
+def dali() -> None:
+    """Endcap's stages as operators of NVIDIA DALI: `fn.endcap.preprocess` and others."""
 
 
 @app.command("build", epilog=BUILD_EXAMPLES)
@@ -71,19 +67,3 @@ def build(
     how = "built before" if built.cached else f"built in {built.seconds:.1f} s"
     console = PlainConsole(highlight=False, soft_wrap=True)
     console.print(Text(printable(f"{built.path}: {how}")))
-
-
-@app.command("info", epilog=INFO_EXAMPLES)
-@command()
-def info() -> None:
-    """Show the installed DALI, whether the operators work, and the compiler for them."""
-    parts = look()
-    console = PlainConsole(highlight=False, soft_wrap=True)
-    for part in parts:
-        style, mark = ("bold red", "error") if part.problem else ("green", "ok")
-        line = Text.assemble((f"{mark:>5}  ", style), f"{part.name:<15}")
-        console.print(line + Text(printable(part.found)))
-        if part.problem:
-            console.print(Text(" " * 7 + printable(part.problem), style="bold"))
-    works = all(part.problem is None for part in parts if part.name == "operators")
-    raise typer.Exit(0 if works else 1)

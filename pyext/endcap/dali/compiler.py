@@ -45,14 +45,6 @@ def find_compiler(given: str | None = None) -> list[str]:
     raise DaliError(f"no C++ compiler is found (searched {', '.join(_USUAL)}); {_INSTALL}")
 
 
-def version_of(command: list[str]) -> str:
-    """Return the first line in which a compiler tells its version."""
-    told = subprocess.run(
-        [*command, "--version"], capture_output=True, text=True, errors="replace", check=False
-    )
-    return (told.stdout.splitlines() or ["of unknown version"])[0]
-
-
 def first_error(output: str) -> str:
     """Return the first error in what a compiler or linker has written, else its last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -14,6 +15,7 @@ from endcap.dali.installation import (
     find_dali,
     find_packaged,
 )
+from endcap.errors import EndcapError
 
 LIBRARY_VARIABLE = "ENDCAP_DALI_LIBRARY"
 
@@ -48,6 +50,14 @@ def load(path: Path | str | None = None) -> Path:
                 f"start another process for {path}"
             )
         return _loaded
+
+
+def main() -> None:
+    """Load the operators in this process, for `find_operators`; print the library or the error."""
+    try:
+        print(json.dumps({"found": str(load())}))
+    except EndcapError as error:
+        print(json.dumps({"problem": str(error)}))
 
 
 def find_library(here: BuiltFor, path: Path | str | None = None) -> Path:

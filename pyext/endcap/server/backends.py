@@ -106,7 +106,7 @@ def find_operators() -> Path:
     Raises:
         ServerError: There is no DALI, or no library for it.
     """
-    command = worker_command("endcap.dali.report")
+    command = worker_command("endcap.dali.loading")
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_DALI_LOADED_WITHIN_S, check=False
@@ -121,7 +121,7 @@ def find_operators() -> Path:
             f"DALI cannot be loaded ({last}); install it again: "
             f"`{install_command('dali', '--force-reinstall')}`"
         )
-    parts = {part["name"]: part for part in json.loads(done.stdout.splitlines()[-1])}
-    if problem := parts["operators"]["problem"]:
+    response = json.loads(done.stdout.splitlines()[-1])
+    if problem := response.get("problem"):
         raise ServerError(problem)
-    return Path(parts["operators"]["found"])
+    return Path(response["found"])
