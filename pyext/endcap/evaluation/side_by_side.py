@@ -78,21 +78,25 @@ def compare(reference: Reference, result: ImageResult, labels: Sequence[str] | N
         result: The server's result for the file.
         labels: Class names by id, for results that only the reference has.
     """
+    names = dict(enumerate(labels or ()))
     try:
         encoded = Path(result.image).read_bytes()
         if result.task is Task.classification:
-            return match_classes(result.classes, _classes(reference, encoded, labels))
-        return match_detections(result.detections, _detections(reference, encoded, labels))
+            scores, class_ids = reference.classify(encoded)
+            classes = zip(class_ids.tolist(), scores.tolist(), strict=True)
+            return match_classes(
+                result.classes, [ClassScore(i, score, names.get(i)) for i, score in classes]
+            )
+        found = zip(*(each.tolist() for each in reference.detect(encoded)), strict=True)
+        return match_detections(
+            result.detections,
+            [Detection(tuple(box), score, i, names.get(i), _NO_INDEX) for box, score, i in found],
+        )
     except OSError as error:
-        return Comparison(
-            served=len(result.predictions),
-            status="unreadable",
-            error=f"cannot be read: {error.strerror}",
-        )
+        status, reason = "unreadable", f"cannot be read: {error.strerror}"
     except EndcapError as error:
-        return Comparison(
-            served=len(result.predictions), status=error.status.label, error=str(error)
-        )
+        status, reason = error.status.label, str(error)
+    return Comparison(served=len(result.predictions), status=status, error=reason)
 
 
 def match_detections(served: Sequence[Detection], other: Sequence[Detection]) -> Comparison:
@@ -144,27 +148,3 @@ def _largest_score(
     pairs: Sequence[tuple[Detection | ClassScore, Detection | ClassScore]],
 ) -> float | None:
     return max((abs(ours.score - theirs.score) for ours, theirs in pairs), default=None)
-
-
-def _detections(
-    reference: Reference, encoded: bytes, labels: Sequence[str] | None
-) -> list[Detection]:
-    found = zip(*(each.tolist() for each in reference.detect(encoded)), strict=True)
-    return [
-        Detection(tuple(box), score, class_id, _name(class_id, labels), _NO_INDEX)
-        for box, score, class_id in found
-    ]
-
-
-def _classes(
-    reference: Reference, encoded: bytes, labels: Sequence[str] | None
-) -> list[ClassScore]:
-    scores, class_ids = (each.tolist() for each in reference.classify(encoded))
-    return [
-        ClassScore(class_id, score, _name(class_id, labels))
-        for class_id, score in zip(class_ids, scores, strict=True)
-    ]
-
-
-def _name(class_id: int, labels: Sequence[str] | None) -> str | None:
-    return labels[class_id] if labels is not None and class_id < len(labels) else None
