@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any
 
 import typer
 
-from endcap.cli.console import PlainConsole, printable_lines, progress_bar, say
+from endcap.cli.console import PlainConsole, progress_bar, say
 from endcap.cli.images import expand_images
 from endcap.cli.options import AsJson, command, panel, read_settings
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.parity.comparison import compare_tensors, make_preprocessor
 from endcap.evaluation.parity.pipelines import load_pipeline, names
 from endcap.evaluation.parity.report import as_text
-from endcap.evaluation.parity.served import OF_NETWORK, Served, read_served
+from endcap.evaluation.parity.served import read_network_normalization, read_served
 from endcap.preprocess import presets
 
 EXAMPLES = """
@@ -26,7 +25,7 @@ EXAMPLES = """
 
 - `endcap parity photos/ --training torchvision:resnet50 --preset torchvision`
 
-- `endcap parity photos/ --training preprocessor_config.json --repository models --write`
+- `endcap parity photos/ --training preprocessor_config.json --repository models`
 
 - `endcap parity photos/ --training my_training:load_image --repository models`
 
@@ -79,14 +78,6 @@ def parity(
             metavar="NAME=VALUE",
         ),
     ] = None,
-    write: Annotated[
-        bool,
-        _in_endcap(
-            "Set what was found in the config.pbtxt of the repository's preprocess model, and "
-            "print the difference.",
-            "--write",
-        ),
-    ] = False,
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Take images in subfolders, too.")
     ] = False,
@@ -102,22 +93,26 @@ def parity(
     tried until the training's tensors come out; each difference is named with its effect and the
     parameter to set. No server is started.
     """
-    served = _read_served(repository, model, preset, settings)
-    if write and served is None:
-        raise InvalidArgumentError("--write changes a repository; give --repository")
-    paths = expand_images(images, recursive=recursive)[:limit]
-    if served is not None:
-        parameters = dict(served.parameters)
+    network = None
+    if repository is None:
+        if preset is None:
+            raise InvalidArgumentError("nothing to compare; give --repository DIR or --preset NAME")
+        parameters: dict[str, Any] = {"preset": preset, **read_settings(settings or [])}
+    elif preset is not None or settings:
+        raise InvalidArgumentError(
+            "--repository has the parameters; leave --preset and --set out, or give them without it"
+        )
     else:
-        parameters = {"preset": preset or "", **read_settings(settings or [])}
+        parameters, network = read_served(repository, model)
+    paths = expand_images(images, recursive=recursive)[:limit]
     size = make_preprocessor(parameters).parameters["size"].split(",")
-    inside, note = served.read_normalization() if served else (None, "")
+    inside, note = read_network_normalization(network) if network else (None, "")
     report = compare_tensors(
         paths,
         load_pipeline(training, (int(size[0]), int(size[1]))),
         parameters,
         progress=progress_bar,
-        has_network=served is not None and served.network is not None,
+        has_network=network is not None,
         inside=inside,
     )
     if note:
@@ -126,36 +121,5 @@ def parity(
         print(json.dumps(report.to_json(), indent=1, allow_nan=False))
     else:
         PlainConsole(highlight=False).print(as_text(report))
-    if write and served is not None:
-        _write(served, report.settings, sys.stderr if json_output else sys.stdout)
     if not report.ok:
         raise typer.Exit(_DIFFERENT)
-
-
-def _read_served(
-    repository: Path | None, model: str | None, preset: str | None, settings: list[str] | None
-) -> Served | None:
-    if repository is None:
-        if preset is None:
-            raise InvalidArgumentError("nothing to compare; give --repository DIR or --preset NAME")
-        return None
-    if preset is not None or settings:
-        raise InvalidArgumentError(
-            "--repository has the parameters; leave --preset and --set out, or give them without it"
-        )
-    return read_served(repository, model)
-
-
-def _write(served: Served, settings: dict[str, str], stream: TextIO) -> None:
-    changes = served.write(settings)
-    if changes:
-        print(printable_lines(changes), file=stream)
-        say(f"endcap: wrote {served.config}")
-    else:
-        say("endcap: no parameter to set; nothing was written")
-    left = [f"{name}={value}" for name, value in settings.items() if name in OF_NETWORK]
-    if left:
-        say(
-            f"endcap: not written: {', '.join(left)}; the network's input decides that, so export "
-            "the network again, or run `endcap init` on another one"
-        )

@@ -1,4 +1,4 @@
-"""`endcap parity`: its pipelines, its messages, and --write."""
+"""`endcap parity`: its pipelines and its messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from endcap.evaluation.parity.pipelines import load_pipeline
-from endcap.triton.model_folder import read_model_folder
+from endcap.triton.model_config import set_parameter
 from tests.support.cli_runs import assert_error_message, endcap
 from tests.support.normalising_networks import X, behind
 from tests.support.training_faults import write_images
@@ -98,10 +98,6 @@ def repository(tmp_path: Path) -> Path:
     return copy
 
 
-def preprocess_parameter(repository: Path, name: str) -> str | None:
-    return read_model_folder(repository / "preprocess").config.parameter(name)
-
-
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -113,27 +109,20 @@ def test_the_same_pixels(module: str, repository: Path) -> None:
     assert "No difference was found: the network sees the same pixels." in result.stdout
 
 
-def test_what_was_found_is_written_and_mends_it(module: str, repository: Path, few: Path) -> None:
-    arguments = ["parity", few, "--training", f"{module}:load_bgr", "--repository", repository]
+def set_in(repository: Path, name: str, value: str) -> None:
     config = repository / "preprocess" / "config.pbtxt"
-    before = config.read_text()
+    config.write_text(set_parameter(config.read_text(), name, value))
 
+
+def test_what_was_found_mends_it(module: str, repository: Path, few: Path) -> None:
+    arguments = ["parity", few, "--training", f"{module}:load_bgr", "--repository", repository]
     result = endcap(*arguments, "--json")
     report = json.loads(result.stdout)
     (cause,) = report["causes"]
     assert (result.exit_code, cause["name"], report["settings"]) == (1, "color", {"color": "bgr"})
     assert cause["effect"]["mean_steps"] > 1
-    assert config.read_text() == before
-
-    result = endcap(*arguments, "--write", columns=160)
-    assert result.exit_code == 1
-    assert "set color=bgr" in result.stdout
-    assert f"--- {config}" in result.stdout
-    assert '+  key: "color"' in result.stdout
-    assert f"endcap: wrote {config}" in result.stderr
-    assert preprocess_parameter(repository, "color") == "bgr"
-    assert config.read_text().startswith(before)
-
+    assert "set color=bgr" in endcap(*arguments, columns=160).stdout
+    set_in(repository, "color", "bgr")
     result = endcap(*arguments)
     assert result.exit_code == 0, result.output
 
@@ -149,23 +138,9 @@ def test_a_network_that_divides_by_itself(module: str, repository: Path, few: Pa
     report = json.loads(twice.stdout)
     assert (twice.exit_code, report["settings"]) == (1, {"scale": "1"})
     assert "the network itself begins by computing x / 255" in " ".join(report["notes"])
-    assert endcap("parity", *options, "--write").exit_code == 1
+    set_in(repository, "scale", "1")
     mended = endcap("parity", *options, "--json")
     assert mended.exit_code == 0, mended.stdout
-    validated = endcap("validate", repository, "--strict")
-    assert validated.exit_code == 0, validated.stdout
-
-
-def test_what_the_network_decides_is_not_written(module: str, repository: Path) -> None:
-    # Without a network, which would not take such a tensor.
-    (repository / "detector" / "1" / "model.onnx").unlink()
-    result = endcap(
-        *("parity", SAMPLES, "--training", f"{module}:load_large"),
-        *("--repository", repository, "--write"),
-    )
-    assert result.exit_code == 1
-    assert "not written: size=704,704; the network's input decides that" in result.stderr
-    assert preprocess_parameter(repository, "size") is None
 
 
 def test_an_image_that_fails_is_named_and_the_others_are_compared(
@@ -190,7 +165,6 @@ def test_an_image_that_fails_is_named_and_the_others_are_compared(
         (["--training", "no.json", "--preset", "ultralytics"], "no.json is no file"),
         (["--training", "no_module:f", "--preset", "ultralytics"], "cannot be imported"),
         (["--training", "json:f", "--preset", "ultralytics"], "json has no function f"),
-        (["--training", "opencv", "--preset", "ultralytics", "--write"], "give --repository"),
         (
             ["--training", "opencv", "--preset", "ultralytics", "--repository", SHIPPED],
             "leave --preset and --set out",
