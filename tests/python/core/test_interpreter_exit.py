@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import jpegs
 
-REPETITIONS = 20
+REPETITIONS = 6
 
 # Ends while its daemon threads decode, preprocess and suppress boxes. The main thread waits until
 # each has returned from a first call, so that all of them are at work when it ends.

@@ -21,11 +21,12 @@ def same_size(pixels: np.ndarray, **fields: Any) -> np.ndarray:
     return endcap.preprocess(pixels, size=pixels.shape[:2], **fields).images[0]
 
 
+@pytest.mark.parametrize("color", ["rgb", "bgr", "gray"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8"])
 @pytest.mark.parametrize(
     ("scale", "mean", "std"),
     [
-        (1 / 255, (0, 0, 0), (1, 1, 1)),
+        (None, (0, 0, 0), (1, 1, 1)),
         (1 / 255, *IMAGENET.values()),
         (1 / 127.5, (1, 1, 1), (1, 1, 1)),
         (1.0, (103.939, 116.779, 123.68), (1, 1, 1)),
@@ -33,22 +34,26 @@ def same_size(pixels: np.ndarray, **fields: Any) -> np.ndarray:
         (3.0, (128, 200, 0), (1, -1, 2)),  # runs out of the integers' range on both sides
     ],
 )
-def test_normalisation_of_8_bit_pixels(
-    scale: float, mean: tuple[float, ...], std: tuple[float, ...], dtype: str
+def test_pixels_become_the_definitions_numbers(
+    scale: float | None, mean: tuple[float, ...], std: tuple[float, ...], dtype: str, color: str
 ) -> None:
     pixels = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2)
-    tensor = same_size(pixels, scale=scale, mean=mean, std=std, dtype=dtype)
-    expected = normalise(pixels, scale=scale, mean=mean, std=std, dtype=dtype)
+    pixels[..., 1:] = jpegs.photo(16, 16)[..., 1:]
+    if color == "gray":
+        mean, std = mean[:1], std[:1]
+    fields = {"mean": mean, "std": std, "dtype": dtype, "color": color}
+    fields |= {} if scale is None else {"scale": scale}
+    tensor = same_size(pixels, **fields)
+    ordered = pixels[..., ::-1] if color == "bgr" else pixels
+    if color == "gray":  # luma of BT.601 in 16 bits
+        sums = pixels.astype(np.int64) @ np.array([19595, 38470, 7471])
+        ordered = (sums[..., None] + 32768) >> 16
+    default = 1.0 if dtype == "uint8" else 1 / 255
+    expected = normalise(ordered, scale=scale or default, mean=mean, std=std, dtype=dtype)
     assert tensor.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(tensor, np.transpose(expected, (2, 0, 1)))
-
-
-def test_default_scale_depends_on_the_dtype() -> None:
-    pixels = jpegs.photo(*SIZE)
-    planes = np.transpose(pixels, (2, 0, 1))
-    np.testing.assert_array_equal(same_size(pixels, dtype="uint8"), planes)
-    expected = (planes.astype(np.float64) / 255).astype(np.float32)
-    np.testing.assert_allclose(same_size(pixels), expected, rtol=1.2e-7, atol=0)
+    rows = endcap.preprocess(pixels, size=16, layout="nhwc", **fields).images[0]
+    np.testing.assert_array_equal(rows, expected)
 
 
 def test_normalisation_of_unquantized_pixels() -> None:
@@ -73,34 +78,6 @@ def test_padding_is_normalised_like_pixels() -> None:
     )[0, 0]
     np.testing.assert_array_equal(result.images[0, :, 0, 0], expected)
     np.testing.assert_array_equal(result.images[0, :, -1, -1], expected)
-
-
-def test_bgr_swaps_channels_before_normalising() -> None:
-    pixels = jpegs.photo(*SIZE)
-    mean = (1.0, 2.0, 3.0)
-    bgr = same_size(pixels, color="bgr", scale=1.0, mean=mean)
-    expected = pixels[..., ::-1].astype(np.float32) - np.array(mean, np.float32)
-    np.testing.assert_array_equal(bgr, np.transpose(expected, (2, 0, 1)))
-
-
-def test_gray_of_colour_pixels_is_luma() -> None:
-    pixels = jpegs.photo(*SIZE)
-    gray = same_size(pixels, color="gray", dtype="uint8")
-    assert gray.shape == (1, *SIZE)
-    weights = np.array([19595, 38470, 7471])  # BT.601 in 16 bits
-    expected = (pixels.astype(np.int64) @ weights + 32768) >> 16
-    np.testing.assert_array_equal(gray[0], expected)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8"])
-@pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_nhwc_is_nchw_transposed(color: str, dtype: str) -> None:
-    data = jpegs.photo_jpeg(50, 70)
-    options = {"size": SIZE, "color": color, "dtype": dtype}
-    planar = endcap.preprocess(data, layout="nchw", **options).images
-    interleaved = endcap.preprocess(data, layout="nhwc", **options).images
-    assert interleaved.shape == (1, *SIZE, 1 if color == "gray" else 3)
-    np.testing.assert_array_equal(np.transpose(planar, (0, 2, 3, 1)), interleaved)
 
 
 def test_kinds_of_pixels_agree() -> None:

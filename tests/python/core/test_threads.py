@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import endcap
+from endcap import _core
 from tests.support import jpegs
 from tests.support.bad_jpegs import bomb
 from tests.support.sample_heads import yolov8_head
@@ -149,3 +152,32 @@ def test_a_forked_child_works_with_what_it_inherits_and_ends() -> None:
         timeout=60,
     )
     assert child.returncode == 0, child.stderr.decode()
+
+
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has its GIL"
+)
+def test_the_gil_stays_off() -> None:
+    # Of another module that needs it Python takes the GIL again, with a warning.
+    code = "import endcap, sys; print(sys._is_gil_enabled())"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_pooled_arrays_and_the_list_of_implementations_are_safe_in_threads() -> None:
+    begin = threading.Barrier(8)
+
+    def work(index: int) -> None:
+        begin.wait()
+        for turn in range(index, index + 25):
+            array, other = (_core.empty(np.dtype(np.int64), [4096]) for _ in range(2))
+            array.fill(turn)
+            other.fill(-1)
+            endcap.preprocess(IMAGES[0], size=SIZE)
+            assert (array == turn).all()
+            assert {row[1] for row in _core.implementations()} >= {"decode", "preprocess", "nms"}
+
+    with ThreadPoolExecutor(8) as callers:
+        list(callers.map(work, range(8)))

@@ -11,7 +11,7 @@ import pytest
 import endcap
 from tests.reference.oc_sort import OcSort
 from tests.reference.side_byte_track import SideByteTrack
-from tests.reference.tracking import ByteTrack, best_matches
+from tests.reference.tracking import ByteTrack
 from tests.support.track_scenes import Frame, detections_of, make_scene, track
 
 DEFINITIONS: dict[Any, Any] = {
@@ -257,13 +257,6 @@ def test_boxes_without_an_area_have_no_track() -> None:
     assert ids_of(endcap.Tracker()(seen(*boxes))) == [-1, -1, -1, 1]
 
 
-def test_no_more_tracks_than_allowed() -> None:
-    boxes = [(50 * i, 0, 50 * i + 40, 40) for i in range(8)]
-    tracker = endcap.Tracker(max_tracks=5)
-    assert ids_of(tracker(seen(*boxes))) == [1, 2, 3, 4, 5, -1, -1, -1]
-    assert tracker.track_count == 5
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -314,12 +307,6 @@ def test_a_tracker_tells_what_it_is() -> None:
     assert repr(tracker) == "<Tracker bytetrack, frame 0, 0 tracks>"
     assert tracker.parameters["max_lost_frames"] == "15"
     assert {row.name for row in tracker.describe()} == set(tracker.parameters)
-
-
-def test_the_reference_finds_the_best_matches() -> None:
-    # The greatest gain alone would leave the second row without a column.
-    gains = {(0, 0): 0.9, (0, 1): 0.8, (1, 0): 0.7}
-    assert best_matches(gains) == [(0, 1), (1, 0)]
 
 
 # Frames of a live source between two that were looked at: at first none, then five of six dropped.
