@@ -76,6 +76,12 @@ PREPROCESS = {
     ),
 }
 POSTPROCESS = {
+    "misnamed_input": Damage(
+        "postprocess",
+        "the config has an input 'heads'",
+        'name: "heads"',
+        (('name: "head"', 'name: "heads"'),),
+    ),
     "no_head": Damage(
         "postprocess",
         "parameter 'head' is missing",
