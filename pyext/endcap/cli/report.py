@@ -1,11 +1,14 @@
-"""Reports on images: tables, and where a report is written."""
+"""Reports on images: tables, CSV, COCO, and where a report is written."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TextIO
@@ -14,10 +17,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from endcap._coco import CocoImage, coco_document, json_lines
 from endcap._files import whole_text_file
 from endcap.cli.console import PlainConsole, count, printable, printable_lines
-from endcap.cli.export import as_coco, as_csv, as_json
-from endcap.detections import ClassScore, Detection, ImageResult, Task, class_name
+from endcap.detections import ROW_COLUMNS, ClassScore, Detection, ImageResult, Task, class_name
+from endcap.drawing.orientation import oriented_size
 
 
 class Form(str, Enum):
@@ -50,8 +54,10 @@ def write_report(
             PlainConsole(file=stream, highlight=False).print(f"\n{summary(results)}", markup=False)
     elif form is Form.coco:
         write_text(as_coco(results, labels), stream)
+    elif form is Form.csv:
+        write_text(as_csv(results), stream)
     else:
-        write_text(as_csv(results) if form is Form.csv else as_json(results), stream)
+        write_text(json_lines([result.to_dict() for result in results]), stream)
 
 
 def write_text(text: str, stream: TextIO) -> None:
@@ -62,6 +68,69 @@ def write_text(text: str, stream: TextIO) -> None:
 def write_table(table: RenderableType, stream: TextIO) -> None:
     """Write a table; lines wider than the terminal are not cut."""
     PlainConsole(file=stream, highlight=False).print(table, crop=False)
+
+
+CSV_COLUMNS = ("image", "status", *ROW_COLUMNS)
+
+# Also behind what spreadsheets leave out, and of full width.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def as_csv(results: Sequence[ImageResult]) -> str:
+    """Return a header and a row per detection or class; CSV_COLUMNS names the columns.
+
+    Rotated boxes have one more column, angle, and tracked ones track_id. A class has no box. An
+    image without results has one row, its cells empty from class_id on. A text that spreadsheets
+    would take for a formula has an apostrophe before it.
+    """
+    text = io.StringIO()
+    detections = [each for result in results for each in result.detections]
+    columns = [*CSV_COLUMNS]
+    if any(each.angle is not None for each in detections):
+        columns.append("angle")
+    if any(each.track_id is not None for each in detections):
+        columns.append("track_id")
+    write_row = csv_table(columns, text)
+    for result in results:
+        for row in result.to_rows():
+            write_row(row)
+    return text.getvalue().removesuffix("\n")
+
+
+def csv_table(columns: Sequence[str], stream: TextIO) -> Callable[[Mapping[str, object]], None]:
+    """Write the header of a table, and return a function that writes a row."""
+    writer = csv.DictWriter(stream, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    return lambda row: writer.writerow({name: csv_cell(value) for name, value in row.items()})
+
+
+def csv_cell(value: object) -> object:
+    """Return a value as a cell, behind an apostrophe where spreadsheets would take a formula."""
+    is_formula = isinstance(value, str) and value.startswith(_FORMULAS)
+    return f"'{value}" if is_formula else value
+
+
+def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:
+    """Return one JSON object that pycocotools reads; its list `annotations` loads as results, too.
+
+    A category's id is class_id + 1; the classes of `labels` are listed, and those of the results.
+    Width and height are those of the image that boxes refer to, read from the file's header; 0
+    where it cannot be read. A failed image is listed with its status, without annotations. An
+    annotation's `area` is its box's; `bbox` encloses a rotated box, whose corners are the
+    `segmentation`. A mask is the segmentation where it has the image's size.
+    `file_name` starts from the folder that all images lie in, as `endcap evaluate` takes it.
+    """
+    folders = [os.path.abspath(Path(each.image).parent) for each in results]
+    images = [
+        CocoImage(
+            os.path.relpath(each.image, os.path.commonpath(folders)),
+            each.status,
+            oriented_size(Path(each.image), upright=each.upright) or (0, 0),
+            list(each.detections),
+        )
+        for each in results
+    ]
+    return coco_document(images, labels)
 
 
 _INDENT = 2

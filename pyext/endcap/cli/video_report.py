@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -12,9 +11,8 @@ from typing import TextIO
 from rich.console import Group
 
 from endcap.cli.console import count, printable
-from endcap.cli.export import csv_cell
 from endcap.cli.infer_options import InferOptions
-from endcap.cli.report import Form, image_heading, most_common, one_line, write_text
+from endcap.cli.report import Form, csv_table, image_heading, most_common, one_line, write_text
 from endcap.client import DetectionClient
 from endcap.detections import ROW_COLUMNS, ImageResult, Task, class_name
 from endcap.video import VideoFrame
@@ -30,21 +28,16 @@ def frame_report(client: DetectionClient, options: InferOptions, stream: TextIO)
         return lambda source, frame, result: None
     extra = ["angle"] if "detection_angles" in client.outputs else []
     extra += ["track_id"] if options.is_tracked else []
-    rows = csv.DictWriter(
-        stream,
-        (*FRAME_COLUMNS, "status", *ROW_COLUMNS, *extra),
-        extrasaction="ignore",
-        lineterminator="\n",
+    write_row = (
+        csv_table((*FRAME_COLUMNS, "status", *ROW_COLUMNS, *extra), stream) if options.csv else None
     )
-    if options.form is Form.csv:
-        rows.writeheader()
 
     def write(source: str, frame: VideoFrame, result: ImageResult) -> None:
         values = (source, frame.index, frame.seconds, frame.dropped)
         head = dict(zip(FRAME_COLUMNS, values, strict=True))
-        if options.form is Form.csv:
+        if write_row is not None:
             for row in result.to_rows():
-                rows.writerow({name: csv_cell(value) for name, value in {**head, **row}.items()})
+                write_row({**head, **row})
         else:
             line = head | result.to_dict()
             del line["image"]
@@ -56,32 +49,19 @@ def frame_report(client: DetectionClient, options: InferOptions, stream: TextIO)
 
 @dataclass
 class VideoSummary:
-    """What was found in a video until now; its size does not grow with the video.
-
-    Attributes:
-        name: The video's.
-        error: Why the video ended before its end.
-        damaged: Parts that could not be decoded.
-        seconds: The time that it took.
-        frames: The frames that have results.
-        failed: Those of them that failed.
-        first_failure: Of these the first one, with its error.
-        dropped: The frames that the queue of a live source dropped.
-        classes: The number of detections by class, or of frames by best class.
-        tracks: The number of tracks; ids are given in order, from 1.
-        task: The model's.
-    """
+    """What was found in a video until now; its size does not grow with the video."""
 
     name: str
-    error: str | None = None
-    damaged: int = 0
+    error: str | None = None  # why the video ended before its end
+    damaged: int = 0  # parts that could not be decoded
     seconds: float = 0.0
-    frames: int = 0
+    frames: int = 0  # that have results
     failed: int = 0
     first_failure: str = ""
     dropped: int = 0
+    # Detections by class, or frames by best class.
     classes: Counter[str] = field(default_factory=Counter)
-    tracks: int = 0
+    tracks: int = 0  # ids are given in order, from 1
     task: Task = Task.detection
 
     def add(self, frame: VideoFrame, result: ImageResult) -> None:

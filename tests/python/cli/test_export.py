@@ -13,9 +13,8 @@ import pytest
 from PIL import Image
 from pycocotools.coco import COCO
 
-from endcap.cli.export import as_coco, as_csv, csv_cell
 from endcap.cli.pictures import PictureFolder
-from endcap.cli.report import summary
+from endcap.cli.report import as_coco, as_csv, csv_cell, summary
 from endcap.client import Detection, ImageDetections, ImageResult
 from endcap.masks import encode_rle
 from tests.support.cli_runs import endcap, write_pictures

@@ -13,8 +13,7 @@ from PIL import Image
 from rich.console import Console
 
 import endcap
-from endcap.cli.export import CSV_COLUMNS, as_csv
-from endcap.cli.report import as_table, summary
+from endcap.cli.report import CSV_COLUMNS, as_csv, as_table, summary
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Mask, Results, Task
 from endcap.drawing.draw import draw_detections
 from endcap.errors import UnsupportedError
