@@ -8,7 +8,7 @@ import torch
 
 import endcap
 from tests.peers.pictures import COLOR, WITHOUT_EXIF, picture, pixels
-from tests.support.preset_steps import assert_same_pixels, preset_tensor
+from tests.support.preset_recipes import assert_same_pixels, preset_tensor
 from tests.support.tolerances import FLOAT_RESIZE_STEPS
 
 

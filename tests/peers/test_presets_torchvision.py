@@ -12,7 +12,7 @@ from torchvision.transforms import v2
 
 import endcap
 from tests.peers.pictures import COLOR, picture, pillow
-from tests.support.preset_steps import (
+from tests.support.preset_recipes import (
     assert_same_pixels,
     equal_within,
     preset_tensor,

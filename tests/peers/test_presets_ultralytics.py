@@ -11,7 +11,7 @@ from ultralytics.utils.patches import imread
 
 import endcap
 from tests.peers.pictures import COLOR, picture
-from tests.support.preset_steps import assert_same_pixels, preset_tensor, steps_between
+from tests.support.preset_recipes import assert_same_pixels, preset_tensor, steps_between
 from tests.support.tolerances import CMYK_OPENCV_STEPS, NORMALISED_STEPS
 
 

@@ -1,4 +1,4 @@
-"""Prototypes and coefficients -> instance masks, and COCO's RLE, pixel by pixel."""
+"""Prototypes and coefficients -> instance masks, pixel by pixel, and COCO's RLE by pycocotools."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from pycocotools import mask as coco
 
 from tests.reference.detections import to_source
 
@@ -116,42 +117,12 @@ def mask(
     return (value > 0) & in_box
 
 
-def run_lengths(pixels: Mask) -> list[int]:
-    """Of the columns one after the other: outside, inside, outside and so on."""
-    columns = pixels.T.ravel()
-    ends = np.flatnonzero(np.diff(columns, prepend=False))
-    return np.diff(ends, prepend=0, append=len(columns))[: len(ends) + 1].tolist()
-
-
 def encode(pixels: Mask) -> bytes:
-    """COCO's text of RLE: differences from the fourth on, 5 bits and a flag a character."""
-    lengths = run_lengths(pixels)
-    text = bytearray()
-    for i, length in enumerate(lengths):
-        number = length - (lengths[i - 2] if i > 2 else 0)
-        while True:
-            digit, number = number & 31, number >> 5
-            last = number == (-1 if digit & 16 else 0)
-            text.append(48 + digit + (0 if last else 32))
-            if last:
-                break
-    return bytes(text)
+    """COCO's text of RLE."""
+    text: bytes = coco.encode(np.asfortranarray(pixels, np.uint8))["counts"]
+    return text
 
 
 def decode(text: bytes, size: tuple[int, int]) -> Mask:
     """The mask [H, W] of such a text."""
-    lengths: list[int] = []
-    number = shift = 0
-    for character in text:
-        digit = character - 48
-        number |= (digit & 31) << shift
-        shift += 5
-        if digit & 32:
-            continue
-        if digit & 16:
-            number -= 1 << shift
-        lengths.append(number + (lengths[-2] if len(lengths) > 2 else 0))
-        number = shift = 0
-    inside = np.arange(len(lengths)) % 2 == 1
-    height, width = size
-    return np.repeat(inside, lengths).reshape(width, height).T
+    return np.asarray(coco.decode({"size": list(size), "counts": text}), bool)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,22 +51,6 @@ def _iou(a: Floats, b: Floats) -> float:
         return 0.0
     both = (a[2:] - a[:2]).prod() + (b[2:] - b[:2]).prod() - common.prod()
     return float(common.prod() / both)
-
-
-def best_matches(gains: dict[tuple[int, int], float]) -> list[tuple[int, int]]:
-    """Return the pairs, no row and no column twice, whose gains add up to the most."""
-    best: dict[frozenset[int], tuple[float, list[tuple[int, int]]]] = {frozenset(): (0.0, [])}
-    for row in sorted({row for row, _ in gains}):
-        following = dict(best)
-        for used, (total, pairs) in best.items():
-            for (other, column), gain in gains.items():
-                if other != row or column in used:
-                    continue
-                key = used | {column}
-                if key not in following or total + gain > following[key][0]:
-                    following[key] = (total + gain, [*pairs, (row, column)])
-        best = following
-    return max(best.values(), key=lambda each: each[0])[1]
 
 
 class ByteTrack:
@@ -150,16 +135,17 @@ class ByteTrack:
         self, tracks: list[Track], rows: list[int], most: float, fuse: bool
     ) -> tuple[list[Track], list[int]]:
         boxes, scores, class_ids = self.seen
-        gains = {}
+        gains = np.zeros((len(tracks), len(rows)))
         for t, track in enumerate(tracks):
-            for i in rows:
+            for r, i in enumerate(rows):
                 if not self.class_agnostic and class_ids[i] != track.class_id:
                     continue
                 iou = _iou(track.box(), boxes[i])
                 gain = most - (1 - (iou * scores[i] if fuse else iou))
                 if iou > 0 and gain > 0:
-                    gains[t, i] = gain
-        matched = best_matches(gains)
+                    gains[t, r] = gain
+        pairs = zip(*linear_sum_assignment(gains, maximize=True), strict=True)
+        matched = [(t, rows[r]) for t, r in pairs if gains[t, r] > 0]
         for t, i in matched:
             self._correct(tracks[t], boxes[i])
             tracks[t].state = "tracked"

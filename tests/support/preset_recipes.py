@@ -1,16 +1,19 @@
-"""The pipelines that the presets follow, file to tensor, done with OpenCV, Pillow and NumPy."""
+"""The pipelines that the presets follow, file to tensor, done with OpenCV, Pillow and NumPy.
+
+And how far a preset's tensor is from another one, in 8-bit steps.
+"""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from tests.support.other_libraries import pillow_resize
+import endcap
+from tests.support import tolerances
+from tests.support.other_libraries import opencv_resize, pillow_resize, pillow_rgb
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
@@ -22,11 +25,6 @@ SSD_MEAN = np.array([0.48235, 0.45882, 0.40784])
 def read_opencv(data: bytes) -> Pixels:
     """BGR; EXIF is applied."""
     return cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
-
-
-def read_pillow(data: bytes) -> Pixels:
-    """RGB; EXIF is ignored."""
-    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
 def shorter_to(pixels: Pixels, short: int) -> tuple[int, int]:
@@ -45,9 +43,7 @@ def ultralytics(bgr: Pixels) -> Floats:
     height, width = bgr.shape[:2]
     ratio = min(640 / height, 640 / width)
     new_height, new_width = max(round(height * ratio), 1), max(round(width * ratio), 1)
-    resized = bgr
-    if (new_height, new_width) != (height, width):
-        resized = cv2.resize(bgr, (new_width, new_height), interpolation=cv2.INTER_LINEAR)
+    resized = opencv_resize(bgr, new_height, new_width)
     top, left = (640 - new_height) // 2, (640 - new_width) // 2
     bottom, right = 640 - new_height - top, 640 - new_width - left
     padded = cv2.copyMakeBorder(
@@ -92,10 +88,45 @@ def ssd(rgb: Pixels) -> Floats:
 # How each preset's library reads a file, and what it makes of the pixels: [H, W, C].
 RECIPES: dict[str, tuple[Callable[[bytes], Pixels], Callable[[Pixels], Floats]]] = {
     "ultralytics": (read_opencv, ultralytics),
-    "torchvision": (read_pillow, torchvision),
-    "inception": (read_pillow, inception),
+    "torchvision": (pillow_rgb, torchvision),
+    "inception": (pillow_rgb, inception),
     "vgg": (read_opencv, vgg),
-    "rtdetr": (read_pillow, rtdetr),
-    "rfdetr": (read_pillow, rfdetr),
-    "ssd": (read_pillow, ssd),
+    "rtdetr": (pillow_rgb, rtdetr),
+    "rfdetr": (pillow_rgb, rfdetr),
+    "ssd": (pillow_rgb, ssd),
 }
+
+
+def preset_tensor(preset: str, data: bytes) -> npt.NDArray[np.float32]:
+    """The preset's tensor of a file, as [H, W, C]."""
+    images = endcap.preprocess(data, preset).images[0]
+    nhwc = endcap.Preprocessor(preset, threads=1).parameters["layout"] == "nhwc"
+    return images if nhwc else images.transpose(1, 2, 0)
+
+
+def steps_between(
+    preset: str, actual: npt.NDArray[np.floating], expected: npt.NDArray[np.floating]
+) -> npt.NDArray[np.float64]:
+    """The absolute difference of two [H, W, C] tensors in 8-bit steps of the pixels."""
+    assert actual.shape == expected.shape
+    parameters = endcap.Preprocessor(preset, threads=1).parameters
+    std = np.array([float(value) for value in parameters["std"].split(",")])
+    steps: npt.NDArray[np.float64] = (
+        np.abs(actual.astype(np.float64) - expected) * std / float(parameters["scale"])
+    )
+    return steps
+
+
+def equal_within(preset: str) -> float:
+    """The difference in steps up to which two pixels are equal: what float arithmetic leaves."""
+    unquantized = endcap.Preprocessor(preset, threads=1).parameters["quantize"] == "none"
+    return tolerances.FLOAT_RESIZE_STEPS if unquantized else tolerances.NORMALISED_STEPS
+
+
+def assert_same_pixels(
+    preset: str, actual: npt.NDArray[np.floating], expected: npt.NDArray[np.floating]
+) -> None:
+    """No pixel is more than a step away, and nearly all are equal."""
+    steps = steps_between(preset, actual, expected)
+    assert steps.max() <= tolerances.PRESET_STEPS + equal_within(preset)
+    assert (steps <= equal_within(preset)).mean() >= tolerances.PRESET_EXACT_SHARE

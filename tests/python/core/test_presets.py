@@ -9,8 +9,8 @@ import pytest
 
 import endcap
 from tests.support import image_files, jpegs
-from tests.support.preset_recipes import RECIPES, read_pillow
-from tests.support.preset_steps import assert_same_pixels, preset_tensor
+from tests.support.other_libraries import pillow_rgb
+from tests.support.preset_recipes import RECIPES, assert_same_pixels, preset_tensor
 
 # Landscape, portrait, odd, square, smaller than every target, and sides of one pixel.
 SIZES = [(400, 600), (640, 480), (333, 517), (333, 333), (90, 121), (1, 60), (60, 1), (1, 1)]
@@ -59,7 +59,7 @@ def test_exif_is_taken_as_the_library_takes_it(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", RECIPES)
 def test_cmyk_is_taken_as_pillow_takes_it(preset: str) -> None:
-    rgb = read_pillow(cmyk_jpeg())
+    rgb = pillow_rgb(cmyk_jpeg())
     pixels = rgb[..., ::-1] if preset in READ_BY_OPENCV else rgb
     recipe = RECIPES[preset][1]
     assert_same_pixels(

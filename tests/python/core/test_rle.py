@@ -15,46 +15,13 @@ from tests.reference import masks as reference
 @given(seed=st.integers(0, 2**32 - 1), height=st.integers(1, 70), width=st.integers(1, 70))
 def test_as_the_definition(seed: int, height: int, width: int) -> None:
     random = np.random.default_rng(seed)
-    mask = random.uniform(size=(height, width)) < random.uniform()
+    mask = random.uniform(size=(height, width)) < random.choice([0, 1, random.uniform()])
     rle = encode_rle(mask)
     assert rle == reference.encode(mask)
     np.testing.assert_array_equal(reference.decode(rle, mask.shape), mask)
     np.testing.assert_array_equal(decode_rle(rle, mask.shape), mask)
-    assert decode_rle(rle, mask.shape).dtype == np.bool_
-
-
-# What pycocotools 2.0 writes for the same masks; tests/peers compares more of them.
-def block() -> np.ndarray:
-    mask = np.zeros((480, 640), bool)
-    mask[100:200, 50:60] = True
-    return mask
-
-
-def disc() -> np.ndarray:
-    y, x = np.mgrid[:40, :60]
-    return (x - 30) ** 2 + (y - 17) ** 2 < 100
-
-
-STORED = {
-    "block": (block, b"Tag0T3l;00000000000000000lh_8"),
-    "disc": (disc, b"ej09n02M4N0O2N2O0000000000000001N2N102L3Ndh0"),
-    "checkers": (
-        lambda: np.indices((5, 7)).sum(0) % 2 == 1,
-        b"11100000000000000000000000000000000",
-    ),
-    "one pixel": (lambda: np.eye(1, dtype=bool), b"01"),
-    "nothing": (lambda: np.zeros((3, 4), bool), b"<"),
-    "everything": (lambda: np.ones((3, 4), bool), b"0<"),
-}
-
-
-@pytest.mark.parametrize("name", STORED)
-def test_stored_strings(name: str) -> None:
-    make, rle = STORED[name]
-    mask = make()
-    assert encode_rle(mask) == rle
-    np.testing.assert_array_equal(decode_rle(rle, mask.shape), mask)
     np.testing.assert_array_equal(decode_rle(rle.decode(), mask.shape), mask)
+    assert decode_rle(rle, mask.shape).dtype == np.bool_
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, bool])
