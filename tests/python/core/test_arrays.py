@@ -139,6 +139,55 @@ def test_boxes_that_require_grad_are_suppressed_without_it() -> None:
         np.testing.assert_array_equal(kept, suppress(given, scores, iou_threshold=0.5))
 
 
+VIEWS: dict[str, Any] = {
+    "every 2nd row": lambda p: p[::2],
+    "flipped": lambda p: p[::-1],
+    "mirrored": lambda p: p[:, ::-1],
+    "cut out": lambda p: p[5:-5, 7:-3],
+    "channels": lambda p: p[..., ::-1],
+    "transposed": lambda p: np.transpose(p, (1, 0, 2)),
+    "Fortran": np.asfortranarray,
+}
+
+
+def random_rows(count: int, columns: int) -> np.ndarray:
+    rows = np.random.default_rng(columns).uniform(0, 60, (count, columns)).astype(np.float32)
+    rows[:, 2:4] += 40
+    return rows
+
+
+SCORES = random_rows(120, 1)[:, 0]
+# What reads arrays, and a view of which no two elements are neighbours in memory.
+CALLS: dict[str, tuple[Any, Any]] = {
+    **{
+        name: (lambda p: endcap.preprocess(p, size=32).images, v(PIXELS))
+        for name, v in VIEWS.items()
+    },
+    "decode": (endcap.decode, np.repeat(np.frombuffer(FILE, np.uint8), 2)[::2]),
+    "nms": (lambda b: endcap.nms(b, SCORES[::2], 0.3), random_rows(120, 4)[::2]),
+    "scores": (lambda s: endcap.nms(random_rows(60, 4), s, 0.3), SCORES[::2]),
+    "nms_rotated": (lambda b: endcap.nms_rotated(b, SCORES[::2], 0.3), random_rows(120, 5)[::2]),
+    "box_decode": (
+        lambda h: endcap.box_decode(h, num_classes=3).boxes,
+        np.ascontiguousarray(yolov8_head(1, anchors=50, num_classes=3).T).T,
+    ),
+    "postprocess": (
+        lambda h: endcap.Postprocessor(num_classes=3)(h).boxes,
+        yolov8_head(1, anchors=50, num_classes=3)[:, ::2],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arrays_may_be_strided_and_read_only_and_are_not_written(name: str) -> None:
+    call, view = CALLS[name]
+    expected, before = call(view.copy("C")), view.copy("C")
+    given = view[...]
+    given.setflags(write=False)
+    np.testing.assert_array_equal(call(given), expected)
+    np.testing.assert_array_equal(view, before)
+
+
 def test_an_empty_batch_is_an_empty_result() -> None:
     result = endcap.preprocess([], size=(16, 24))
     assert result.images.shape == (0, 3, 16, 24)

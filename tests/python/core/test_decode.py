@@ -13,7 +13,6 @@ from PIL import Image
 import endcap
 from tests.reference.orientation import oriented
 from tests.support import jpegs
-from tests.support.bad_jpegs import harmless_exif
 from tests.support.other_libraries import opencv_rgb, pillow_rgb
 
 SIZES = [(1, 1), (1, 40), (40, 1), (7, 9), (8, 8), (16, 16), (17, 33), (37, 53), (240, 319)]
@@ -97,14 +96,11 @@ def test_exif_orientation_of_gray_and_cmyk(orientation: int) -> None:
         )
 
 
-HARMLESS_EXIF = harmless_exif()
-
-
-@pytest.mark.parametrize("name", HARMLESS_EXIF)
-def test_damaged_exif_is_harmless(name: str) -> None:
+def test_many_huge_exif_segments_are_harmless() -> None:
+    """test_exif_orientation.py has one of each kind of damage."""
     data = plain = jpegs.photo_jpeg(34, 51)
-    for _ in range(40 if name == "largest_segment_of_zeros" else 1):
-        data = jpegs.with_exif(data, HARMLESS_EXIF[name])
+    for _ in range(40):
+        data = jpegs.with_exif(data, b"Exif\0\0".ljust(65533, b"\0"))
     np.testing.assert_array_equal(endcap.decode(data), endcap.decode(plain))
 
 
@@ -113,13 +109,6 @@ def test_bytes_like_objects(wrap: Any) -> None:
     data = jpegs.photo_jpeg(20, 30)
     given = wrap(data, np.uint8) if wrap is np.frombuffer else wrap(data)
     np.testing.assert_array_equal(endcap.decode(given), opencv_rgb(data))
-
-
-def test_strided_encoded_array_is_read_right() -> None:
-    data = np.frombuffer(jpegs.photo_jpeg(20, 30), np.uint8)
-    spread = np.zeros(2 * len(data), np.uint8)
-    spread[::2] = data
-    np.testing.assert_array_equal(endcap.decode(spread[::2]), endcap.decode(data))
 
 
 def test_result_is_writable_and_owned_by_the_caller() -> None:

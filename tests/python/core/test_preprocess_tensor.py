@@ -95,38 +95,6 @@ def test_kinds_of_pixels_agree() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda p: p[::2],
-        lambda p: p[::-1],
-        lambda p: p[:, ::-1],
-        lambda p: p[5:-5, 7:-3],
-        lambda p: p[..., ::-1],
-        lambda p: np.transpose(p, (1, 0, 2)),
-        np.asfortranarray,
-    ],
-    ids=["every_2nd_row", "flipped", "mirrored", "cut_out", "channels", "transposed", "fortran"],
-)
-def test_strided_pixels(view: Any) -> None:
-    pixels = view(jpegs.photo(50, 70))
-    expected = endcap.preprocess(np.ascontiguousarray(pixels), size=SIZE).images
-    np.testing.assert_array_equal(endcap.preprocess(pixels, size=SIZE).images, expected)
-
-
-def test_inputs_are_never_written() -> None:
-    pixels = jpegs.photo(50, 70)
-    file = np.frombuffer(jpegs.encode(pixels, orientation=6), np.uint8).copy()
-    before = pixels.copy(), file.copy()
-    endcap.preprocess([pixels, file], size=SIZE)
-    endcap.decode(file)
-    np.testing.assert_array_equal(pixels, before[0])
-    np.testing.assert_array_equal(file, before[1])
-    pixels.setflags(write=False)
-    file.setflags(write=False)
-    assert endcap.preprocess([pixels, file], size=SIZE).status.tolist() == [0, 0]
-
-
 def test_a_list_mixes_files_and_pixels() -> None:
     images = [jpegs.photo_jpeg(50, 70), jpegs.photo(30, 90), jpegs.photo_jpeg(64, 48, seed=2)]
     batch = endcap.preprocess(images, size=SIZE)
