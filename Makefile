@@ -13,7 +13,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
 # The tests of a file share servers, so that they stay in one process.
 PYTEST = $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --no-loadscope-reorder \
-  --max-worker-restart 0
+  --max-worker-restart 0 --durations 40
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
 # ON compiles a stage's files together, which takes half the time; OFF each alone, as releases do.

@@ -103,6 +103,7 @@ def test_a_list_mixes_files_and_pixels() -> None:
     assert batch.geometry.dtype == np.float32
     assert batch.status.dtype == np.int32
     assert batch.geometry[:, 7].tolist() == [0, 1, 2]
+    assert batch.decoders == ("cpu", "", "cpu")
     for i, image in enumerate(images):
         alone = endcap.preprocess(image, size=SIZE)
         np.testing.assert_array_equal(batch.images[i], alone.images[0])
