@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -148,6 +148,25 @@ class ModelFolder:
         return self.uses_server_python and not (self.path / "triton_python_backend_stub").exists()
 
 
+def model_folders(repository: Path) -> list[Path]:
+    """Return the folders of a repository in the order of their names, whether models or not.
+
+    Raises:
+        ServerError: `repository` is not a folder, or holds none.
+    """
+    if not repository.is_dir():
+        raise ServerError(
+            f"model repository {repository} is not a folder; give a folder of model folders"
+        )
+    folders = sorted(path for path in repository.iterdir() if path.is_dir())
+    if not folders:
+        raise ServerError(
+            f"model repository {repository} holds no model; "
+            "each model is a folder with a config.pbtxt and a version folder such as 1/"
+        )
+    return folders
+
+
 def read_repository(repository: Path, config_name: str | None = None) -> list[ModelFolder]:
     """Return the models of a repository in the order of their names.
 
@@ -156,19 +175,16 @@ def read_repository(repository: Path, config_name: str | None = None) -> list[Mo
         config_name: Where a model has configs/NAME.pbtxt, that is its configuration.
 
     Raises:
-        ServerError: `repository` is no folder, holds no model, or holds a folder that is none, with
-            which Triton does not start.
+        ServerError: As `model_folders`, or a folder is not a model, with which Triton does not
+            start.
     """
-    if not repository.is_dir():
-        raise ServerError(
-            f"model repository {repository} is not a folder; give a folder of model folders"
-        )
-    models = list(_models(repository, config_name))
-    if not models:
-        raise ServerError(
-            f"model repository {repository} holds no model; "
-            "each model is a folder with a config.pbtxt and a version folder such as 1/"
-        )
+    models = [read_model_folder(folder, config_name) for folder in model_folders(repository)]
+    for model in models:
+        if not (model.path / CONFIG_NAME).is_file() and not model.versions:
+            raise ServerError(
+                f"{model.path} is no model (it has neither a config.pbtxt nor a version folder), "
+                "and Triton does not start beside such a folder; move it elsewhere, or into a model"
+            )
     return models
 
 
@@ -184,18 +200,6 @@ def check_config_name(models: Iterable[ModelFolder], name: str) -> None:
     raise ServerError(
         f"none of the models to serve has a configs/{name}.pbtxt; {known}leave --config-name out"
     )
-
-
-def _models(repository: Path, config_name: str | None) -> Iterator[ModelFolder]:
-    for folder in sorted(path for path in repository.iterdir() if path.is_dir()):
-        config = folder / CONFIG_NAME
-        has_version = any(path.is_dir() and path.name.isdecimal() for path in folder.iterdir())
-        if not config.is_file() and not has_version:
-            raise ServerError(
-                f"{folder} is no model (it has neither a config.pbtxt nor a version folder), and "
-                "Triton does not start beside such a folder; move it elsewhere, or into a model"
-            )
-        yield read_model_folder(folder, config_name)
 
 
 def read_model_folder(folder: Path, config_name: str | None = None) -> ModelFolder:

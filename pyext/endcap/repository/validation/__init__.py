@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from endcap._pip_commands import install_command
+from endcap.repository.errors import RepositoryError
 from endcap.repository.validation.declarations import check_declarations
 from endcap.repository.validation.endcap_model import (
     BLS,
@@ -27,10 +28,11 @@ from endcap.repository.validation.model import (
     Report,
     Severity,
     declared_interface,
-    model_folders,
     read_model,
 )
 from endcap.repository.validation.network import examine_network, find_onnx
+from endcap.triton.model_config import CONFIG_NAME
+from endcap.triton.model_folder import model_folders
 
 __all__ = ["Finding", "Report", "Severity", "validate_repository"]
 
@@ -41,9 +43,13 @@ def validate_repository(repository: Path) -> Report:
     Starts no server and changes nothing.
 
     Raises:
-        RepositoryError: It is no folder of model folders.
-        ServerError: Triton's gRPC client is not installed.
+        RepositoryError: It is the folder of one model.
+        ServerError: It is not a folder of folders, or Triton's gRPC client is not installed.
     """
+    if (repository / CONFIG_NAME).is_file():
+        raise RepositoryError(
+            f"{repository} is a model's folder; give the folder around it, {repository}/.."
+        )
     folders = model_folders(repository)
     read = [read_model(folder) for folder in folders]
     findings = [each for each in read if isinstance(each, Finding)]

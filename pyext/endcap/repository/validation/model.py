@@ -9,7 +9,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from endcap.repository.errors import RepositoryError
 from endcap.repository.input_normalization import Normalization
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.model_config import CONFIG_NAME, Block, ModelConfigError, parse_config
@@ -137,29 +136,6 @@ class Model(ModelFolder):
         if policy.HasField("all"):
             return self.versions
         return self.versions[-max(1, policy.latest.num_versions) :]
-
-
-def model_folders(repository: Path) -> list[Path]:
-    """Return the folders of a repository, whether models or not.
-
-    Raises:
-        RepositoryError: It is no folder of model folders.
-    """
-    if not repository.is_dir():
-        raise RepositoryError(
-            f"model repository {repository} is not a folder; give a folder of model folders"
-        )
-    if (repository / CONFIG_NAME).is_file():
-        raise RepositoryError(
-            f"{repository} is a model's folder; give the folder around it, {repository}/.."
-        )
-    folders = sorted(path for path in repository.iterdir() if path.is_dir())
-    if not folders:
-        raise RepositoryError(
-            f"model repository {repository} holds no model; "
-            "each model is a folder with a config.pbtxt and a version folder such as 1/"
-        )
-    return folders
 
 
 def read_model(folder: Path) -> Model | Finding:
