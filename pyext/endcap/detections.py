@@ -1,7 +1,7 @@
 """Result types: detections and classes of batches, of images, and single ones.
 
 A `Detections` is a batch, an item of it an `ImageDetections`, and an item of that a `Detection`.
-What a server returns for an image is an `ImageResult`.
+What a server returns for an image is in `endcap.results`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import importlib
 import operator
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
-from enum import Enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import repeat
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypedDict, TypeVar, overload
 
 import numpy as np
@@ -22,11 +20,12 @@ import numpy.typing as npt
 
 from endcap._arrays import empty
 from endcap.cuda_array import CudaArray, on_host
-from endcap.errors import InvalidArgumentError, Status, UnsupportedError
+from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.masks import decode_rle, encode_rle
 
 if TYPE_CHECKING:
     import PIL.Image
+    from typing_extensions import Self
 
 Box = tuple[float, float, float, float]
 Point = tuple[float, float]
@@ -168,24 +167,6 @@ def rotated_corners(boxes: npt.NDArray[Any], angles: npt.NDArray[Any]) -> npt.ND
 Array: TypeAlias = Any
 
 T = TypeVar("T")
-_Batch = TypeVar("_Batch", "Detections", "Classification")
-
-# Fields of the results by the names of the postprocess step's output tensors.
-FIELDS = {
-    "num_detections": "num_detections",
-    "detection_boxes": "boxes",
-    "detection_scores": "scores",
-    "detection_classes": "class_ids",
-    "detection_indices": "indices",
-    "detection_keypoints": "keypoints",
-    "detection_angles": "angles",
-    "detection_masks": "packed_masks",
-    "mask_size": "mask_size",
-    "class_scores": "scores",
-    "class_ids": "class_ids",
-    "class_probabilities": "probabilities",
-    "status": "status",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -266,34 +247,22 @@ class ImageDetections(Sequence[Detection]):
         return len(self.scores)
 
     def __iter__(self) -> Iterator[Detection]:
-        keypoints = None if self.keypoints is None else self.keypoints.tolist()
-        angles = None if self.angles is None else self.angles.tolist()
-        track_ids = None if self.track_ids is None else self.track_ids.tolist()
-        for box, score, class_id, label, index, points, angle, mask, classification, track in zip(
-            self.boxes.tolist(),
+        points = None if self.keypoints is None else self.keypoints.tolist()
+        tracks = None if self.track_ids is None else self.track_ids.tolist()
+        columns: list[Any] = [
+            map(tuple, self.boxes.tolist()),
             self.scores.tolist(),
             self.class_ids.tolist(),
-            self.labels or repeat(None),
+            self.labels,
             self.indices.tolist(),
-            keypoints or repeat(None),
-            angles or repeat(None),
-            self._coco_masks() or repeat(None),
-            self.classifications or repeat(None),
-            track_ids or repeat(None),
-            strict=False,
-        ):
-            yield Detection(
-                (box[0], box[1], box[2], box[3]),
-                score,
-                class_id,
-                label,
-                index,
-                None if points is None else [(x, y, seen) for x, y, seen in points],
-                angle,
-                mask,
-                classification,
-                None if track is None or track < 0 else track,
-            )
+            points and [list(map(tuple, each)) for each in points],
+            None if self.angles is None else self.angles.tolist(),
+            self._coco_masks(),
+            self.classifications,
+            tracks and [None if track < 0 else track for track in tracks],
+        ]
+        for row in zip(*(repeat(None) if each is None else each for each in columns), strict=False):
+            yield Detection(*row)
 
     @overload
     def __getitem__(self, rows: int | np.integer[Any]) -> Detection: ...
@@ -463,8 +432,33 @@ class ImageDetections(Sequence[Detection]):
         return [{"size": list(self.mask_size), "counts": each.decode()} for each in rle]
 
 
+class _Batch:
+    """Results of a batch, in host memory or on a GPU."""
+
+    scores: Array
+
+    @property
+    def device(self) -> str:
+        """``cpu`` or ``cuda:N``."""
+        return self.scores.device if isinstance(self.scores, CudaArray) else "cpu"
+
+    def to_numpy(self) -> Self:
+        """Return the results in host memory; from a GPU they are copied, and waited for.
+
+        Raises:
+            CudaError: the work, or earlier work on its stream, failed.
+        """
+        if self.device == "cpu":
+            return self
+        values: dict[str, Any] = {
+            name: on_host(value) if isinstance(value, CudaArray) else value
+            for name, value in vars(self).items()
+        }
+        return type(self)(**values)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Detections(Sequence[ImageDetections]):
+class Detections(_Batch, Sequence[ImageDetections]):
     """The detections of a batch of B images; rows beyond num_detections are 0, their index -1.
 
     ``detections[i]`` is image i with its real rows only. With ``device="cuda"`` arrays are
@@ -508,19 +502,6 @@ class Detections(Sequence[ImageDetections]):
     has_source_masks: bool = True
     dropped: npt.NDArray[np.int32] | None = None
 
-    @property
-    def device(self) -> str:
-        """``cpu`` or ``cuda:N``."""
-        return self.boxes.device if isinstance(self.boxes, CudaArray) else "cpu"
-
-    def to_numpy(self) -> Detections:
-        """Return the detections in host memory; from a GPU they are copied, and waited for.
-
-        Raises:
-            CudaError: the work, or earlier work on its stream, failed.
-        """
-        return _on_host(self)
-
     def __len__(self) -> int:
         return len(self.num_detections)
 
@@ -559,7 +540,7 @@ class Detections(Sequence[ImageDetections]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Classification:
+class Classification(_Batch):
     """The best classes of a batch of B images, best first; its items are lists of `ClassScore`.
 
     With ``device="cuda"`` arrays are CudaArray and stay on the GPU, as those of ``Detections``.
@@ -576,19 +557,6 @@ class Classification:
     class_ids: Array
     probabilities: Array
     status: Array
-
-    @property
-    def device(self) -> str:
-        """``cpu`` or ``cuda:N``."""
-        return self.scores.device if isinstance(self.scores, CudaArray) else "cpu"
-
-    def to_numpy(self) -> Classification:
-        """Return the classes in host memory; from a GPU they are copied, and waited for.
-
-        Raises:
-            CudaError: the work, or earlier work on its stream, failed.
-        """
-        return _on_host(self)
 
     def __len__(self) -> int:
         return len(self.status)
@@ -611,33 +579,6 @@ class Classification:
         return f"<Classification: {len(self)} images, {self.device}>"
 
 
-_DEFAULTS = {
-    field.name: field.default for field in fields(Detections) if field.default is not MISSING
-}
-
-
-def make_detections(values: dict[str, Any]) -> Detections:
-    """Return Detections of these fields.
-
-    The constructor of a frozen class sets one field after the other the long way, which is a tenth
-    of the time that a usual head takes.
-    """
-    detections = object.__new__(Detections)
-    vars(detections).update(_DEFAULTS)
-    vars(detections).update(values)
-    return detections
-
-
-def _on_host(result: _Batch) -> _Batch:
-    if result.device == "cpu":
-        return result
-    values: dict[str, Any] = {
-        name: on_host(value) if isinstance(value, CudaArray) else value
-        for name, value in vars(result).items()
-    }
-    return type(result)(**values)
-
-
 def _of_any(values: list[T | None]) -> list[T | None] | None:
     """Return the values, None where none is given."""
     return None if all(each is None for each in values) else values
@@ -653,299 +594,3 @@ def _of_all_or_none(values: list[Any], name: str) -> list[Any] | None:
             "all of them or for none"
         )
     return values
-
-
-INPUT = "encoded"
-# Those of a model that reads videos: the bytes of a file, or a URL.
-VIDEO_INPUTS = frozenset({INPUT, "source", "options"})
-# The output that Triton's classification extension takes the best elements of.
-PROBABILITIES = "class_probabilities"
-
-
-class Task(str, Enum):
-    """What a served model returns: detections, classes, or the tensors of another network."""
-
-    detection = "detection"
-    classification = "classification"
-    tensors = "tensors"
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The outputs that a model of this task must have."""
-        return _REQUIRED[self]
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The outputs that are read where the model has them."""
-        return self.required + _OPTIONAL[self]
-
-
-_REQUIRED = {
-    Task.detection: (
-        "num_detections",
-        "detection_boxes",
-        "detection_scores",
-        "detection_classes",
-        "detection_indices",
-        "status",
-    ),
-    Task.classification: ("class_scores", "class_ids"),
-    Task.tensors: ("geometry",),
-}
-_OPTIONAL: dict[Task, tuple[str, ...]] = {
-    Task.detection: (
-        "detection_keypoints",
-        "track_ids",
-        "detection_angles",
-        "detection_rle",
-        "mask_size",
-        "class_scores",
-        "class_ids",
-        "class_labels",
-    ),
-    Task.classification: ("class_labels", "status"),
-    Task.tensors: ("status",),
-}
-# Those of preprocess, which is no model that clients call.
-_PREPROCESS_OUTPUTS = {"images", "geometry", "status"}
-# The outputs that describe a whole image, which a response for one detection lacks.
-_IMAGE_OUTPUTS = {"num_detections", "status"}
-
-
-def why_no_task(outputs: Collection[str]) -> str:
-    """Return what keeps clients from using a model for which `task_of` returns None."""
-    task = Task.detection if "detection_boxes" in outputs else Task.classification
-    if not set(outputs) & set(task.required):
-        return f"its outputs are {', '.join(sorted(outputs))}"
-    lacking = [name for name in task.required if name not in outputs]
-    return f"of the outputs of {task.value} it lacks {', '.join(lacking)}"
-
-
-def task_of(
-    outputs: Collection[str], *, decoupled: bool = False, best_classes: bool = False
-) -> Task | None:
-    """Return the task of a model with these outputs, None for one that clients cannot use.
-
-    A model with boxes is no classifier, whatever other outputs it has. One with `geometry` and
-    other outputs returns tensors, as an ensemble of `endcap init --head none`. A decoupled one may
-    send a response for each detection: it needs no number of them and no status.
-
-    Args:
-        outputs: The names of its outputs.
-        decoupled: Whether it may send several responses to a request.
-        best_classes: Whether Triton's classification extension is used; it needs one output.
-    """
-    names = set(outputs)
-    if "detection_boxes" in names:
-        required = set(Task.detection.required) - (_IMAGE_OUTPUTS if decoupled else set())
-        return Task.detection if names >= required else None
-    if best_classes and PROBABILITIES in names:
-        return Task.classification
-    if names <= _PREPROCESS_OUTPUTS:
-        return None
-    return next((task for task in Task if names >= set(task.required)), None)
-
-
-@dataclass(frozen=True)
-class FramePosition:
-    """Where in its video a frame is.
-
-    Attributes:
-        index: Of the video's frames, from 0; those that were left out count.
-        seconds: Its time stamp, from that of the first frame.
-        dropped: Frames of a live source between this one and the one before that came too fast.
-    """
-
-    index: int
-    seconds: float
-    dropped: int = 0
-
-
-@dataclass(frozen=True, repr=False)
-class ImageResult:
-    """The result for one image, best score first; `error` is the reason when `status` is not "ok".
-
-    Attributes:
-        image: Its path, or "image N" with its position where it was given as bytes or an array.
-        status: See above; `ok` tells whether it is "ok".
-        detections: Of the task detection; empty for a classifier and for an image that failed.
-        error: The error message; None for a good image.
-        latency_ms: Of the image's last request, which all images of that request share: from its
-            encoded bytes in memory to the result, with retries, the pauses between them and the
-            wait for shared memory. In a stream it is from sending the request to its response.
-            Reading the file, and the wait until fewer than `concurrency` requests are in flight, do
-            not count. None if not sent.
-        classes: Of the task classification.
-        task: The model's task.
-        request_id: Of the last request of this image; the server's log has it. Empty if not sent.
-        final: Whether no other result of this image follows; only of `detect_stream` it may be
-            False.
-        upright: Whether boxes, keypoints and masks are in pixels after the EXIF orientation; else,
-            of a model that ignores the orientation, in those of the image as it is stored.
-        frame: Of a model that reads videos: which frame it is.
-        tensors: Of the task tensors: all outputs by name but `status`, NumPy arrays without the
-            batch dimension.
-    """
-
-    image: str
-    status: str
-    detections: ImageDetections = field(default_factory=lambda: ImageDetections.from_list([]))
-    error: str | None = None
-    latency_ms: float | None = None
-    classes: list[ClassScore] = field(default_factory=list)
-    task: Task = Task.detection
-    request_id: str = ""
-    final: bool = True
-    upright: bool = True
-    frame: FramePosition | None = None
-    tensors: Mapping[str, Any] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        if not self.ok:
-            return f"<ImageResult {self.image}: {self.status}, {self.error}>"
-        if self.task is Task.detection:
-            return f"<ImageResult {self.image}: {self.detections!r}>"
-        contents = self.tensor_texts() if self.task is Task.tensors else self.classes
-        return f"<ImageResult {self.image}: {', '.join(map(str, contents)) or 'no class'}>"
-
-    @property
-    def ok(self) -> bool:
-        """Whether the image was processed; it may still have no detections."""
-        return self.status == "ok"
-
-    def tensor_texts(self) -> list[str]:
-        """Return name, type and shape of each tensor, such as `heat float32 [17, 64, 48]`."""
-        return [f"{name} {each.dtype} {[*each.shape]}" for name, each in self.tensors.items()]
-
-    def above(self, score: float) -> ImageResult:
-        """Return the result without detections and classes of a lower score."""
-        if score <= 0 or not self.ok:
-            return self
-        return replace(
-            self,
-            detections=self.detections[self.detections.scores >= score],
-            classes=[each for each in self.classes if each.score >= score],
-        )
-
-    @property
-    def predictions(self) -> Sequence[Detection] | Sequence[ClassScore]:
-        """The detections or, of the task classification, the classes; empty of other tensors."""
-        return self.classes if self.task is Task.classification else self.detections
-
-    def draw(
-        self,
-        image: Any = None,
-        *,
-        labels: Sequence[str] | None = None,
-        within: tuple[int, int] | None = None,
-    ) -> PIL.Image.Image:
-        """Return a new picture with the result, a Pillow image, which notebooks show.
-
-        That is boxes, labels, masks and keypoints, or the best class in a corner.
-
-        Args:
-            image: As for `endcap.ImageDetections.draw`; None opens the file that the client read.
-            labels: Names of classes by id, for results without labels.
-            within: Width and height in pixels that the picture is scaled to fit.
-
-        Raises:
-            CorruptImageError: A file that Pillow cannot read.
-            InvalidArgumentError: The image failed, or it was given as bytes or pixels and is
-                missing here.
-            OSError: A file that cannot be opened.
-        """
-        from endcap.drawing.draw import draw_result
-        from endcap.drawing.sources import picture_of
-
-        if not self.ok:
-            raise InvalidArgumentError(
-                f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
-            )
-        if self.task is Task.tensors:
-            raise InvalidArgumentError(
-                f"the model of {self.image} returns tensors, which have no picture"
-            )
-        if image is None and not Path(self.image).is_file():
-            raise InvalidArgumentError(
-                f"{self.image} is no file: give the image, result.draw(image)"
-            )
-        with picture_of(self.image if image is None else image) as picture:
-            return draw_result(picture, self, labels, within=within)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the object that `endcap infer --json` prints for this image."""
-        row: dict[str, Any] = {"image": self.image, "status": self.status}
-        if self.task is Task.tensors:
-            row["latency_ms"] = self.latency_ms
-            row["tensors"] = {
-                name: {"dtype": str(each.dtype), "shape": [*each.shape]}
-                for name, each in self.tensors.items()
-            }
-        else:
-            key = "classes" if self.task is Task.classification else "detections"
-            row[key] = [each.to_dict() for each in self.predictions]
-        if self.error is not None:
-            row["error"] = self.error
-        if self.frame is not None:
-            row["frame_index"] = self.frame.index
-            row["pts_seconds"] = self.frame.seconds
-            row["dropped"] = self.frame.dropped
-        return row
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return a flat row for each detection or class, for `pandas.DataFrame` and the like.
-
-        Columns are image, status, class_id, label, score, x1, y1, x2, y2; angle of a rotated box;
-        track_id of a tracked one; classification_id, classification_label, classification_score of
-        a cascade; error of an image that failed. One without detections has one row, None from
-        class_id on, and a class has no box. Keypoints and masks are in `to_dict` only.
-        """
-        head = {"image": self.image, "status": self.status}
-        end = {} if self.error is None else {"error": self.error}
-        return [{**head, **each.to_row(), **end} for each in self.predictions] or [
-            {**head, **dict.fromkeys(ROW_COLUMNS), **end}
-        ]
-
-
-class Results(list[ImageResult]):
-    """The results for several images, in their order: a list with conversions."""
-
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """Return the list that `endcap infer --json` prints."""
-        return [result.to_dict() for result in self]
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return the rows of all images, see `ImageResult.to_rows`."""
-        return [row for result in self for row in result.to_rows()]
-
-
-def join_responses(parts: Iterable[ImageResult]) -> Iterator[ImageResult]:
-    """Yield one result for each image from the responses of a decoupled model.
-
-    Args:
-        parts: In the order of the images; the last one of each image is `final`. An image with a
-            failed response is failed.
-    """
-    so_far: list[ImageResult] = []
-    for part in parts:
-        so_far.append(part)
-        if not part.final:
-            continue
-        if len(so_far) > 1:
-            part = next((each for each in so_far if not each.ok), None) or replace(
-                part,
-                detections=ImageDetections.from_list(
-                    found for each in so_far for found in each.detections
-                ),
-                classes=[found for each in so_far for found in each.classes],
-            )
-        yield part
-        so_far = []
-
-
-def status_name(code: int) -> str:
-    """Return the name of a `status` tensor's value, "internal" for one that does not exist."""
-    try:
-        return Status(code).label
-    except ValueError:
-        return Status.INTERNAL.label

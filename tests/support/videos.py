@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from endcap.video import VideoWriter
-from tests.support import moving_shapes
 
 Pixels = NDArray[np.uint8]
+RATE = 25
+_SAMPLES = Path(__file__).parents[2] / "model_repository" / "detect" / "samples"
+WIDE = next(_SAMPLES.glob("*1920x1080*"))
 
 # Container, encoder, pixel format and the encoder's options, by the name of the coding. FFmpeg's
 # writer of MP4 refuses what libx265 gives it now and then, with "not yet implemented".
@@ -61,26 +63,24 @@ def scene(count: int, width: int = 160, height: int = 120) -> list[Pixels]:
     return frames
 
 
-def moving_frames(
-    picture: Path, count: int, *, size: tuple[int, int] = (640, 480), step: tuple[int, int] = (6, 3)
-) -> list[Pixels]:
-    """Windows of a picture, `size` is width x height, each `step` right and below."""
+def moving_frames(count: int, *, size: tuple[int, int] = (640, 480)) -> list[Pixels]:
+    """Windows of a sample picture with shapes, `size` is width x height, that move across it."""
     width, height = size
-    with Image.open(picture) as opened:
+    with Image.open(WIDE) as opened:
         pixels = np.asarray(opened.convert("RGB"))
     windows = []
     for number in range(count):
-        left, top = (number * each for each in step)
+        left, top = 6 * number, 3 * number
         windows.append(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
     assert all(window.shape == (height, width, 3) for window in windows), "the picture is too small"
     return windows
 
 
-def write_clip(path: Path, frames: int, *, rate: float = moving_shapes.FRAME_RATE) -> Path:
-    """Writes the beginning of the demo's scene, or more than it where that many are asked for."""
-    with VideoWriter(path, frame_rate=rate) as writer:
-        for seconds, pixels in moving_shapes.frames(frames / rate, rate=rate):
-            writer.write(pixels, seconds)
+def write_clip(path: Path, frames: int) -> Path:
+    """Write moving frames as a video."""
+    with VideoWriter(path, frame_rate=RATE) as writer:
+        for pixels in moving_frames(frames):
+            writer.write(pixels)
     return path
 
 

@@ -30,8 +30,7 @@ from tests.support.videos import encode, moving_frames
 from tests.triton.plain_calls import assert_close, detect_in_python
 from tests.triton.running_server import RunningServer, run_server, wait_for
 
-WIDE = SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"
-FRAMES = moving_frames(WIDE, 24)
+FRAMES = moving_frames(24)
 CLIP = encode(FRAMES, options={"g": "8"})
 LONG = encode(FRAMES * 20)
 

@@ -9,8 +9,8 @@ from typing import Any
 from endcap.batch.inputs import EncodedImage
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.results import PATH, ImageRow, to_table
-from endcap.detections import ImageResult, Task
 from endcap.errors import InvalidArgumentError
+from endcap.results import ImageResult, Task
 
 _BYTES = "bytes"
 

@@ -18,10 +18,11 @@ from endcap import _core
 from endcap.batch.results import ImageRow
 from endcap.batch.storage import BatchError, import_package
 from endcap.cuda_array import on_host
-from endcap.detections import ClassScore, ImageDetections, ImageResult, Task
+from endcap.detections import ClassScore, ImageDetections
 from endcap.errors import EndcapError, Status, UnsupportedError, error_for_status
 from endcap.postprocess import Postprocessor
 from endcap.preprocess import Preprocessor
+from endcap.results import ImageResult, Task
 from endcap.triton.ensemble import (
     POSTPROCESS_BACKEND,
     PREPROCESS_BACKEND,

@@ -15,8 +15,9 @@ from typing import Any
 
 from endcap._coco import CocoImage, coco_document
 from endcap.batch.storage import BatchError, Storage, import_package
-from endcap.detections import Detection, ImageResult, Task
+from endcap.detections import Detection
 from endcap.errors import InvalidArgumentError
+from endcap.results import ImageResult, Task
 
 PATH = "path"
 STATUS = "status"

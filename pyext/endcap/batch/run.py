@@ -21,8 +21,8 @@ from endcap.batch.inputs import Shard, list_images, read_shard
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.results import PATH, STATUS, Results
 from endcap.batch.storage import BatchError, Storage, import_package
-from endcap.detections import Task
 from endcap.errors import EndcapError, InvalidArgumentError
+from endcap.results import Task
 
 # Ray repeats a shard whose process was lost, forever if one of its images ends the process.
 _MAX_ATTEMPTS = 5

@@ -31,11 +31,11 @@ from endcap.cli.report import Form, describe_failures, report_stream, write_repo
 from endcap.client import ClientArguments, Connection, DetectionClient, ImageResult, Task
 from endcap.client.concurrency import run
 from endcap.client.served_model import find_model
-from endcap.detections import join_responses
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.served_reference import open_reference
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
+from endcap.results import join_responses
 from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels
 from endcap.video.detection import tracked

@@ -31,9 +31,9 @@ from endcap.cli.report import Form, report_stream, write_table
 from endcap.cli.video_report import FrameReport, VideoSummary, frame_report
 from endcap.client import ClientError, DetectionClient
 from endcap.client.images import Image
-from endcap.detections import ImageResult, Task, join_responses
 from endcap.drawing import TrailDrawer
 from endcap.errors import EndcapError, InvalidArgumentError, VideoError
+from endcap.results import ImageResult, Task, join_responses
 from endcap.tracking import Tracker
 from endcap.video import VideoFrame, VideoReader, VideoWriter
 from endcap.video.detection import detect_video, tracked
@@ -204,7 +204,7 @@ class _AnnotatedVideo:
         self._begin: float | None = None
 
     def add(self, frame: VideoFrame, result: ImageResult) -> None:
-        """Append a frame; one that failed has nothing drawn on it.
+        """Append a frame; one that failed has no boxes.
 
         The times of a live source are those of decoding, which no reconnection disturbs.
         """

@@ -11,9 +11,10 @@ from PIL import Image
 from endcap._files import whole_file
 from endcap.cli.console import count, message_of
 from endcap.cli.files import MADE_BY, make_folder
-from endcap.detections import ImageResult, Mask
+from endcap.detections import Mask
 from endcap.drawing.draw import draw_result, mask_fits
 from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented_size
+from endcap.results import ImageResult
 
 _QUALITY = 90
 # In bytes; file systems take names of 255.

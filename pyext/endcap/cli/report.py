@@ -20,8 +20,9 @@ from rich.text import Text
 from endcap._coco import CocoImage, coco_document, json_lines
 from endcap._files import whole_text_file
 from endcap.cli.console import PlainConsole, count, printable, printable_lines
-from endcap.detections import ROW_COLUMNS, ClassScore, Detection, ImageResult, Task, class_name
+from endcap.detections import ROW_COLUMNS, ClassScore, Detection, class_name
 from endcap.drawing.orientation import oriented_size
+from endcap.results import ImageResult, Task
 
 
 class Form(str, Enum):

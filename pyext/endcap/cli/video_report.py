@@ -14,7 +14,8 @@ from endcap.cli.console import count, printable
 from endcap.cli.infer_options import InferOptions
 from endcap.cli.report import Form, csv_table, image_heading, most_common, one_line, write_text
 from endcap.client import DetectionClient
-from endcap.detections import ROW_COLUMNS, ImageResult, Task, class_name
+from endcap.detections import ROW_COLUMNS, class_name
+from endcap.results import ImageResult, Task
 from endcap.video import VideoFrame
 
 FRAME_COLUMNS = ("source", "frame_index", "pts_seconds", "dropped")

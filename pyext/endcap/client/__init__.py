@@ -26,16 +26,8 @@ from endcap.client.options import (
     parse_address,
 )
 from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool
-from endcap.detections import (
-    ClassScore,
-    Detection,
-    FramePosition,
-    ImageDetections,
-    ImageResult,
-    Mask,
-    Results,
-    Task,
-)
+from endcap.detections import ClassScore, Detection, ImageDetections, Mask
+from endcap.results import FramePosition, ImageResult, Results, Task
 
 __all__ = [
     "AsyncConnection",

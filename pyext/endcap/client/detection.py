@@ -35,8 +35,8 @@ from endcap.client.served_model import ServedModel, fetch_served_model
 from endcap.client.shared_memory import AsyncSharedMemoryPool
 from endcap.client.stream import SequenceSteps, StreamOrder, stream_results
 from endcap.client.videos import Video, check_options, video_inputs, video_name
-from endcap.detections import ImageResult, Results, Task
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
+from endcap.results import ImageResult, Results, Task
 
 Images = Iterable[Image] | AsyncIterable[Image]
 Outcome = Sequence[ImageResponse | RequestError] | RequestError

@@ -11,7 +11,7 @@ from endcap.client.detection import Detector
 from endcap.client.images import Image
 from endcap.client.options import ClientArguments
 from endcap.client.videos import Video
-from endcap.detections import ImageResult, Results
+from endcap.results import ImageResult, Results
 
 
 class DetectionClient(Detector):

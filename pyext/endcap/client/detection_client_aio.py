@@ -10,7 +10,7 @@ from endcap.client.concurrency import Tasks
 from endcap.client.detection import Detector
 from endcap.client.images import Image
 from endcap.client.videos import Video
-from endcap.detections import ImageResult, Results
+from endcap.results import ImageResult, Results
 
 
 class AsyncDetectionClient(Detector):

@@ -13,16 +13,9 @@ from numpy.typing import NDArray
 from endcap.client.calls import triton_type
 from endcap.client.errors import RequestError
 from endcap.client.served_model import ServedModel
-from endcap.detections import (
-    PROBABILITIES,
-    ClassScore,
-    FramePosition,
-    ImageDetections,
-    ImageResult,
-    Task,
-    status_name,
-)
+from endcap.detections import ClassScore, ImageDetections
 from endcap.errors import InvalidArgumentError, Status
+from endcap.results import PROBABILITIES, FramePosition, ImageResult, Task, status_name
 
 Tensors = Mapping[str, NDArray[Any] | None]
 

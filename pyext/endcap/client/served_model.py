@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from endcap.client.calls import UNREADABLE, ModelMetadata, TensorSpec
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import Address, ConnectionOptions, Protocol
-from endcap.detections import INPUT, VIDEO_INPUTS, Task, task_of, why_no_task
 from endcap.errors import InvalidArgumentError
+from endcap.results import INPUT, VIDEO_INPUTS, Task, task_of, why_no_task
 from endcap.triton.labels import parse_labels
 
 if TYPE_CHECKING:

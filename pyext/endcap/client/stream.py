@@ -18,7 +18,7 @@ from endcap.client.errors import RequestError, closed, from_grpc, from_stream, t
 from endcap.client.grpc_transport import GrpcTransport, read_message
 from endcap.client.images import Image, ImageReader, is_read, name_of
 from endcap.client.response_reader import ImageResponse, ResponseReader
-from endcap.detections import FramePosition, ImageResult
+from endcap.results import FramePosition, ImageResult
 
 
 @dataclass(frozen=True)

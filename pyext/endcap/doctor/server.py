@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 
 from endcap.client import DetectionClient
-from endcap.detections import Task
 from endcap.doctor.finding import Problem, Severity, Skipped, reason_of
 from endcap.doctor.subject import Subject
 from endcap.errors import EndcapError
+from endcap.results import Task
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.locate import NoServerError, ServerInstallation
 from endcap.server.private_server import why_no_private_server

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from endcap.detections import ClassScore, Detection, ImageResult, Keypoint, Mask, class_name
+from endcap.detections import ClassScore, Detection, Keypoint, Mask, class_name
 from endcap.drawing.labels import (
     Color,
     Label,
@@ -22,6 +22,7 @@ from endcap.drawing.labels import (
 )
 from endcap.drawing.orientation import oriented
 from endcap.masks import decode_rle
+from endcap.results import ImageResult
 
 _GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get distant hues
 # A shorter picture is enlarged until letters of the least size fit in it beside the objects.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from endcap.detections import Detection, ImageResult, Point
+from endcap.detections import Detection, Point
 from endcap.drawing.draw import (
     class_color,
     draw_class_onto,
@@ -18,6 +18,7 @@ from endcap.drawing.draw import (
     scaled,
 )
 from endcap.errors import InvalidArgumentError
+from endcap.results import ImageResult
 
 _MAX_FRAMES = 10_000
 _FARTHEST = 1e4  # pixels outside of the picture, where Pillow's lines still are right

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from endcap.batch import Detect, PipelineSpec
-from endcap.detections import Task
 from endcap.errors import InvalidArgumentError
+from endcap.results import Task
 from tests.support.data_sets import write_data_set
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"

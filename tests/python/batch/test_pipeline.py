@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 import endcap
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.storage import BatchError
-from endcap.detections import Task
 from endcap.errors import UnsupportedError
+from endcap.results import Task
 from tests.support.cli_runs import endcap as endcap_command
 from tests.support.jpegs import encode
 

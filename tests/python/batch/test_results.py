@@ -15,9 +15,10 @@ from pycocotools.coco import COCO
 from endcap.batch.results import ImageRow, Results, to_table
 from endcap.batch.run import _refuse_output_in_inputs
 from endcap.batch.storage import BatchError, Storage
-from endcap.detections import ClassScore, Detection, ImageDetections, ImageResult, Task
+from endcap.detections import ClassScore, Detection, ImageDetections
 from endcap.errors import InvalidArgumentError
 from endcap.masks import encode_rle
+from endcap.results import ImageResult, Task
 
 
 def detected(name: str, *detections: Detection) -> ImageRow:

@@ -244,3 +244,31 @@ def test_folders_in_a_folder_are_searched_on_demand(pictures: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(InvalidArgumentError, match="--recursive includes its subfolders"):
         expand_images([str(pictures / "c")])
+
+
+def refused(argument: object, *parts: str) -> None:
+    assert_error_message(endcap("infer", argument, "--url", "127.0.0.1:1"), *parts)
+
+
+def test_what_does_not_exist(pictures: Path) -> None:
+    refused(pictures / "no" / "b.jpg", "b.jpg does not exist; check the path")
+    refused(pictures / "*.png", "as a pattern matches no file")
+    refused("https://host/photo.jpg", "is an address: download it, for example with `curl -O`")
+
+
+def test_videos_are_of_infer_alone(pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clip = pictures / "clip.MP4"
+    clip.write_bytes(b"\0\0\0\x20ftypisom")
+
+    def refused_by_load(argument: object, *parts: str) -> None:
+        assert_error_message(endcap("load", argument, "--url", "127.0.0.1:1"), *parts)
+
+    advice = "a video is read by `endcap infer` alone: take frames out of it first"
+    refused_by_load(clip, f"clip.MP4 is a video by its name; {advice}", "ffmpeg")
+    refused_by_load(pictures / "*.MP4", "is a video by its name", "ffmpeg")
+    assert expand_images([f"{pictures}/*"]) == [pictures / "a.JPEG", pictures / "b.jpg"]
+    skipped = f"endcap: skipped 1 file of {pictures}/*: {clip}\n"
+    assert capsys.readouterr().err == skipped
+    for name in ("a.JPEG", "b.jpg"):
+        (pictures / name).unlink()
+    refused_by_load(pictures, "holds no image", f"1 of its files are videos, and {advice}")

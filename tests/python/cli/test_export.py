@@ -19,10 +19,6 @@ from endcap.client import Detection, ImageDetections, ImageResult
 from endcap.masks import encode_rle
 from tests.support.cli_runs import endcap, write_pictures
 
-HEADER = ["image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2"]
-FOUND = [["1", "square", "0.75", "8.0", "8.0", "40.0", "32.0"],
-         ["7", "", "0.5", "10.5", "12.25", "20.0", "30.0"]]  # fmt: skip
-
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
@@ -39,21 +35,6 @@ def pictures(tmp_path: Path) -> Path:
 def quietly(path: Path) -> COCO:
     with contextlib.redirect_stdout(io.StringIO()):
         return COCO(str(path))
-
-
-def test_csv_has_a_row_per_detection_and_loses_no_image(url: str, pictures: Path) -> None:
-    result = endcap("infer", pictures, "--url", url, "--csv")
-    assert result.exit_code == 1
-    rows = list(csv.reader(io.StringIO(result.stdout)))
-    nothing = [""] * 7
-    assert rows == [
-        HEADER,
-        *([str(pictures / "a.JPEG"), "ok", *row] for row in FOUND),
-        *([str(pictures / "b.jpg"), "ok", *row] for row in FOUND),
-        [str(pictures / 'c, "the" corrupt one.jpg'), "corrupt_image", *nothing],
-        [str(pictures / "e.jpg"), "ok", *nothing],
-        *([str(pictures / "rotated.jpg"), "ok", *row] for row in FOUND),
-    ]
 
 
 def test_csv_keeps_every_digit_and_odd_names() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from endcap.cli.options import ServerOptions
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
-from endcap.detections import join_responses
 from endcap.errors import InvalidArgumentError
+from endcap.results import join_responses
 from tests.support.cli_runs import assert_error_message, endcap
 
 
@@ -63,12 +63,6 @@ def test_the_responses_to_an_image_become_one_result() -> None:
     assert all(each.final for each in whole)
 
 
-def test_an_empty_last_response_ends_an_image() -> None:
-    last = ImageResult("a", "ok", final=True)
-    (whole,) = join_responses([part("a", 1, final=False), last])
-    assert [each.index for each in whole.detections] == [1]
-
-
 def test_an_image_of_which_a_response_failed_has_failed() -> None:
     (whole,) = join_responses(
         [part("a", 1, final=False), part("a", 2, final=True, status="internal")]
@@ -83,12 +77,6 @@ def test_classes_are_put_together_too() -> None:
 
     (whole,) = join_responses([classes(1, final=False), classes(2, final=True)])
     assert [each.class_id for each in whole.classes] == [1, 2]
-
-
-def test_a_stream_without_a_server_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
-    result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", "--stream")
-    assert_error_message(result, "no Triton server responds at grpc://127.0.0.1:1")
 
 
 def test_tls_without_its_file_is_an_error(tmp_path: Path) -> None:

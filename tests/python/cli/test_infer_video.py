@@ -106,13 +106,6 @@ def test_options_that_images_do_not_have(pictures: Path, tmp_path: Path) -> None
         assert_error_message(result, message)
 
 
-def test_values_that_are_refused(clip: Path) -> None:
-    for options in (["--every", "0"], ["--score-threshold", "1.5"]):
-        result = endcap("infer", clip, "--url", NO_SERVER, *options)
-        assert result.exit_code == 2
-        assert options[0] in result.stderr
-
-
 def test_what_is_of_one_video(clip: Path, tmp_path: Path) -> None:
     other = Path(shutil.copy(clip, tmp_path / "other.mp4"))
     result = endcap("infer", clip, other, "--url", NO_SERVER, "--draw", "out.mp4")
@@ -222,13 +215,6 @@ def test_failed_frames_in_rows_and_in_the_summary(urls: dict[str, str], flickeri
     ]  # fmt: skip
     summary = endcap(*arguments).stdout.splitlines()
     assert summary[-1] == "  6 detections, 1 frame failed: 3 square, 3 class 7"
-
-
-def test_reports_go_to_their_file(urls: dict[str, str], clip: Path, tmp_path: Path) -> None:
-    output = tmp_path / "report.jsonl"
-    result = endcap("infer", clip, "--url", urls["grpc"], "--json", "--output", output)
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert len(output.read_text().splitlines()) == 5
 
 
 def test_a_signal_ends_a_video_with_its_summary(

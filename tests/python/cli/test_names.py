@@ -90,18 +90,6 @@ def test_pictures_replace_only_those_that_endcap_has_drawn(
     assert drawn.read_bytes() == (pictures / "b.jpg").read_bytes()
 
 
-def test_the_longest_names_are_drawn_and_none_is_lost(url: str, tmp_path: Path) -> None:
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder in folders:
-        folder.mkdir()
-        for name in ("ä" * 120 + "a.jpg", "ä" * 120 + "b.jpg"):
-            Image.new("RGB", (64, 48)).save(folder / name)
-    drawn = tmp_path / "drawn"
-    done = endcap("infer", *folders, "--url", url, "--draw", drawn)
-    assert done.exit_code == 0, done.stderr
-    assert len(list(drawn.iterdir())) == 4
-
-
 # --- orders to terminals --------------------------------------------------------------------------
 
 

@@ -67,14 +67,6 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(
     assert out
 
 
-def test_standard_output_that_is_a_pipe_can_be_named(url: str, pictures: Path) -> None:
-    arguments = ["infer", pictures / "b.jpg", "--url", url, "--csv"]
-    printed = in_shell("| cat", *arguments)
-    named = in_shell("| cat", *arguments, "--output", "/dev/stdout")
-    assert named == printed
-    assert named[0] == 0, named
-
-
 def test_without_a_temporary_folder_the_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])

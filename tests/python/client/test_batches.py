@@ -11,7 +11,7 @@ from endcap.client.batches import MAX_IMAGE_BYTES, RequestFormat
 from endcap.client.calls import Response, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.served_model import ServedModel
-from endcap.detections import Task
+from endcap.results import Task
 
 MODEL = ServedModel(
     "detect",

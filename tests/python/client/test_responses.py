@@ -13,9 +13,9 @@ from endcap.client.calls import TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.response_reader import ResponseReader, read_classes, read_rows
 from endcap.client.served_model import ServedModel
-from endcap.detections import PROBABILITIES, status_name
 from endcap.errors import Status
 from endcap.masks import decode_rle, encode_rle
+from endcap.results import PROBABILITIES, status_name
 
 Tensors = dict[str, NDArray[Any] | None]
 

@@ -7,8 +7,8 @@ import pytest
 from endcap.client import Task
 from endcap.client.calls import TensorSpec
 from endcap.client.served_model import ModelMetadata, image_input, why_no_images
-from endcap.detections import task_of, why_no_task
 from endcap.errors import InvalidArgumentError
+from endcap.results import task_of, why_no_task
 from endcap.triton.labels import parse_labels
 
 # --- names of classes -----------------------------------------------------------------------------

@@ -6,9 +6,7 @@ import importlib
 import importlib.metadata
 import re
 import shlex
-import subprocess
-import sysconfig
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,6 @@ from PIL import Image
 import endcap
 from endcap.cli.app import program as make_program
 from endcap.errors import Status, error_for_status
-from endcap.evaluation.numpy_heads import HEADS
 from endcap.python_backend.failures import code_name
 from tests.support import jpegs
 from tests.support.doc_pages import PAGES, ROOT, Block, blocks, run_python
@@ -87,10 +84,6 @@ def test_the_python_of_a_page_runs(page: Path, reader: dict[str, Any]) -> None:
     python = [block for block in blocks(page) if block.language == "python"]
     compared = sum([run_python(block, reader) for block in python])
     assert compared > 0 or page.name == "README.md", "a page of docs/ promises no value"
-
-
-def test_there_are_pages_to_run() -> None:
-    assert {"README.md", "index.md", "concepts.md", "python.md"} <= {p.name for p in PYTHON_PAGES}
 
 
 def commands(block: Block) -> list[list[str]]:
@@ -171,14 +164,6 @@ def test_the_page_of_commands_has_every_command(generated: Any) -> None:
     assert set(sections) == {*every_command(program), *program.commands}
 
 
-def test_shapes_of_heads_name_the_parameters_that_they_follow(generated: Any) -> None:
-    text = generated.head("yolov8_seg")
-    assert "| in | `head` | float32 | `[4 + C + M, *]` |" in text
-    assert "| out | `detection_masks` | uint8 | `[K, 160, 20]` |" in text
-    assert "`[*, 6 + 3P]`" in generated.head("end2end_pose")
-    assert "`[top_k]`" in generated.head("classification")
-
-
 def test_every_preset_has_an_origin(generated: Any) -> None:
     for name in endcap.presets():
         assert re.search(rf"^\| `{name}` \| \w", generated.presets(), re.MULTILINE), name
@@ -208,23 +193,6 @@ def test_the_installation_page_lists_every_extra() -> None:
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == extras
 
 
-def test_files_that_the_readme_links_to_are_there() -> None:
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text("utf-8"))
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
-
-
-def test_the_plain_container_gets_what_the_backends_look_for() -> None:
-    quickstart = ROOT / "docs" / "gpu_quickstart.md"
-    (block,) = [b for b in blocks(quickstart) if "libendcap_cuda.so" in b.text]
-    mounts = dict(re.findall(r'-v "\$ENDCAP/(\S+?):(\S+?):ro"', block.text))
-    library = mounts.pop("libendcap_cuda.so")
-    assert set(mounts) == {"backends/endcap_preprocess", "backends/endcap_postprocess"}
-    for source, target in mounts.items():
-        assert source.split("/")[-1] == target.split("/")[-1]
-        assert library == str(PurePosixPath(target).parents[1] / "libendcap_cuda.so")
-
-
 @pytest.mark.parametrize("name", ["gpu_quickstart.md", "errors.md"])
 def test_messages_of_a_page_are_in_the_sources(name: str) -> None:
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
@@ -233,23 +201,3 @@ def test_messages_of_a_page_are_in_the_sources(name: str) -> None:
     texts = [source.read_text(encoding="utf-8") for source in sources]
     assert len(messages) >= 5
     assert [each for each in messages if not any(each in text for text in texts)] == []
-
-
-def test_the_index_copies_the_shipped_repository(tmp_path: Path) -> None:
-    (command,) = [
-        line
-        for block in blocks(ROOT / "docs" / "index.md")
-        for line in block.text.splitlines()
-        if line.startswith("cp ")
-    ]
-    environment = {"PATH": f"{sysconfig.get_path('scripts')}:/usr/bin:/bin"}
-    subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, check=True)
-    assert (tmp_path / "model_repository" / "detect" / "config.pbtxt").is_file()
-    assert list((tmp_path / "model_repository" / "detect" / "samples").glob("*.jpg"))
-
-
-def test_the_page_of_evaluate_lists_the_heads_that_the_reference_reads() -> None:
-    text = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
-    listed = re.search(r"and the heads (.*?);", text, re.S)
-    assert listed is not None
-    assert re.findall(r"`(\w+)`", listed[1]) == list(HEADS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
+from endcap.client import ClassScore, Detection, ImageDetections, ImageResult
 from endcap.drawing.draw import class_color, draw_class, draw_detections, draw_result
 from tests.support import jpegs
 
@@ -133,13 +132,6 @@ def test_names_come_from_the_detection_then_from_the_list_then_from_the_id() -> 
     )
 
 
-def test_colors_of_neighbouring_classes_are_far_apart() -> None:
-    colors = np.array([class_color(class_id) for class_id in range(8)])
-    distances = [np.abs(a - b).sum() for a, b in itertools.combinations(colors, 2)]
-    assert min(distances) > 60
-    assert class_color(3) == class_color(3)
-
-
 def test_the_best_detection_lies_on_top() -> None:
     box = (50.0, 50.0, 150.0, 150.0)
     weak = Detection(box=box, score=0.3, class_id=1, label="a", index=1)
@@ -190,14 +182,6 @@ def test_a_class_stands_in_the_upper_left_corner() -> None:
     assert (np.asarray(picture)[40:] == GRAY).all()
 
 
-def test_a_class_is_named_by_its_label_then_by_the_list_then_by_its_id() -> None:
-    def drawn(label: str | None, labels: list[str] | None) -> bytes:
-        return draw_class(canvas(480, 320), ClassScore(1, 0.5, label), labels).tobytes()
-
-    assert drawn("ring", None) == drawn(None, ["cross", "ring"]) == drawn("ring", ["a", "b"])
-    assert drawn(None, ["cross"]) == drawn("class 1", None)
-
-
 def test_a_long_name_of_a_class_gets_smaller_letters() -> None:
     """80 letters do not fit 600 pixels as large as a short name's."""
     short, long = (
@@ -205,18 +189,6 @@ def test_a_long_name_of_a_class_gets_smaller_letters() -> None:
     )
     heights = [np.nonzero(colored(each, 0)[:, 0])[0].max() for each in (short, long)]
     assert heights[1] < heights[0]
-
-
-def test_what_is_drawn_follows_from_the_task() -> None:
-    box = (50.0, 50.0, 200.0, 200.0)
-    best = ClassScore(3, 0.5, "ring")
-    detected = ImageResult("x", "ok", ImageDetections.from_list([one(box)]))
-    classified = ImageResult("x", "ok", classes=[best], task=Task.classification)
-    image = canvas(320, 240)
-    assert draw_result(image, detected).tobytes() == draw_detections(image, [one(box)]).tobytes()
-    assert draw_result(image, classified).tobytes() == draw_class(image, best).tobytes()
-    nothing = ImageResult("x", "ok", task=Task.classification)
-    assert draw_result(image, nothing).tobytes() == image.tobytes()
 
 
 # --- letters --------------------------------------------------------------------------------------

@@ -94,27 +94,11 @@ def test_a_mask_is_scaled_with_its_picture(size: tuple[int, int]) -> None:
     assert row[-1] == pytest.approx(360 * scale, abs=1)
 
 
-def test_a_mask_of_a_small_picture_is_enlarged_with_it() -> None:
-    mask = np.zeros((40, 60), bool)
-    mask[20:30, 30:50] = True
-    detection = Detection((0.0, 0.0, 59.0, 39.0), 0.5, 0, "x", 0, mask=coco(mask))
-    picture = draw_detections(canvas(60, 40), [detection])
-    tinted = changed(picture)
-    assert picture.size == (360, 240)
-    assert tinted[122:178, 182:298].all()
-    assert not tinted[122:178, 100:178].any()
-
-
 def test_a_mask_of_another_size_is_left_out() -> None:
     """As is one of the rotated picture's."""
     for shape in ((160, 160), (WIDTH, HEIGHT)):
         picture = draw_detections(canvas(), [found(mask=coco(np.ones(shape, bool)))])
         assert picture.tobytes() == draw_detections(canvas(), [found()]).tobytes()
-
-
-def test_an_empty_mask_tints_nothing() -> None:
-    picture = draw_detections(canvas(), [found(mask=coco(block(0, 0, 0, 0)))])
-    assert picture.tobytes() == draw_detections(canvas(), [found()]).tobytes()
 
 
 def test_an_rle_that_is_none_is_refused() -> None:

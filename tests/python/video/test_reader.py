@@ -19,7 +19,7 @@ import av
 import numpy as np
 import pytest
 
-from endcap.errors import EndcapError, InvalidArgumentError, Status, VideoError
+from endcap.errors import InvalidArgumentError, VideoError
 from endcap.video import VideoReader
 from tests.support.http_site import Site, content, redirect, run_site
 from tests.support.videos import encode, scene
@@ -100,26 +100,6 @@ def test_a_file_object_of_any_kind(clip: bytes) -> None:
         assert len(list(reader)) == 9
 
 
-def test_an_error_of_a_file_object_reaches_the_reader(clip: bytes) -> None:
-    class Failing(io.BytesIO):
-        fails = False
-
-        def read(self, size: int | None = -1) -> bytes:
-            if self.fails:
-                raise ZeroDivisionError("of the file")
-            return super().read(min(size or 0, 1000))
-
-    file = Failing(encode(scene(200, 160, 120), container="mpegts"))
-    with VideoReader(file, queue_size=1, threads=1) as reader:
-        assert next(reader).index == 0
-        file.fails = True
-        with pytest.raises(ZeroDivisionError, match="of the file"):
-            list(reader)
-        assert next(reader, None) is None
-        assert reader.status.state == "failed"
-        assert reader.status.error == "of the file"
-
-
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [
@@ -148,11 +128,6 @@ def test_sources_that_cannot_be_opened(
 ) -> None:
     with pytest.raises(error, match=message):
         VideoReader(source)
-
-
-def test_video_error_has_a_status() -> None:
-    assert issubclass(VideoError, EndcapError)
-    assert VideoError.status is Status.CORRUPT_IMAGE
 
 
 def test_a_file_without_video() -> None:
@@ -333,41 +308,6 @@ def test_several_threads_share_the_frames(clip: bytes) -> None:
 # Ends
 
 
-def test_close_while_the_queue_is_full(clip: bytes) -> None:
-    reader = VideoReader(clip, queue_size=1)
-    next(reader)
-    reader.close()
-    assert not reader_threads()
-    assert list(reader) == []
-    assert reader.status.state == "closed"
-    reader.close()
-
-
-def test_close_while_another_thread_waits_for_a_frame() -> None:
-    gate = threading.Event()
-
-    class Waiting(io.BytesIO):
-        waits = False
-
-        def read(self, size: int | None = -1) -> bytes:
-            if self.waits:
-                gate.wait(30)
-            return super().read(min(size or 0, 1000))
-
-    file = Waiting(encode(scene(200, 160, 120), container="mpegts"))
-    reader = VideoReader(file, queue_size=1, threads=1, timeout_s=0.2)
-    taken = [next(reader)]
-    file.waits = True
-    taker = threading.Thread(target=lambda: taken.extend(reader))
-    taker.start()
-    time.sleep(0.2)
-    threading.Timer(0.2, gate.set).start()  # a read of Python's is waited for
-    reader.close()
-    taker.join(10)
-    assert not taker.is_alive()
-    assert len(taken) < 200
-
-
 def test_close_in_the_middle_of_anything(clip: bytes) -> None:
     for number in range(60):
         reader = VideoReader(clip, queue_size=1 + number % 3)
@@ -384,12 +324,6 @@ def test_a_reader_that_nobody_holds_ends_its_thread(clip: bytes) -> None:
     del reader
     gc.collect()
     wait_for(lambda: not reader_threads(), "the thread is left")
-
-
-def test_an_exception_in_the_block_ends_the_thread(clip: bytes) -> None:
-    with pytest.raises(KeyError), VideoReader(clip, queue_size=1):
-        raise KeyError
-    assert not reader_threads()
 
 
 def test_a_program_ends_with_an_open_reader(clip: bytes, folder: Path) -> None:

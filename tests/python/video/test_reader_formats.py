@@ -192,26 +192,12 @@ def test_rotation_is_applied(rotation: int, pix_fmt: str) -> None:
         assert frame.rotation == rotation
 
 
-def test_halved_columns_become_halved_rows_when_rotated() -> None:
-    (frame, *_) = read(encode(scene(2, 98, 61), pix_fmt="yuv422p", rotation=90))
-    assert isinstance(frame.image, YuvImage)
-    assert [plane.shape for plane in frame.image.planes] == [(98, 61), (49, 61), (49, 61)]
-    assert preprocessed(frame.image).shape == (1, 3, 96, 96)
-
-
 def test_time_stamps_of_a_variable_frame_rate_are_exact() -> None:
     times = [0, 10, 50, 1000, 1001, 3000, 3040, 9999]
     frames = read(encode(scene(8), container="matroska", times_ms=times, b_frames=2))
     assert [frame.pts for frame in frames] == times
     assert {frame.time_base for frame in frames} == {Fraction(1, 1000)}
     assert [frame.seconds for frame in frames] == [each / 1000 for each in times]
-
-
-def test_seconds_begin_with_the_first_frame() -> None:
-    times = [500, 540, 700]
-    frames = read(encode(scene(3), container="matroska", times_ms=times, b_frames=0))
-    assert [frame.pts for frame in frames] == times
-    assert [frame.seconds for frame in frames] == [0.0, 0.04, 0.2]
 
 
 @pytest.mark.parametrize("container", ["mp4", "matroska", "mpegts", "avi", "h264", "flv"])
@@ -239,11 +225,6 @@ def test_key_frames_alone() -> None:
             assert [frame.pts for frame in frames] == keys
             assert all(frame.is_key for frame in frames)
             assert [frame.index for frame in frames] == [0, 1, 2]
-
-
-def test_is_key() -> None:
-    data = encode(scene(8), options={"g": "4"})
-    assert [frame.is_key for frame in read(data)] == [n % 4 == 0 for n in range(8)]
 
 
 def test_a_size_that_changes_midway(tmp_path: Path) -> None:

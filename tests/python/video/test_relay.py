@@ -57,15 +57,6 @@ def relay_to(scheme: str, port: int, max_bytes: int | None = None) -> Iterator[R
         yield relay
 
 
-def test_the_reader_gets_no_more_than_the_relay() -> None:
-    with relay_to("rtsps", 1) as relay:
-        source = relay.source
-    assert isinstance(source.target, str)
-    assert source.target.startswith("rtsp://me:secret@127.0.0.1:")
-    assert source.target.endswith("/a?b")
-    assert (source.name, source.protocols) == ("camera gate", "rtsp,tcp")
-
-
 @pytest.mark.parametrize("scheme", ["rtsp", "http"])
 def test_responses_pass(scheme: str) -> None:
     content = f"{scheme.upper()}/1.0 200 OK\r\n\r\n".encode() + BODY

@@ -15,7 +15,6 @@ import av
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
 
 import endcap
 from endcap.errors import InvalidArgumentError, VideoError
@@ -128,15 +127,6 @@ def test_pictures_of_another_size_are_stretched(tmp_path: Path) -> None:
     _, pictures, about = read(tmp_path / "clip.mp4")
     assert about["size"] == (WIDTH, HEIGHT)
     assert np.abs(pictures[1].astype(int) - 200).max() <= tolerances.VIDEO_FLAT
-
-
-def test_pictures_of_pillow(tmp_path: Path) -> None:
-    with VideoWriter(tmp_path / "clip.mp4") as writer:
-        writer.write(Image.fromarray(picture(3)))
-        writer.write(Image.new("L", (WIDTH, HEIGHT), 128))
-    _, (first, second), _ = read(tmp_path / "clip.mp4")
-    assert np.abs(first.astype(int) - picture(3)).mean() < tolerances.VIDEO_MEAN
-    assert np.abs(second.astype(int) - 128).max() <= tolerances.VIDEO_FLAT
 
 
 def test_an_interrupted_block_leaves_a_video_that_plays(tmp_path: Path) -> None:
