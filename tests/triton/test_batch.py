@@ -153,7 +153,7 @@ def test_the_page(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=280, check=False,
-        env=cluster.environment,
+        env={**cluster.environment, "PYTHONPATH": str(REPOSITORY.parent)},
     )  # fmt: skip
     assert result.returncode == 0, result.stderr[-4000:]
     assert "all right" in result.stdout
