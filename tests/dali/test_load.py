@@ -68,17 +68,6 @@ def test_the_variable_names_the_library(copy: Path, monkeypatch: pytest.MonkeyPa
     assert loaded() == str(copy)
 
 
-def test_what_came_with_the_package_goes_before_what_was_built(tmp_path: Path, copy: Path) -> None:
-    code = f"import endcap\nendcap.__path__.append({str(tmp_path)!r})\n{LOAD}"
-    assert response_of(start_python(code)) == str(copy)
-
-
-def test_a_package_s_library_for_another_dali_is_left(tmp_path: Path, copy: Path) -> None:
-    made_for_another_dali(copy)
-    code = f"import endcap\nendcap.__path__.append({str(tmp_path)!r})\n{LOAD}"
-    assert response_of(start_python(code)) == str(endcap.dali.load())
-
-
 def test_what_dali_has_loaded_is_taken(dali_operators: Path) -> None:
     code = (
         "import sys\nfrom nvidia.dali import plugin_manager as p\np.load_library(sys.argv.pop())\n"

@@ -36,7 +36,6 @@ class DaliInstallation:
     version: str
     identity: str
     cxx11_abi: int
-    folder: Path
     include_folder: Path
     library_folder: Path
 
@@ -56,7 +55,6 @@ def find_dali() -> DaliInstallation:
             version=version,
             identity=f"{dali.__git_sha__}-cuda{dali.__cuda_version__}",
             cxx11_abi=int(backend.GetCxx11AbiFlag()),
-            folder=Path(str(dali.__file__)).parent,
             include_folder=Path(sysconfig.get_include_dir()),
             library_folder=Path(sysconfig.get_lib_dir()),
         )
@@ -109,7 +107,7 @@ _WORK_TREE = Path(__file__).parents[3]  # in an editable installation
 
 def find_sources() -> Path:
     """Return the folder of the operators' sources; raise DaliError where it is not there."""
-    if (_WORK_TREE / "backends" / "dali" / "CMakeLists.txt").is_file():
+    if (_WORK_TREE / "backends" / "dali" / "built_for.cc").is_file():
         return _WORK_TREE / "backends" / "dali"
     return _find(Path("dali/sources"), "the sources of the DALI operators are")
 
@@ -128,12 +126,6 @@ def find_core() -> Path:
     was built for this file.
     """
     return _find(Path(CORE_NAME), f"{CORE_NAME} is").resolve()
-
-
-def find_packaged() -> Path | None:
-    """Return the operators' library that came with the package, None without one."""
-    places = [Path(root) / LIBRARY_NAME for root in endcap.__path__]
-    return next((place for place in places if place.is_file()), None)
 
 
 def c_abi_of_header() -> int:

@@ -13,7 +13,6 @@ from endcap.dali.installation import (
     LIBRARY_NAME,
     DaliError,
     find_dali,
-    find_packaged,
 )
 from endcap.errors import EndcapError
 
@@ -29,8 +28,8 @@ def load(path: Path | str | None = None) -> Path:
     What is loaded stays loaded; another call returns at once. Threads may call it together.
 
     Args:
-        path: the library. None takes what ``ENDCAP_DALI_LIBRARY`` names, else the one that came
-            with the package, else the one that ``build`` has made.
+        path: the library. None takes what ``ENDCAP_DALI_LIBRARY`` names, else the one that
+            ``build`` has made.
 
     Returns:
         The library that is loaded.
@@ -66,9 +65,6 @@ def find_library(here: BuiltFor, path: Path | str | None = None) -> Path:
     if named:
         built_for.check(Path(named), here)
         return Path(named).absolute()
-    packaged = find_packaged()
-    if packaged is not None and built_for.read(packaged) == here:
-        return packaged
     cached = cached_library(here)
     if cached.is_file():
         built_for.check(cached, here)
