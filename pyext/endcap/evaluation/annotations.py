@@ -55,12 +55,12 @@ def _text(row: Row, key: str) -> str:
     return str(row[key])
 
 
-def _number(value: Any, key: str) -> float:
-    """Return a finite number; ValueError."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(float(value)):
-        raise ValueError(f"{key} is {reprlib.repr(value)}, a finite number is expected")
-    return float(value)
+def _numbers(values: Any, key: str) -> list[float]:
+    """Return finite numbers; ValueError."""
+    numbers = [float(value) for value in values]
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{key} is {reprlib.repr(values)}, finite numbers are expected")
+    return numbers
 
 
 def _located(row: Row, image_ids: Collection[int], categories: Mapping[int, str]) -> dict[str, Any]:
@@ -70,11 +70,9 @@ def _located(row: Row, image_ids: Collection[int], categories: Mapping[int, str]
         raise ValueError(f"image_id is {image_id}, and no image has that id")
     if category_id not in categories:
         raise ValueError(f"category_id is {category_id}, and no category has that id")
-    if not isinstance(row["bbox"], list) or len(row["bbox"]) != 4:
-        raise ValueError(f"bbox is {reprlib.repr(row['bbox'])}, x, y, width, height are expected")
-    bbox = [_number(side, "a number of bbox") for side in row["bbox"]]
-    if min(bbox[2:]) < 0:
-        raise ValueError(f"bbox is {row['bbox']}, sides from 0 are expected")
+    bbox = _numbers(row["bbox"], "bbox")
+    if len(bbox) != 4 or min(bbox[2:]) < 0:
+        raise ValueError(f"bbox is {reprlib.repr(bbox)}, x, y and sides from 0 are expected")
     return {"image_id": image_id, "category_id": category_id, "bbox": bbox}
 
 
@@ -140,7 +138,7 @@ def load_dataset(folder: Path, annotations: Path, *, limit: int | None = None) -
         with _reading(f"{source}: annotations[{position}]"):
             found = _located(row, image_ids, categories)
             area = found["bbox"][2] * found["bbox"][3]
-            found["area"] = _number(row.get("area", area), "area")
+            (found["area"],) = _numbers([row.get("area", area)], "area")
             objects.append({**found, "iscrowd": int(bool(row.get("iscrowd", 0)))})
     taken = images[:limit]
     taken_ids = {image.id for image in taken}
@@ -214,7 +212,7 @@ def load_predictions(path: Path, dataset: Dataset) -> Predictions:
     for position, row in enumerate(rows):
         with _reading(f"{source}[{position}]"):
             one = _located(row, all_ids, dataset.categories)
-            one["score"] = _number(row["score"], "score")
+            (one["score"],) = _numbers([row["score"]], "score")
             if one["image_id"] in image_ids:
                 found.append(one)
     return Predictions(found)

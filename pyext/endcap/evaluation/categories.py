@@ -112,20 +112,14 @@ def match_categories(
             "of its ensemble, or use --categories-by order"
         )
     matched = set(category_of.values())
-    unmatched = {
-        "categories": [f"{name} ({i})" for i, name in categories.items() if i not in matched],
-        "classes": [
-            f"{labels[class_id] if labels else 'class'} ({class_id})"
-            for class_id in range(count or 0)
-            if class_id not in category_of
-        ],
-    }
-    if not category_of or (not allow_unmatched and any(unmatched.values())):
-        categories_text, classes_text = map(_listed, unmatched.values())
+    classes = labels or ["class"] * (count or 0)
+    alone = [f"{name} ({i})" for i, name in categories.items() if i not in matched]
+    others = [f"{name} ({i})" for i, name in enumerate(classes) if i not in category_of]
+    if not category_of or (not allow_unmatched and (alone or others)):
         raise InvalidArgumentError(
             f"matched by {by.value}, the model's classes and the annotations' categories do not "
-            f"agree (categories without a class: {categories_text}; classes without a category: "
-            f"{classes_text}); {_ADVICE}"
+            f"agree (categories without a class: {_listed(alone)}; classes without a category: "
+            f"{_listed(others)}); {_ADVICE}"
         )
     return ClassMap(category_of, allow_unmatched)
 
