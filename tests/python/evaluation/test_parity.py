@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from endcap.evaluation.parity.pipelines import load_pipeline
 from endcap.triton.model_config import set_parameter
 from tests.support.cli_runs import assert_error_message, endcap
 from tests.support.normalising_networks import X, behind
@@ -159,18 +158,17 @@ def test_an_image_that_fails_is_named_and_the_others_are_compared(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--training", "opencv"], "give --repository DIR or --preset NAME"),
+        (["--training", "m:f"], "give --repository DIR or --preset NAME"),
         (["--training", "nothing", "--preset", "ultralytics"], "--training is 'nothing'"),
-        (["--training", "opencv:x", "--preset", "ultralytics"], "takes nothing after a colon"),
         (["--training", "no.json", "--preset", "ultralytics"], "no.json is no file"),
         (["--training", "no_module:f", "--preset", "ultralytics"], "cannot be imported"),
         (["--training", "json:f", "--preset", "ultralytics"], "json has no function f"),
         (
-            ["--training", "opencv", "--preset", "ultralytics", "--repository", SHIPPED],
+            ["--training", "m:f", "--preset", "ultralytics", "--repository", SHIPPED],
             "leave --preset and --set out",
         ),
-        (["--training", "opencv", "--repository", "nowhere"], "nowhere/detect/config.pbtxt"),
-        (["--training", "opencv", "--preset", "ultralytics", "--set", "size"], "give NAME=VALUE"),
+        (["--training", "m:f", "--repository", "nowhere"], "nowhere/detect/config.pbtxt"),
+        (["--training", "m:f", "--preset", "ultralytics", "--set", "size"], "give NAME=VALUE"),
     ],
 )
 def test_what_cannot_be_compared(options: list[object], message: str) -> None:
@@ -224,14 +222,3 @@ def test_a_missing_library_is_named(name: str, monkeypatch: pytest.MonkeyPatch) 
     result = endcap("parity", SAMPLES, "--training", name, "--preset", "ultralytics")
     assert_error_message(result, f"takes {package}, which cannot be imported")
     assert f"pip install {package}" in result.stderr
-
-
-@pytest.mark.parametrize("name", ["pillow", "opencv"])
-def test_named_pipelines_agree_with_their_presets(name: str) -> None:
-    pipeline = load_pipeline(name, (640, 640))
-    assert name in pipeline.name
-    tensor = pipeline(SAMPLES / "shapes_640x427.jpg")
-    assert tensor.shape == (3, 640, 640)
-    settings = {"pillow": ["rtdetr"], "opencv": ["ultralytics", "--set", "fit=stretch"]}[name]
-    result = endcap("parity", SAMPLES, "--training", name, "--preset", *settings)
-    assert result.exit_code == 0, result.output

@@ -91,9 +91,8 @@ def load_pipeline(text: str, size: Size) -> TrainingPipeline:
         return _from_file(path)
     name, _, argument = text.partition(":")
     if name in _NAMED:
-        package, load = _NAMED[name]
-        import_package(package[0], package=package[1])
-        return TrainingPipeline(_versioned(text, package[1]), load(argument, size))
+        import_package(name, package=name)
+        return TrainingPipeline(_versioned(text, name), _NAMED[name](argument, size))
     if argument:
         return TrainingPipeline(text, _import_function(name, argument))
     raise InvalidArgumentError(
@@ -118,13 +117,17 @@ def _versioned(text: str, package: str) -> str:
 
 
 def _ultralytics(argument: str, size: Size) -> Function:
-    _no_argument("ultralytics", argument)
+    if argument:
+        raise InvalidArgumentError("--training ultralytics takes nothing after a colon")
     cv2: Any = import_package("cv2", package="opencv-python-headless")
     augment: Any = importlib.import_module("ultralytics.data.augment")
     letterbox = augment.LetterBox(new_shape=size, auto=False)
 
     def run(path: Path) -> Any:
-        image = letterbox(image=_read_opencv(cv2, path))
+        image = cv2.imread(str(path))
+        if image is None:
+            raise ValueError("OpenCV cannot read it")
+        image = letterbox(image=image)
         return np.ascontiguousarray(image[..., ::-1].transpose(2, 0, 1)).astype(np.float32) / 255
 
     return run
@@ -158,48 +161,12 @@ def _timm_transform(config: Mapping[str, Any]) -> Function:
     return lambda path: transform(_read_pillow(path))
 
 
-def _opencv(argument: str, size: Size) -> Function:
-    _no_argument("opencv", argument)
-    cv2: Any = importlib.import_module("cv2")
-
-    def run(path: Path) -> Any:
-        image = cv2.resize(_read_opencv(cv2, path), (size[1], size[0]))
-        image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
-        return image.transpose(2, 0, 1).astype(np.float32) / 255
-
-    return run
-
-
-def _pillow(argument: str, size: Size) -> Function:
-    _no_argument("pillow", argument)
-
-    def run(path: Path) -> Any:
-        image = _read_pillow(path).resize((size[1], size[0]), Image.Resampling.BILINEAR)
-        return np.asarray(image).transpose(2, 0, 1).astype(np.float32) / 255
-
-    return run
-
-
-# name -> (module, package on PyPI), function
-_NAMED: dict[str, tuple[tuple[str, str], Callable[[str, Size], Function]]] = {
-    "ultralytics": (("ultralytics", "ultralytics"), _ultralytics),
-    "torchvision": (("torchvision", "torchvision"), _torchvision),
-    "timm": (("timm", "timm"), _timm),
-    "opencv": (("cv2", "opencv-python-headless"), _opencv),
-    "pillow": (("PIL", "pillow"), _pillow),
+# By the name of the package on PyPI, which is that of its module.
+_NAMED: dict[str, Callable[[str, Size], Function]] = {
+    "ultralytics": _ultralytics,
+    "torchvision": _torchvision,
+    "timm": _timm,
 }
-
-
-def _no_argument(name: str, argument: str) -> None:
-    if argument:
-        raise InvalidArgumentError(f"--training {name} takes nothing after a colon")
-
-
-def _read_opencv(cv2: Any, path: Path) -> Any:
-    image = cv2.imread(str(path))
-    if image is None:
-        raise ValueError("OpenCV cannot read it")
-    return image
 
 
 def _read_pillow(path: Path) -> Image.Image:
