@@ -1,9 +1,7 @@
-"""`Detect` for Ray Data: called as Ray calls it, and by Ray."""
+"""`Detect` for Ray Data, called as Ray calls it."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +10,6 @@ import pytest
 from endcap.batch import Detect, PipelineSpec
 from endcap.errors import InvalidArgumentError
 from endcap.results import Task
-from tests.support.data_sets import write_data_set
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_640x427.jpg"
@@ -61,33 +58,3 @@ def test_what_cannot_be_used_is_told(detect: Detect) -> None:
         detect({"bytes": [b""]})
     with pytest.raises(InvalidArgumentError, match="with the columns image, and"):
         detect(pa.table({"image": [b""]}))
-
-
-PROGRAM = """
-import sys
-import ray.data
-from endcap.batch import Detect
-
-folder, repository = sys.argv[1:]
-ray.init(address="local", num_cpus=2, object_store_memory=80 << 20, include_dashboard=False,
-         log_to_driver=False)
-images = ray.data.read_binary_files(folder, include_paths=True)
-detected = images.map_batches(
-    Detect, fn_constructor_kwargs={"repository": repository}, batch_size=8,
-    batch_format="pyarrow", compute=ray.data.ActorPoolStrategy(size=1))
-rows = detected.take_all()
-assert len(rows) == len({row["path"] for row in rows}) == 60, len(rows)
-assert sum(row["status"] == "ok" for row in rows) == 57
-assert sum(row["status"] == "corrupt_image" for row in rows) == 3
-print("all right")
-"""
-
-
-@pytest.mark.slow
-def test_on_ray_with_little_memory(tmp_path: Path) -> None:
-    """The object store has 80 MiB, about the least that Ray takes."""
-    write_data_set(tmp_path / "photos", 60, damaged=3)
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "photos"), str(REPOSITORY)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
-    assert result.returncode == 0, result.stderr[-4000:]
-    assert "all right" in result.stdout

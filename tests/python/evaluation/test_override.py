@@ -56,11 +56,6 @@ def test_a_relative_repository_is_linked_by_its_full_path(
         assert (copy / "a" / "1" / "weights").read_text() == "a"
 
 
-def test_texts_survive_as_they_are(tmp_path: Path) -> None:
-    write(tmp_path, "a", POST + r'parameters { key: "x" value { string_value: "\"ß\" # {" } }')
-    with repository_with(tmp_path, backend="endcap_postprocess", parameters={"y": "a b"}) as copy:
-        read = parameters(copy / "a")
-    assert (read["x"], read["y"]) == ('"ß" # {', "a b")
 
 
 def test_a_comment_may_be_in_any_encoding(tmp_path: Path) -> None:
