@@ -49,16 +49,18 @@ def run(*command: object, folder: Path) -> str:
     return done.stdout
 
 
-def test_results_without_a_server_are_those_of_the_server(tmp_path: Path) -> None:
-    photos, output = write_photos(tmp_path / "photos"), tmp_path / "local"
-    arguments = [photos, "--repository", REPOSITORY, "-o", output, "--json"]
-    summary = json.loads(run("-m", "endcap", "batch", *arguments, folder=tmp_path))
-    assert summary["images"] == len(SAMPLES) + 4
+@pytest.mark.parametrize("source", ["repository", "url"])
+def test_results_are_those_of_the_server(tmp_path: Path, source: str) -> None:
+    photos, output = write_photos(tmp_path / "photos"), tmp_path / "results"
     with (
         TritonServer(REPOSITORY, ServerSettings(ports=FREE_PORTS)) as shipped,
         DetectionClient(shipped.grpc_url) as client,
     ):
+        network = {"repository": REPOSITORY, "url": shipped.grpc_url}[source]
+        arguments = [photos, f"--{source}", network, "-o", output, "--json"]
+        summary = json.loads(run("-m", "endcap", "batch", *arguments, folder=tmp_path))
         expected = {Path(each.image).name: each for each in client.detect(sorted(photos.iterdir()))}
+    assert summary["images"] == len(SAMPLES) + 4
     rows = {Path(row["path"]).name: row for row in pq.read_table(output).to_pylist()}
     assert rows.keys() == expected.keys()
     for name, row in rows.items():

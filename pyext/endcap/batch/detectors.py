@@ -1,31 +1,83 @@
-"""Detection in batches of encoded images, by shards or for Ray Data."""
+"""Detectors: the steps of an ensemble in this process, or running servers; and one for Ray Data."""
 
 from __future__ import annotations
 
+import io
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from endcap.batch.inputs import EncodedImage
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.results import PATH, ImageRow, to_table
+from endcap.batch.storage import BatchError
+from endcap.client import ConnectionOptions, DetectionClient
+from endcap.drawing.orientation import oriented_size
 from endcap.errors import InvalidArgumentError
 from endcap.results import ImageResult, Task
 
 _BYTES = "bytes"
+# Statuses of a server that is gone or too slow, not of the image.
+_SERVER_STATUSES = frozenset({"unavailable", "timeout", "cancelled"})
+# A server may be gone for a minute; the retries would last longer.
+_WAIT = ConnectionOptions(timeout_s=60.0, retries=30)
 
 
-def detect_images(pipeline: Pipeline, images: Sequence[EncodedImage]) -> Any:
+class ServedDetector:
+    """Running servers, used in turn.
+
+    Args:
+        urls: Their addresses, HOST:PORT.
+        model: The ensemble's name.
+        concurrency: Requests in flight at once, of each server.
+
+    Raises:
+        ClientError: No server responds, or it does not serve the model.
+        InvalidArgumentError: The model returns neither detections nor classes.
+    """
+
+    def __init__(self, urls: Sequence[str], *, model: str, concurrency: int = 4) -> None:
+        clients = [
+            DetectionClient(url, model=model, concurrency=concurrency, options=_WAIT)
+            for url in urls
+        ]
+        self._turns = itertools.cycle(clients)
+        self.task = clients[0].task
+        if self.task is Task.tensors:
+            raise InvalidArgumentError(
+                f"model '{model}' returns tensors, not detections or classes; choose another model"
+            )
+
+    def detect(self, images: Sequence[tuple[str, bytes | memoryview]]) -> list[ImageRow]:
+        """Return a row for each image.
+
+        Raises:
+            BatchError: A server did not respond for a minute.
+        """
+        rows = []
+        results = next(self._turns).detect([encoded for _, encoded in images])
+        for (name, encoded), result in zip(images, results, strict=True):
+            if result.status in _SERVER_STATUSES:
+                raise BatchError(f"the server does not respond: {result.error}")
+            is_ok, upright = result.ok, result.upright
+            size = oriented_size(io.BytesIO(encoded), upright=upright) if is_ok else None
+            rows.append(ImageRow(replace(result, image=name), *(size or (0, 0))))
+        return rows
+
+
+def detect_images(detector: Pipeline | ServedDetector, images: Sequence[EncodedImage]) -> Any:
     """Return the results of images as a pyarrow.Table; those without bytes are ``unreadable``."""
     read = [(image.path, image.data) for image in images if image.data is not None]
-    found = iter(pipeline.detect(read))
+    found = iter(detector.detect(read))
     rows = [
-        ImageRow(ImageResult(image.path, "unreadable", error=image.error, task=pipeline.task))
+        ImageRow(ImageResult(image.path, "unreadable", error=image.error, task=detector.task))
         if image.data is None
         else next(found)
         for image in images
     ]
-    return to_table(rows, pipeline.task)
+    return to_table(rows, detector.task)
 
 
 class Detect:
@@ -40,28 +92,37 @@ class Detect:
     Args:
         repository: A model repository, whose ensemble runs in the actor on ONNX Runtime: its path
             on the actors' machines, or a `PipelineSpec` that travels there.
+        url: HOST:PORT of running servers, one or several, in place of a repository.
         model: The ensemble's name.
-        device: ``cpu``, ``cuda`` or ``cuda:N``.
-        threads: One by default: Ray gives an actor one CPU.
+        device: Of an ensemble that runs in the actor: ``cpu``, ``cuda`` or ``cuda:N``.
+        threads: Of such an ensemble. One by default: Ray gives an actor one CPU.
     """
 
     def __init__(
         self,
-        repository: str | Path | PipelineSpec,
+        repository: str | Path | PipelineSpec | None = None,
         *,
+        url: str | Sequence[str] | None = None,
         model: str = "detect",
         device: str = "cpu",
         threads: int | None = 1,
     ) -> None:
-        spec = repository
-        if not isinstance(spec, PipelineSpec):
-            spec = PipelineSpec.from_repository(spec, model)
-        self._pipeline = Pipeline(spec, device=device, threads=threads)
+        if (repository is None) == (url is None):
+            raise InvalidArgumentError("give either a repository or the url of a server")
+        self._detector: Pipeline | ServedDetector
+        if url is not None:
+            urls = [url] if isinstance(url, str) else list(url)
+            self._detector = ServedDetector(urls, model=model)
+        else:
+            spec = repository
+            if not isinstance(spec, PipelineSpec):
+                spec = PipelineSpec.from_repository(str(spec), model)
+            self._detector = Pipeline(spec, device=device, threads=threads)
 
     @property
     def task(self) -> Task:
         """Whether the results are detections or classes."""
-        return self._pipeline.task
+        return self._detector.task
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch's results, a pyarrow.Table."""
@@ -82,7 +143,7 @@ class Detect:
             )
             for row, cell in enumerate(batch[_BYTES])
         ]
-        results = detect_images(self._pipeline, images)
+        results = detect_images(self._detector, images)
         for name in names:
             if name not in (_BYTES, *results.column_names):
                 results = results.append_column(batch.schema.field(name), batch[name])

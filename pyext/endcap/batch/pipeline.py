@@ -79,7 +79,7 @@ class PipelineSpec:
         if file is None:
             raise UnsupportedError(
                 f"{network.step.folder} has no ONNX file, and only such a network runs without a "
-                "server; serve the repository, and use `endcap infer`"
+                "server; serve the repository, and give the server's address"
             )
         beside = (path for path in file.parent.iterdir() if path.is_file())
         kept = {path.name: path.read_bytes() for path in beside if path.suffix not in (".py", "")}
@@ -136,7 +136,7 @@ class Pipeline:
         if others or image.type not in _ELEMENTS:
             raise BatchError(
                 f"network {spec.network} has other inputs than one tensor of images; serve it, "
-                "and use `endcap infer`"
+                "and give the server's address"
             )
         core = _core.Postprocessor([*spec.postprocess.items()], 1)
         self._head_dimensions = {name: len(shape) for name, _, shape in core.inputs}

@@ -13,10 +13,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from endcap.batch.detectors import detect_images
+from endcap.batch.detectors import ServedDetector, detect_images
 from endcap.batch.inputs import Shard, list_images, read_shard
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.results import PATH, STATUS, Results
@@ -33,17 +33,30 @@ _TIMED_OUT = "timed out during startup"
 
 
 @dataclass(frozen=True)
+class ServedModel:
+    """A model of running servers.
+
+    Attributes:
+        urls: Their addresses, HOST:PORT.
+        model: The ensemble's name.
+    """
+
+    urls: tuple[str, ...]
+    model: str = "detect"
+
+
+@dataclass(frozen=True)
 class BatchPlan:
     """A run and its settings.
 
     Attributes:
         inputs: Paths or URLs of folders (with all below), glob patterns, image files, Parquet files
             with a column of bytes or paths, and tar archives.
-        pipeline: The ensemble.
+        detector: The model.
         output: The folder of results, or its URL.
         column: The column of Parquet files that holds the images.
         allow_any_path: Whether cells of Parquet files may name files outside the file's folder.
-        batch: The most images in a batch of the network.
+        batch: The most images in a batch of the network, or in flight to a server.
         workers: Number of actors; by default as many as the cluster has CPUs, or GPUs, for.
         cpus: CPUs of each actor.
         gpus: GPUs of each actor; above 0 all stages run on a GPU.
@@ -52,7 +65,7 @@ class BatchPlan:
     """
 
     inputs: tuple[str, ...]
-    pipeline: PipelineSpec
+    detector: PipelineSpec | ServedModel
     output: str
     column: str | None = None
     allow_any_path: bool = False
@@ -108,12 +121,14 @@ def run_batch(
         InvalidArgumentError: Inputs without images, or an output folder of other content.
         BatchError: Ray, the network or a file system failed; run again to continue.
     """
-    spec = plan.pipeline
-    results = Results(plan.output, spec.identity)
+    detector, start = plan.detector, time.monotonic()
+    results = Results(plan.output, _identify(detector))
     _refuse_output_in_inputs(results.storage, plan.inputs)
-    if not plan.gpus:  # which this machine may not have
-        _make_pipeline(plan)
-    if plan.coco and spec.task is Task.classification:
+    if isinstance(detector, PipelineSpec) and plan.gpus:
+        task = detector.task  # this machine may have no GPU to try it on
+    else:
+        task = _make_detector(detector, plan).task
+    if plan.coco and task is Task.classification:
         raise InvalidArgumentError(
             "the model gives classes of whole images, and COCO's format has boxes; leave out coco"
         )
@@ -128,7 +143,6 @@ def run_batch(
     if all(shard.kind != "tar" for shard in listing.shards):
         report.total = listing.done + sum(shard.count for shard in listing.shards)
     on_progress(report)
-    start = time.monotonic()
     if listing.shards:
         results.storage.filesystem.create_dir(results.storage.path, recursive=True)
         with connected(plan.address) as ray:
@@ -139,8 +153,12 @@ def run_batch(
                 report.seconds = time.monotonic() - start
                 on_progress(report)
     if plan.coco:
-        report.coco = results.write_coco(spec.labels)
+        report.coco = results.write_coco(getattr(detector, "labels", ()))
     return report
+
+
+def _identify(detector: PipelineSpec | ServedModel) -> str:
+    return detector.identity if isinstance(detector, PipelineSpec) else f"served {detector.model}"
 
 
 def _refuse_output_in_inputs(output: Storage, inputs: Sequence[str]) -> None:
@@ -156,9 +174,11 @@ def _refuse_output_in_inputs(output: Storage, inputs: Sequence[str]) -> None:
             )
 
 
-def _make_pipeline(plan: BatchPlan) -> Pipeline:
+def _make_detector(model: PipelineSpec | ServedModel, plan: BatchPlan) -> Pipeline | ServedDetector:
+    if isinstance(model, ServedModel):
+        return ServedDetector(model.urls, model=model.model, concurrency=plan.batch)
     device = "cuda" if plan.gpus else "cpu"
-    return Pipeline(plan.pipeline, device=device, threads=max(1, int(plan.cpus)))
+    return Pipeline(model, device=device, threads=max(1, int(plan.cpus)))
 
 
 class _Attempts:
@@ -176,10 +196,10 @@ class _Attempts:
 class _ShardWorker:
     """An actor that reads the images of shards, and detects."""
 
-    def __init__(self, shared: Any, attempts: Any) -> None:
-        self._ray, self._attempts = import_package("ray"), attempts
-        self._plan, self._done = self._ray.get(shared)
-        self._pipeline = _make_pipeline(self._plan)
+    def __init__(self, plan: BatchPlan, shared: Any, attempts: Any) -> None:
+        self._ray, self._plan, self._attempts = import_package("ray"), plan, attempts
+        model, self._done = self._ray.get(shared)
+        self._detector = _make_detector(model, plan)
 
     def __call__(self, table: Any) -> Iterator[Any]:
         """Yield the results of the shard of a row; images that are done are left out."""
@@ -195,7 +215,7 @@ class _ShardWorker:
         read = read_shard(shard, allow_any_path=self._plan.allow_any_path)
         images = (image for image in read if image.path not in self._done)
         while batch := list(itertools.islice(images, self._plan.batch)):
-            yield detect_images(self._pipeline, batch)
+            yield detect_images(self._detector, batch)
 
 
 def _process(
@@ -213,7 +233,9 @@ def _process(
     results = data.from_blocks(blocks).map_batches(
         _ShardWorker,
         fn_constructor_kwargs={
-            "shared": ray.put((plan, done)),  # which may be large: it is sent once
+            "plan": replace(plan, detector=ServedModel(())),
+            # These may be large: they are sent once, and not as a part of the plan.
+            "shared": ray.put((plan.detector, done)),
             "attempts": attempts.remote(),
         },
         batch_size=1,

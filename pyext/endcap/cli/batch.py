@@ -14,11 +14,12 @@ from endcap.batch import (
     BatchPlan,
     BatchReport,
     PipelineSpec,
+    ServedModel,
     run_batch,
 )
 from endcap.cli.console import SOME_IMAGE_FAILED, PlainConsole, count, printable, say
 from endcap.cli.files import find_repository
-from endcap.cli.options import command, panel
+from endcap.cli.options import command, in_server, panel
 from endcap.errors import InvalidArgumentError
 from endcap.repository.options import InitOptions
 from endcap.repository.plan import make_plan
@@ -31,7 +32,7 @@ EXAMPLES = """
 
 - `endcap batch 'photos/**/*.jpg' --repository models --output results/ --coco`
 
-- `endcap batch images.parquet --column image --repository models --output results/`
+- `endcap batch images.parquet --column image --url 127.0.0.1:8001 --output results/`
 
 - `endcap batch s3://bucket/photos --repository models --output s3://bucket/results
   --address ray-head:6379`
@@ -66,14 +67,18 @@ def batch(
     model: Annotated[
         str | None,
         _in_model(
-            "An ONNX file, for which `endcap init` finds the settings; with --repository the "
-            "ensemble's name. Default: detect.",
+            "An ONNX file, for which `endcap init` finds the settings; with --repository or --url "
+            "the ensemble's name. Default: detect.",
             metavar="MODEL.onnx|NAME",
         ),
     ] = None,
     repository: Annotated[
         Path | None,
         _in_model("Model repository, whose ensemble runs without a server, on ONNX Runtime."),
+    ] = None,
+    url: Annotated[
+        list[str] | None,
+        in_server("A running server that does the work; may be repeated.", metavar="HOST:PORT"),
     ] = None,
     column: Annotated[
         str | None,
@@ -115,13 +120,13 @@ def batch(
 ) -> None:
     """Process a data set of images: a row of a Parquet file for each.
 
-    The steps of an ensemble run in processes of Ray, on one machine or a cluster. A bad image is a
-    row with a status and a message. Images that have a row in the output are left out: the same
-    command continues a run that was ended.
+    The steps of an ensemble run in processes of Ray, on one machine or a cluster, or running
+    servers do the work. A bad image is a row with a status and a message. Images that have a row in
+    the output are left out: the same command continues a run that was ended.
     """
     plan = BatchPlan(
         inputs=tuple(inputs),
-        pipeline=_pipeline(model, repository),
+        detector=_detector(model, repository, tuple(url or ())),
         output=output,
         column=column,
         allow_any_path=allow_any_path,
@@ -141,11 +146,17 @@ def batch(
         raise typer.Exit(SOME_IMAGE_FAILED)
 
 
-def _pipeline(model: str | None, repository: Path | None) -> PipelineSpec:
+def _detector(
+    model: str | None, repository: Path | None, urls: tuple[str, ...]
+) -> PipelineSpec | ServedModel:
     """Return what the options name."""
     is_file = model is not None and model.lower().endswith(".onnx")
-    if is_file == (repository is not None):
-        raise InvalidArgumentError("give one of --model MODEL.onnx and --repository FOLDER")
+    if sum((is_file, repository is not None, bool(urls))) != 1:
+        raise InvalidArgumentError(
+            "give one of --model MODEL.onnx, --repository FOLDER and --url HOST:PORT"
+        )
+    if urls:
+        return ServedModel(urls, model or "detect")
     if repository is not None:
         return PipelineSpec.from_repository(repository, model or "detect")
     with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:

@@ -58,3 +58,7 @@ def test_what_cannot_be_used_is_told(detect: Detect) -> None:
         detect({"bytes": [b""]})
     with pytest.raises(InvalidArgumentError, match="with the columns image, and"):
         detect(pa.table({"image": [b""]}))
+    with pytest.raises(InvalidArgumentError, match="either a repository or the url"):
+        Detect()
+    with pytest.raises(InvalidArgumentError, match="either a repository or the url"):
+        Detect(REPOSITORY, url="127.0.0.1:8001")

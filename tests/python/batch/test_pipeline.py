@@ -173,7 +173,7 @@ def test_another_pipeline_has_another_identity(spec: PipelineSpec) -> None:
 
 def test_an_engine_needs_a_server(tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY, tmp_path / "m", ignore=shutil.ignore_patterns("model.onnx"))
-    with pytest.raises(UnsupportedError, match=r"has no ONNX file.*use `endcap infer`"):
+    with pytest.raises(UnsupportedError, match=r"has no ONNX file.*give the server's address"):
         PipelineSpec.from_repository(tmp_path / "m")
 
 

@@ -213,9 +213,11 @@ def test_a_node_that_starts_late_is_started_again(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give one of --model MODEL.onnx and --repository FOLDER"),
+        (["--repository", REPOSITORY, "--url", "127.0.0.1:1"], "give one of --model MODEL.onnx"),
+        ([], "give one of --model MODEL.onnx, --repository FOLDER and --url HOST:PORT"),
         (["--repository", REPOSITORY, "--address", "127.0.0.1:1"],
          "no Ray cluster at 127.0.0.1:1"),
+        (["--url", "127.0.0.1:1"], "no Triton server responds"),
         (["--repository", REPOSITORY, "--model", "preprocess"], "is not made of one step in"),
     ],
 )  # fmt: skip

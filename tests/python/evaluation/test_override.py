@@ -56,8 +56,6 @@ def test_a_relative_repository_is_linked_by_its_full_path(
         assert (copy / "a" / "1" / "weights").read_text() == "a"
 
 
-
-
 def test_a_comment_may_be_in_any_encoding(tmp_path: Path) -> None:
     write(tmp_path, "a", "")
     config = tmp_path / "a" / "config.pbtxt"
