@@ -48,8 +48,8 @@ def check_libpython(subject: Subject) -> str:
             python_stub.check_stub_runs(python_stub.find_stub(server.stubs_dir), environment)
     except ServerError as error:
         raise Problem("the stub does not start", str(error), _severity(subject)) from error
-    beside = python_stub.find_libpython()
-    return str(beside or f"{python_stub.LIBPYTHON} of the system")
+    found = python_stub.find_libpython()
+    return str(found or f"{python_stub.LIBPYTHON} of the system")
 
 
 def check_numpy(subject: Subject) -> str:

@@ -73,7 +73,7 @@ def find_numpy_limit(
         tritonserver: As for `locate_server`.
 
     Raises:
-        ServerError: `tritonserver` is no server.
+        ServerError: `tritonserver` is not a server.
         StubError: There is no stub for this Python.
     """
     try:

@@ -58,7 +58,7 @@ def install_conda_packages(
         worker_command("endcap.environment.conda"),
         input=json.dumps(request), capture_output=True, text=True, check=False,
     )  # fmt: skip
-    result = json.loads(done.stdout or "{}")
+    result = json.loads((done.stdout.splitlines() or ["{}"])[-1])
     if "names" in result:
         return [str(name) for name in result["names"]]
     said = in_one_line(done.stderr[-1000:])
@@ -100,7 +100,7 @@ def _install(
         )  # fmt: skip
         asyncio.run(rattler.install(list(asyncio.run(solving)), prefix))
     except errors.InvalidMatchSpecError as error:
-        problem, remedy = "one of --package is no conda specification", "write 'scipy >=1.10'"
+        problem, remedy = "one of --package is not a conda specification", "write 'scipy >=1.10'"
         cause: Exception = error
     except errors.GatewayError as error:
         problem = f"the channels {', '.join(channels)} cannot be read"
@@ -138,7 +138,7 @@ def resolve_channels(channels: Sequence[str], *, offline: bool) -> list[str]:
     A path is a folder when it exists or is written with a slash.
 
     Raises:
-        InvalidArgumentError: A folder does not exist or, offline, a channel is no folder.
+        InvalidArgumentError: A folder does not exist or, offline, a channel is not a folder.
     """
     resolved = []
     for channel in channels:

@@ -112,7 +112,7 @@ def install(
         tritonserver: The server that will run the model, as for `locate_server`.
 
     Raises:
-        StubError: The folder is no model or has a stub of its own, or there is none for this
+        StubError: The folder is not a model or has another stub, or there is none for this
             Python.
         OSError: The folder cannot be written.
     """

@@ -81,7 +81,7 @@ def code_name_of_message(message: str) -> str | None:
 def describe(error: BaseException) -> str:
     """Return the message for clients and logs, the failure class first: ``corrupt_image: ...``.
 
-    A ModelCallError reads as it is, for the called model has said its class.
+    The message of a ModelCallError is unmodified: the called model has said its class.
     """
     if isinstance(error, ModelCallError):
         return str(error)

@@ -50,7 +50,7 @@ def compose_backend_directory(
     stubs = installation.stubs_dir if needs_stub(installation) else None
     for name, folder in backends.items():
         if name != "python" or stubs is None:
-            # The folder is linked, not its files: $ORIGIN then leads to the libraries beside them.
+            # The folder is linked, not its files: $ORIGIN then leads to the libraries there.
             (target / name).symlink_to(folder.resolve(), target_is_directory=True)
             continue
         (target / name).mkdir()
@@ -60,7 +60,7 @@ def compose_backend_directory(
 
 
 def needs_stub(installation: ServerInstallation) -> bool:
-    """Return whether the server's `python` backend lacks a stub, and stubs lie beside it."""
+    """Return whether the server's `python` backend lacks a stub, and stubs came with the server."""
     if installation.backends_dir is None or installation.stubs_dir is None:
         return False
     python = installation.backends_dir / "python"

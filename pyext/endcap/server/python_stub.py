@@ -89,6 +89,6 @@ def check_numpy(model_names: list[str]) -> None:
         raise ServerError(
             f"NumPy {version} makes this server's Python-backend models ({', '.join(model_names)}) "
             "return empty tensors without an error; run `pip install 'numpy<2'` in this "
-            "environment, or `pip uninstall nvidia-pytriton`: endcap then has a server and a NumPy "
-            "of its own"
+            "environment, or `pip uninstall nvidia-pytriton`: endcap then installs "
+            "a separate server and NumPy"
         )

@@ -91,7 +91,7 @@ class VideoOptions:
 
     Args:
         rate: frames a second, by their time stamps; the others are left out.
-        every: one of so many frames is taken.
+        every: N takes one frame in N.
         keyframes_only: whether only key frames are decoded.
         track: whether detections get ids of tracks.
         frame_rate: frames a second for the tracker; None takes that of the frames.

@@ -182,8 +182,8 @@ def test_what_an_environment_lacks_is_reported(
     [
         (["--package", "numpy >=2"], "numpy <2 fits together"),
         (["--package", "nosuch >=1"], "No candidates were found for nosuch"),
-        (["--package", "bad["], "one of --package is no conda specification"),
-        (["--package", "*"], "one of --package is no conda specification"),
+        (["--package", "bad["], "one of --package is not a conda specification"),
+        (["--package", "*"], "one of --package is not a conda specification"),
         (["--pip", "nosuchpackage"], "No matching distribution found for nosuchpackage"),
         (["--pip", "numpy>=2"], "numpy"),
         (["--channel", "nothing/here"], "is not a folder"),

@@ -78,7 +78,7 @@ def test_labels(tmp_path: Path, labels: str, count: int | None) -> None:
     )
     reported = findings(tmp_path, config)
     assert [finding.severity for finding in reported] == ([] if count == 2 else ["warning"])
-    says = "no JSON list of texts" if count is None else f"labels has {count} name"
+    says = "not a JSON list of texts" if count is None else f"labels has {count} name"
     assert all(says in finding.problem and finding.line == 7 for finding in reported)
 
 

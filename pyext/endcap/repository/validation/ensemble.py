@@ -325,7 +325,7 @@ def _check_class_names(ensemble: Model, called: Sequence[Model]) -> Iterator[Fin
     except InvalidArgumentError:
         yield ensemble.warning(
             line,
-            "labels begins with [ and is no JSON list of texts; write it as "
+            "labels begins with [ and is not a JSON list of texts; write it as "
             '["person", "bicycle"], or as names with commas between them',
         )
         return

@@ -93,7 +93,7 @@ class Model(ModelFolder):
     @property
     def is_ensemble(self) -> bool:
         """Whether it only passes tensors from step to step."""
-        return bool(self.platform == "ensemble") or self.message.HasField("ensemble_scheduling")
+        return self.platform == "ensemble" or self.message.HasField("ensemble_scheduling")
 
     @property
     def stage(self) -> str:
