@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
+from tests.reference.placement import letterbox
 
 Floats = npt.NDArray[np.float32]
 
@@ -66,11 +67,8 @@ def geometry(scale: tuple[float, float], pad: tuple[float, float], size: tuple[i
 
 def letterboxed(size: tuple[int, int], input_size: tuple[int, int]) -> Floats:
     """A source of that height and width in the middle of the input."""
-    scale = min(input_size[0] / size[0], input_size[1] / size[1])
-    inside = [max(1, round(side * scale)) for side in size]  # as the core does
-    pad = [(whole - part) // 2 for whole, part in zip(input_size, inside, strict=True)]
-    scales = (inside[1] / size[1], inside[0] / size[0])
-    return geometry(scales, (pad[1], pad[0]), size)
+    place = letterbox(*size, *input_size, upscale=True, pad_align="center")
+    return place.geometry(*size)
 
 
 def random_boxes(random: np.random.Generator, count: int, input_size: tuple[int, int]) -> Floats:

@@ -2,7 +2,7 @@
 
 Objects enter, move in straight lines and curves, cross and hide each other, leave and come back.
 Their detections jitter, have low scores while they are hidden in part, and are missing while they
-are hidden; others are of no object. `make_truth` has the objects of the same frames.
+are hidden; others are of no object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import endcap
 
 WIDTH, HEIGHT = 1280, 720
 _EDGE = 20  # pixels of an object that still show at the picture's edge
-_MOST_HIDDEN = 0.75  # of an object that is detected
+_MAX_HIDDEN = 0.75  # of an object that is detected
 
 
 @dataclass(frozen=True)
@@ -126,38 +126,25 @@ def _make_frame(random: np.random.Generator, moving: list[_Object], number: int)
     )
 
 
-def _show(
-    moving: list[_Object], number: int
-) -> Iterator[tuple[int, npt.NDArray[np.float64], float]]:
-    """Yield object, box within the picture, and the share of it that others hide.
+def _detect(
+    random: np.random.Generator, moving: list[_Object], number: int
+) -> Iterator[tuple[npt.NDArray[np.float64], float, int, int]]:
+    """Yield box, score, class and object.
 
     Later objects are in front of earlier ones.
     """
     present = [
-        (index, each.box(number))
+        (index, each, each.box(number))
         for index, each in enumerate(moving)
         if each.first <= number <= each.last and number not in each.away
     ]
-    for place, (index, box) in enumerate(present):
+    for place, (index, each, box) in enumerate(present):
         inside = np.clip(box, 0, [WIDTH, HEIGHT, WIDTH, HEIGHT])
         if (inside[2:] - inside[:2] < _EDGE).any():
             continue
-        hidden = max((_covered(box, other) for _, other in present[place + 1 :]), default=0.0)
-        yield index, inside, hidden
-
-
-def _is_seen(hidden: float) -> bool:
-    return hidden <= _MOST_HIDDEN
-
-
-def _detect(
-    random: np.random.Generator, moving: list[_Object], number: int
-) -> Iterator[tuple[npt.NDArray[np.float64], float, int, int]]:
-    """Yield box, score, class and object."""
-    for index, inside, hidden in _show(moving, number):
-        if not _is_seen(hidden) or random.uniform() < 0.02:
+        hidden = max((_covered(box, other) for *_, other in present[place + 1 :]), default=0.0)
+        if hidden > _MAX_HIDDEN or random.uniform() < 0.02:
             continue
-        each = moving[index]
         score = float(np.clip(random.normal(0.85 - 0.8 * hidden, 0.05), 0.02, 0.99))
         jitter = random.normal(0, 0.012, 4) * np.tile(each.size, 2)
         yield inside + jitter, score, each.class_id, index

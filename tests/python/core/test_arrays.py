@@ -67,6 +67,9 @@ def test_files_and_heads_by_dlpack() -> None:
     ("image", "advice"),
     [
         (np.zeros((3, 30, 40), np.float32), r"an image is float32 \[3, 30, 40\]: give uint8"),
+        ([FILE, 12], "of type int: give encoded bytes"),
+        (np.zeros((0, 40, 3), np.uint8), "at least 1"),
+        (np.zeros((30, 0, 3), np.uint8), "at least 1"),
         (np.zeros((30, 40, 5), np.uint8), r"give uint8, \[H,W,3\] or \[H,W\] of pixels"),
         (np.zeros((1, 2, 30, 40, 3), np.uint8), "give uint8"),
         (np.zeros((), np.uint8), "give uint8"),
@@ -140,6 +143,7 @@ def test_boxes_that_require_grad_are_suppressed_without_it() -> None:
 
 
 VIEWS: dict[str, Any] = {
+    "every 2nd pixel": lambda p: p[:, ::2],
     "every 2nd row": lambda p: p[::2],
     "flipped": lambda p: p[::-1],
     "mirrored": lambda p: p[:, ::-1],
@@ -310,25 +314,6 @@ def test_limits_come_before_a_copy(image: Any) -> None:
     rejected = endcap.Status.CORRUPT_IMAGE if image is ENCODED else endcap.Status.IMAGE_LIMIT
     assert set(result.status.tolist()) == {rejected}
     assert peak < 400_000
-
-
-def test_images_within_the_limits_are_copied_where_they_need_to_be() -> None:
-    pixels = np.random.default_rng(2).integers(0, 256, (60, 40, 3), np.uint8)
-    limits = {"max_pixels": 60 * 40, "max_side": 60}
-    expected = endcap.preprocess(pixels, size=16, **limits).images
-    apart = np.zeros((60, 40, 6), np.uint8)
-    apart[:, :, ::2] = pixels
-    for image in (apart[:, :, ::2], Image.fromarray(pixels)):
-        np.testing.assert_array_equal(endcap.preprocess(image, size=16, **limits).images, expected)
-    nv12 = np.random.default_rng(3).integers(0, 256, (90, 80), np.uint8)[:, ::2]  # 60 rows of Y
-    image = endcap.nv12(nv12)
-    expected = endcap.preprocess(endcap.nv12(nv12.copy()), size=16).images
-    np.testing.assert_array_equal(endcap.preprocess(image, size=16, **limits).images, expected)
-
-
-def test_too_many_bytes_in_place_are_told_by_their_number() -> None:
-    with pytest.raises(ImageLimitError, match="the image has 5000 bytes"):
-        endcap.preprocess(np.frombuffer(jpegs.photo_jpeg(8, 8).ljust(5000), np.uint8), max_bytes=9)
 
 
 def test_regions_are_counted_before_a_copy() -> None:

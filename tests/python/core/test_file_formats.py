@@ -366,22 +366,6 @@ def test_every_truncation_is_corrupt_or_lacks_no_pixel(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damaged_bytes_are_an_error_or_an_image(name: str) -> None:
-    random = np.random.default_rng(len(name))
-    outcomes = set()
-    for _ in range(400):
-        data = bytearray(FILES[name])
-        for at in random.integers(0, len(data), random.integers(1, 5)):
-            data[at] = random.integers(0, 256)
-        try:
-            outcomes.add(decode(bytes(data), max_pixels=10**6).dtype.name)
-        except endcap.EndcapError as error:
-            outcomes.add(error.status.label)
-    assert "corrupt_image" in outcomes or name == "bmp"
-    assert "internal" not in outcomes
-
-
-@pytest.mark.parametrize("name", FILES)
 def test_limits_are_checked_on_the_header(name: str) -> None:
     data = FILES[name]
     with pytest.raises(endcap.ImageLimitError, match="max_pixels allows 1960"):
@@ -705,7 +689,3 @@ def test_a_file_that_numpy_cut_short_is_told_so() -> None:
         assert len(dropped) < len(data)
         with pytest.raises(endcap.CorruptImageError, match=r"cut short.*array with np\.object_"):
             endcap.preprocess(dropped, formats=f"{ALL},y4m")
-    for data in (padded[:-20], black[:-5]):  # not all zeros are gone, or more than zeros
-        with pytest.raises(endcap.CorruptImageError, match="cut short") as error:
-            endcap.preprocess(data, formats=ALL)
-        assert "object_" not in str(error.value)

@@ -270,7 +270,7 @@ def test_a_grid_too_large_for_a_kernel_names_the_cpu(anchor_grid: str) -> None:
 
 
 GRID = {"anchors": "grid", "anchor_grid": "8:16x16"}
-# Parameters, and what the error names where it is none of them.
+# Parameters of which the error names one.
 IMPOSSIBLE: list[dict[str, Any]] = [
     {"head": "yolov99"},
     {"num_classes": 0},

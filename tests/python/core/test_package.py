@@ -116,12 +116,6 @@ def test_an_uninitialised_instance_raises_type_error(bound: Any) -> None:
             use(name)
 
 
-def test_an_uninitialised_argument_raises_type_error() -> None:
-    tensor = _core.CudaTensor.__new__(_core.CudaTensor)
-    with pytest.raises(TypeError, match="made by __new__ and not initialised"):
-        _core.Preprocessor([], 1).predict_ms([tensor])
-
-
 @pytest.mark.parametrize("bound", BOUND_CLASSES, ids=lambda bound: bound.__name__)
 def test_instances_are_not_pickled(bound: Any) -> None:
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):

@@ -212,28 +212,14 @@ def test_bytes_that_are_no_state(change: Any, reason: str) -> None:
 
 
 @each_preset
-def test_states_that_are_cut_or_changed(preset: Any) -> None:
-    """Either refused, or a tracker that goes on without a failure."""
+def test_states_that_are_cut(preset: Any) -> None:
+    """tests/fuzz/tracking.cc restores changed ones."""
     tracker = endcap.Tracker(preset)
-    scene = make_scene(5)
-    track(scene[:30], tracker)
+    track(make_scene(5)[:30], tracker)
     state = tracker.save()
     for length in range(0, len(state), 8):
         with pytest.raises(endcap.InvalidArgumentError, match="the state of a tracker"):
             endcap.Tracker(preset).restore(state[:length])
-    random = np.random.default_rng(1)
-    accepted = 0
-    for _ in range(300):
-        changed = bytearray(state)
-        changed[random.integers(len(state))] ^= 1 << int(random.integers(8))
-        other = endcap.Tracker(preset)
-        try:
-            other.restore(bytes(changed))
-        except endcap.InvalidArgumentError:
-            continue
-        accepted += 1
-        track(scene[30:40], other)
-    assert 0 < accepted < 300
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
