@@ -25,5 +25,6 @@ RECIPES: dict[str, dict[str, object]] = {
     "bicubic": {"size": 50, "interpolation": "bicubic"},
     "area, uint8": {"size": 50, "interpolation": "area", "dtype": "uint8", "layout": "nhwc"},
     "bgr, float16, no upscale": {"size": 80, "color": "bgr", "dtype": "float16", "upscale": False},
+    "int8, top left": {"size": 70, "dtype": "int8", "scale": 0.5, "pad_align": "top_left"},
     "float throughout": {"size": 60, "quantize": "none", "antialias": True},
 }

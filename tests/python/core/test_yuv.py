@@ -13,23 +13,10 @@ from hypothesis import strategies as st
 import endcap
 from tests.reference import yuv
 from tests.support import forced_implementations, tolerances, yuv_images
+from tests.support.rois import HEIGHT, RECIPES, ROIS, WIDTH
 from tests.support.yuv_images import MATRICES, RANGES, SAMPLINGS, Pixels, noise
 
 forced_implementation = forced_implementations.on_each_implementation("preprocess")
-
-HEIGHT, WIDTH = 37, 53
-
-RECIPES: dict[str, dict[str, Any]] = {
-    "letterbox": {"size": (96, 64)},
-    "stretch": {"preset": "ssd", "size": 64},
-    "center crop, antialiased": {"preset": "torchvision", "size": 48, "resize_shorter": 56},
-    "nearest": {"size": 50, "interpolation": "nearest"},
-    "bicubic": {"size": 50, "interpolation": "bicubic"},
-    "area, uint8": {"size": 30, "interpolation": "area", "dtype": "uint8", "layout": "nhwc"},
-    "bgr, float16": {"size": 80, "color": "bgr", "dtype": "float16"},
-    "int8, top left": {"size": 70, "dtype": "int8", "scale": 0.5, "pad_align": "top_left"},
-    "float throughout": {"size": 60, "quantize": "none", "antialias": True},
-}
 
 
 def as_they_are(image: object, height: int, width: int, **fields: Any) -> Pixels:
@@ -89,18 +76,6 @@ def test_every_recipe(recipe: str, sampling: str) -> None:
     np.testing.assert_array_equal(result.images, expected.images)
     np.testing.assert_array_equal(result.geometry, expected.geometry)
     assert result.decoders == ("",)
-
-
-# As boxes of a detector: odd edges, whole, thin, over a border, fractions.
-ROIS = [
-    [3, 5, 40, 30],
-    [0, 0, WIDTH, HEIGHT],
-    [7, 0, 8, HEIGHT],
-    [0, 36, WIDTH, 37],
-    [-4, -3, 12, 9],
-    [50.5, 30.25, 90, 90],
-    [51, 1, 53, 36],
-]
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
