@@ -229,10 +229,6 @@ TABLES = {
 }
 
 
-def types_of(parameters: type) -> dict[str, Any]:
-    return typing.get_type_hints(parameters)
-
-
 def choices(annotation: Any) -> set[str]:
     """The texts of a Literal that may also be None."""
     parts = typing.get_args(annotation)
@@ -241,46 +237,29 @@ def choices(annotation: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("parameters", TABLES)
-def test_they_are_the_tables_rows(parameters: type) -> None:
-    rows = {row.name for row in TABLES[parameters]} - {"head", "num_classes"}
-    assert set(types_of(parameters)) == rows
-    assert set(types_of(HeadParameters)) < set(types_of(PostprocessParameters))
-
-
-@pytest.mark.parametrize("parameters", TABLES)
-def test_choices_are_the_tables(parameters: type) -> None:
-    found = 0
-    for row in TABLES[parameters]:
-        if row.allowed.startswith("one of ") and row.name != "head":
-            given = set(row.allowed.removeprefix("one of ").split(", "))
-            assert choices(types_of(parameters)[row.name]) == given, row.name
-            found += 1
-    assert found >= 5
+def test_names_and_choices_are_the_tables(parameters: type) -> None:
+    rows = {row.name: row.allowed for row in TABLES[parameters]}
+    types = typing.get_type_hints(parameters)
+    assert set(types) == set(rows) - {"head", "num_classes"}
+    named = [name for name in types if rows[name].startswith("one of ")]
+    assert len(named) >= 5
+    for name in named:
+        assert choices(types[name]) == set(rows[name].removeprefix("one of ").split(", ")), name
 
 
 @pytest.mark.parametrize(
-    ("function", "own", "parameters"),
+    ("function", "parameters"),
     [
-        (endcap.Preprocessor, ["preset", "device", "threads"], PreprocessParameters),
-        (
-            endcap.preprocess,
-            ["images", "preset", "device", "rois", "out", "threads", "pixel_format", "stream"],
-            PreprocessParameters,
-        ),
-        (
-            endcap.Postprocessor,
-            ["head", "num_classes", "device", "threads", "packed_masks"],
-            PostprocessParameters,
-        ),
-        (endcap.box_decode, ["head", "family", "num_classes"], HeadParameters),
+        (endcap.Preprocessor, PreprocessParameters),
+        (endcap.preprocess, PreprocessParameters),
+        (endcap.Postprocessor, PostprocessParameters),
+        (endcap.box_decode, HeadParameters),
     ],
 )
-def test_signatures_list_them(
-    function: Callable[..., Any], own: list[str], parameters: type
-) -> None:
-    listed = inspect.signature(function).parameters
-    assert [*listed] == [*own, *types_of(parameters)]
-    assert all(listed[name].default is None for name in types_of(parameters))
+def test_signatures_list_them(function: Callable[..., Any], parameters: type) -> None:
+    listed, names = inspect.signature(function).parameters, [*typing.get_type_hints(parameters)]
+    assert [*listed][-len(names) :] == names
+    assert all(listed[name].default is None for name in names)
 
 
 @pytest.mark.parametrize(
