@@ -17,7 +17,7 @@ SOI = b"\xff\xd8"
 EOI = b"\xff\xd9"
 SOS = 0xDA
 SOF_MARKERS = tuple(m for m in range(0xC0, 0xD0) if m not in (0xC4, 0xC8, 0xCC))
-APP0, APP1, APP14 = 0xE0, 0xE1, 0xEE
+APP1, APP14 = 0xE1, 0xEE
 ORIENTATION_TAG = 0x0112
 SHORT_TYPE = 3
 
