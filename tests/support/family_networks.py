@@ -286,8 +286,6 @@ def obb(seed: int = 12, *, classes: int = 3, **options: Any) -> Network:
 
 
 SIDE = 64
-# Two boxes in each cell of 8x8 pixels and one in each of 16x16.
-ANCHOR_GRID = "8:16x16,24x12;16:32x32"
 
 
 def _logits(random: np.random.Generator, rows: int, columns: int) -> Floats:
@@ -359,7 +357,7 @@ def joined(
 
 
 def grid_anchors() -> Floats:
-    """cx, cy, w, h in pixels of the anchors that ANCHOR_GRID describes."""
+    """cx, cy, w, h in pixels of the anchors of `8:16x16,24x12;16:32x32`."""
     sizes = {8: [(16, 16), (24, 12)], 16: [(32, 32)]}
     rows = [
         ((column + 0.5) * stride, (row + 0.5) * stride, *size)

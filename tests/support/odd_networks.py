@@ -39,12 +39,6 @@ def for_one(network: Network) -> Network:
     return replace(network, outputs=outputs)
 
 
-def with_masks(network: Network) -> Network:
-    """The same network with prototypes of masks beside its head."""
-    prototypes = Output(np.zeros((32, 16, 16), np.float32))
-    return replace(network, outputs={**network.outputs, "output1": prototypes})
-
-
 def tensorflow_detector() -> Network:
     """Outputs under the names, and of the types, that TensorFlow's detectors have."""
     zeros = np.linspace(0, 1, 80, dtype=np.float32)
@@ -159,100 +153,6 @@ def write_open(path: Path) -> Path:
             helper.make_node("Cast", ["zero"], ["offset"], to=TensorProto.INT64),
             helper.make_node("Add", ["known", "offset"], ["shape"]),
             helper.make_node("Reshape", ["before", "shape"], ["output0"]),
-        ]
-    )
-    onnx.save(model, str(path))
-    return path
-
-
-def write_unrolled(
-    path: Path, network: Network, images: int, *, score_threshold: float = 0.0
-) -> Path:
-    """Rows [K, 6] of an exporter that unrolls its loop: they stay zeros behind so many images.
-
-    Without a score above the threshold the rows of all images are zeros.
-    """
-    model = onnx.load(str(network.write(path)))
-    graph = model.graph
-    (output,) = network.outputs
-    graph.node[-1].output[0] = "rows"
-    constants = {
-        "nobody": np.zeros((images, *network.outputs[output].base.shape), np.float32),
-        "boxes_end": np.array([4]),
-        "scores_start": np.array([4]),
-        "scores_end": np.array([5]),
-        "columns": np.array([2]),
-        "most": np.array(1000),
-        "iou_threshold": np.array(0.9, np.float32),
-        "score_threshold": np.array(score_threshold, np.float32),
-        "none": np.array([0]),
-        "flag_shape": np.array([-1, 1, 1]),
-    }
-    constants |= {f"number{index}": np.array([index]) for index in range(images + 1)}
-    graph.initializer.extend(
-        numpy_helper.from_array(value, name) for name, value in constants.items()
-    )
-    make = helper.make_node
-    graph.node.append(make("Concat", ["rows", "nobody"], ["filled"], axis=0))
-    for index in range(images):
-        own = [f"{part}{index}" for part in ("image", "boxes", "columns", "scores", "kept")]
-        image, boxes, columns, scores, kept = own
-        graph.node.extend(
-            [
-                make("Slice", ["filled", f"number{index}", f"number{index + 1}", "none"], [image]),
-                make("Slice", [image, "none", "boxes_end", "columns"], [boxes]),
-                make("Slice", [image, "scores_start", "scores_end", "columns"], [columns]),
-                make("Transpose", [columns], [scores], perm=[0, 2, 1]),
-                make(
-                    "NonMaxSuppression",
-                    [boxes, scores, "most", "iou_threshold", "score_threshold"],
-                    [kept],
-                ),
-                make("Shape", [kept], [f"count{index}"], start=0, end=1),
-            ]
-        )
-    counts = [f"count{index}" for index in range(images)]
-    graph.node.extend(
-        [
-            make("Shape", ["images"], ["batch_size"], start=0, end=1),
-            make("ConstantOfShape", ["batch_size"], ["no_counts"]),
-            make("Cast", ["no_counts"], ["zero_counts"], to=TensorProto.INT64),
-            make("Concat", [*counts, "zero_counts"], ["all_counts"], axis=0),
-            make("Slice", ["all_counts", "none", "batch_size", "none"], ["counts"]),
-            make("Greater", ["counts", "none"], ["has_any"]),
-            make("Cast", ["has_any"], ["flags"], to=TensorProto.FLOAT),
-            make("Reshape", ["flags", "flag_shape"], ["flag_rows"]),
-            make("Mul", ["rows", "flag_rows"], [output]),
-        ]
-    )
-    onnx.checker.check_model(model)
-    onnx.save(model, str(path))
-    return path
-
-
-def write_for_at_most(path: Path, network: Network, images: int) -> Path:
-    """The network, which fails with more images than so many."""
-    model = onnx.load(str(network.write(path)))
-    graph = model.graph
-    (output,) = network.outputs
-    graph.node[-1].output[0] = "rows"
-    constants = {
-        "places": np.zeros((images, 1, 1), np.float32),
-        "none": np.array([0]),
-        "one": np.array([1]),
-        "flat": np.array([-1]),
-    }
-    graph.initializer.extend(
-        numpy_helper.from_array(value, name) for name, value in constants.items()
-    )
-    make = helper.make_node
-    graph.node.extend(
-        [
-            make("NonZero", ["feature"], ["nonzero"]),  # of the image numbers in its first row
-            make("Slice", ["nonzero", "none", "one", "none"], ["image_numbers"]),
-            make("Reshape", ["image_numbers", "flat"], ["indices"]),
-            make("Gather", ["places", "indices"], ["added"], axis=0),
-            make("Add", ["rows", "added"], [output]),
         ]
     )
     onnx.save(model, str(path))

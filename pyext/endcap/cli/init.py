@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -21,8 +22,6 @@ from endcap.preprocess import presets
 from endcap.repository.head_families import readable_families
 from endcap.repository.options import InitOptions, PreprocessBackend, Runtime
 from endcap.repository.plan import Plan, SummaryRow, make_plan
-from endcap.repository.rendering import shell_word
-from endcap.repository.trial_run import TrialLimits
 from endcap.repository.writing import check_target, write_repository
 
 EXAMPLES = """
@@ -32,8 +31,6 @@ EXAMPLES = """
 
 - `endcap init resnet50.onnx -o models --preset torchvision --set resize_shorter=232
   --labels imagenet.txt`
-
-- `endcap init vit.onnx -o models --preprocess-from preprocessor_config.json`
 
 - `endcap init detector.onnx -o models --head yolov5 --size 480,640 --score-threshold 0.4`
 
@@ -59,11 +56,6 @@ _OPTIONS = {
         f"Preprocessing that the network was trained with: {', '.join(presets())}. Default: "
         "recognised from the network."
     ),
-    "preprocess_from": _in_network(
-        "File that says how images are prepared: transformers' preprocessor_config.json, or timm's "
-        "config.json. Default: those next to the network.",
-        metavar="FILE",
-    ),
     "labels": _in_network(
         "File of class names, one per line. Default: those of the network's metadata."
     ),
@@ -75,6 +67,11 @@ _OPTIONS = {
         "(YOLO-NAS), or image,box,class,score (YOLOv7). Default: recognised from the values of the "
         "trial run."
     ),
+    "trial_timeout": _in_network(
+        "Longest time of the trial run of the network on noise.",
+        metavar="SECONDS",
+    ),
+    "trial_memory": _in_network("Most memory of the trial run.", metavar="GIB"),
     "runtime": _in_serving(
         "Backend of the network; endcap_onnx is ONNX Runtime in endcap's backend."
     ),
@@ -93,21 +90,12 @@ _OPTIONS = {
         "--self-contained",
     ),
 }
-_LIMITS = {
-    "timeout_s": _in_network(
-        "Longest time of the trial run of the network on noise.",
-        "--trial-timeout",
-        metavar="SECONDS",
-    ),
-    "memory_gib": _in_network("Most memory of the trial run.", "--trial-memory", metavar="GIB"),
-}
 
 
-@command(options=_OPTIONS, limits=_LIMITS)
+@command(options=_OPTIONS)
 def init(
     model: Annotated[Path, typer.Argument(help="The network, an ONNX file.", metavar="MODEL.onnx")],
     options: InitOptions,
-    limits: TrialLimits,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder to create, or an empty one.")
     ] = DEFAULT_OUTPUT,
@@ -175,7 +163,6 @@ def init(
         options,
         size=_size(size),
         settings=read_settings(settings or (), given),
-        trial_limits=limits,
     )
     _report(write_models(model, options, output), output)
 
@@ -219,19 +206,19 @@ def _report(plan: Plan, output: Path) -> None:
     names = plan.names
     models = ", ".join(names.all)
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
-    if plan.runtime is Runtime.tensorrt:
+    if plan.options.runtime is Runtime.tensorrt:
         _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")
     if plan.batch_advice:
         say(
             f"endcap: the network takes {plan.batch_text}, which is slower than batches of "
             f"{plan.options.max_batch}; {plan.batch_advice}"
         )
-    folder = shell_word(f"./{output}" if str(output).startswith("-") else str(output))
+    folder = shlex.quote(f"./{output}" if str(output).startswith("-") else str(output))
     first = "endcap dali build, then " if plan.options.preprocess is PreprocessBackend.dali else ""
-    if plan.runtime is Runtime.endcap_onnx:
+    if plan.options.runtime is Runtime.endcap_onnx:
         _print(console, f"Next: {first}endcap serve {folder}")
     else:
-        needed = f"with a server that has the backend {plan.runtime.value}"
+        needed = f"with a server that has the backend {plan.options.runtime.value}"
         _print(console, f"Next: {first}endcap serve {folder} --tritonserver PATH, {needed}")
     _print(console, f"Then: endcap infer PHOTO --model {names.ensemble}")
 

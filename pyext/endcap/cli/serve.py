@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,7 +21,6 @@ from endcap.client import ClientArguments
 from endcap.errors import EndcapError
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import InitOptions
-from endcap.repository.rendering import shell_word
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.release import BULLETINS
 
@@ -161,7 +161,7 @@ def _model_folders(path: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="endcap-models-") as scratch:
         folder = Path(scratch, "models")
-        command = f"`endcap init {shell_word(str(path))}`"
+        command = f"`endcap init {shlex.quote(str(path))}`"
         try:
             plan = write_models(path, InitOptions(), folder)
         except EndcapError as error:

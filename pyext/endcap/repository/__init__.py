@@ -6,15 +6,12 @@
 1. `onnx_file` reads the graph and the exporter's metadata, `companion_config` the files next to it.
    `network_tensors` reads the image input, `input_normalization` what the network does to its
    pixels first.
-2. `trial_run.try_network` runs the network on noise, in a child process (`network_worker`) with
-   limits.
-3. `head_recognition.recognize_head` decides on the head: `FORMS` there is the table of what outputs
-   may be. Each form has a reader in `suppressed_forms`, `pair_forms` or `single_forms`; they share
-   the types and measurements of `head_evidence`. Where outputs are not as postprocess takes them,
-   the head says how `graph_edit` changes them. With `--head none` nothing is recognised, and there
-   is no postprocess.
+2. `trial_run` runs the network on noise, in a child process (`network_worker`) with limits.
+3. `head_recognition.find_heads` decides on the head: it lists what outputs may be. Each form has a
+   reader in `finished_forms`, `pair_forms` or `single_forms`; they share the types and measurements
+   of `head_evidence`. Where outputs are not as postprocess takes them, `graph_edit` changes them.
 4. `preprocess_parameters` and `postprocess_parameters` (with the class names) choose the values to
-   write, each with its reason.
+   write, each with its reason, and say what is missing.
 5. `rendering` makes the texts from the plan and `templates/`; `writing` writes all or nothing.
 
 `options` is what the user gives, `head_families` what is known of each family. `validation` is

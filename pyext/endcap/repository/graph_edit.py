@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from endcap.repository.errors import import_onnx
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput, OutputEdit
-from endcap.repository.onnx_file import OnnxFile
+from endcap.repository.onnx_file import OnnxFile, walk_nodes
 from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
 
 _PREFIX = "endcap_"
@@ -39,20 +39,19 @@ def edited_output(
     dims, is_dynamic, values = output.dims, output.is_dynamic, output.values
     if edit.adds_batch:
         dims, is_dynamic = output.shape, (False, *is_dynamic)
-        values = None if values is None else values.reshape(dims)
+        values = values.reshape(dims)
     if edit.shape:
         dims, is_dynamic = edit.shape, (is_dynamic[0], *(False for _ in edit.shape))
-        values = None if values is None else values.reshape(dims)
+        values = values.reshape(dims)
     if appended is not None:
         dims = (*dims[:-1], dims[-1] + 1)
-        if values is not None and appended.values is not None:
-            values = np.hstack([values, appended.values.reshape(-1, 1)])
+        values = np.hstack([values, appended.values.reshape(-1, 1)])
     if edit.transposes:
         dims, is_dynamic = dims[::-1], (is_dynamic[0], *is_dynamic[:0:-1])
-        values = None if values is None else values.T
+        values = values.T
     if edit.columns:
         dims, is_dynamic = (*dims[:-1], len(edit.columns)), (*is_dynamic[:-1], False)
-        values = None if values is None else values[..., list(edit.columns)]
+        values = values[..., list(edit.columns)]
     return replace(
         output,
         data_type=edit.data_type or output.data_type,
@@ -107,25 +106,24 @@ class _Graph:
 
     def __init__(self, model: Any) -> None:
         self._helper: Any = import_onnx("onnx.helper")
+        self._to_tensor: Any = import_onnx("onnx.numpy_helper").from_array
         self._graph = model.graph
         versions = [each.version for each in model.opset_import if each.domain in _DEFAULT_DOMAINS]
         self._axes_are_inputs = max(versions, default=1) >= _AXES_ARE_INPUTS_SINCE
-        self._taken = {name for node in _nodes(self._graph) for name in _tensors(node)}
-        for each in (*self._graph.input, *self._graph.initializer):
-            self._taken.add(each.name)
+        self._taken = {
+            name for node in walk_nodes(model.graph) for name in (*node.input, *node.output)
+        }
+        self._taken |= {each.name for each in (*self._graph.input, *self._graph.initializer)}
 
     def fix_input(self, name: str, array: NDArray[Any]) -> None:
         """Make an input a constant."""
-        numpy_helper: Any = import_onnx("onnx.numpy_helper")
-        (value,) = (each for each in self._graph.input if each.name == name)
-        self._graph.input.remove(value)
-        self._graph.initializer.append(numpy_helper.from_array(array, name))
+        self._graph.input.remove(next(each for each in self._graph.input if each.name == name))
+        self._graph.initializer.append(self._to_tensor(array, name))
 
     def squeeze_input(self, name: str) -> None:
         """Make an input [C, H, W] one of [1, C, H, W]."""
         (value,) = (each for each in self._graph.input if each.name == name)
-        inner = self._new_name(name)
-        self._rename(name, inner)
+        inner = self._rename(name)
         sizes = [dim.dim_value or dim.dim_param for dim in value.type.tensor_type.shape.dim]
         element = value.type.tensor_type.elem_type
         value.CopyFrom(self._helper.make_tensor_value_info(name, element, [1, *sizes]))
@@ -136,12 +134,11 @@ class _Graph:
     def edit_output(self, output: NetworkOutput) -> None:
         """Append to an output what its edit says."""
         (value,) = (each for each in self._graph.output if each.name == output.name)
-        last = self._new_name(output.name)
-        self._rename(output.name, last)
-        element = value.type.tensor_type.elem_type
-        for node in self._steps(output.edit, last, element):
-            self._graph.node.append(node)
-        self._graph.node[-1].output[0] = output.name
+        nodes = [
+            *self._steps(output.edit, self._rename(output.name), value.type.tensor_type.elem_type)
+        ]
+        nodes[-1].output[0] = output.name
+        self._graph.node.extend(nodes)
         sizes = zip((1, *output.dims), output.is_dynamic, strict=True)
         shape = [f"{output.name}_dim_{axis}" if free else size
                  for axis, (size, free) in enumerate(sizes)]  # fmt: skip
@@ -165,27 +162,21 @@ class _Graph:
             axes, attributes = self._first_axis()
             yield step("Unsqueeze", *axes, **attributes)
         if edit.shape:
-            yield step("Reshape", self._constant(np.array([-1, *edit.shape])))
-        if edit.appends:
-            column = self._new_name(edit.appends)
-            yield from self._make_column(edit, element, column)
+            yield step("Reshape", self._constant([-1, *edit.shape]))
+        if edit.appends:  # as a column [N, K, 1]
+            numbers, column = self._new_name(edit.appends), self._new_name(edit.appends)
+            shape = self._constant([1 if edit.adds_batch else 0, -1, 1])
+            yield self._helper.make_node("Cast", [edit.appends], [numbers], to=element)
+            yield self._helper.make_node("Reshape", [numbers, shape], [column])
             yield step("Concat", column, axis=_COLUMNS_AXIS)
         if edit.transposes:
             yield step("Transpose", perm=[0, 2, 1])
         if edit.columns:
-            indices = self._constant(np.array(edit.columns, np.int64))
-            yield step("Gather", indices, axis=_COLUMNS_AXIS)
+            yield step("Gather", self._constant([*edit.columns]), axis=_COLUMNS_AXIS)
         if edit.data_type:
             yield step("Cast", to=self._element(edit.data_type))
         if edit.frees_batch:
             yield step("Identity")
-
-    def _make_column(self, edit: OutputEdit, element: int, column: str) -> Iterator[Any]:
-        """Yield nodes that make a column [N, K, 1] of the output that is appended."""
-        shape = self._constant(np.array([1 if edit.adds_batch else 0, -1, 1], np.int64))
-        numbers = self._new_name(edit.appends)
-        yield self._helper.make_node("Cast", [edit.appends], [numbers], to=element)
-        yield self._helper.make_node("Reshape", [numbers, shape], [column])
 
     def _element(self, data_type: str) -> int:
         name = next(name for name, each in TRITON_TYPES.items() if each == data_type)
@@ -193,14 +184,11 @@ class _Graph:
 
     def _first_axis(self) -> tuple[list[str], dict[str, Any]]:
         """Return the further inputs and the attributes of a Squeeze of the first axis."""
-        if self._axes_are_inputs:
-            return [self._constant(np.array([0], np.int64))], {}
-        return [], {"axes": [0]}
+        return ([self._constant([0])], {}) if self._axes_are_inputs else ([], {"axes": [0]})
 
-    def _constant(self, array: NDArray[Any]) -> str:
-        numpy_helper: Any = import_onnx("onnx.numpy_helper")
+    def _constant(self, values: list[int]) -> str:
         name = self._new_name("constant")
-        self._graph.initializer.append(numpy_helper.from_array(array, name))
+        self._graph.initializer.append(self._to_tensor(np.array(values, np.int64), name))
         return name
 
     def _new_name(self, base: str) -> str:
@@ -210,27 +198,13 @@ class _Graph:
         self._taken.add(f"{_PREFIX}{base}_{number}")
         return f"{_PREFIX}{base}_{number}"
 
-    def _rename(self, old: str, new: str) -> None:
-        """Rename a tensor wherever nodes read or write it; names are unique in a whole model."""
-        for node in _nodes(self._graph):
+    def _rename(self, old: str) -> str:
+        """Give a tensor a new name wherever nodes use it; names are unique in a whole model."""
+        new = self._new_name(old)
+        for node in walk_nodes(self._graph):
             for tensors in (node.input, node.output):
-                for place, name in enumerate(tensors):
-                    if name == old:
-                        tensors[place] = new
+                tensors[:] = [new if name == old else name for name in tensors]
         for each in (*self._graph.initializer, *self._graph.value_info):
             if each.name == old:
                 each.name = new
-
-
-def _nodes(graph: Any) -> Iterator[Any]:
-    """Yield the nodes of a graph and of the graphs inside them."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else [*attribute.graphs]:
-                yield from _nodes(inner)
-
-
-def _tensors(node: Any) -> Iterator[str]:
-    yield from node.input
-    yield from node.output
+        return new

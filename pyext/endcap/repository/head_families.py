@@ -15,7 +15,6 @@ _MASKS = ("mask_coefficients", "prototype_size", "mask_resolution")
 _KEYPOINTS = ("num_keypoints", "keypoint_values")
 _QUERIES = (*_GENERAL, "multi_label", *_BOXES, "activation", "joined", "background")
 _YOLO = (*_GENERAL, *_SUPPRESSION, *_BOXES, "activation")
-_BOTH = ("box_format", "activation")
 
 
 @dataclass(frozen=True)
@@ -25,28 +24,13 @@ class HeadFamily:
     Attributes:
         description: For docs/heads.md.
         parameters: Of postprocess that the family reads; the others change nothing for it.
-        needs: Those that a network does not always tell, and that have no default that fits most.
-        has_grid: Its boxes are relative to a grid that input_size makes.
-        optional: Outputs that such a network may have and that are not read, of OPTIONAL_OUTPUTS.
-            With any other output `endcap init` takes the family only where the user names it.
     """
 
     description: str
     parameters: tuple[str, ...]
-    needs: tuple[str, ...] = ()
-    has_grid: bool = False
-    optional: str = ""
 
 
 NO_HEAD = "none"  # outputs that are returned unread, by an ensemble without postprocess
-OPTIONAL_OUTPUTS = {
-    "maps": "the maps of its grids before decoding, one for each stride",
-    "count": "the number of rows, where rows of all images are one tensor",
-    "hidden states": "hidden states, outputs with `hidden_state` in their name",
-    "anchors": "anchors or priors of boxes that are decoded already",
-    "masks": "outputs with a row for each detection, such as masks and keypoints",
-    "numbers": "single numbers and other rows of numbers, such as the best class or features",
-}
 
 HEAD_FAMILIES = {
     "yolov5": HeadFamily(
@@ -54,8 +38,6 @@ HEAD_FAMILIES = {
 One row for each anchor: the box, the objectness, one score for each class. A candidate's score
 is the objectness times the class score. YOLOv5 exports this.""",
         _YOLO,
-        needs=_BOTH,
-        optional="maps",
     ),
     "yolox": HeadFamily(
         """\
@@ -65,17 +47,12 @@ height are e to the number, times the stride. Strides are 8, 16 and 32, so A fol
 `input_size` (8400 for 640,640); others are given as `anchor_grid`, each level with one size, the
 stride: `8:8x8;16:16x16;32:32x32;64:64x64`. Exported with boxes decoded it is `yolov5`.""",
         (*_GENERAL, *_SUPPRESSION, "input_size", "activation", "anchor_grid"),
-        needs=("activation",),
-        has_grid=True,
-        optional="maps",
     ),
     "yolov8": HeadFamily(
         """\
 One column for each anchor: four rows of boxes, then one row of scores for each class; there is
 no objectness. YOLOv8, v9, 11 and 12 export this.""",
         _YOLO,
-        needs=_BOTH,
-        optional="maps",
     ),
     "yolov8_seg": HeadFamily(
         """\
@@ -89,8 +66,6 @@ for each pixel, rows from the left, in whole bytes, as `numpy.unpackbits` reads 
 `mask_resolution` is `source`, as then each image's has a size of its own. An output that is
 not requested is not computed. Masks are computed in the boxes of the kept detections only.""",
         (*_YOLO, *_MASKS),
-        needs=_BOTH,
-        optional="maps",
     ),
     "yolov8_pose": HeadFamily(
         """\
@@ -99,8 +74,6 @@ not requested is not computed. Masks are computed in the boxes of the kept detec
 to it, and the visibility as the network gives it (1 without one). Keypoints are read for the
 detections that are kept, and with `on_nan` `drop` for all candidates.""",
         (*_YOLO, *_KEYPOINTS),
-        needs=_BOTH,
-        optional="maps",
     ),
     "yolov8_obb": HeadFamily(
         """\
@@ -114,8 +87,6 @@ returns them. The corners are the same.
 `probiou` by the probabilistic one of arXiv 2106.06072, `probiou_fast` by the latter, and so
 that also suppressed boxes suppress, as ultralytics does it.""",
         (*_YOLO, "rotated_nms", "angle_range"),
-        needs=("activation",),
-        optional="maps",
     ),
     "end2end": HeadFamily(
         """\
@@ -124,7 +95,6 @@ One row for each detection: x1, y1, x2, y2, score, class. Overlaps are suppresse
 not used. What the network has left out by a threshold of its own (`conf` of Ultralytics' export,
 0.25 by default) no lower `score_threshold` brings back.""",
         (*_GENERAL, *_BOXES, "activation"),
-        optional="count",
     ),
     "end2end_seg": HeadFamily(
         """\
@@ -155,7 +125,6 @@ nothing. DETR has `activation` `softmax` and `background` `last`: a column more,
 `num_classes` does not count. RF-DETR has a sigmoid and such a column, `background` `last`, after
 fine-tuning; in its weights for COCO all 91 columns are category ids, `background` `none`.""",
         _QUERIES,
-        optional="hidden states",
     ),
     "rtdetr_seg": HeadFamily(
         """\
@@ -163,7 +132,6 @@ fine-tuning; in its weights for COCO all 91 columns are category ids, `backgroun
 object where they are over 0. Each detection has its query's mask, in pixels of `mask_resolution`
 and in the outputs of `yolov8_seg`. It is not cut by the detection's box, and may leave it.""",
         (*_QUERIES, "prototype_size", "mask_resolution"),
-        optional="hidden states",
     ),
     "ssd": HeadFamily(
         """\
@@ -178,7 +146,6 @@ size, and the logarithms of width and height grow by log(1000/16) at most (`vari
 and its widths and heights in pixels: `8:16x16,32x32;16:64x64` has two anchors in each cell of
 8x8 pixels and one in each of 16x16.""",
         (*_GENERAL, *_SUPPRESSION, *_BOXES, "activation", "background", *_ANCHORS),
-        optional="anchors",
     ),
     "efficient_nms": HeadFamily(
         """\
@@ -196,7 +163,6 @@ are returned as they are (those of torchvision's networks for COCO go from 1 to 
 `num_classes` 91); `first`, id 1 is returned as class 0, and rows of id 0 are left out; `last`,
 rows of id `num_classes` are left out.""",
         (*_GENERAL, *_BOXES, "background"),
-        optional="masks",
     ),
     "classification": HeadFamily(
         """\
@@ -207,8 +173,6 @@ beyond them have score 0 and id -1. Then `activation` is `sigmoid`, or `none` wh
 has applied it. Without `multi_label` no threshold is used. With `classes` only these can be in
 the result; the scores of all classes are still returned.""",
         ("num_classes", "top_k", "activation", "multi_label", *_THRESHOLDS),
-        needs=("activation",),
-        optional="numbers",
     ),
 }
 

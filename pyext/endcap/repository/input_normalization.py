@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,48 +11,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.repository.errors import import_onnx
-from endcap.repository.onnx_file import OnnxFile
+from endcap.repository.onnx_file import OnnxFile, walk_nodes
 
 NAMES = ("scale", "mean", "std")  # the parameters of preprocess that normalise
 RAW_PIXELS = {"scale": "1", "mean": "0,0,0", "std": "1,1,1"}
 _WHITE = 255.0
-_FLOATS = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16")
+_OPSET, _OPSET_OF_ATTRIBUTES = 17, 11  # of operators whose axes are inputs, and attributes
 _MAX_OPERATORS = 64
 # In 8-bit steps at black and white: division by 128 for 127.5 or 256 for 255, constants of float16.
 _TOLERANCE_STEPS = 1.5
 _SMALLEST_DIVISOR_OF_BYTES = 16.0
-# Operators that move numbers and change none of them.
-_REARRANGING = {
-    "Gather",
-    "SequenceAt",
-    "Slice",
-    "Split",
-    "SplitToSequence",
-    "Squeeze",
-    "Transpose",
-    "Unsqueeze",
-}
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "BatchNormalization")
+# These move numbers and change none of them.
+_REARRANGING = (
+    *("Gather", "Identity", "SequenceAt", "Slice", "Split", "SplitToSequence", "Squeeze"),
+    *("Transpose", "Unsqueeze"),
+)
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Normalization:
-    """What a network does to each channel first: (x - mean) / std.
-
-    Attributes:
-        mean, std: One number for each channel.
-        operators: The operators that do it, in their order.
-    """
+    """What a network does to each channel first: (x - mean) / std."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    operators: tuple[str, ...] = field(default=(), compare=False)
+    operators: tuple[str, ...] = field(default=(), compare=False)  # that do it, in their order
 
     def __str__(self) -> str:
         """Return the formula, with one number where the channels have the same."""
-        dividend = f"(x - {_short(self.mean)})" if any(self.mean) else "x"
-        return f"{dividend} / {_short(self.std)}" if set(self.std) != {1.0} else dividend
+        return _formula("x", self.mean, self.std)
 
     @property
     def takes_bytes(self) -> bool:
@@ -80,16 +70,10 @@ class Normalization:
     ) -> dict[str, str] | None:
         """Return scale, mean and std with which preprocess and this together do what is wanted.
 
-        The network does the last steps of (x * scale - mean) / std, preprocess those before.
-
-        Args:
-            wanted: These parameters, of the whole normalisation.
-            is_integer: The network takes whole numbers, so that preprocess does none of the steps.
-
-        Returns:
-            None where the network does something else than the last steps.
+        The network does the last steps of (x * scale - mean) / std, preprocess those before, and
+        none before whole numbers; None where the network does something else.
         """
-        scale, (mean, std) = float(wanted["scale"]), (_channels(wanted[n]) for n in NAMES[1:])
+        scale, mean, _ = _numbers(wanted)
         candidates = [RAW_PIXELS]
         if not is_integer:
             candidates += [
@@ -98,7 +82,7 @@ class Normalization:
                 {**RAW_PIXELS, "scale": repr(scale), "mean": ",".join(map(repr, mean))},
                 {**RAW_PIXELS, "mean": ",".join(repr(value / scale) for value in mean)},
             ]
-        target = [(x * scale - mean) / std for x in (0.0, _WHITE)]
+        target = _apply(wanted)
         step = np.abs(target[1] - target[0]) / _WHITE
         for each in candidates:
             difference = np.abs(np.subtract(self.behind(each), target)) / step
@@ -108,15 +92,16 @@ class Normalization:
 
     def behind(self, given: Mapping[str, str]) -> list[Floats]:
         """Return what black and white become, by preprocess with these parameters and by this."""
-        scale, (mean, std) = float(given["scale"]), (_channels(given[n]) for n in NAMES[1:])
-        pixels = [(x * scale - mean) / std for x in (0.0, _WHITE)]
-        return [(each - np.array(_three(self.mean))) / _three(self.std) for each in pixels]
+        return [(each - _three(self.mean)) / _three(self.std) for each in _apply(given)]
 
 
 def describe(parameters: Mapping[str, str]) -> str:
     """Return the formula of the parameters scale, mean and std."""
-    scale, (mean, std) = float(parameters["scale"]), (_channels(parameters[n]) for n in NAMES[1:])
-    pixel = "x" if scale == 1 else f"x / {1 / scale:.6g}"
+    scale, mean, std = _numbers(parameters)
+    return _formula("x" if scale == 1 else f"x / {1 / scale:.6g}", mean, std)
+
+
+def _formula(pixel: str, mean: Sequence[float] | Floats, std: Sequence[float] | Floats) -> str:
     dividend = f"({pixel} - {_short(mean)})" if any(mean) else pixel
     return dividend if set(std) == {1.0} else f"{dividend} / {_short(std)}"
 
@@ -126,16 +111,19 @@ def _short(values: Sequence[float] | Floats) -> str:
     return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
 
 
-def _rounded(values: Floats) -> tuple[float, ...]:
-    return tuple(float(f"{value:.6g}") + 0.0 for value in values)  # no -0
+def _three(values: Sequence[float]) -> Floats:
+    return np.array(values if len(values) == 3 else [values[0]] * 3)
 
 
-def _channels(text: str) -> Floats:
-    return np.array(_three([float(value) for value in text.split(",")]))
+def _numbers(parameters: Mapping[str, str]) -> tuple[float, Floats, Floats]:
+    mean, std = (_three([float(v) for v in parameters[n].split(",")]) for n in NAMES[1:])
+    return float(parameters["scale"]), mean, std
 
 
-def _three(values: Sequence[float]) -> Sequence[float]:
-    return values if len(values) == 3 else [values[0]] * 3
+def _apply(parameters: Mapping[str, str]) -> list[Floats]:
+    """Return what preprocess makes of black and white."""
+    scale, mean, std = _numbers(parameters)
+    return [(x * scale - mean) / std for x in (0.0, _WHITE)]
 
 
 def read_normalization(network: OnnxFile) -> Normalization | None:
@@ -147,209 +135,110 @@ def read_normalization(network: OnnxFile) -> Normalization | None:
 def find_normalization(graph: Any, tensor: str) -> Normalization | None:
     """Return the normalisation by which a graph begins; None where it has none.
 
-    All operators between the image and the first one that does something else than to multiply or
-    add constants are put together, in whatever order they come.
-
-    Args:
-        graph: onnx.GraphProto.
-        tensor: The name of the image, [N, C, H, W], [N, H, W, C], or the same without N.
+    The operators between the image and the first one that does something else than to multiply or
+    add constants are run on a black image and on one with each channel 1: slope and offset of each
+    channel are what these become. The image is [N, C, H, W], [N, H, W, C], or the same without N.
     """
-    values = [each.type.tensor_type for each in graph.input if each.name == tensor]
-    if not values or len(values[0].shape.dim) not in (3, 4):
-        return None
-    try:
-        chain = _Chain(graph, values[0])
-        readers = [*_readers(graph)]
-        for _ in range(_MAX_OPERATORS):
-            nodes = [node for name, node in readers if name == tensor]
-            # What is inside another operator, such as If, may not be run.
-            if len(nodes) != 1 or nodes[0] is None or not chain.add(nodes[0], tensor):
-                break
-            tensor = nodes[0].output[0]
-    except (IndexError, KeyError, TypeError, ValueError):
-        return None  # operators without what they need: no runtime loads such a file
-    return chain.result()
+    numpy_type: Any = import_onnx("onnx.helper").tensor_dtype_to_np_dtype
+    kinds: list[str] = []
+    found = None
+    with contextlib.suppress(Exception):  # operators without what they need, which nothing loads
+        (image,) = (each.type.tensor_type for each in graph.input if each.name == tensor)
+        images = _make_images([dim.dim_value for dim in image.shape.dim])
+        is_float = numpy_type(image.elem_type).kind not in "iub"
+        for node, last in _chain(graph, tensor):
+            if node.op_type == "Cast":
+                was_float, is_float = is_float, numpy_type(node.attribute[0].i).kind not in "iub"
+                if was_float and not is_float:  # which rounds
+                    break
+                continue
+            with np.errstate(all="ignore"):
+                images = _run(node, last, graph, images)
+            if node.op_type in _ARITHMETIC:
+                line = _read_line(images) if is_float else None
+                if line is None:
+                    break
+                kinds.append(node.op_type)
+                found = Normalization(*line, tuple(kinds))
+    has_effect = found is not None and (any(found.mean) or set(found.std) != {1.0})
+    return found if has_effect else None
 
 
-def _readers(graph: Any, *, is_inner: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yield each input's name and its operator, None for one of a graph inside another operator."""
-    for node in graph.node:
-        if node.op_type not in ("Shape", "Size"):
-            yield from ((name, None if is_inner else node) for name in node.input)
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _readers(inner, is_inner=True)
+def _make_images(dims: Sequence[int]) -> list[Any]:
+    """Return a black image, and one for each channel that is 1 there, with sides of 2."""
+    axis = len(dims) - (1 if dims[-1] in (1, 3) and dims[-3] not in (1, 3) else 3)
+    count = dims[axis] or 3
+    if len(dims) not in (3, 4) or count not in (1, 3):
+        raise ValueError(f"{dims} is not an image")
+    shape = [2] * len(dims) if len(dims) == 3 else [1, 2, 2, 2]
+    shape[axis] = count
+    images = [np.zeros(shape) for _ in range(1 + count)]
+    for channel, image in enumerate(images[1:]):
+        image[(slice(None),) * axis + (channel,)] = 1
+    return images
 
 
-class _Chain:
-    """Operators from the image on, as slope * x + offset of each channel."""
-
-    def __init__(self, graph: Any, image: Any) -> None:
-        onnx: Any = import_onnx()
-        self._helper: Any = import_onnx("onnx.helper")
-        self._type_name = onnx.TensorProto.DataType.Name
-        self._constants = _Constants(graph)
-        dims = [dim.dim_value for dim in image.shape.dim]
-        is_last = dims[-1] in (1, 3) and dims[-3] not in (1, 3)
-        self._rank = len(dims)
-        self._axis = self._rank - (1 if is_last else 3)  # of the channels
-        self._is_float = self._type_name(image.elem_type) in _FLOATS
-        self._count = dims[self._axis] or 3
-        if self._count not in (1, 3):
-            raise ValueError(f"{self._count} channels are no image")
-        self._slope, self._offset = np.ones(self._count), np.zeros(self._count)
-        self._operators: list[str] = []
-
-    def result(self) -> Normalization | None:
-        """Return the normalisation; None where the numbers stay as they are."""
-        if (self._slope == 1).all() and not self._offset.any():
-            return None
-        mean, std = -self._offset / self._slope, 1 / self._slope
-        return Normalization(_rounded(mean), _rounded(std), tuple(self._operators))
-
-    def add(self, node: Any, tensor: str) -> bool:
-        """Add an operator that reads `tensor`; return False for one that is not of the chain."""
-        if node.domain not in ("", "ai.onnx"):
-            return False
-        attributes = {a.name: self._helper.get_attribute_value(a) for a in node.attribute}
-        if node.op_type == "Cast":
-            was_float = self._is_float
-            self._is_float = self._type_name(attributes["to"]) in _FLOATS
-            return self._is_float or not was_float  # to whole numbers it rounds
-        if node.op_type == "Identity":
-            return True
-        if node.op_type in _REARRANGING:
-            return self._rearrange(node, attributes)
-        with np.errstate(all="ignore"):
-            line = self._line(node, tensor, attributes) if self._is_float else None
-            if line is None:
-                return False
-            slope, offset = line[0] * self._slope, line[0] * self._offset + line[1]
-            if not (np.isfinite([slope, offset, 1 / slope, offset / slope]).all() and slope.all()):
-                return False
-        self._slope, self._offset = slope, offset
-        self._operators.append(node.op_type)
-        return True
-
-    def _line(
-        self, node: Any, tensor: str, attributes: Mapping[str, Any]
-    ) -> tuple[Floats, Floats] | None:
-        """Return slope and offset of one operator; None where it is not linear."""
-        if node.op_type == "BatchNormalization":
-            return self._batch_normalization(node, attributes)
-        if node.op_type in ("Add", "Sub", "Mul", "Div") and len(node.input) == 2:
-            return self._arithmetic(node, is_first=node.input[0] == tensor)
-        return None
-
-    def _arithmetic(self, node: Any, *, is_first: bool) -> tuple[Floats, Floats] | None:
-        constant = self._per_channel(node.input[1 if is_first else 0])
-        if constant is None:
-            return None
-        one, zero = np.ones(self._count), np.zeros(self._count)
-        if node.op_type == "Add":
-            return one, constant
-        if node.op_type == "Sub":
-            return (one, -constant) if is_first else (-one, constant)
-        if node.op_type == "Mul":
-            return constant, zero
-        return (1 / constant, zero) if is_first else None
-
-    def _batch_normalization(
-        self, node: Any, attributes: Mapping[str, Any]
-    ) -> tuple[Floats, Floats] | None:
-        arrays = [self._constants.array(name) for name in node.input[1:]]
-        values = [
-            np.asarray(each, np.float64)
-            for each in arrays
-            if each is not None and each.shape == (self._count,)
+def _chain(graph: Any, tensor: str) -> Iterator[tuple[Any, str]]:
+    """Yield the operators that follow one another, each the only one that reads what it gets."""
+    outer = {name for node in graph.node for name in node.output}
+    for _ in range(_MAX_OPERATORS):
+        readers = [
+            node
+            for node in walk_nodes(graph)
+            if tensor in node.input and node.op_type not in ("Shape", "Size")
         ]
-        if (
-            len(values) != 4
-            or (self._rank, self._axis) != (4, 1)
-            or attributes.get("training_mode")
-        ):
+        if len(readers) != 1 or [*readers[0].input].count(tensor) != 1:
+            return
+        (node,) = readers
+        is_known = node.op_type in (*_ARITHMETIC, *_REARRANGING, "Cast")
+        # What is inside another operator, such as If, may not be run.
+        if not is_known or node.domain not in ("", "ai.onnx") or node.output[0] not in outer:
+            return
+        yield node, tensor
+        tensor = node.output[0]
+
+
+def _run(node: Any, tensor: str, graph: Any, images: Sequence[Any]) -> list[Any]:
+    """Return what an operator makes of each image."""
+    reference: Any = import_onnx("onnx.reference")
+    has_old_form = any(each.name in ("axes", "split") for each in node.attribute)
+    opset = _OPSET_OF_ATTRIBUTES if has_old_form else _OPSET
+    constants = {name: _constant(graph, name) for name in node.input if name not in ("", tensor)}
+    operator = reference.ReferenceEvaluator(node, opsets={"": opset})
+    return [operator.run(None, {tensor: image, **constants})[0] for image in images]
+
+
+def _constant(graph: Any, name: str) -> NDArray[Any]:
+    """Return a constant of this graph and this file, in float64 where it is of real numbers."""
+    to_value = import_onnx("onnx.helper").get_attribute_value
+    values = [each for each in graph.initializer if each.name == name] + [
+        to_value(node.attribute[0])
+        for node in graph.node
+        if node.op_type == "Constant" and node.output[0] == name
+    ]
+    (value,) = values
+    if hasattr(value, "external_data"):
+        if value.external_data:
+            raise ValueError(f"{name} lies in another file")
+        value = import_onnx("onnx.numpy_helper").to_array(value)
+    array = np.asarray(value)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _read_line(images: Sequence[Floats]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return mean and deviation of each channel; None where these are not the same everywhere."""
+    black, *ones = images
+    lines = []
+    for one in ones:
+        slopes = one - black
+        places = slopes != 0
+        slope, offset = np.unique(slopes[places]), np.unique(black[places])
+        if not (slope.size == offset.size == 1 and np.isfinite([slope, offset, 1 / slope]).all()):
             return None
-        gamma, beta, mean, variance = values
-        slope = gamma / np.sqrt(variance + attributes.get("epsilon", 1e-5))
-        return slope, beta - mean * slope
-
-    def _per_channel(self, name: str) -> Floats | None:
-        """Return a constant as one number for each channel; None where it is something else."""
-        array = self._constants.array(name)
-        if array is None or array.ndim > self._rank or not array.size:
-            return None
-        if array.dtype.kind not in "fiu":
-            return None
-        array = array.reshape((1,) * (self._rank - array.ndim) + array.shape)
-        rows = np.moveaxis(array, self._axis, 0).reshape(array.shape[self._axis], -1)
-        if len(rows) not in (1, self._count) or (rows != rows[:, :1]).any():
-            return None
-        return np.broadcast_to(np.asarray(rows[:, 0], np.float64), (self._count,))
-
-    def _rearrange(self, node: Any, attributes: Mapping[str, Any]) -> bool:
-        """Follow the channels through an operator that moves numbers and changes none of them."""
-        kind = node.op_type
-        if kind == "Transpose":
-            order = list(attributes.get("perm", range(self._rank)[::-1]))
-            self._axis = order.index(self._axis)
-            return True
-        if kind == "SequenceAt":
-            return True
-        axes = self._axes(node, attributes)
-        if axes is None:
-            return False
-        if kind == "Unsqueeze":
-            rank = self._rank + len(axes)
-            left = sorted({*range(rank)} - {axis % rank for axis in axes})
-            self._rank, self._axis = rank, left[self._axis]
-            return True
-        axes = [axis % self._rank for axis in axes]
-        if self._axis in axes:
-            return False
-        if kind == "Gather":
-            index = self._constants.array(node.input[1])
-            if index is None or index.ndim > 1:
-                return False
-            is_dropped = index.ndim == 0
-        else:
-            keeps = attributes.get("keepdims", 1) or len(node.input) > 1
-            is_dropped = kind == "Squeeze" or (kind == "SplitToSequence" and not keeps)
-        if is_dropped:
-            self._axis -= sum(axis < self._axis for axis in axes)
-            self._rank -= len(axes)
-        return True
-
-    def _axes(self, node: Any, attributes: Mapping[str, Any]) -> list[int] | None:
-        """Return the axes that an operator works along; None where they are not known."""
-        if node.op_type in ("Gather", "Split", "SplitToSequence"):
-            return [attributes.get("axis", 0)]
-        if "axes" in attributes:
-            return [int(axis) for axis in attributes["axes"]]
-        place = 3 if node.op_type == "Slice" else 1
-        if len(node.input) <= place:
-            return None
-        axes = self._constants.array(node.input[place])
-        return None if axes is None else [int(axis) for axis in axes.ravel()]
+        lines.append((_rounded(-offset[0] / slope[0]), _rounded(1 / slope[0])))
+    mean, std = zip(*lines, strict=True)
+    return mean, std
 
 
-class _Constants:
-    """Values of a graph that do not depend on images."""
-
-    def __init__(self, graph: Any) -> None:
-        self._numpy_helper: Any = import_onnx("onnx.numpy_helper")
-        self._helper: Any = import_onnx("onnx.helper")
-        self._tensors = {each.name: each for each in graph.initializer}
-        self._nodes = {node.output[0]: node for node in graph.node if node.op_type == "Constant"}
-
-    def array(self, name: str) -> NDArray[Any] | None:
-        """Return a constant; None where there is none, or its values lie in another file."""
-        tensor = self._tensors.get(name)
-        if name in self._nodes and self._nodes[name].attribute:
-            value = self._helper.get_attribute_value(self._nodes[name].attribute[0])
-            if isinstance(value, (float, int, list)):
-                return np.asarray(value)
-            tensor = value if hasattr(value, "external_data") else None
-        if tensor is None or tensor.external_data:
-            return None
-        array: NDArray[Any] = self._numpy_helper.to_array(tensor)
-        return array
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}") + 0.0  # no -0

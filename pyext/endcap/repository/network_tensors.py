@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 
 from endcap.repository.errors import RepositoryError
 from endcap.repository.input_normalization import Normalization, find_normalization
-from endcap.repository.onnx_file import ExporterMetadata, OnnxFile
-from endcap.triton.tensor_spec import TensorSpec
+from endcap.repository.onnx_file import OnnxFile
+from endcap.triton.tensor_spec import Dims, TensorSpec, dims_fit
 
 # The types that preprocess writes, by Triton's name.
 IMAGE_DTYPES = {"FP32": "float32", "FP16": "float16", "UINT8": "uint8", "INT8": "int8"}
@@ -31,30 +30,19 @@ _SIDE_DTYPES = {"FP32": np.float32, "INT64": np.int64, "INT32": np.int32}
 
 @dataclass(frozen=True)
 class NetworkInput:
-    """The network's image input.
-
-    Attributes:
-        layout: nchw or nhwc.
-        size: Height and width.
-        batch: The only batch size that the network takes, None when any will do.
-        size_reason: Where the size is from.
-        missing_size: Why the user has to give the size, of which `size` is an example; else "".
-        has_batch: Whether the file's input has a batch dimension; a graph edit adds it where not.
-        constants: The values of the network's other inputs, which a graph edit puts inside.
-        normalization: What the network does to each channel first; None where nothing.
-    """
+    """The network's image input."""
 
     name: str
     data_type: str
-    layout: str
+    layout: str  # nchw or nhwc
     channels: int
-    size: tuple[int, int]
-    batch: int | None
+    size: tuple[int, int]  # height and width
+    batch: int | None  # the only batch size that the network takes, None when any will do
     size_reason: str
-    has_batch: bool = True
-    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    normalization: Normalization | None = None
-    missing_size: str = ""
+    has_batch: bool = True  # else a graph edit adds a batch dimension
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of the other inputs
+    normalization: Normalization | None = None  # what the network does to each channel first
+    missing_size: str = ""  # why the user has to give the size, of which `size` is an example
 
     @property
     def dtype(self) -> str:
@@ -78,144 +66,107 @@ def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> Networ
         wanted_size: Height and width, for a network that takes any.
 
     Raises:
-        RepositoryError: Its input is not a single batch of images, or leaves the size open.
+        RepositoryError: Its input is not a single batch of images.
     """
-    spec, others = _only_image(network)
+    path = network.path
+    others = [
+        spec
+        for spec in network.inputs
+        if spec.name in _SIDE_INPUTS and spec.dims[1:] == (2,) and spec.data_type in _SIDE_DTYPES
+    ]
+    images = [spec for spec in network.inputs if spec not in others]
+    if len(images) != 1:
+        listed = "; ".join(map(str, network.inputs)) or "none"
+        raise RepositoryError(
+            f"{path} has {len(network.inputs)} inputs ({listed}), and one, the image, is "
+            "expected; export the network without the others, or with their values inside"
+        )
+    (spec,) = images
     has_batch = len(spec.dims) == 4
-    layout = _layout(network.path, spec)
+    if len(spec.dims) not in (3, 4) or spec.data_type not in IMAGE_DTYPES:
+        raise RepositoryError(
+            f"{path} takes {spec}, which is not a batch of images: [N, C, H, W] or [N, H, W, C] is "
+            f"expected, or one image, [C, H, W] or [H, W, C], of {', '.join(IMAGE_DTYPES)}"
+        )
     batch, *rest = spec.dims if has_batch else (1, *spec.dims)
-    channels, *sides = rest if layout == "nchw" else [rest[-1], *rest[:-1]]
+    is_first, is_last = rest[0] in _CHANNELS, rest[-1] in _CHANNELS
+    if is_first == is_last:
+        raise RepositoryError(
+            f"{path} takes {spec}: a channel dimension of 1 or 3 is expected behind the batch or "
+            f"at the end, and {'both ends' if is_first else 'neither end'} may be it; export it "
+            "with fixed channels"
+        )
     if batch not in (None, 1):
         advice = "export it for a batch of 1, or with a dynamic batch"
         if network.metadata.has_nms:  # which works in batches of up to the exporter's alone
             advice = "export it with dynamic=True and leave out nms=True; endcap suppresses itself"
         raise RepositoryError(
-            f"{network.path} takes exactly {batch} images at once ({spec}), and requests come in "
-            f"any number; {advice}"
+            f"{path} takes exactly {batch} images at once ({spec}), and requests come in any "
+            f"number; {advice}"
         )
-    size, reason = _size(network.path, spec, (sides[0], sides[1]), network.metadata, wanted_size)
-    missing = ""
-    if size is None:
-        size = (sides[0] or _EXAMPLE_SIDE, sides[1] or _EXAMPLE_SIDE)
-        missing, reason = reason, ""
+    sides = tuple(rest[1:] if is_first else rest[:-1])
+    size, reason, missing = _choose_size(network, spec, sides, wanted_size)
     return NetworkInput(
         name=spec.name,
         data_type=spec.data_type,
-        layout=layout,
-        channels=channels or 3,
+        layout="nchw" if is_first else "nhwc",
+        channels=(rest[0] if is_first else rest[-1]) or 3,
         size=size,
         batch=batch,
         size_reason=reason,
         has_batch=has_batch,
-        constants={each.name: _known_value(each, size) for each in others},
+        constants={
+            each.name: np.array([_SIDE_INPUTS[each.name](*size)], _SIDE_DTYPES[each.data_type])
+            for each in others
+        },
         normalization=find_normalization(network.model.graph, spec.name),
         missing_size=missing,
     )
 
 
-def _only_image(network: OnnxFile) -> tuple[TensorSpec, list[TensorSpec]]:
-    """Return the image, and the other inputs, whose values are known."""
-    others = [spec for spec in network.inputs if _is_known(spec)]
-    images = [spec for spec in network.inputs if spec not in others]
-    if len(images) != 1:
-        listed = "; ".join(map(str, network.inputs)) or "none"
-        raise RepositoryError(
-            f"{network.path} has {len(network.inputs)} inputs ({listed}), and one, the image, is "
-            "expected; export the network without the others, or with their values inside"
-        )
-    (spec,) = images
-    if len(spec.dims) not in (3, 4):
-        raise RepositoryError(
-            f"{network.path} takes {spec}, which is not a batch of images: [N, C, H, W] or "
-            "[N, H, W, C] is expected, or one image, [C, H, W] or [H, W, C]"
-        )
-    if spec.data_type not in IMAGE_DTYPES:
-        raise RepositoryError(
-            f"{network.path} takes {spec}; {', '.join(IMAGE_DTYPES)} are the types that images "
-            "can be given in"
-        )
-    return spec, others
-
-
-def _is_known(spec: TensorSpec) -> bool:
-    return spec.name in _SIDE_INPUTS and spec.dims[1:] == (2,) and spec.data_type in _SIDE_DTYPES
-
-
-def _known_value(spec: TensorSpec, size: tuple[int, int]) -> NDArray[Any]:
-    """Return the value [1, 2] of an input for images that have the network's size already."""
-    return np.array([_SIDE_INPUTS[spec.name](*size)], _SIDE_DTYPES[spec.data_type])
-
-
-def _layout(path: Path, spec: TensorSpec) -> str:
-    first, last = spec.dims[-3] in _CHANNELS, spec.dims[-1] in _CHANNELS
-    if first != last:
-        return "nchw" if first else "nhwc"
-    where = "both ends" if first else "neither end"
-    raise RepositoryError(
-        f"{path} takes {spec}: a channel dimension of 1 or 3 is expected behind the batch or at "
-        f"the end, and {where} may be it; export it with fixed channels"
-    )
-
-
-def _size(
-    path: Path,
-    spec: TensorSpec,
-    sides: tuple[int | None, int | None],
-    metadata: ExporterMetadata,
-    wanted: tuple[int, int] | None,
-) -> tuple[tuple[int, int] | None, str]:
-    """Return the size and where it is from, or else None and what is to be given."""
+def _choose_size(
+    network: OnnxFile, spec: TensorSpec, sides: Dims, wanted: tuple[int, int] | None
+) -> tuple[tuple[int, int], str, str]:
+    """Return the size, where it is from, and what is missing where it is an example alone."""
+    path, declared = network.path, network.metadata.size
     if wanted is not None:
-        if any(side not in (None, want) for side, want in zip(sides, wanted, strict=True)):
+        if not dims_fit(sides, wanted):
             raise RepositoryError(
                 f"--size is {wanted[0]},{wanted[1]} (height, width), and {path} takes {spec} only; "
                 "leave --size out"
             )
-        return wanted, "--size"
-    height, width = sides
-    if height is not None and width is not None:
-        return (height, width), "the input's shape"
-    declared = metadata.size
-    if declared and all(side in (None, want) for side, want in zip(sides, declared, strict=True)):
-        return declared, "imgsz in the metadata; the network itself takes any size"
-    return None, (
+        return wanted, "--size", ""
+    if None not in sides:
+        return (sides[0] or 0, sides[1] or 0), "the input's shape", ""
+    if declared and dims_fit(sides, declared):
+        return declared, "imgsz in the metadata; the network itself takes any size", ""
+    missing = (
         f"{path} takes images of any height and width ({spec}); say which it was trained for, for "
         "example --size 640 or --size 480,640 (height, width)"
     )
+    return (sides[0] or _EXAMPLE_SIDE, sides[1] or _EXAMPLE_SIDE), "", missing
 
 
 @dataclass(frozen=True)
 class OutputEdit:
-    """What a graph edit does to an output, in this order; see `graph_edit`.
-
-    Attributes:
-        adds_batch: A batch dimension is put in front.
-        shape: The dimensions that an image's numbers get; () leaves them.
-        appends: Another output, whose numbers become the last column; "" for none.
-        transposes: Rows and columns change places.
-        columns: The columns that are taken, in their new order; () leaves all.
-        data_type: Triton's name of the type that it is cast to; "" leaves it.
-        frees_batch: The file declares one image, and the network takes more: its batch dimension
-            becomes dynamic.
-    """
+    """What a graph edit does to an output, in this order; see `graph_edit`."""
 
     adds_batch: bool = False
-    shape: tuple[int, ...] = ()
-    appends: str = ""
+    shape: tuple[int, ...] = ()  # the dimensions that an image's numbers get
+    appends: str = ""  # another output, whose numbers become the last column
     transposes: bool = False
-    columns: tuple[int, ...] = ()
-    data_type: str = ""
-    frees_batch: bool = False
+    columns: tuple[int, ...] = ()  # those that are taken, in their new order
+    data_type: str = ""  # Triton's name of the type that it is cast to
+    frees_batch: bool = False  # the file declares one image, and the network takes more
 
     def __str__(self) -> str:
         """Return what is done, for people: `gets a batch dimension, is transposed`."""
-        order = ", ".join(map(str, self.columns))
         steps = (
             (self.adds_batch, "gets a batch dimension"),
             (self.shape, f"becomes {list(self.shape)} for an image"),
             (self.appends, f"gets {self.appends} as its last column"),
             (self.transposes, "is transposed"),
-            (self.columns, f"has the columns {order}"),
+            (self.columns, f"has the columns {', '.join(map(str, self.columns))}"),
             (self.data_type, f"becomes {self.data_type}"),
             (self.frees_batch, "gets a dynamic batch dimension"),
         )
@@ -224,27 +175,16 @@ class OutputEdit:
 
 @dataclass(frozen=True)
 class NetworkOutput:
-    """One output of one image.
-
-    Attributes:
-        dims: Without the batch dimension, of the trial run's first image.
-        has_batch: Whether there is one, of 1 for one image.
-        is_dynamic: Of each dimension in the file, the batch included, whether it is dynamic.
-        values: Of the trial run on noise, in float64; None where it was not run
-            or gave no numbers.
-        rows_vary: Whether two images gave different numbers of rows, or none, or their number is
-            dynamic in the file.
-        edit: What has to be done to the file's output before it is this one.
-    """
+    """One output of one image."""
 
     name: str
     data_type: str
-    dims: tuple[int, ...]
+    dims: tuple[int, ...]  # without the batch dimension, of the trial run's first image
     has_batch: bool
-    is_dynamic: tuple[bool, ...]
-    values: NDArray[np.float64] | None
-    rows_vary: bool = False
-    edit: OutputEdit = OutputEdit()
+    is_dynamic: tuple[bool, ...]  # of each dimension in the file, the batch included
+    values: NDArray[np.float64]  # zeros where it was not run or gave no numbers
+    rows_vary: bool = False  # whether their number does, or may by the file, or is 0
+    edit: OutputEdit = OutputEdit()  # of the file's output, which makes this one of it
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -269,23 +209,6 @@ class NetworkOutput:
         return str(TensorSpec(self.name, self.data_type, self.dims))
 
 
-@dataclass(frozen=True)
-class ScoreColumns:
-    """How many scores a network with suppression inside has for each box.
-
-    Attributes:
-        activation: The operator that makes scores of them, Softmax or Sigmoid.
-    """
-
-    count: int
-    activation: str
-
-    @property
-    def has_background(self) -> bool:
-        """Whether one of them is for no object, which only a softmax needs."""
-        return self.activation == "Softmax"
-
-
 def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:
     """Return the outputs as the file declares them.
 
@@ -294,20 +217,13 @@ def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:
     """
     outputs = []
     for spec in network.outputs:
-        known = tuple(dim for dim in spec.dims[1:] if dim is not None)
-        if len(known) != len(spec.dims) - 1 or spec.dims[0] not in (None, 1):
+        dims = tuple(dim for dim in spec.dims[1:] if dim is not None)
+        if len(dims) != len(spec.dims) - 1 or spec.dims[0] not in (None, 1):
             raise RepositoryError(
                 f"{network.path} does not declare the shape of its output for one image ({spec}), "
                 "and it cannot be tried here; export it with fixed shapes behind the batch"
             )
-        outputs.append(
-            NetworkOutput(
-                name=spec.name,
-                data_type=spec.data_type,
-                dims=known,
-                has_batch=True,
-                is_dynamic=tuple(dim is None for dim in spec.dims),
-                values=None,
-            )
-        )
+        is_dynamic = tuple(dim is None for dim in spec.dims)
+        values = np.zeros(dims)
+        outputs.append(NetworkOutput(spec.name, spec.data_type, dims, True, is_dynamic, values))
     return tuple(outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import shlex
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,6 @@ RTDETR_DECODER = "RTDETRDecoder"  # `head` in the metadata of Ultralytics' RT-DE
 
 # A location by which ONNX Runtime takes weights from its own memory: not for files.
 _MEMORY_LOCATION = "_ORT_MEM_ADDR_"
-_MAX_CLASS_ID_DIGITS = 10
 
 
 @dataclass(frozen=True)
@@ -25,29 +24,19 @@ class ExporterMetadata:
 
     The keys are those of Ultralytics' exporter, which others have taken over: `names` (the classes,
     as a Python dict or list), `task`, `imgsz`, `head`, `kpt_shape`, `end2end`, `args`.
-
-    Attributes:
-        size: Height and width.
-        head: The class of the network's last module.
-        keypoints: How many, and how many numbers each has.
-        is_end2end: Whether the network has a branch without suppression behind it.
-        has_nms: Whether the exporter has put suppression behind the head, `args` with `nms`.
-        nms_batch: How many images that suppression was exported for; None where that is not known.
-        names_source: Where the names are from, for the summary.
-        num_classes: Where only their number is known.
     """
 
     names: tuple[str, ...] | None
     task: str
-    size: tuple[int, int] | None
-    head: str
-    keypoints: tuple[int, int] | None
-    is_end2end: bool
+    size: tuple[int, int] | None  # height and width
+    head: str  # the class of the network's last module
+    keypoints: tuple[int, int] | None  # how many, and how many numbers each has
+    is_end2end: bool  # whether the network has a branch without suppression behind it
     is_ultralytics: bool
-    has_nms: bool = False
-    nms_batch: int | None = None
+    has_nms: bool = False  # whether the exporter has put suppression behind the head
+    nms_batch: int | None = None  # how many images that was exported for
     names_source: str = "the exporter's metadata"
-    num_classes: int | None = None
+    num_classes: int | None = None  # where only their number is known
 
 
 @dataclass(frozen=True)
@@ -70,14 +59,10 @@ class OnnxFile:
     model: Any  # onnx.ModelProto, external weights not loaded
 
     def weight_names(self) -> dict[str, str]:
-        """Return names for the external files in a repository, by location.
-
-        The files' own may be those of other files there.
-        """
-        numbers = ["", *(f"_{number}" for number in range(2, len(self.external_files) + 1))]
-        locations = sorted(self.external_files)
+        """Return names for the external files in a repository, where others have theirs."""
         return {
-            each: f"weights{number}.bin" for each, number in zip(locations, numbers, strict=False)
+            location: f"weights_{number}.bin" if number > 1 else "weights.bin"
+            for number, location in enumerate(sorted(self.external_files), 1)
         }
 
     def inferred_outputs(self) -> tuple[TensorSpec, ...]:
@@ -90,11 +75,7 @@ class OnnxFile:
         return tuple(_spec(each) for each in model.graph.output)
 
     def relocated(self, locations: Mapping[str, str]) -> bytes:
-        """Return the content of the file with other locations of the external weights.
-
-        Args:
-            locations: The new ones by those in `external_files`.
-        """
+        """Return the content of the file with other locations of the external weights."""
         model = type(self.model)()
         model.CopyFrom(self.model)
         for tensor in _external_tensors(model):
@@ -104,24 +85,11 @@ class OnnxFile:
         return bytes(model.SerializeToString())
 
 
-# What leads from files of other kinds to an ONNX file, by the end of their names.
-_EXPORTS = {
-    (".pt", ".pth"): "export it: `yolo export model={path} format=onnx` for a model of "
-    "ultralytics, torch.onnx.export for others",
-    (".engine", ".plan", ".trt"): "give the ONNX file that it was made from, with "
-    "--runtime tensorrt",
-    (".pb", ".h5", ".keras", ".tflite"): "convert it by tf2onnx, `python -m tf2onnx.convert`",
-    (".pdmodel", ".pdiparams"): "convert it by `paddle2onnx`",
-    (".safetensors",): "it holds weights alone; export the model, for one of transformers by "
-    "`optimum-cli export onnx`",
-}
-
-
-def _advice(path: Path) -> str:
-    for suffixes, advice in _EXPORTS.items():
-        if path.name.lower().endswith(suffixes):
-            return advice.format(path=shlex.quote(str(path)))
-    return "export the network to ONNX and give that file"
+_EXPORTS = (
+    "give an ONNX file, exported by `yolo export model=MODEL.pt format=onnx` (ultralytics), "
+    "torch.onnx.export, `optimum-cli export onnx` (transformers), `python -m tf2onnx.convert` "
+    "(TensorFlow) or `paddle2onnx`; for a TensorRT engine the file that it was made from"
+)
 
 
 def read_onnx(path: Path) -> OnnxFile:
@@ -132,23 +100,27 @@ def read_onnx(path: Path) -> OnnxFile:
         OSError: It cannot be read.
     """
     onnx: Any = import_onnx()
-    if path.is_dir():
-        raise RepositoryError(f"{path} is a folder; give the ONNX file itself")
     if path.exists() and not path.is_file():
-        raise RepositoryError(f"{path} is a pipe or a device; give the ONNX file itself")
+        raise RepositoryError(f"{path} is a folder or a device; give the ONNX file itself")
     encoded = path.read_bytes()
     try:
         model = onnx.load_model_from_string(encoded)
     except Exception as error:  # protobuf's DecodeError, of one of its several implementations
         raise RepositoryError(
             f"{path} is not an ONNX model ({len(encoded)} bytes that do not decode as one); "
-            f"{_advice(path)}"
+            f"{_EXPORTS}"
         ) from error
     if not model.opset_import or not model.graph.node:
         raise RepositoryError(
             f"{path} is not an ONNX model: it decodes, but holds no graph; export the network again"
         )
     weights = {each.name for each in model.graph.initializer}
+    for each in (*model.graph.input, *model.graph.output):
+        if not each.name.isprintable():
+            raise RepositoryError(
+                f"{path} has a tensor whose name has control characters ({each.name!r}); export it "
+                "with other names"
+            )
     return OnnxFile(
         path=path,
         file=path,
@@ -159,6 +131,15 @@ def read_onnx(path: Path) -> OnnxFile:
         external_files=dict(_external_files(path, model)),
         model=model,
     )
+
+
+def walk_nodes(graph: Any) -> Iterator[Any]:
+    """Yield the nodes of a graph and of the graphs inside them."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from walk_nodes(inner)
 
 
 def _spec(value: Any) -> TensorSpec:
@@ -187,28 +168,24 @@ def _external_files(path: Path, model: Any) -> Iterator[tuple[str, Path]]:
             )
         (location,) = locations
         file = path.parent / location
-        # Absolute, leading out of the folder, or hidden, as files of settings and keys are.
-        parts = Path(location).parts
-        outside = Path(location).is_absolute() or any(part.startswith(".") for part in parts)
-        is_file = file.is_file() and _MEMORY_LOCATION not in location
-        if not outside and not is_file:
-            raise RepositoryError(
-                f"{path} keeps the weights {tensor.name} in {location}, and {file} is not there; "
-                "put that file next to the network, or export it with its weights inside"
-            )
-        if outside or not any(file.resolve().is_relative_to(folder) for folder in folders):
+        # Hidden files are those of settings and keys.
+        is_hidden = any(part.startswith(".") for part in Path(location).parts)
+        is_inside = any(file.resolve().is_relative_to(folder) for folder in folders)
+        if is_hidden or Path(location).is_absolute() or (file.exists() and not is_inside):
             raise RepositoryError(
                 f"{path} keeps the weights {tensor.name} in {location}, which is hidden or outside "
                 "of its folder; export it with the weights next to it"
+            )
+        if not file.is_file() or _MEMORY_LOCATION in location:
+            raise RepositoryError(
+                f"{path} keeps the weights {tensor.name} in {location}, and {file} is not there; "
+                "put that file next to the network, or export it with its weights inside"
             )
         yield location, file
 
 
 def _external_tensors(model: Any) -> Iterator[Any]:
-    """Yield the tensors whose values lie in other files, wherever in the model they stand.
-
-    Those are initializers, attributes of nodes, and both of graphs inside nodes and of functions.
-    """
+    """Yield the tensors whose values lie in other files, wherever in the model they stand."""
     external: Any = import_onnx("onnx.external_data_helper")
     messages = [model]
     while messages:
@@ -250,22 +227,14 @@ def _literal(text: str) -> Any:
 
 
 def _class_names(value: Any) -> tuple[str, ...] | None:
-    if isinstance(value, dict) and all(isinstance(each, str) for each in value):
-        keys = [key for key in value if key.isdecimal() and len(key) < _MAX_CLASS_ID_DIGITS]
-        value = {int(key): value[key] for key in keys}
-    if isinstance(value, dict) and set(value) == set(range(len(value))):
-        value = [value[class_id] for class_id in range(len(value))]
-    if not isinstance(value, (list, tuple)) or not value:
-        return None
-    return tuple(map(_class_name, value))
-
-
-def _class_name(value: Any) -> str:
-    """Return a name, "" for a number of more digits than Python prints."""
-    try:
-        return str(value)
-    except ValueError:
-        return ""
+    """Return the names of a list, or of a dict by numbers from 0, which may be texts."""
+    with contextlib.suppress(TypeError, ValueError):  # of keys; a number too long to print
+        if isinstance(value, dict):
+            by_id = {int(key): each for key, each in value.items()}
+            value = [by_id.get(number) for number in range(len(by_id))]
+        if isinstance(value, (list, tuple)) and value and None not in value:
+            return tuple(map(str, value))
+    return None
 
 
 def _pair(value: Any) -> tuple[int, int] | None:

@@ -9,10 +9,11 @@ from enum import Enum
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
-from endcap.repository.trial_run import TrialLimits
 
 AS_GIVEN = "as given"
 _ROW_PARTS = {"image": 1, "box": 4, "score": 1, "class": 1}  # and how many columns each has
+_SECONDS = (0.1, 1_000_000)  # poll(2) counts milliseconds in an int
+_MEMORY_GIB = (0.5, 2**20)  # the least is that of Python with ONNX Runtime alone
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 
@@ -35,16 +36,9 @@ def decided_values(decisions: Mapping[str, Decision]) -> dict[str, str]:
 
 
 def row_places(columns: str) -> tuple[tuple[int, ...], int]:
-    """Return where a row of detections has the box's four numbers, the score and the class.
+    """Return the places of box, score and class in a row, and the length of a row.
 
-    Args:
-        columns: The parts of a row, `image,box,class,score` for example.
-
-    Returns:
-        The places, and the length of a row.
-
-    Raises:
-        InvalidArgumentError: They are not those of a detection.
+    Raises InvalidArgumentError for columns that are not those of a detection.
     """
     names = columns.split(",")
     if not {"box", "score", "class"} <= {*names} <= {*_ROW_PARTS} or len({*names}) < len(names):
@@ -67,48 +61,40 @@ class Runtime(str, Enum):
 
 
 class PostprocessBackend(str, Enum):
-    """What postprocess runs in."""
-
-    cpp = "cpp"  # a compiled backend
-    python = "python"  # a Python-backend model on the same core
-
-
-class PreprocessBackend(str, Enum):
-    """What preprocess runs in."""
+    """What postprocess runs in: a compiled backend, or a Python-backend model on the same core."""
 
     cpp = "cpp"
     python = "python"
-    dali = "dali"  # of endcap's operator; in a Python-backend model, or in NVIDIA's DALI backend
+
+
+class PreprocessBackend(str, Enum):
+    """What preprocess runs in; DALI in a Python-backend model, or in NVIDIA's DALI backend."""
+
+    cpp = "cpp"
+    python = "python"
+    dali = "dali"
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitOptions:
-    """Options of `endcap init`; what is None is recognised from the network.
-
-    Attributes:
-        preprocess_from: A file that says how images are prepared: transformers'
-            preprocessor_config.json, or timm's config.json. None takes those next to the network.
-        columns: What the columns of a row of detections are, `image,box,class,score` for example,
-            where a box is four; None: by the values of the trial run.
-        settings: Parameters of preprocess and postprocess by name, which win over recognised ones.
-    """
+    """Options of `endcap init`; what is None is recognised from the network."""
 
     runtime: Runtime = Runtime.endcap_onnx
     preprocess: PreprocessBackend = PreprocessBackend.cpp
     postprocess: PostprocessBackend = PostprocessBackend.cpp
     head: str | None = None
     preset: str | None = None
-    preprocess_from: Path | None = None
     size: tuple[int, int] | None = None
     labels: Path | None = None
     num_classes: int | None = None
-    columns: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
+    columns: str | None = None  # of a row of detections, such as image,box,class,score
+    settings: Mapping[str, str] = field(default_factory=dict)  # other parameters by name
     max_batch: int = 16
     instances: int = 1
     name: str | None = None
     self_contained: bool = False
-    trial_limits: TrialLimits = field(default_factory=TrialLimits)
+    trial_timeout: float = 120.0  # seconds
+    trial_memory: float = 8.0  # GiB, without files that are mapped
 
     def __post_init__(self) -> None:
         if self.max_batch < 1 or self.instances < 1:
@@ -122,9 +108,11 @@ class InitOptions:
                 f"name is '{self.name}': models are called by letters, digits and ._+-, and begin "
                 "with a letter, a digit or _"
             )
-        if self.preset is not None and self.preprocess_from is not None:
-            raise InvalidArgumentError(
-                "preset and preprocess-from both say how images are prepared; give one of them"
-            )
+        for name, value, (least, most) in (
+            ("trial-timeout", self.trial_timeout, _SECONDS),
+            ("trial-memory", self.trial_memory, _MEMORY_GIB),
+        ):
+            if not least <= value <= most:
+                raise InvalidArgumentError(f"{name} is {value:g}: give {least} to {most}")
         if self.columns is not None:
             row_places(self.columns)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.parameters import suggestion
-from endcap.repository.companion_config import CompanionConfig, read_companion, read_recipe
+from endcap.repository.companion_config import CompanionConfig, read_companion
 from endcap.repository.errors import MissingOptionError, UnknownOperatorError
 from endcap.repository.graph_edit import edit_network, edited_output
-from endcap.repository.head_evidence import Head, collect_hints
+from endcap.repository.head_evidence import Head, Hints
 from endcap.repository.head_families import NO_HEAD
-from endcap.repository.head_recognition import (
-    AmbiguousHeadError,
-    leave_outputs,
-    recognize_head,
-)
+from endcap.repository.head_recognition import find_heads, leave_outputs
 from endcap.repository.network_tensors import (
     NetworkInput,
     OutputEdit,
@@ -39,16 +35,10 @@ from endcap.repository.postprocess_parameters import (
     ClassNames,
     choose_class_names,
     choose_postprocess_parameters,
-    find_missing_options,
 )
 from endcap.repository.preprocess_parameters import choose_preprocess_parameters
-from endcap.repository.trial_run import (
-    LargestBatch,
-    Trial,
-    count_score_columns,
-    find_nms_boxes,
-    try_network,
-)
+from endcap.repository.trial_run import Trial, has_suppression, try_network
+from endcap.triton.labels import read_labels
 from endcap.triton.model_contract import (
     TensorContract,
     postprocess_contract,
@@ -65,8 +55,7 @@ _HAVE_OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class ModelNames:
+class ModelNames(NamedTuple):
     """Names of the repository's models; without postprocess its name is ""."""
 
     preprocess: str
@@ -77,11 +66,10 @@ class ModelNames:
     @property
     def all(self) -> tuple[str, ...]:
         """The models that are there, in the order of the data flow, the ensemble last."""
-        return tuple(name for name in astuple(self) if name)
+        return tuple(filter(None, self))
 
 
-@dataclass(frozen=True)
-class SummaryRow:
+class SummaryRow(NamedTuple):
     """One decision for people: on the terminal and in the README."""
 
     name: str
@@ -91,35 +79,19 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Plan:
-    """All decisions.
-
-    Attributes:
-        preprocess: The parameters to write, each with its reason.
-        postprocess: Likewise.
-        network_batch: The largest batch of the network and of the ensemble; preprocess and
-            postprocess take `options.max_batch`.
-        is_for_one_image: Whether no export of the network would take batches.
-        dropped: Outputs that are removed from the network.
-        batch_reason: Why it is smaller than `options.max_batch`, "" where the input's shape tells.
-    """
+    """All decisions; preprocess and postprocess take batches of `options.max_batch`."""
 
     options: InitOptions
     network: OnnxFile
     image: NetworkInput
     head: Head
     classes: ClassNames
-    preprocess: dict[str, Decision]
+    preprocess: dict[str, Decision]  # the parameters to write
     postprocess: dict[str, Decision]
     names: ModelNames
-    network_batch: int
-    is_for_one_image: bool = False
-    batch_reason: str = ""
-    dropped: tuple[str, ...] = ()
-
-    @property
-    def runtime(self) -> Runtime:
-        """What runs the network."""
-        return self.options.runtime
+    network_batch: int  # the largest batch of the network and of the ensemble
+    batch_reason: str = ""  # why it is smaller, where the input's shape does not tell
+    dropped: tuple[str, ...] = ()  # outputs that are removed from the network
 
     @property
     def served(self) -> tuple[TensorSpec, ...]:
@@ -140,6 +112,11 @@ class Plan:
         return self.head.family != NO_HEAD
 
     @property
+    def is_for_one_image(self) -> bool:
+        """Whether no export of the network would take batches."""
+        return any(output.edit.adds_batch for output in self.head.inputs.values())
+
+    @property
     def batch_text(self) -> str:
         """How many images the network takes."""
         if self.image.batch is None and not self.batch_reason:
@@ -158,27 +135,24 @@ class Plan:
             return ""
         if self.network.metadata.has_nms:
             return "export it with dynamic=True and leave out nms=True; endcap suppresses itself"
-        dynamic = "export it with a dynamic batch dimension"
-        if self.batch_reason and find_nms_boxes(self.network.model):
-            return f"{dynamic} and without suppression inside; endcap suppresses itself"
-        if self.image.batch is None:
-            return ""
-        return f"{dynamic} (dynamic_axes of torch.onnx.export, dynamic=True of Ultralytics)"
+        inside = has_suppression(self.network.model)
+        more = " and without suppression inside; endcap suppresses itself" if inside else ""
+        return f"export it with a dynamic batch dimension{more}"
 
     @property
     def our_backends(self) -> dict[str, str]:
-        """The models that run in endcap's compiled backends, and in which."""
+        """The backends of endcap that the models run in, by model."""
         names, options = self.names, self.options
-        needed = (
-            (names.preprocess, "endcap_preprocess", options.preprocess is PreprocessBackend.cpp),
-            (names.network, "endcap_onnx", self.runtime is Runtime.endcap_onnx),
-            (
-                names.postprocess,
-                "endcap_postprocess",
-                self.has_postprocess and options.postprocess is PostprocessBackend.cpp,
-            ),
-        )
-        return {model: backend for model, backend, is_needed in needed if is_needed}
+        needed = {
+            names.preprocess: ("preprocess", options.preprocess is PreprocessBackend.cpp),
+            names.network: ("onnx", self.options.runtime is Runtime.endcap_onnx),
+            names.postprocess: ("postprocess", options.postprocess is PostprocessBackend.cpp),
+        }
+        return {
+            model: f"endcap_{stage}"
+            for model, (stage, is_ours) in needed.items()
+            if model and is_ours
+        }
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:
@@ -205,28 +179,24 @@ class Plan:
             operators = ", ".join(image.normalization.operators)
             reason = f"computed by the network itself ({operators})"
             yield SummaryRow("begins with", str(image.normalization), reason)
-        for name, decision in self.preprocess.items():
+        for name, decision in {**self.preprocess, **self.postprocess}.items():
             yield SummaryRow(name, decision.value, decision.reason)
-        for name, decision in self.postprocess.items():
-            yield SummaryRow(name, decision.value, decision.reason)
-        is_default = self.runtime is Runtime.endcap_onnx
+        is_default = self.options.runtime is Runtime.endcap_onnx
         reason = "ONNX Runtime inside the server, no Python" if is_default else AS_GIVEN
-        yield SummaryRow("runtime", self.runtime.value, reason)
+        yield SummaryRow("runtime", self.options.runtime.value, reason)
         if self.has_postprocess:
-            names = self.classes.names
-            value = "none" if names is None else _shortened(names)
-            yield SummaryRow("class names", value, self.classes.reason)
+            names = self.classes.names or ("none",)
+            shown = ", ".join(names[:3]) + (f", ... {names[-1]}" if len(names) > 3 else "")
+            yield SummaryRow("class names", shown, self.classes.reason)
         else:
             yield SummaryRow("head", NO_HEAD, "as given: the outputs are returned unread")
-        if not image.has_batch:
-            yield SummaryRow("graph edit", image.name, "gets a batch dimension")
-        for name, array in image.constants.items():
-            yield SummaryRow("graph edit", name, f"becomes a constant, {array.tolist()}")
-        for output in self.head.inputs.values():
-            if output.edit != OutputEdit():
-                yield SummaryRow("graph edit", output.name, str(output.edit))
-        for name in self.dropped:
-            yield SummaryRow("graph edit", name, "is removed, as it has no dynamic batch dimension")
+        edits = {} if image.has_batch else {image.name: "gets a batch dimension"}
+        edits |= {n: f"becomes a constant, {a.tolist()}" for n, a in image.constants.items()}
+        edits |= {each.name: str(each.edit) for each in self.head.inputs.values()}
+        edits |= dict.fromkeys(self.dropped, "is removed, as it has no dynamic batch dimension")
+        for name, edit in edits.items():
+            if edit:
+                yield SummaryRow("graph edit", name, edit)
         for location, name in self.network.weight_names().items():
             size = self.network.external_files[location].stat().st_size
             yield SummaryRow(
@@ -235,12 +205,9 @@ class Plan:
 
 
 def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
-    """Read a network, run it on noise, and decide.
+    """Read an ONNX file, run it on noise, and decide.
 
-    Args:
-        path: The ONNX file.
-        options: What the user gives; wins over what is recognised.
-        scratch: A folder for the edited network, to which the plan refers.
+    The plan refers to `scratch`, a folder for the edited network.
 
     Raises:
         RepositoryError: The network cannot be served, or an option has to be given.
@@ -251,8 +218,6 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     _refuse_settings(options)
     network, companion = read_onnx(path), read_companion(path)
     network = replace(network, metadata=companion.complete(network.metadata))
-    if options.preprocess_from is not None:
-        companion = read_recipe(options.preprocess_from)
     image = read_input(network, options.size)
     try:
         plan = _decide(network, image, companion, options, scratch)
@@ -278,50 +243,84 @@ def _decide(
     path, metadata = network.path, network.metadata
     # Refuses a size before such a tensor is made.
     preprocess_contract({"size": f"{image.size[0]},{image.size[1]}"})
-    largest, trial = _try(network, image, options)
+    trial, batch, batch_reason = _try(network, image, options)
     if options.head == NO_HEAD:
-        head = leave_outputs(path, trial)
+        heads, ambiguity = [leave_outputs(path, trial)], ""
         if trial.rows_error:
-            largest = LargestBatch(1, "its outputs have as many rows as it finds in an image")
+            batch, batch_reason = 1, "its outputs have as many rows as it finds in an image"
     else:
-        hints = collect_hints(
-            network,
-            image.size,
-            options,
-            lambda scores: count_score_columns(network, image, scores, options.trial_limits),
-        )
+        num_classes = options.num_classes
+        if num_classes is None and options.labels is not None:
+            num_classes = len(read_labels(options.labels))
+        if num_classes is None:
+            num_classes = len(metadata.names) if metadata.names else metadata.num_classes
+        graph = network.model.graph
+        hints = Hints(image.size, metadata, num_classes, options, trial.score_columns, graph)
+        ambiguity, heads = find_heads(path, trial, hints)
+    missing: dict[str, list[str]] = {}
+    classes = ClassNames(None, "")
+    preprocess: dict[str, Decision] = {}
+    postprocess: dict[str, Decision] = {}
+    for each in heads:
         try:
-            head = recognize_head(path, trial, hints)
-        except AmbiguousHeadError as error:
-            more = _missing_with_each(error.heads, network, image, companion, options)
-            raise MissingOptionError(path, str(error), *more) from error
+            preprocess, of_preprocess = choose_preprocess_parameters(
+                network, image, each, companion, options
+            )
+            of_postprocess: list[str] = []
+            if each.family != NO_HEAD:
+                classes = choose_class_names(path, each, metadata, options)
+                postprocess, of_postprocess = choose_postprocess_parameters(
+                    path, image, each, classes, options
+                )
+        except EndcapError:
+            if not ambiguity:
+                raise
+            continue  # of an option that another head may need
+        for reason in (*of_postprocess, *of_preprocess):
+            missing.setdefault(reason, []).append(each.family)
+    reasons = [
+        reason
+        if len(named) == len(heads)
+        else f"with --head {' or '.join(dict.fromkeys(named))}: {reason}"
+        for reason, named in missing.items()
+    ]
+    if ambiguity or reasons:
+        raise MissingOptionError(path, *filter(None, (ambiguity, *reasons)))
+    (head,) = heads
     inputs = {
         part: each if each.has_batch else edited_output(each, OutputEdit(adds_batch=True))
         for part, each in head.inputs.items()
     }
-    head = replace(head, inputs=inputs)
-    is_for_one = any(output.edit.adds_batch for output in inputs.values())
+    is_for_one = any(each.edit.adds_batch for each in inputs.values())
+    fixed = [each.name for each in inputs.values() if each.is_dynamic[:1] == (False,)]
     if image.batch == 1 or is_for_one:
-        largest = LargestBatch(1)
+        batch, batch_reason = 1, ""
     elif metadata.has_nms and trial.batch_error:
-        largest = LargestBatch(1, "the trial run fails or gives other results with two images")
-    if is_for_one or (largest.reason and largest.images == 1):  # whatever the file declares
+        batch, batch_reason = 1, "the trial run fails or gives other results with two images"
+    elif fixed and batch == 1:
+        batch_reason = batch_reason or f"the file declares {fixed[0]} for one image"
+    elif fixed:  # servers refuse to batch with such an output
+        inputs = {
+            part: replace(
+                each,
+                is_dynamic=(True, *each.is_dynamic[1:]),
+                edit=replace(each.edit, frees_batch=True),
+            )
+            if each.name in fixed
+            else each
+            for part, each in inputs.items()
+        }
+    if is_for_one or (batch_reason and batch == 1):  # whatever the file declares
         image = replace(image, batch=1)
-    image, head, largest = _with_batch_as_declared(image, head, largest)
-    if missing := _missing_options(network, image, head, companion, options):
-        raise MissingOptionError(path, *missing)
     # Servers do not batch with such an output, read or not.
-    served = {output.name for output in head.inputs.values()}
+    served = {output.name for output in inputs.values()}
     dropped = tuple(
         each.name
         for each in trial.outputs
         if image.batch is None and each.is_dynamic[:1] != (True,) and each.name not in served
     )
-    classes, postprocess = ClassNames(None, ""), {}
-    preprocess = choose_preprocess_parameters(network, image, head, companion, options)
-    if head.family != NO_HEAD:
-        classes = choose_class_names(path, head, metadata, options)
-        postprocess = choose_postprocess_parameters(path, image, head, classes, options)
+    head = replace(head, inputs=inputs)
+    if postprocess:
         contract = postprocess_contract(decided_values(postprocess))
         head = _with_types(head, contract.tensors["input"])
     return Plan(
@@ -333,11 +332,27 @@ def _decide(
         preprocess=preprocess,
         postprocess=postprocess,
         names=_names(options, head.family),
-        network_batch=min(largest.images, options.max_batch),
-        is_for_one_image=is_for_one,
-        batch_reason=largest.reason,
+        network_batch=min(batch, options.max_batch),
+        batch_reason=batch_reason,
         dropped=dropped,
     )
+
+
+def _try(network: OnnxFile, image: NetworkInput, options: InitOptions) -> tuple[Trial, int, str]:
+    """Return what the network gave, the largest batch that is to be served, and why no more."""
+    known, batch, reason = network.metadata.nms_batch, options.max_batch, ""
+    if known is not None and known < batch:
+        batch = known
+        reason = f"by the metadata it was exported with nms=True and batch={known}"
+    elif known is None and batch > 1 and image.batch is None and has_suppression(network.model):
+        batch, reason = 1, "suppression inside it may be for one image alone"
+    try:
+        trial = try_network(network, image, options, in_batch=batch > 1)
+    except UnknownOperatorError:
+        if options.runtime is not Runtime.tensorrt:
+            raise
+        return Trial(declared_outputs(network)), batch, reason
+    return (trial, 1, trial.one_image) if trial.one_image else (trial, batch, reason)
 
 
 def _with_types(head: Head, taken: Mapping[str, TensorContract]) -> Head:
@@ -355,99 +370,6 @@ def _with_types(head: Head, taken: Mapping[str, TensorContract]) -> Head:
     return replace(head, inputs=inputs)
 
 
-def _missing_options(
-    network: OnnxFile,
-    image: NetworkInput,
-    head: Head,
-    companion: CompanionConfig,
-    options: InitOptions,
-) -> list[str]:
-    """Return messages, each with what nothing tells and what to give."""
-    missing: list[str] = []
-    if head.family != NO_HEAD:
-        classes = choose_class_names(network.path, head, network.metadata, options)
-        missing += find_missing_options(network.path, head, classes, options)
-    try:
-        choose_preprocess_parameters(network, image, head, companion, options)
-    except MissingOptionError as error:
-        missing += error.reasons
-    return missing
-
-
-def _missing_with_each(
-    heads: Sequence[Head],
-    network: OnnxFile,
-    image: NetworkInput,
-    companion: CompanionConfig,
-    options: InitOptions,
-) -> Iterator[str]:
-    """Yield what has to be given besides --head, and for which of the heads if not for all.
-
-    Not what only one of several heads of a family lacks, as --head does not choose among these.
-    """
-    families: dict[str, list[str]] = {}
-    for head in heads:
-        try:
-            reasons = _missing_options(network, image, head, companion, options)
-        except EndcapError:  # of an option that another head may need
-            continue
-        for reason in reasons:
-            families.setdefault(reason, []).append(head.family)
-    counts = Counter(head.family for head in heads)
-    for reason, named in families.items():
-        if len(named) == len(heads):
-            yield reason
-        elif all(named.count(family) == counts[family] for family in named):
-            yield f"with --head {' or '.join(dict.fromkeys(named))}: {reason}"
-
-
-def _with_batch_as_declared(
-    image: NetworkInput, head: Head, largest: LargestBatch
-) -> tuple[NetworkInput, Head, LargestBatch]:
-    """Return them so that a file that takes batches declares no output for one image.
-
-    Servers refuse to batch with such an output. Where several images are served the declaration is
-    edited, and it counts where they are not.
-    """
-    fixed = [
-        each for each in head.inputs.values() if each.has_batch and each.is_dynamic[:1] == (False,)
-    ]
-    if image.batch is not None or not fixed:
-        return image, head, largest
-    if largest.images == 1:
-        reason = f"the file declares {fixed[0].name} for one image"
-        return replace(image, batch=1), head, LargestBatch(1, reason)
-    inputs = {
-        part: replace(
-            each,
-            is_dynamic=(True, *each.is_dynamic[1:]),
-            edit=replace(each.edit, frees_batch=True),
-        )
-        if any(each is one for one in fixed)
-        else each
-        for part, each in head.inputs.items()
-    }
-    return image, replace(head, inputs=inputs), largest
-
-
-def _try(
-    network: OnnxFile, image: NetworkInput, options: InitOptions
-) -> tuple[LargestBatch, Trial]:
-    """Return the largest batch that is to be served, and what the network gave."""
-    metadata, largest = network.metadata, LargestBatch(options.max_batch)
-    if metadata.nms_batch is not None and metadata.nms_batch < options.max_batch:
-        reason = f"by the metadata it was exported with nms=True and batch={metadata.nms_batch}"
-        largest = LargestBatch(metadata.nms_batch, reason)
-    try:
-        trial = try_network(network, image, images=largest.images, limits=options.trial_limits)
-    except UnknownOperatorError:
-        if options.runtime is not Runtime.tensorrt:
-            raise
-        return largest, Trial(declared_outputs(network))
-    found = trial.largest_batch
-    return (found if found and found.images < largest.images else largest), trial
-
-
 def _names(options: InitOptions, family: str) -> ModelNames:
     prefix = f"{options.name}_" if options.name else ""
     network, ensemble = {
@@ -463,10 +385,10 @@ def _names(options: InitOptions, family: str) -> ModelNames:
 
 
 def _refuse_settings(options: InitOptions) -> None:
-    of_heads = postprocess_contract({"head": "yolov8"}).parameters  # the same for every head
-    known = {**preprocess_contract({}).parameters, **of_heads}
+    known = preprocess_contract({}).parameters
+    stages = "neither preprocess nor postprocess"
     if options.head == NO_HEAD:
-        known = dict(preprocess_contract({}).parameters)
+        stages = "there is no postprocess with --head none, and nothing else"
         for option, is_given in (
             ("labels", options.labels is not None),
             ("num-classes", options.num_classes is not None),
@@ -476,29 +398,18 @@ def _refuse_settings(options: InitOptions) -> None:
                 raise InvalidArgumentError(
                     f"--{option} is for postprocess, and --head none writes none; leave it out"
                 )
-    stages = "neither preprocess nor postprocess"
-    if options.head == NO_HEAD:
-        stages = "there is no postprocess with --head none, and nothing else"
+    else:  # the same for every head
+        known = {**known, **postprocess_contract({"head": "yolov8"}).parameters}
     for name in options.settings:
         if name in _HAVE_OPTIONS:
             raise InvalidArgumentError(f"--set {name}: give it with {_HAVE_OPTIONS[name]}")
         if name not in known:
+            close = suggestion(name)
+            if name == "resize":  # elsewhere another name for the size, which has an option here
+                close = "; did you mean 'resize_shorter'?"
+            for parameter, option in _HAVE_OPTIONS.items():
+                close = close.replace(f"'{parameter}'", option)
             raise InvalidArgumentError(
-                f"--set {name}: {stages} has such a parameter"
-                f"{_suggested(name) or '.'} They have {', '.join(known)}"
+                f"--set {name}: {stages} has such a parameter{close or '.'} They have "
+                f"{', '.join(known)}"
             )
-
-
-def _suggested(name: str) -> str:
-    """Return "; did you mean ...?" for a name of --set that is close to one, else ""."""
-    if name == "resize":  # elsewhere another name for the size, which has an option here
-        return "; did you mean 'resize_shorter'?"
-    text = suggestion(name)
-    for parameter, option in _HAVE_OPTIONS.items():
-        text = text.replace(f"'{parameter}'", option)
-    return text
-
-
-def _shortened(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown}, ... {names[-1]}"

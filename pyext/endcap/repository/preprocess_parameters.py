@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from endcap.preprocess import presets
 from endcap.repository.companion_config import CompanionConfig, ImageRecipe
-from endcap.repository.errors import MissingOptionError, RepositoryError
+from endcap.repository.errors import RepositoryError
 from endcap.repository.head_evidence import Head
 from endcap.repository.head_families import NO_HEAD
 from endcap.repository.input_normalization import NAMES, RAW_PIXELS, Normalization, describe
 from endcap.repository.network_tensors import NetworkInput
-from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata, OnnxFile
+from endcap.repository.onnx_file import RTDETR_DECODER, OnnxFile
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
 from endcap.triton.model_contract import preprocess_contract
 
@@ -35,77 +35,59 @@ def choose_preprocess_parameters(
     head: Head,
     companion: CompanionConfig,
     options: InitOptions,
-) -> dict[str, Decision]:
+) -> tuple[dict[str, Decision], list[str]]:
     """Return the parameters that have to be written, `preset` first, each with its reason.
 
-    Args:
-        network: The network, its metadata completed by the files next to it.
-        image: Its input.
-        head: Its head.
-        companion: The files next to it.
-        options: What the user gives.
+    The second are messages, each with what nothing tells and what to give; the parameters are
+    incomplete then.
 
     Raises:
-        RepositoryError: Nothing tells how the network's images were prepared, and
-            InvalidArgumentError or UnsupportedError for parameters that preprocess does not take.
+        RepositoryError: The network and its preset contradict each other.
+        InvalidArgumentError: For parameters that preprocess does not take; UnsupportedError too.
     """
-    path, metadata = network.path, network.metadata
-    inside = image.normalization
-    is_detector = head.family not in ("classification", NO_HEAD) or metadata.task == "detect"
-    beside = companion.recipe(image.size, is_detector=is_detector)
-    recipe = _recipe(network, head, inside, beside, options)
-    chosen = {"preset": recipe.preset}
-    preset = preprocess_contract({"preset": chosen["preset"].value}).parameters
-    needed = dict(_needed(path, image, head, metadata, options, preset))
+    path, settings = network.path, options.settings
+    recipe = _choose_recipe(network, image, head, companion, options)
+    if recipe.missing:
+        return {}, [recipe.missing]
+    preset = preprocess_contract({"preset": recipe.preset.value}).parameters
+    needed, missing = _choose_needed(network, image, head, options, preset)
+    if missing:
+        return {}, missing
     needed |= recipe.parameters
     wanted = {**preset, **decided_values(needed)}
-    needed |= _normalization(
-        path,
-        image,
-        {name: wanted[name] for name in NAMES},
-        recipe,
-        options,
-        is_certain=recipe.preset.is_given or (recipe is beside and image.data_type != "UINT8"),
+    needed |= _choose_normalization(
+        path, image, {name: wanted[name] for name in NAMES}, recipe, options
     )
-    needed |= {
-        name: Decision(value, AS_GIVEN)
-        for name, value in options.settings.items()
-        if name in preset
-    }
+    given = {name: value for name, value in settings.items() if name in preset}
+    needed |= {name: Decision(value, AS_GIVEN) for name, value in given.items()}
     written = {"size"}
-    if inside is not None:  # else `endcap validate` takes the preset's for repeated by mistake
-        written |= {"scale", *options.settings} & {*NAMES}
-    chosen |= {
+    if image.normalization is not None:  # else `endcap validate` warns of a repeated preset
+        written |= {"scale", *settings} & {*NAMES}
+    chosen = {"preset": recipe.preset} | {
         name: decision
         for name, decision in needed.items()
         if name in written or decision.value != preset[name]
     }
-    _check(path, image, decided_values(chosen))
-    return chosen
+    made = preprocess_contract(decided_values(chosen)).outputs[0]
+    if (made.data_type, made.dims) != (image.data_type, image.dims):
+        raise RepositoryError(
+            f"preprocess would make {made}, and {path} takes {image.data_type} {list(image.dims)}; "
+            "leave out what was given to --set about size, layout, dtype or color"
+        )
+    return chosen, []
 
 
-def _recipe(
+def _choose_recipe(
     network: OnnxFile,
+    image: NetworkInput,
     head: Head,
-    inside: Normalization | None,
-    beside: ImageRecipe | None,
+    companion: CompanionConfig,
     options: InitOptions,
 ) -> ImageRecipe:
-    """Return how images are prepared.
-
-    Raises:
-        RepositoryError: Nothing tells it.
-    """
-    metadata, path = network.metadata, network.path
+    """Return how images are prepared, or what is missing where nothing tells it."""
+    metadata, inside = network.metadata, image.normalization
     if options.preset is not None:
-        return ImageRecipe(Decision(options.preset, AS_GIVEN))
-    if options.preprocess_from is not None and beside is not None:
-        if beside.missing:
-            raise RepositoryError(
-                f"preprocess cannot follow {options.preprocess_from}: {beside.missing}; give a "
-                "--preset, and what differs with --set"
-            )
-        return beside
+        return ImageRecipe(Decision(options.preset, AS_GIVEN), is_certain=True)
     if head.family == "classification":
         if metadata.is_ultralytics and metadata.task == "classify":
             reason = "as Ultralytics' classifiers, by the exporter's metadata"
@@ -114,18 +96,13 @@ def _recipe(
         return ImageRecipe(Decision("rtdetr", "by the exporter's metadata"))
     elif metadata.is_ultralytics:
         return ImageRecipe(Decision("ultralytics", "by the exporter's metadata"))
+    is_detector = head.family not in ("classification", NO_HEAD) or metadata.task == "detect"
+    beside = companion.recipe(image.size, is_detector=is_detector)
     has_recipe = head.preset not in (None, "rtdetr")  # of YOLO's grids and RF-DETR
-    if beside is not None and not beside.missing and not metadata.is_ultralytics and not has_recipe:
+    if beside and not beside.missing and not metadata.is_ultralytics and not has_recipe:
         return beside
-    if (
-        head.family == "detections"
-        and inside is not None
-        and inside.has_mean
-        and not inside.takes_bytes
-    ):
+    if head.family == "detections" and inside and inside.has_mean and not inside.takes_bytes:
         return _recipe_of_torchvision(network, inside)
-    if head.family == "yolox":
-        return _recipe_of_yolox()
     if head.preset is not None:
         reason = f"what networks with such a {head.family} head are trained by"
         return ImageRecipe(Decision(head.preset, reason), head.recipe)
@@ -134,13 +111,12 @@ def _recipe(
         likely = _DETR_PRESET
     elif head.family == "rtdetr" and "background" not in head.parameters:
         likely += f", or {_DETR_PRESET} for DETR"
-    why = f"nothing in {path} tells" if beside is None else f"{beside.missing}, so nothing tells"
-    raise MissingOptionError(
-        path,
-        f"{why} how its images have to be prepared; name the recipe of its "
-        f"training with --preset, for a network like this {likely} (of "
-        f"{', '.join(presets())}), and what differs with --set",
+    why = f"{beside.missing}, so nothing tells" if beside else f"nothing in {network.path} tells"
+    missing = (
+        f"{why} how its images have to be prepared; name the recipe of its training with --preset, "
+        f"for a network like this {likely} (of {', '.join(presets())}), and what differs with --set"
     )
+    return ImageRecipe(Decision("", ""), missing=missing)
 
 
 def _recipe_of_torchvision(network: OnnxFile, inside: Normalization) -> ImageRecipe:
@@ -158,36 +134,71 @@ def _recipe_of_torchvision(network: OnnxFile, inside: Normalization) -> ImageRec
     return ImageRecipe(Decision("ssd", reason), parameters)
 
 
-def _recipe_of_yolox() -> ImageRecipe:
-    reason = "as YOLOX's own code prepares images, since its version 0.2"
-    values = {"color": "bgr", "scale": "1", "pad_align": "top_left"}
-    parameters = {name: Decision(value, reason) for name, value in values.items()}
-    return ImageRecipe(Decision("ultralytics", reason), parameters)
+def _choose_needed(
+    network: OnnxFile,
+    image: NetworkInput,
+    head: Head,
+    options: InitOptions,
+    preset: Mapping[str, str],
+) -> tuple[dict[str, Decision], list[str]]:
+    """Return what the network's input and Ultralytics' metadata need, and what is missing."""
+    path, metadata, settings = network.path, network.metadata, options.settings
+    (height, width), missing = image.size, []
+    needed = {
+        "size": Decision(f"{height},{width}", image.size_reason),
+        "layout": Decision(image.layout, "the input's shape"),
+        "dtype": Decision(image.dtype, f"the input is {image.data_type}"),
+    }
+    if image.channels == 1:
+        needed["color"] = Decision("gray", "the input has one channel")
+        missing += [
+            f"{path} takes gray images, and {name} of the preset, {preset[name]}, is of three "
+            f"channels; give --set {name}=..."
+            for name in ("mean", "std")
+            if len(set(preset[name].split(","))) > 1 and name not in settings
+        ]
+    if image.data_type == "INT8" and "scale" not in settings:
+        missing.append(
+            f"{path} takes INT8, and nothing tells how pixels become that; give --set scale=... "
+            "and what else differs from the preset"
+        )
+    is_ultralytics = metadata.is_ultralytics and options.preset is None
+    if is_ultralytics and metadata.task == "classify" and head.family == "classification":
+        # torchvision's transform without its crop and statistics, on what OpenCV reads.
+        values = {"resize_shorter": str(min(height, width)), "mean": "0,0,0", "std": "1,1,1"}
+        values |= {"exif": "apply", **({"fit": "stretch"} if height != width else {})}
+        reason = "as Ultralytics' classifiers are trained"
+        needed |= {name: Decision(value, reason) for name, value in values.items()}
+    elif settings.get("fit", preset["fit"]) == "center_crop":
+        crop, whole = min(map(int, preset["size"].split(","))), int(preset["resize_shorter"])
+        resized = round(min(height, width) * whole / crop)
+        if max(height, width) > resized and "resize_shorter" not in settings:
+            missing.append(
+                f"the preset crops a square, and the network takes {height},{width}; give "
+                "--set resize_shorter=..., or --set fit=stretch"
+            )
+        reason = f"the crop's share of the short side is the preset's, {crop}/{whole}"
+        needed["resize_shorter"] = Decision(str(resized), reason)
+    if metadata.head == RTDETR_DECODER and is_ultralytics:
+        reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
+        needed |= {"antialias": Decision("false", reason), "exif": Decision("apply", reason)}
+    return needed, missing
 
 
-def _normalization(
+def _choose_normalization(
     path: Path,
     image: NetworkInput,
     wanted: Mapping[str, str],
     recipe: ImageRecipe,
     options: InitOptions,
-    *,
-    is_certain: bool,
 ) -> dict[str, Decision]:
     """Return what preprocess has to do of a normalisation whose last steps the network may do.
-
-    Args:
-        path: The network's file, for messages.
-        image: The network's input.
-        wanted: The parameters of the whole normalisation.
-        recipe: Where they are from.
-        options: What the user gives, which wins.
-        is_certain: Whether the user or a file names the recipe, and not the head.
 
     Raises:
         RepositoryError: The network does something else than the last steps.
     """
     inside, is_integer = image.normalization, image.data_type == "UINT8"
+    is_certain = recipe.is_certain and (recipe.preset.is_given or not is_integer)
     if inside is not None and image.data_type != "INT8":
         found = inside.complement(wanted, is_integer=is_integer)
         if found is None and inside.has_mean and not is_certain:
@@ -196,105 +207,22 @@ def _normalization(
             reason = f"the network itself computes {inside}"
             return {name: Decision(value, reason) for name, value in found.items()}
         if (is_certain or not is_integer) and options.settings.keys().isdisjoint(NAMES):
-            raise _contradiction(path, image, inside, wanted, recipe)
+            preset = recipe.preset
+            source = f"--preset {preset.value}"
+            if not preset.is_given:
+                source = f"the preset {preset.value} ({preset.reason})"
+            pixels = _as_options({**RAW_PIXELS, "scale": inside.whole["scale"]})
+            choices = f"{pixels} for pixels from 0 to {255 if inside.takes_bytes else 1}"
+            if not is_integer:
+                choices += f", or {_as_options(wanted)} for {describe(wanted)} in front of it"
+            raise RepositoryError(
+                f"{path} begins by computing {inside} ({', '.join(inside.operators)}), and "
+                f"{source} says {describe(wanted)}: they contradict each other; give another "
+                f"--preset, or what the network gets: {choices}"
+            )
     reason = "a network that takes UINT8 normalises by itself"
     return {name: Decision(value, reason) for name, value in RAW_PIXELS.items() if is_integer}
 
 
-def _contradiction(
-    path: Path,
-    image: NetworkInput,
-    inside: Normalization,
-    wanted: Mapping[str, str],
-    recipe: ImageRecipe,
-) -> RepositoryError:
-    preset = recipe.preset
-    source = f"--preset {preset.value}"
-    if not preset.is_given:
-        source = f"the preset {preset.value} ({preset.reason})"
-    pixels = {**RAW_PIXELS, "scale": inside.whole["scale"]}
-    choices = [f"{_as_options(pixels)} for pixels from 0 to {255 if inside.takes_bytes else 1}"]
-    if image.data_type != "UINT8":
-        choices.append(f"{_as_options(wanted)} for {describe(wanted)} in front of the network's")
-    return RepositoryError(
-        f"{path} begins by computing {inside} ({', '.join(inside.operators)}), and {source} says "
-        f"{describe(wanted)}: they contradict each other; give another --preset, or what the "
-        f"network gets: {', or '.join(choices)}"
-    )
-
-
 def _as_options(parameters: Mapping[str, str]) -> str:
     return " ".join(f"--set {name}={value}" for name, value in parameters.items())
-
-
-def _needed(
-    path: Path,
-    image: NetworkInput,
-    head: Head,
-    metadata: ExporterMetadata,
-    options: InitOptions,
-    preset: Mapping[str, str],
-) -> Iterator[tuple[str, Decision]]:
-    height, width = image.size
-    yield "size", Decision(f"{height},{width}", image.size_reason)
-    yield "layout", Decision(image.layout, "the input's shape")
-    yield "dtype", Decision(image.dtype, f"the input is {image.data_type}")
-    if image.channels == 1:
-        yield "color", Decision("gray", "the input has one channel")
-        for name in ("mean", "std"):
-            if len(set(preset[name].split(","))) > 1 and name not in options.settings:
-                raise MissingOptionError(
-                    path,
-                    f"{path} takes gray images, and {name} of the preset, {preset[name]}, is of "
-                    f"three channels; give --set {name}=...",
-                )
-    is_ultralytics = metadata.is_ultralytics and options.preset is None
-    is_cropped = options.settings.get("fit", preset["fit"]) == "center_crop"
-    if is_cropped and not (metadata.task == "classify" and is_ultralytics):
-        yield "resize_shorter", _resize_shorter(image, preset, options)
-    if head.family == "classification" and metadata.task == "classify" and is_ultralytics:
-        # torchvision's transform without its crop and statistics, on what OpenCV reads.
-        reason = "as Ultralytics' classifiers are trained"
-        yield "resize_shorter", Decision(str(min(height, width)), reason)
-        yield "mean", Decision("0,0,0", reason)
-        yield "std", Decision("1,1,1", reason)
-        yield "exif", Decision("apply", reason)
-        if height != width:
-            yield "fit", Decision("stretch", reason)
-    if metadata.head == RTDETR_DECODER and is_ultralytics:
-        reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
-        yield "antialias", Decision("false", reason)
-        yield "exif", Decision("apply", reason)
-    if image.data_type == "INT8" and "scale" not in options.settings:
-        raise MissingOptionError(
-            path,
-            f"{path} takes INT8, and nothing tells how pixels become that; give --set scale=... "
-            "and what else differs from the preset",
-        )
-
-
-def _resize_shorter(
-    image: NetworkInput, preset: Mapping[str, str], options: InitOptions
-) -> Decision:
-    """Return the preset's own share of the short side, at the network's size."""
-    crop = min(int(side) for side in preset["size"].split(","))
-    whole = int(preset["resize_shorter"])
-    resized = round(min(image.size) * whole / crop)
-    if max(image.size) > resized and "resize_shorter" not in options.settings:
-        raise RepositoryError(
-            f"the preset crops a square, and the network takes {image.size[0]},{image.size[1]}; "
-            "give --set resize_shorter=..., or --set fit=stretch"
-        )
-    return Decision(
-        str(resized), f"the crop's share of the short side is the preset's, {crop}/{whole}"
-    )
-
-
-def _check(path: Path, image: NetworkInput, parameters: Mapping[str, str]) -> None:
-    """Raise what the core says of the parameters, and RepositoryError for another tensor."""
-    made = preprocess_contract(parameters).outputs[0]
-    if (made.data_type, made.dims) != (image.data_type, image.dims):
-        raise RepositoryError(
-            f"preprocess would make {made}, and {path} takes {image.data_type} {list(image.dims)}; "
-            "leave out what was given to --set about size, layout, dtype or color"
-        )

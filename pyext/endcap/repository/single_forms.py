@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from endcap.repository.finished_forms import ADDED_BATCH, rows_head
 from endcap.repository.graph_edit import edited_output
 from endcap.repository.head_evidence import (
     FAMILY_DEFAULT,
     NO_CORNERS,
     Head,
     Hints,
-    Numbers,
     Outputs,
     are_corners,
     are_fractions,
@@ -27,7 +25,6 @@ from endcap.repository.head_evidence import (
 from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.onnx_file import RTDETR_DECODER
 from endcap.repository.options import Decision
-from endcap.repository.suppressed_forms import ADDED_BATCH, rows_head
 from endcap.triton.model_contract import postprocess_contract
 
 QUERIES = range(50, 1001)  # of transformers
@@ -38,11 +35,15 @@ _ANCHORS_PER_CELL = (1, 3)  # without and with anchor boxes
 _MAX_JOINED_COLUMNS = 1000  # of a row with a box and a score for each class
 _USUAL_MASKS = 32  # prototypes of Ultralytics' segmentation heads
 _KEYPOINTS = ("num_keypoints", "keypoint_values")
-_MAX_ANGLE = 2 * np.pi
+_TASKS = {"segment": "seg", "pose": "pose", "obb": "obb"}  # the suffixes of families
+_POSE_OPTIONS = (
+    "--head yolov8_pose --set num_keypoints=17, or another number, and --set keypoint_values=2 "
+    "where a keypoint has x and y alone"
+)
+_YOLOX_RECIPE = {"color": "bgr", "scale": "1", "pad_align": "top_left"}
 
 
-@dataclass(frozen=True)
-class Grids:
+class Grids(NamedTuple):
     """Grids that have a certain number of anchors: one cell for each stride x stride pixels."""
 
     cells: int
@@ -76,208 +77,93 @@ def are_grid_maps(outputs: Outputs, size: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True)
 class _Extras:
-    """What stands behind the scores of a YOLO head, and with suppression inside behind the class.
+    """What stands behind the scores of a YOLO head, or behind the class of finished rows."""
 
-    Attributes:
-        suffix: Of the family, yolov8 or end2end.
-        count: Rows or columns; where they end and the scores begin is in no shape.
-        inputs: Of postprocess, in addition to the head.
-        missing: As in `Head`; `count` is then not known.
-    """
-
-    suffix: str = ""
-    count: int = 0
-    inputs: Mapping[str, NetworkOutput] = field(default_factory=dict)
+    kind: str = ""  # the suffix of the family: seg, pose, obb; "" for nothing
+    count: int = 0  # rows or columns; where they end and the scores begin is in no shape
+    inputs: Mapping[str, NetworkOutput] = field(default_factory=dict)  # in addition to the head
     parameters: Mapping[str, Decision] = field(default_factory=dict)
-    missing: str = ""
-
-    @property
-    def family(self) -> str:
-        """The family without suppression inside."""
-        return f"yolov8{self.suffix}"
+    missing: str = ""  # as in Head; `count` is then not known
 
 
-_NOTHING = _Extras()
-_ANGLES = _Extras(
-    "_obb",
-    1,
-    parameters={"rotated_nms": Decision("probiou_fast", "as Ultralytics suppresses rotated boxes")},
-)
-
-
-def _masks(outputs: Outputs, _: Hints) -> _Extras:
-    prototypes = [each for each in outputs if len(each.dims) == 3 and each.is_float]
-    if len(prototypes) != 1:
-        missing = (
-            f"{len(prototypes) or 'none'} of its outputs has the form of prototypes of masks, "
-            "[M, height, width]; export it with its head and its prototypes and nothing else"
-        )
-        return _Extras("_seg", _USUAL_MASKS, missing=missing)
-    count, height, width = prototypes[0].dims
-    reason = f"the shape of {prototypes[0].name}"
-    parameters = {
-        "mask_coefficients": Decision(str(count), reason),
-        "prototype_size": Decision(f"{height},{width}", reason),
-    }
-    return _Extras("_seg", count, {"protos": prototypes[0]}, parameters)
-
-
-def _keypoints(_: Outputs, hints: Hints) -> _Extras:
-    declared = dict(zip(_KEYPOINTS, hints.metadata.keypoints or (), strict=False))
-    settings = hints.options.settings
-    values = {name: str(value) for name, value in declared.items()}
-    values |= {name: settings[name] for name in _KEYPOINTS if name in settings}
+def _read_extras(kind: str, outputs: Outputs, hints: Hints) -> _Extras:
+    if kind == "seg":
+        prototypes = [each for each in outputs if len(each.dims) == 3 and each.is_float]
+        if len(prototypes) != 1:
+            return _Extras(
+                kind, missing="it needs one output [M, height, width], prototypes of masks"
+            )
+        count, height, width = prototypes[0].dims
+        reason = f"the shape of {prototypes[0].name}"
+        parameters = {
+            "mask_coefficients": Decision(str(count), reason),
+            "prototype_size": Decision(f"{height},{width}", reason),
+        }
+        return _Extras(kind, count, {"protos": prototypes[0]}, parameters)
+    if kind == "obb":
+        suppression = Decision("probiou_fast", "as Ultralytics suppresses rotated boxes")
+        return _Extras(kind, 1, parameters={"rotated_nms": suppression})
+    if kind == "":
+        return _Extras()
+    values = dict(zip(_KEYPOINTS, map(str, hints.metadata.keypoints or ()), strict=False))
+    values |= {name: value for name, value in hints.options.settings.items() if name in _KEYPOINTS}
     if "num_keypoints" not in values:
-        missing = (
-            "its number of keypoints is unknown; give --head yolov8_pose --set "
-            "num_keypoints=17, or another number, and --set keypoint_values=2 where a "
-            "keypoint has x and y alone"
-        )
-        return _Extras("_pose", missing=missing)
+        return _Extras(kind, missing=f"its number of keypoints is unknown; give {_POSE_OPTIONS}")
     known = postprocess_contract({"head": "yolov8_pose", **values}).parameters
-    reason = "kpt_shape in the metadata" if declared else "as many as were given"
-    return _Extras(
-        "_pose",
-        int(known["num_keypoints"]) * int(known["keypoint_values"]),
-        parameters={name: Decision(known[name], reason) for name in _KEYPOINTS},
-    )
-
-
-# By the task in the metadata.
-_TASKS: Mapping[str, Callable[[Outputs, Hints], _Extras]] = {
-    "segment": _masks,
-    "pose": _keypoints,
-    "obb": lambda outputs, hints: _ANGLES,
-}
+    reason = "kpt_shape in the metadata" if hints.metadata.keypoints else "as many as were given"
+    count = int(known["num_keypoints"]) * int(known["keypoint_values"])
+    return _Extras(kind, count, {}, {name: Decision(known[name], reason) for name in _KEYPOINTS})
 
 
 def read_single(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     """Read one output with boxes, scores and maybe masks, keypoints or angles."""
     for output in outputs:
-        if len(output.dims) != 2 or not output.is_float:
-            continue
-        if hints.metadata.task in _TASKS:
-            yield from _read_task(output, outputs, hints)
-            continue
-        with_extras = tuple(_read_extras_by_values(output, outputs, hints))
-        yield from with_extras
-        if not any(head.is_sure for head in with_extras):
-            yield from (*_read_rows(output, hints),) or _read_joined_queries(output, hints)
-            yield from _read_grids(output, hints)
+        if len(output.dims) == 2 and output.is_float and output.values.size:
+            rows = tuple(_read_rows(output, outputs, hints))
+            yield from rows or _read_joined_queries(output, hints)
+            if not (rows and hints.metadata.task in _TASKS):
+                yield from _read_grids(output, outputs, hints)
 
 
-def _read_task(output: NetworkOutput, outputs: Outputs, hints: Hints) -> Iterator[Head]:
-    """Yield the head of the task that the metadata names."""
-    metadata, extras = hints.metadata, _TASKS[hints.metadata.task](outputs, hints)
-    is_final = metadata.is_end2end or metadata.has_nms
-    if is_final or find_grids(output.dims[1], hints.size) is None:
-        heads = tuple(_read_rows_with_extras(output, extras, hints))
-        yield from heads
-        if heads or is_final:
-            return
-    classes = output.dims[0] - 4 - extras.count
-    if metadata.names and len(metadata.names) != classes and not extras.missing:
-        return
-    yield from _grid_head(output, hints, extras=extras, is_declared=True)
+def _read_rows(output: NetworkOutput, outputs: Outputs, hints: Hints) -> Iterator[Head]:
+    """Yield `end2end` for rows [K, 6 + more] of a box, a score, a class id, and more.
 
-
-def _read_extras_by_values(output: NetworkOutput, outputs: Outputs, hints: Hints) -> Iterator[Head]:
-    """Yield what one output may be without metadata; nothing for most without extras."""
-    if find_grids(output.dims[1], hints.size) is None:
-        masks = [each for each in outputs if len(each.dims) == 3 and each.dims[0] == _USUAL_MASKS]
-        if masks and find_grids(output.dims[0], hints.size):
-            # Which no head reads, so that the error message names them.
-            reason = f"{output.name} {list(output.dims)} next to {masks[0]}, prototypes of masks"
-            yield Head("yolov5_seg", {}, None, reason)
-        yield from _read_rows_with_counted_extras(output, outputs, hints)
-        return
-    for find in _TASKS.values():
-        extras = find(outputs, hints)
-        classes = output.dims[0] - 4 - extras.count
-        if not (extras.missing or hints.num_classes in (None, classes)):
-            continue
-        if extras.family == hints.options.head or _shows(extras, output, hints):
-            yield from _grid_head(output, hints, extras=extras)
-            if extras.inputs:  # prototypes of masks tell what the rows behind the scores are
-                return
-
-
-def _shows(extras: _Extras, output: NetworkOutput, hints: Hints) -> bool:
-    """Return whether the outputs look like a family that neither metadata nor user names."""
-    if extras.suffix == "_seg":
-        return any(prototypes.dims[0] == _USUAL_MASKS for prototypes in extras.inputs.values())
-    if extras.suffix == "_pose" and "num_keypoints" in hints.options.settings:
-        return True
-    if output.values is None or output.dims[0] < 6:
-        return False
-    rows = output.values[4:]
-    outside = ((rows < 0) | (rows > 1)).any(axis=1)
-    if extras.suffix == "_obb":
-        is_angle = bool((abs(rows[-1]) <= _MAX_ANGLE).all())
-        return bool(outside[-1] and not outside[:-1].any() and is_angle)
-    return bool(outside.sum() > 1 and not outside[0])
-
-
-def _read_rows_with_counted_extras(
-    output: NetworkOutput, outputs: Outputs, hints: Hints
-) -> Iterator[Head]:
-    """Yield `end2end_seg`, `end2end_pose` or `end2end_obb` without metadata.
-
-    Prototypes of masks tell the first, seven columns the last; keypoints the user has to count.
+    Prototypes of masks tell masks, one column an angle; keypoints the user has to count.
     """
-    columns, values = output.dims[1], output.values
-    if columns < 7 or values is None or not values[:, 4].any():
-        return
-    extras = _masks(outputs, hints)
-    if extras.missing:
-        is_angle = columns == 7 and hints.options.head != "end2end_pose"
-        extras = _ANGLES if is_angle else _keypoints(outputs, hints)
-    yield from _read_rows_with_extras(output, extras, hints)
-
-
-def _read_rows_with_extras(output: NetworkOutput, extras: _Extras, hints: Hints) -> Iterator[Head]:
-    """Yield the head [K, 6 + more], or nothing where rows are not such detections."""
     output = output if output.has_batch else edited_output(output, ADDED_BATCH)
-    rows, columns = output.dims
-    more = columns - 6
-    if more < 1 or rows > _MAX_FINAL_ROWS or not may_be_detections(output.values):
+    (rows, columns), metadata = output.dims, hints.metadata
+    if columns < 6 or rows > _MAX_FINAL_ROWS or not may_be_detections(output.values):
         return
-    if not extras.missing and more != extras.count:
-        return
-    reason = f"{output.name} [{rows}, 6 + {more}]: each row a box, a score, a class, and more"
-    head = rows_head(output, hints, reason)
+    extras, more = _Extras(), columns - 6
+    if more:
+        is_declared = metadata.is_end2end or metadata.has_nms
+        if not is_declared and (find_grids(columns, hints.size) or not output.values[:, 4].any()):
+            return
+        extras = _read_extras("seg", outputs, hints)
+        if extras.count != more:
+            has_angle = more == 1 and hints.options.head != "end2end_pose"
+            extras = _read_extras("obb" if has_angle else "pose", outputs, hints)
+        if _TASKS.get(metadata.task, extras.kind) != extras.kind:
+            return
+        if not extras.missing and extras.count != more:
+            return
+    parts, end = (f"6 + {more}", ", a class, and more") if more else ("6", " and a class")
+    head = rows_head(
+        output, hints, f"{output.name} [{rows}, {parts}]: a box, a score{end} in a row"
+    )
     parameters = {**head.parameters, **extras.parameters}
-    if extras is _ANGLES:  # whose boxes have centres and sizes, and are not suppressed
+    if extras.kind == "obb":  # whose boxes have centres and sizes, and are not suppressed
         parameters = {"box_unit": head.parameters["box_unit"]}
     yield replace(
         head,
-        family=f"end2end{extras.suffix}",
+        family="_".join(filter(None, ("end2end", extras.kind))),
         inputs={"head": output, **extras.inputs},
         parameters=parameters,
-        missing=_missing_keypoints(more) if extras.missing else "",
+        missing=f"{more} columns behind the class may be keypoints, and {extras.missing}"
+        if extras.missing
+        else "",
+        is_sure=bool(more) or find_grids(rows, hints.size) is None,
     )
-
-
-def _missing_keypoints(more: int) -> str:
-    """Return how the user says how many keypoints that many columns are."""
-    choices = [f"--set num_keypoints={more // 3}"] if more % 3 == 0 else []
-    if more % 2 == 0:
-        choices.append(f"--set num_keypoints={more // 2} --set keypoint_values=2")
-    given = " or ".join(choices) or "its keypoints with two or three numbers each"
-    return f"{more} columns behind the class may be keypoints; if so, give {given}"
-
-
-def _read_rows(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
-    """Yield `end2end` for rows [K, 6] of a box, a score and a class id."""
-    output = output if output.has_batch else edited_output(output, ADDED_BATCH)
-    rows, columns = output.dims
-    if columns != 6 or not may_be_detections(output.values):
-        return
-    reason = f"{output.name} [{rows}, 6]: each row a box, a score and a class"
-    head = rows_head(output, hints, reason)
-    is_likely = rows <= _MAX_FINAL_ROWS
-    is_sure = is_likely and find_grids(rows, hints.size) is None
-    yield replace(head, is_sure=is_sure, is_likely=is_likely)
 
 
 def _read_joined_queries(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
@@ -285,138 +171,138 @@ def _read_joined_queries(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
     rows, columns = output.dims
     if columns < 5:
         return
-    values = output.values
-    boxes, scores = (None, None) if values is None else (values[:, :4], values[:, 4:])
-    activation = score_activation(scores)
+    boxes, activation = output.values[:, :4], score_activation(output.values[:, 4:])
     fits = hints.metadata.head == RTDETR_DECODER or (
         not hints.metadata.head
         and columns <= _MAX_JOINED_COLUMNS
         and rows in QUERIES
         and find_grids(rows, hints.size) is None
-        and boxes is not None
         and bool(boxes.any())
         and are_fractions(boxes)
     )
-    if not fits or activation is None:
+    if fits and activation is not None:
+        parameters = {
+            "joined": Decision("true", "boxes and scores are one output"),
+            "box_unit": box_unit(boxes) if boxes.any() else Decision("normalized", FAMILY_DEFAULT),
+            "activation": activation,
+        }
+        reason = f"{output.name} [{rows}, 4 + {columns - 4}]: a row for each query"
+        inputs = {"head": output}
+        yield Head("rtdetr", inputs, columns - 4, reason, parameters=parameters, preset="rtdetr")
+
+
+def _read_grids(output: NetworkOutput, outputs: Outputs, hints: Hints) -> Iterator[Head]:
+    """Yield heads [4 + C + more, A] and [A, 5 + C], of grids."""
+    metadata, (rows, columns) = hints.metadata, output.dims
+    if metadata.task in _TASKS:
+        if not (metadata.is_end2end or metadata.has_nms):
+            extras = _read_extras(_TASKS[metadata.task], outputs, hints)
+            yield from _grid_head(output, hints, extras)
         return
-    unit = Decision("normalized", FAMILY_DEFAULT)
-    parameters = {
-        "joined": Decision("true", "boxes and scores are one output"),
-        "box_unit": unit if boxes is None or not boxes.any() else box_unit(boxes),
-        "activation": activation,
+    shown = {
+        "": True,
+        "seg": _read_extras("seg", outputs, hints).count == _USUAL_MASKS,
+        "pose": "num_keypoints" in hints.options.settings,
+        "obb": False,
     }
-    reason = f"{output.name} [{rows}, 4 + {columns - 4}]: a row for each query"
-    yield Head(
-        "rtdetr", {"head": output}, columns - 4, reason, parameters=parameters, preset="rtdetr"
-    )
-
-
-def _read_grids(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
-    """Yield `yolov8`, `yolov5` and `yolox` for one output, as far as it fits."""
-    rows, columns = output.dims
-    metadata = hints.metadata
+    for kind, is_shown in shown.items():
+        if is_shown or hints.options.head == f"yolov8_{kind}":
+            yield from _grid_head(output, hints, _read_extras(kind, outputs, hints))
+    yield from _grid_head(output, hints, _Extras(), has_objectness=True)
     named = len(metadata.names) if metadata.names else None
-    if rows > 4:
-        grids, classes = find_grids(columns, hints.size), rows - 4
-        # Of Ultralytics, all of whose detectors have this head.
-        is_declared = metadata.is_ultralytics and metadata.task == "detect" and named == classes
-        if grids is not None or rows < columns:
-            is_sure = grids is not None and grids.anchors == 1 and named in (None, classes)
-            yield from _grid_head(output, hints, is_sure=is_sure, is_declared=is_declared)
     grids = find_grids(rows, hints.size)
-    has_cells = grids is not None and grids.anchors == 1
-    if columns > 5:
-        classes = columns - 5
-        # One anchor a cell may also be a yolov8 head the other way round, of one class more.
-        fitting = (None, classes) if grids is not None and not has_cells else (classes,)
-        if grids is not None or columns < rows:
-            is_sure = grids is not None and named in fitting
-            yield from _grid_head(output, hints, family="yolov5", is_sure=is_sure)
-        if grids is not None and has_cells:
-            yield _yolox(output, grids, fits_names=named in (None, classes))
-    if columns > 4 and named != columns - 5 and has_cells and output.has_batch:
+    if grids is None or grids.anchors != 1:
+        return
+    if columns > 5 and not have_sizes(output.values[:, :4]):
+        yield _yolox(output, grids, fits_names=named in (None, columns - 5))
+    if columns > 4 and named != columns - 5 and output.has_batch:
         transposed = edited_output(output, OutputEdit(transposes=True))
-        yield from _grid_head(transposed, hints, is_sure=named == columns - 4)
+        yield from _grid_head(transposed, hints, _Extras(), is_sure=named == columns - 4)
 
 
 def _yolox(output: NetworkOutput, grids: Grids, *, fits_names: bool) -> Head:
     """Return a head whose boxes are relative to cells: logarithms of sizes, some negative."""
     rows, columns = output.dims
-    values = output.values
-    is_relative = values is not None and not have_sizes(values[:, :4])
-    activation = score_activation(None if values is None else values[:, 4:])
+    activation = score_activation(output.values[:, 4:])
     parameters = {} if activation is None else {"activation": activation}
     if grids.strides != (8, 16, 32):
         levels = ";".join(f"{stride}:{stride}x{stride}" for stride in grids.strides)
         parameters["anchor_grid"] = Decision(levels, f"the output has a row for each of {grids}")
-    are_scores = activation is not None and activation.value == "none"
+    reason = "as YOLOX's own code prepares images, since its version 0.2"
     return Head(
         "yolox",
         {"head": output},
         columns - 5,
         f"{output.name} [{rows}, 5 + {columns - 5}]: {grids}, with boxes relative to them",
-        is_sure=is_relative and are_scores and fits_names,
+        is_sure=activation is not None and activation.value == "none" and fits_names,
         parameters=parameters,
-        is_likely=is_relative,
+        preset="ultralytics",
+        recipe={name: Decision(value, reason) for name, value in _YOLOX_RECIPE.items()},
     )
 
 
 def _grid_head(
     output: NetworkOutput,
     hints: Hints,
+    extras: _Extras,
     *,
-    family: str = "",
-    extras: _Extras = _NOTHING,
-    is_declared: bool = False,
-    is_sure: bool | None = None,
+    has_objectness: bool = False,
+    is_sure: bool = True,
 ) -> Iterator[Head]:
-    """Yield yolov8 [4 + C + extras, A] or yolov5 [A, 5 + C]; nothing if boxes are not decoded.
-
-    Args:
-        output: The head.
-        hints: What is known in addition to it.
-        family: yolov5; "" for yolov8 with the extras.
-        extras: What stands behind the scores.
-        is_declared: Whether the metadata names the family, so that the values need not show it.
-        is_sure: None: where there is one anchor in each cell.
-    """
-    dims, family = output.dims, family or extras.family
-    rows = None if output.values is None else output.values.T
-    if family == "yolov5":  # the objectness counts as a score
-        rows, classes, parts = output.values, dims[1] - 5, f"{dims[0]}, 5 + {dims[1] - 5}"
-        grids, scored = find_grids(dims[0], hints.size), classes + 1
+    """Yield yolov8 [4 + C + extras, A] or yolov5 [A, 5 + C]; nothing if boxes are not decoded."""
+    metadata, kind = hints.metadata, extras.kind
+    family = "yolov5" if has_objectness else "_".join(filter(None, ("yolov8", kind)))
+    table = output.values if has_objectness else output.values.T
+    anchors, columns = table.shape
+    classes = columns - 4 - has_objectness - extras.count
+    boxes, scores = table[:, :4], table[:, 4 : columns - extras.count]
+    grids = find_grids(anchors, hints.size)
+    named = len(metadata.names) if metadata.names else None
+    if kind:
+        is_declared = _TASKS.get(metadata.task) == kind
+        if is_declared and named not in (None, classes) and not extras.missing:
+            return
+    else:  # of Ultralytics, all of whose detectors have this head
+        is_declared = metadata.is_ultralytics and metadata.task == "detect" and named == classes
+        is_declared &= not has_objectness
+    is_usual = grids is not None or is_declared or hints.options.head == family
+    if classes < 1 or not is_usual or not have_sizes(boxes):
+        return
+    has_cells = grids is not None and grids.anchors == 1
+    if has_objectness:
+        # One anchor a cell may also be a yolov8 head the other way round, of one class more.
+        is_sure = named == classes or (named is None and grids is not None and not has_cells)
     else:
-        classes = scored = dims[0] - 4 - extras.count
-        grids = find_grids(dims[1], hints.size)
-        parts = f"4 + {classes}{f' + {extras.count}' if extras.count else ''}, {dims[1]}"
-    if classes < 1:
-        return
-    boxes, scores = (None, None) if rows is None else (rows[:, :4], rows[:, 4 : 4 + scored])
-    if boxes is not None and not have_sizes(boxes):
-        return
-    measured = {
-        "box_format": _grid_box_format(boxes, is_known=is_declared or extras is _ANGLES),
+        is_sure = is_sure and has_cells and (bool(kind) or named in (None, classes))
+    measured: dict[str, Decision | None] = {
+        "box_format": Decision("cxcywh", NO_CORNERS),
         "box_unit": box_unit(boxes),
         "activation": score_activation(scores),
     }
-    known = {name: decision for name, decision in measured.items() if decision is not None}
+    doubts = []
+    if not cover_image(boxes, hints.size):
+        doubts.append("the boxes of a trial run do not cover the image, as if not decoded")
+    if is_declared or kind == "obb":
+        measured["box_format"] = Decision("cxcywh", FAMILY_DEFAULT)
+    elif are_corners(boxes):
+        measured["box_format"] = None
+        doubts.append("its boxes may be corners as well as centres and sizes")
+    if measured["activation"] is None or extras.missing:
+        measured["activation"] = None
+        doubts.append(
+            "its scores are of several kinds, as with masks (give --head yolov8_seg), angles "
+            f"(yolov8_obb) or keypoints ({_POSE_OPTIONS})"
+        )
+    parts = f"4 + {classes}{f' + {extras.count}' if extras.count else ''}, {anchors}"
+    if has_objectness:
+        parts = f"{anchors}, 5 + {classes}"
     reason = f"{output.name} [{parts}]: {grids or 'as many anchors as no usual grids have'}"
     if output.edit.transposes:
         reason += ", transposed behind the network"
-    doubts = []
-    if boxes is None:
-        doubts.append("it could not be tried")
-    elif not cover_image(boxes, hints.size):
-        doubts.append("the boxes of a trial run do not cover the image, as if not decoded")
-    if "box_format" not in known:
-        doubts.append("its boxes may be corners as well as centres and sizes")
-    if "activation" not in known and not extras.missing:
-        doubts.append("its scores are of several kinds, as with keypoints, masks or angles")
-    if is_sure is None:
-        is_sure = grids is not None and grids.anchors == 1 and not extras.missing
     # Ultralytics trains heads with anchor boxes (YOLOv5) and heads without objectness (YOLOv8);
     # others train those with an objectness and no anchor boxes.
-    is_ultralytics = grids is not None and (grids.anchors > 1 or family != "yolov5")
+    is_ultralytics = grids is not None and not (has_objectness and has_cells)
+    known = {name: decision for name, decision in measured.items() if decision is not None}
     yield Head(
         family,
         {"head": output, **extras.inputs},
@@ -425,18 +311,8 @@ def _grid_head(
         is_sure=is_declared or (is_sure and not doubts),
         parameters=known | dict(extras.parameters),
         preset="ultralytics" if is_ultralytics else None,
-        is_likely=grids is not None and ("activation" in known or bool(extras.missing)),
         missing=extras.missing,
     )
-
-
-def _grid_box_format(boxes: Numbers | None, *, is_known: bool) -> Decision | None:
-    """Return the format of boxes around cells; None where they may be corners, too."""
-    if is_known:
-        return Decision("cxcywh", FAMILY_DEFAULT)
-    if boxes is None:
-        return Decision("cxcywh", f"{FAMILY_DEFAULT}; it could not be tried")
-    return None if are_corners(boxes) else Decision("cxcywh", NO_CORNERS)
 
 
 # Operators that leave numbers what they are, and those of a last layer without an activation.
@@ -449,21 +325,27 @@ def read_classifier(outputs: Outputs, hints: Hints) -> Iterator[Head]:
 
     A row of numbers may as well be an embedding of the image: it is sure only where the user or
     the metadata give the number of classes or say that it is a classifier, or a softmax is over it.
-    A single number is looked at where it is the only output, or the user says what it is.
+    A single number is looked at where it is the only output, or the user says what it is, and none
+    of which there is a box for each.
     """
     classifies = hints.options.head == "classification" or hints.metadata.task == "classify"
-    fitting = [each for each in outputs if _is_row(each) and not _are_of_boxes(each, outputs)]
+    fitting = [
+        each
+        for each in outputs
+        if each.is_float
+        and each.dims[:1] != (0,)
+        and all(one == 1 for one in each.dims[1:])
+        and not any(one.shape in ((*each.shape, 4), (*each.shape, 5)) for one in outputs)
+    ]
     rows = [each for each in fitting if each.dims and each.dims[0] > 1]
     if rows or not (classifies or len(outputs) == 1):
         fitting = rows
     for each in fitting:
         output = each if each.dims else edited_output(each, OutputEdit(shape=(1,)))
-        classes = output.dims[0]
-        operator = _last_operator(hints.graph, output.name)
+        classes, operator = output.dims[0], _last_operator(hints.graph, output.name)
+        is_only = hints.num_classes is None and len(fitting) == 1
         is_sure = hints.num_classes == classes or (
-            (classifies or operator == "Softmax")
-            and hints.num_classes is None
-            and len(fitting) == 1
+            is_only and (classifies or operator == "Softmax")
         )
         meaning = "the score of one class" if classes == 1 else "a number for each class"
         if not is_sure:
@@ -474,15 +356,6 @@ def read_classifier(outputs: Outputs, hints: Hints) -> Iterator[Head]:
         yield Head("classification", {"logits": output}, classes, reason, is_sure, parameters)
 
 
-def _are_of_boxes(output: NetworkOutput, outputs: Outputs) -> bool:
-    """Return whether there is a box for each number, or a box and a score."""
-    return any(each.shape in ((*output.shape, 4), (*output.shape, 5)) for each in outputs)
-
-
-def _is_row(output: NetworkOutput) -> bool:
-    return output.is_float and output.dims[:1] != (0,) and all(one == 1 for one in output.dims[1:])
-
-
 def _classifier_activation(operator: str, output: NetworkOutput) -> Decision | None:
     """Return what the numbers still need; None where neither graph nor trial run shows it."""
     if operator in ("Softmax", "Sigmoid"):
@@ -490,13 +363,10 @@ def _classifier_activation(operator: str, output: NetworkOutput) -> Decision | N
     values, is_one = output.values, output.dims[0] == 1
     if is_one and operator in _LINEAR:
         return Decision("sigmoid", f"one number for one class, and the network ends in {operator}")
-    if values is None:
-        return None
     low, high = float(values.min()), float(values.max())
     if low < 0 or high > 1:
-        needed = "sigmoid" if is_one else "softmax"
         reason = f"the network ends in {operator}; a trial run gave {low:.2f} to {high:.2f}"
-        return Decision(needed, reason)
+        return Decision("sigmoid" if is_one else "softmax", reason)
     if abs(float(values.sum()) - 1) < 1e-3 and not is_one:
         return Decision("none", "a trial run's scores are not negative and add up to 1")
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import stat
@@ -15,13 +14,8 @@ from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
 from endcap.triton.installation import find_our_backends
 
-_SOURCE_ERRORS = (errno.ENOENT, errno.EACCES, errno.EISDIR)
 # Of the repository that comes with endcap.
 _WARM_UP_PICTURE = Path("detect") / "samples" / "shapes_320x240.jpg"
-_PYTHON_MODELS = {
-    "preprocess": {"python": "preprocess_python", "dali": "preprocess_dali"},
-    "postprocess": {"python": "postprocess_python"},
-}
 
 
 def check_target(target: Path) -> None:
@@ -30,6 +24,10 @@ def check_target(target: Path) -> None:
     if os.path.lexists(target) and not target.is_dir():
         raise InvalidArgumentError(
             f"{target} is a file or a broken link; give --output a folder that is not there"
+        )
+    if not target.resolve().name.isprintable():
+        raise InvalidArgumentError(
+            f"{target.name!r} has control characters; give --output another folder"
         )
     if target.is_dir() and any(target.iterdir()):
         raise InvalidArgumentError(
@@ -47,11 +45,7 @@ def check_target(target: Path) -> None:
 def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     """Write the repository of a plan to `target`, which is empty or not there.
 
-    Args:
-        plan: All decisions.
-        target: The folder.
-        shipped: The repository that comes with endcap, which has the warm-up's image and the code
-            of Python models.
+    `shipped` is the repository that comes with endcap: the warm-up's image, code of Python models.
 
     Raises:
         InvalidArgumentError: As `check_target`, or another process has written there.
@@ -63,13 +57,15 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     with whole_folder(target) as folder:
         picture_bytes = (shipped / _WARM_UP_PICTURE).stat().st_size
         texts = render(plan, target.resolve().name, picture_bytes=picture_bytes)
-        for path, text in texts.items():
-            _write(folder / path, text.encode())
-        for path, content in _contents(plan, shipped).items():
-            _write(folder / path, content)
-        for path, source in copies.items():
+        written = {path: text.encode() for path, text in texts.items()} | _contents(plan, shipped)
+        for path in (*written, *copies):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            _copy(source, folder / path)
+        for path, content in written.items():
+            (folder / path).write_bytes(content)
+        for path, source in copies.items():  # readable for no more users than before
+            shutil.copyfile(source, folder / path)
+            mode = (folder / path).stat().st_mode & source.stat().st_mode
+            (folder / path).chmod(stat.S_IMODE(mode))
         for model in plan.names.all:
             (folder / model / "1").mkdir(exist_ok=True)
 
@@ -83,13 +79,12 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
     }
     if plan.options.preprocess is PreprocessBackend.dali:  # whose backend takes it unmodified
         contents[f"{names.preprocess}/warmup/picture.jpg"] = encoded
-    for model, backend, models in (
-        (names.preprocess, plan.options.preprocess, _PYTHON_MODELS["preprocess"]),
-        (names.postprocess, plan.options.postprocess, _PYTHON_MODELS["postprocess"]),
+    for model, stage in (
+        (names.preprocess, f"preprocess_{plan.options.preprocess.value}"),
+        (names.postprocess, f"postprocess_{plan.options.postprocess.value}"),
     ):
-        if model and backend.value in models:
-            path = Path(models[backend.value]) / "1" / "model.py"
-            contents[f"{model}/1/model.py"] = (shipped / path).read_bytes()
+        if model and not stage.endswith("_cpp"):
+            contents[f"{model}/1/model.py"] = (shipped / stage / "1" / "model.py").read_bytes()
     if plan.network.external_files:
         relocated = plan.network.relocated(plan.network.weight_names())
         contents[_network_path(plan, "model.onnx")] = relocated
@@ -119,20 +114,5 @@ def _copies(plan: Plan) -> dict[str, Path]:
 
 def _network_path(plan: Plan, name: str) -> str:
     """Return the path in the repository of a file that belongs to the network itself."""
-    version = "1/" if plan.runtime is not Runtime.tensorrt else ""
+    version = "1/" if plan.options.runtime is not Runtime.tensorrt else ""
     return f"{plan.names.network}/{version}{name}"
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file, readable for no more users than before."""
-    try:
-        shutil.copyfile(source, target)
-        target.chmod(stat.S_IMODE(target.stat().st_mode & source.stat().st_mode))
-    except OSError as error:
-        place = source if error.errno in _SOURCE_ERRORS else target.parent
-        raise OSError(error.errno, error.strerror, str(place)) from error

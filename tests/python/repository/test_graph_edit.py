@@ -95,7 +95,7 @@ def test_names_of_an_edit_are_new(tmp_path: Path) -> None:
     onnx.save(model, str(path))
     network = read_onnx(path)
     image = NetworkInput("x", "FP32", "nchw", 3, (4, 5), 1, "", has_batch=False)
-    plain = NetworkOutput("y", "FP32", (4, 5), False, (False, False), None)
+    plain = NetworkOutput("y", "FP32", (4, 5), False, (False, False), np.zeros((4, 5)))
     output = edited_output(plain, OutputEdit(adds_batch=True))
     session = onnxruntime.InferenceSession(edit_network(network, image, [output], tmp_path).file)
     (given,) = session.run(["y"], {"x": IMAGE[None]})
@@ -105,7 +105,7 @@ def test_names_of_an_edit_are_new(tmp_path: Path) -> None:
 def test_a_network_that_needs_no_edit_keeps_its_file(tmp_path: Path) -> None:
     network = read_onnx(write(tmp_path / "model.onnx", 17))
     image = NetworkInput("x", "FP32", "nchw", 3, (4, 5), 1, "")
-    plain = NetworkOutput("y", "FP32", (4, 5), True, (False, False), None)
+    plain = NetworkOutput("y", "FP32", (4, 5), True, (False, False), np.zeros((4, 5)))
     assert edit_network(network, image, [plain], tmp_path) is network
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +49,6 @@ def grid_network(size: tuple[int, int], strides: tuple[int, ...], anchors: int) 
         ((50, 70), (8, 16, 32, 64), 1, "yolov8"),
         ((64, 64), (4, 8, 16, 32), 1, "yolov8"),
         ((480, 640), (8, 16, 32), 3, "yolov5"),
-        ((50, 70), (8, 16, 32, 64), 3, "yolov5"),
     ],
 )
 def test_grids_determine_the_family(
@@ -116,13 +114,8 @@ def test_metadata_that_names_other_classes_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [
-        "['a\\nb', 'c', 'd']",
-        "['', 'c', 'd']",
-        "['\\ud800', 'c', 'd']",
-        f"[0x{'f' * 6000}, 'c', 'd']",
-    ],
-    ids=["two lines", "empty", "surrogate", "number"],
+    ["['a\\nb', 'c', 'd']", "['', 'c', 'd']", "['\\ud800', 'c', 'd']"],
+    ids=["two lines", "empty", "surrogate"],
 )
 def test_a_name_that_no_file_can_hold_costs_that_name_alone(names: str, tmp_path: Path) -> None:
     network = replace(families.yolov8(), metadata={**ULTRALYTICS, "names": names})
@@ -165,23 +158,7 @@ def test_operators_of_tensorrt_are_not_run(tmp_path: Path) -> None:
     options = InitOptions(runtime=Runtime.tensorrt, num_classes=6, preset="ultralytics")
     plan = make_plan(model, options, tmp_path)
     assert plan.head.family == "efficient_nms"
-    assert "could not be tried" in plan.postprocess["box_unit"].reason
     assert [spec.dims for spec in plan.served] == [(1,), (20, 4), (20,), (20,)]
-
-
-def test_the_network_runs_without_python(tmp_path: Path) -> None:
-    plan = plan_of(families.efficient_nms(), tmp_path, num_classes=6, preset="ultralytics")
-    assert plan.runtime is Runtime.endcap_onnx
-    texts = render(plan, "models")
-    assert 'backend: "endcap_onnx"' in texts["detector/config.pbtxt"]
-    assert "ENDCAP_ONNXRUNTIME" in texts["README.md"]
-
-
-def test_onnxruntimes_backend_gets_minus_one_where_the_file_is_open(tmp_path: Path) -> None:
-    path = odd.write_open(tmp_path / "model.onnx")
-    texts = render(make_plan(path, InitOptions(runtime=Runtime.onnxruntime), tmp_path), "models")
-    assert "dims: [ -1, -1 ]" in texts["detector/config.pbtxt"]
-    assert "dims: [ 7, 84 ]" in texts["postprocess/config.pbtxt"]
 
 
 def test_given_values_are_written_though_they_are_recognised(tmp_path: Path) -> None:
@@ -218,7 +195,7 @@ def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:
         ("__import__('os').getcwd()", None),
         ("{[1]: 2}", None),
         ("(" * 500, None),
-        (f"['a', 0x{'f' * 6000}]", ("a", "")),  # more digits than Python prints
+        (f"['a', 0x{'f' * 6000}]", None),  # more digits than Python prints
         ("", None),
     ],
 )
@@ -226,17 +203,17 @@ def test_names_in_metadata(text: str, names: tuple[str, ...] | None) -> None:
     assert read_metadata({"names": text}).names == names
 
 
-@pytest.mark.parametrize("text", ["640", "[640, 640]", "(640, 640)"])
-def test_sizes_in_metadata(text: str) -> None:
-    assert ast.literal_eval(text)
-    assert read_metadata({"imgsz": text}).size == (640, 640)
-
-
 @pytest.mark.parametrize(
-    "text", ["[640]", "[640, 640, 3]", "0", "[0, 4]", "'640'", "x", "0x" + "f" * 6000]
+    ("text", "size"),
+    [
+        ("640", (640, 640)),
+        ("[640, 480]", (640, 480)),
+        ("(640, 480)", (640, 480)),
+        *((text, None) for text in ("[640]", "[6, 6, 3]", "0", "'640'", "x", "0x" + "f" * 6000)),
+    ],
 )
-def test_sizes_that_are_none(text: str) -> None:
-    assert read_metadata({"imgsz": text}).size is None
+def test_sizes_in_metadata(text: str, size: tuple[int, int] | None) -> None:
+    assert read_metadata({"imgsz": text}).size == size
 
 
 def test_a_classifier_has_a_threshold_only_with_several_labels(tmp_path: Path) -> None:

@@ -10,25 +10,21 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from google.protobuf import text_format
-from tritonclient.grpc import model_config_pb2
 
 import endcap
 from endcap.repository.errors import RepositoryError
+from endcap.repository.finished_forms import read_detections
 from endcap.repository.head_evidence import Hints, are_fractions, score_activation
-from endcap.repository.network_tensors import NetworkOutput, ScoreColumns
+from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import read_metadata
 from endcap.repository.options import InitOptions, decided_values
-from endcap.repository.plan import make_plan
 from endcap.repository.rendering import render
-from endcap.repository.suppressed_forms import read_detections
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
-from tests.support.cli_runs import endcap as run
-from tests.support.documented_heads import HEADS, DocumentedHead, flat
+from tests.support.documented_heads import HEADS, DocumentedHead
 from tests.support.family_networks import Network, Output
 from tests.support.finished_networks import Finished
-from tests.support.init_runs import init, plan_of, written
+from tests.support.init_runs import init, plan_of
 
 
 @dataclass(frozen=True)
@@ -112,12 +108,6 @@ def finished_rows(ids: str, *, padded: bool = False, count: bool = False) -> Net
     return Network(given)
 
 
-def unsorted_dets(*, batch: bool) -> Network:
-    dets = families.dets_and_labels().outputs
-    outputs = {name: replace(output, batch=batch) for name, output in dets.items()}
-    return Network(outputs, batch="batch" if batch else 1)
-
-
 def logits_of_yolov8() -> Network:
     boxes, scores = families.grid_rows(7, classes=3)
     head = np.hstack([boxes / 64, scores * 20 - 10])
@@ -157,12 +147,6 @@ CASES = {
     "masks": Case(
         families.seg(), "", "yolov8_seg", f"{YOLO} {MASKS}", "head=output0 protos=output1"
     ),
-    "masks by the task": Case(
-        families.seg(metadata=task("segment", names=[*"abc"])),
-        "",
-        "yolov8_seg",
-        f"num_classes=3 activation=none {MASKS}",
-    ),
     "keypoints by the metadata": Case(
         families.pose(values=2, metadata=task("pose", kpt_shape=[5, 2])),
         "",
@@ -173,11 +157,13 @@ CASES = {
         families.pose(values=2), POSE, "yolov8_pose", f"num_classes=2 {POSE}"
     ),
     "angles": Case(
-        families.obb(), "", "yolov8_obb", "num_classes=3 rotated_nms=probiou_fast box_format=cxcywh"
+        families.obb(),
+        "head=yolov8_obb",
+        "yolov8_obb",
+        "num_classes=3 rotated_nms=probiou_fast box_format=cxcywh",
     ),
     # Suppression inside.
     "rows": Case(families.end2end(), FIVE, "end2end", XYXY),
-    "rows without a batch": Case(odd.without_batch(families.end2end(batch=1)), FIVE, "end2end"),
     "rows with masks": Case(
         suppressed(32, {**END2END, "task": "segment"}, masks=True),
         "",
@@ -196,26 +182,14 @@ CASES = {
         "end2end_obb",
         "box_format=- rotated_nms=- box_unit=pixel",
     ),
-    "rows with masks, no metadata": Case(suppressed(32, masks=True), FIVE, "end2end_seg"),
-    "rows with angles, no metadata": Case(suppressed(1), FIVE, "end2end_obb"),
     "rows with keypoints, no metadata": Case(
         suppressed(10), f"{FIVE} {POSE}", "end2end_pose", POSE
     ),
-    "PaddleDetection": Case(flat([5, 4, 0, 1, 2, 3], count=True), FIVE, "end2end", XYXY),
-    "YOLO-NAS": Case(flat([6, 0, 1, 2, 3, 4, 5]), FIVE, "end2end", XYXY),
-    "YOLOv7": Case(flat([6, 0, 1, 2, 3, 5, 4]), FIVE, "end2end", XYXY),
     "rows of named columns": Case(
         Network({"out": Output(np.zeros((0, 7)), batch=False)}, batch=1),
         f"{FIVE} columns=image,box,class,score",
         "end2end",
     ),
-    "rows of named columns in batches": Case(
-        Network({"out": Output(families.end2end().outputs["output0"].base[:, [5, 4, 0, 1, 2, 3]])}),
-        f"{FIVE} columns=class,score,box",
-        "end2end",
-        XYXY,
-    ),
-    "MMDetection": Case(unsorted_dets(batch=True), FIVE, "end2end", XYXY, "head=dets"),
     "EfficientNMS": Case(finished_rows("int32", count=True), SIX, "efficient_nms"),
     "boxes, scores, classes": Case(
         finished_rows("int64"),
@@ -261,9 +235,6 @@ CASES = {
         "detections",
         "num_classes=4 background=none",
     ),
-    "torchvision, as given": Case(
-        Finished(), "background=none", "detections", "num_classes=4 background=none"
-    ),
     # Queries.
     "RT-DETR": Case(
         families.rtdetr(),
@@ -278,14 +249,6 @@ CASES = {
         "background=none box_unit=normalized",
         "boxes=242",
     ),
-    "queries of other names, four classes": Case(
-        renamed(families.rtdetr(classes=4), "241", "242"),
-        "num_classes=4 preset=rtdetr",
-        "rtdetr",
-        "background=none box_unit=normalized",
-        "boxes=242",
-    ),
-    "queries by --head": Case(families.decoded(), f"head=rtdetr num_classes=3 {YOLO}", "rtdetr"),
     "queries in one output": Case(
         families.joined(), "", "rtdetr", "joined=true num_classes=4 activation=none preset=rtdetr"
     ),
@@ -297,18 +260,6 @@ CASES = {
         "num_classes=4 preset=torchvision fit=stretch",
         "rtdetr",
         "background=last activation=softmax multi_label=false",
-    ),
-    "DETR behind a softmax": Case(
-        with_outputs(families.detr(), logits=Output(np.full((60, 5), 0.2, np.float32))),
-        YOLO,
-        "rtdetr",
-        "num_classes=4 background=last activation=none",
-    ),
-    "RF-DETR": Case(
-        families.rfdetr(columns=5),
-        "num_classes=5",
-        "rtdetr",
-        f"num_classes=5 background=none preset=rfdetr {RFDETR}",
     ),
     "RF-DETR, fine-tuned": Case(
         families.rfdetr(columns=4),
@@ -339,27 +290,11 @@ CASES = {
         "ssd",
         f"{TORCHVISION} activation=softmax anchors=input variances=0.1,0.1,0.2,0.2 {XYXY}",
     ),
-    "SSD of other names, four classes": Case(
-        renamed(families.ssd(classes=4), "b", "s", "a"),
-        "preset=ssd num_classes=4",
-        "ssd",
-        "",
-        "boxes=b scores=s anchors=a",
-    ),
     "SSD with anchors described": Case(
         families.ssd(anchors=False),
         f"{SSD3} anchors=grid anchor_grid=8:16x16,24x12;16:32x32",
         "ssd",
         "anchors=grid anchor_grid=8:16x16,24x12;16:32x32 input_size=64,64 background=first",
-    ),
-    "SSD, background last": Case(
-        with_outputs(
-            families.ssd(),
-            scores=Output(np.roll(families.ssd().outputs["scores"].base, -1, axis=1)),
-        ),
-        SSD3,
-        "ssd",
-        "background=last",
     ),
     "RetinaNet": Case(
         families.ssd(),
@@ -373,31 +308,12 @@ CASES = {
     "decoded boxes, centres": Case(
         corners_as_centres(), "preset=ssd", "ssd", f"{DECODED} box_format=cxcywh"
     ),
-    "decoded boxes, fractions": Case(
-        with_outputs(
-            families.decoded(), boxes=Output(families.decoded().outputs["boxes"].base / 64)
-        ),
-        "preset=ssd",
-        "ssd",
-        f"{DECODED} box_unit=normalized",
-    ),
     "decoded boxes next to their anchors": Case(
         with_outputs(families.decoded(), priors=Output(families.ssd().outputs["anchors"].base)),
         "preset=ssd",
         "ssd",
         DECODED,
         "boxes=boxes scores=scores",
-    ),
-    "decoded boxes called by their anchors": Case(
-        renamed(families.decoded(), "anchor_boxes", "scores"), "preset=ssd", "ssd", DECODED
-    ),
-    "PP-YOLOE": Case(
-        with_outputs(
-            families.decoded(), scores=odd.transposed(families.decoded()).outputs["scores"]
-        ),
-        YOLO,
-        "ssd",
-        DECODED,
     ),
     "both the other way round": Case(odd.transposed(families.decoded()), YOLO, "ssd", DECODED),
     "YOLOv4": Case(
@@ -475,15 +391,14 @@ def rows(class_ids: list[int]) -> tuple[NetworkOutput, ...]:
 @pytest.mark.parametrize(
     ("ids", "columns", "settings", "expected"),
     [
-        ([0, 2, 1], ScoreColumns(4, "Softmax"), {}, (3, "none", "")),  # class 0: background last
-        ([1, 2, 1], ScoreColumns(4, "Softmax"), {}, (None, None, "background=none (with 0)")),
-        ([1, 2, 1], ScoreColumns(4, "Softmax"), {"background": "first"}, (3, "first", "")),
+        ([1, 2, 1], ("Softmax", 4), {}, (None, None, "background=none (with 0)")),
+        ([1, 2, 1], ("Softmax", 4), {"background": "first"}, (3, "first", "")),
         ([1, 2, 1], None, {}, (None, None, "")),
     ],
 )
 def test_classes_of_finished_detections(
     ids: list[int],
-    columns: ScoreColumns | None,
+    columns: tuple[str, int] | None,
     settings: dict[str, str],
     expected: tuple[int | None, str | None, str],
 ) -> None:
@@ -491,7 +406,7 @@ def test_classes_of_finished_detections(
         (64, 64),
         read_metadata({}),
         options=InitOptions(settings=settings),
-        count_columns=lambda scores: columns,
+        score_columns=columns,
     )
     (head,) = read_detections(rows(ids), hints)
     background = head.parameters.get("background")
@@ -509,11 +424,6 @@ def test_scores_may_exceed_1_by_rounding() -> None:
     assert not are_fractions(rounded + np.float32(0.01))
 
 
-def test_padding_alone_tells_nothing_of_the_boxes(tmp_path: Path) -> None:
-    plan = plan_of(families.dets_and_labels(used=0), tmp_path, num_classes=5, preset="ultralytics")
-    assert "noise gives no boxes" in plan.postprocess["box_unit"].reason
-
-
 def test_masks_are_declared_by_their_resolution(tmp_path: Path) -> None:
     results = [str(spec) for spec in plan_of(families.seg(), tmp_path).results]
     assert results[-1] == "detection_rle STRING [300]"
@@ -523,59 +433,11 @@ def test_masks_are_declared_by_their_resolution(tmp_path: Path) -> None:
     assert 'key: "detection_masks"' in render(plan, "models")["detect/config.pbtxt"]
 
 
-def test_a_family_with_many_readings_is_written_in_full(tmp_path: Path) -> None:
-    """Also values that other families have by default."""
-    text = render(plan_of(families.joined(), tmp_path), "models")["postprocess/config.pbtxt"]
-    for name in ("joined", "activation", "box_unit"):
-        assert f'key: "{name}"' in text
-
-
-def test_nms_of_ultralytics_for_one_image_is_not_given_two(tmp_path: Path) -> None:
-    """Its exporter unrolls a loop over the batch that it was exported for."""
-    path = suppressed(1, {**NMS, "task": "obb"}).write(tmp_path / "model.onnx")
-    model = onnx.load(path)
-    (output,) = model.graph.output
-    for node in model.graph.node:
-        node.output[:] = ["all" if name == "output0" else name for name in node.output]
-    # The second image and those behind it get zeros.
-    constants = {"zero": np.array([0]), "one": np.array([1]), "end": np.array([2**31])}
-    model.graph.initializer.extend(
-        onnx.numpy_helper.from_array(array, name) for name, array in constants.items()
-    )
-    make = onnx.helper.make_node
-    model.graph.node.extend(
-        [
-            make("Slice", ["all", "zero", "one", "zero"], ["first_one"]),
-            make("Sub", ["all", "all"], ["zeros"]),
-            make("Slice", ["zeros", "one", "end", "zero"], ["rest"]),
-            make("Concat", ["first_one", "rest"], [output.name], axis=0),
-        ]
-    )
-    onnx.save(model, str(path))
-    plan = make_plan(path, InitOptions(num_classes=5), tmp_path)
-    assert plan.head.family == "end2end_obb"
-    assert plan.network_batch == 1
-
-
 def test_a_description_of_other_anchors_is_refused(tmp_path: Path) -> None:
     settings = {"anchors": "grid", "anchor_grid": "8:16x16"}
     network = families.ssd(anchors=False)
     with pytest.raises(endcap.InvalidArgumentError, match="144"):
         plan_of(network, tmp_path, num_classes=3, preset="ssd", settings=settings)
-
-
-def test_validate_knows_the_masks(tmp_path: Path) -> None:
-    models = written(tmp_path, families.seg())
-    assert run("validate", models, "--strict").exit_code == 0
-    config = models / "postprocess/config.pbtxt"
-    parsed = text_format.Parse(config.read_text(), model_config_pb2.ModelConfig())
-    assert not parsed.instance_group  # so that Triton chooses the device
-    before, masks = config.read_text().split('name: "detection_rle"')
-    masks = masks.replace("dims: [ 300 ]", "dims: [ 100 ]", 1)
-    config.write_text(f'{before}name: "detection_rle"{masks}')
-    done = run("validate", models)
-    assert done.exit_code == 1
-    assert "'detection_rle' is TYPE_STRING [100] in the config" in " ".join(done.stdout.split())
 
 
 def with_more(network: Network, **more: tuple[int, ...]) -> Network:

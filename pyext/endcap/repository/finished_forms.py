@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from endcap.errors import UnsupportedError
 from endcap.repository.graph_edit import edited_output
 from endcap.repository.head_evidence import (
     PADDING,
@@ -23,7 +24,6 @@ from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.options import AS_GIVEN, Decision, row_places
 
 ADDED_BATCH = OutputEdit(adds_batch=True)
-_INTEGERS = ("INT32", "INT64")
 # Names of the outputs of TensorRT's EfficientNMS and BatchedNMS plugins, and of exports like them.
 _EFFICIENT_NMS_NAMES = {
     "num_detections": ("num_dets", "num_detections", "num_det", "det_nums", "num_predictions"),
@@ -40,76 +40,61 @@ _CLASS_NAMES = ("class", "label", "cls", "categor")
 _PADDLE_COLUMNS = "class,score,box"
 _FLAT_COLUMNS = ("image,box,score,class", "image,box,class,score")
 _MISSING_COLUMNS = (
-    "nothing tells which of its last two columns is the score and which the class; give --columns "
-    "image,box,score,class (YOLO-NAS has this order) or image,box,class,score (YOLOv7)"
+    "nothing tells the order of its columns; give --columns image,box,score,class (YOLO-NAS has "
+    "this order) or image,box,class,score (YOLOv7)"
 )
 
 
 def read_efficient_nms(outputs: Outputs, _: Hints) -> Iterator[Head]:
     """Read four outputs with the names and the shapes of the plugin's.
 
-    TensorFlow's detectors use the same names; they count in floats, and put y before x.
+    Raises:
+        UnsupportedError: They are those of TensorFlow's detectors, which count in floats.
     """
     by_name = {output.name.lower(): output for output in outputs}
-    found = {
-        part: next((by_name[name] for name in names if name in by_name), None)
+    inputs = {
+        part: by_name[name]
         for part, names in _EFFICIENT_NMS_NAMES.items()
+        for name in [next((name for name in names if name in by_name), "")]
+        if name
     }
-    inputs = {part: output for part, output in found.items() if output is not None}
-    if len(inputs) < len(found):
+    if len(inputs) < len(_EFFICIENT_NMS_NAMES):
         return
     listed = ", ".join(output.name for output in inputs.values())
     if inputs["num_detections"].is_float:
-        reason = f"{listed}: a count of type {inputs['num_detections'].data_type}, y before x"
-        yield Head("tensorflow_detection", {}, None, reason)
-        return
+        raise UnsupportedError(
+            f"{listed} are the outputs of a detector of TensorFlow, which gives y before x and is "
+            "not read; --head none returns them unmodified, for your own code"
+        )
     rows = inputs["boxes"].dims[:1]
     shapes = {"boxes": [(*rows, 4)], "scores": [rows], "classes": [rows]}
     shapes["num_detections"] = [(), (1,)]
     if rows and all(inputs[part].dims in shapes[part] for part in shapes):
         parameters = {"box_unit": box_unit(inputs["boxes"].values)}
-        yield Head(
-            "efficient_nms", inputs, None, f"{listed}: suppressed inside", parameters=parameters
-        )
+        reason = f"{listed}: suppressed inside"
+        yield Head("efficient_nms", inputs, None, reason, parameters=parameters)
 
 
 def read_detections(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     """Read boxes [K, 4], scores [K] and class ids [K], each with or without a batch dimension.
 
-    Their order and names (numbers, mostly) depend on the exporter: shape, type and values tell them
-    apart, and names only where those fit several.
+    Shape, type and values tell them apart, and names only where those fit several.
     """
-    found = _find_detections(outputs)
-    if found is None:
-        return
-    boxes, scores, classes = (
-        _with_batch(output, rank) for output, rank in zip(found, (2, 1, 1), strict=True)
-    )
-    if classes.data_type not in _INTEGERS:
-        edit = replace(classes.edit, data_type=_INTEGERS[0])
-        classes = replace(classes, data_type=_INTEGERS[0], edit=edit)
-    used = boxes.values
-    if used is not None and classes.values is not None:
-        used = used[classes.values != PADDING]
-    listed = ", ".join(f"{each.name} {list(each.shape)}" for each in found)
-    head = Head(
-        "detections",
-        {"boxes": boxes, "scores": scores, "classes": classes},
-        None,
-        f"{listed}: {_row_text(boxes)}",
-        parameters=final_box_parameters(used, ""),
-    )
-    yield _with_background(head, classes, hints, scores)
-
-
-def _find_detections(
-    outputs: Outputs,
-) -> tuple[NetworkOutput, NetworkOutput, NetworkOutput] | None:
-    for boxes in outputs:
-        found = _scores_and_classes(_columns_next_to(boxes, outputs, 4))
+    for each in outputs:
+        found = _scores_and_classes(_columns_next_to(each, outputs, 4))
         if found is not None:
-            return (boxes, *found)
-    return None
+            listed = ", ".join(f"{one.name} {list(one.shape)}" for one in (each, *found))
+            boxes = _with_batch(each, 2)
+            scores, classes = (_with_batch(one, 1) for one in found)
+            head = Head(
+                "detections",
+                {"boxes": boxes, "scores": scores, "classes": classes},
+                None,
+                f"{listed}: {_row_text(boxes)}",
+                parameters=final_box_parameters(boxes.values, classes.values),
+            )
+            yield _with_background(head, classes, hints)
+            return
 
 
 def _columns_next_to(rows: NetworkOutput, outputs: Outputs, columns: int) -> list[NetworkOutput]:
@@ -127,18 +112,19 @@ def _are_rows(output: NetworkOutput) -> bool:
     return output.shape[0] != 1 or output.rows_vary
 
 
+def _class_columns(columns: Outputs) -> list[NetworkOutput]:
+    """Return the outputs that may be class ids: of whole numbers by type, else by value."""
+    whole = [each for each in columns if each.data_type in ("INT32", "INT64")]
+    return whole or [each for each in columns if each.values.size and are_class_ids(each.values)]
+
+
 def _scores_and_classes(columns: Outputs) -> tuple[NetworkOutput, NetworkOutput] | None:
-    numbers = [each for each in columns if each.is_float]
-    classes = [each for each in columns if each.data_type in _INTEGERS]
-    if not classes:  # of real numbers, and whole
-        classes = [each for each in numbers if are_class_ids(each)]
-        numbers = [each for each in numbers if each not in classes]
-    used = [each.values != PADDING for each in classes if each.values is not None]
+    classes = _class_columns(columns)
+    used = np.any([each.values != PADDING for each in classes], axis=0) if classes else ...
     scores = [
         each
-        for each in numbers
-        if each.values is not None
-        and are_fractions(each.values[np.any(used, axis=0)] if used else each.values)
+        for each in columns
+        if each.is_float and each not in classes and are_fractions(each.values[used])
     ]
     scores, classes = _named(scores, _SCORE_NAMES), _named(classes, _CLASS_NAMES)
     return (scores[0], classes[0]) if len(scores) == len(classes) == 1 else None
@@ -160,24 +146,20 @@ def _row_text(rows: NetworkOutput) -> str:
     return "as many rows as there are detections" if rows.rows_vary else "a row for each detection"
 
 
-def _with_background(
-    head: Head, classes: NetworkOutput, hints: Hints, scores: NetworkOutput
-) -> Head:
+def _with_background(head: Head, classes: NetworkOutput, hints: Hints) -> Head:
     """Return detections with the number of classes, and which id is for no object."""
-    given, columns = hints.options.settings.get("background"), hints.count_columns(scores)
-    if columns is None:
+    if hints.score_columns is None:
         return head
-    where = f"the network has a {columns.activation} over {columns.count} scores"
-    count, has_background = columns.count, columns.has_background
+    activation, count = hints.score_columns
+    given = hints.options.settings.get("background")
+    where = f"the network has a {activation} over {count} scores"
+    has_background = activation == "Softmax" and hints.num_classes != count
     if given is not None:
         background = Decision(given, AS_GIVEN)
-        has_background &= given != "none"
-    elif not has_background or hints.num_classes == count:
-        background, has_background = Decision("none", f"{where}, for as many classes"), False
-    elif classes.values is not None and (classes.values == 0).any():
-        reason = f"{where}, one for no object, and class 0 was found in noise"
-        background = Decision("none", reason)
-    elif classes.rows_vary:
+        has_background = activation == "Softmax" and given != "none"
+    elif not has_background:
+        background = Decision("none", f"{where}, for as many classes")
+    elif classes.rows_vary and (classes.values != 0).all():
         reason = f"{where}, the first of them for no object, as in torchvision's detectors"
         background = Decision("first", reason)
     else:
@@ -197,44 +179,37 @@ def _with_background(
 def read_reordered_rows(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     """Read rows of all images in another order, or rows in the order that the user gives."""
     for output in outputs:
-        shape = output.shape
-        is_flat = len(shape) == 2
-        if not output.is_float or len(shape) not in (2, 3):
+        is_flat = len(output.shape) == 2
+        if not output.is_float or len(output.shape) not in (2, 3):
             continue
         if not (_are_rows(output) if is_flat else hints.options.columns):
             continue
         fitting = []
-        for columns in _possible_columns(output, outputs, hints):
+        counts = [each for each in outputs if not each.is_float and each.shape == (1,)]
+        is_paddle = bool(counts) and len(outputs) == 2
+        usual = (*_FLAT_COLUMNS, *[_PADDLE_COLUMNS] * is_paddle)
+        for columns in [hints.options.columns] if hints.options.columns else usual:
             places, length = row_places(columns)
-            if length != shape[-1]:
-                continue
-            taken = edited_output(output, OutputEdit(adds_batch=is_flat, columns=places))
-            if may_be_detections(taken.values):
-                fitting.append(replace(taken, rows_vary=is_flat or output.rows_vary))
+            if length == output.shape[-1]:
+                edit = OutputEdit(adds_batch=is_flat, columns=places)
+                taken = edited_output(output, edit)
+                if may_be_detections(taken.values):
+                    fitting.append(replace(taken, rows_vary=is_flat or output.rows_vary))
         if fitting:
             order = ", ".join(map(str, fitting[0].edit.columns))
             reason = (
-                f"{output.name} {list(shape[-2:])}: {_row_text(fitting[0])}, of which columns "
-                f"{order} are the box, the score and the class"
+                f"{output.name} {list(output.shape[-2:])}: {_row_text(fitting[0])}, of which "
+                f"columns {order} are the box, the score and the class"
             )
             # Both orders: the trial run gave no row, or none that tells scores from class ids.
             missing = _MISSING_COLUMNS if len(fitting) > 1 else ""
             yield replace(rows_head(fitting[0], hints, reason), missing=missing)
 
 
-def _possible_columns(output: NetworkOutput, outputs: Outputs, hints: Hints) -> tuple[str, ...]:
-    if hints.options.columns:
-        return (hints.options.columns,)
-    counts = [each for each in outputs if not each.is_float and each.shape == (1,)]
-    return (*_FLAT_COLUMNS, *([_PADDLE_COLUMNS] if counts and len(outputs) == 2 else []))
-
-
 def read_rows_with_classes(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     """Read rows [K, 5] of a box and a score next to class ids [K], which may be real numbers."""
     for output in outputs:
-        columns = _columns_next_to(output, outputs, 5)
-        classes = [each for each in columns if each.data_type in _INTEGERS]
-        classes = classes or [each for each in columns if are_class_ids(each)]
+        classes = _class_columns(_columns_next_to(output, outputs, 5))
         if len(classes) != 1:
             continue
         edit = OutputEdit(adds_batch=len(output.shape) == 2, appends=classes[0].name)
@@ -250,6 +225,6 @@ def read_rows_with_classes(outputs: Outputs, hints: Hints) -> Iterator[Head]:
 
 def rows_head(rows: NetworkOutput, hints: Hints, reason: str) -> Head:
     """Return `end2end` for rows of a box, a score, a class id, and maybe more."""
-    used = None if rows.values is None else rows.values[rows.values[:, 5] != PADDING][:, :4]
-    parameters = final_box_parameters(used, hints.metadata.head)
+    values, head = rows.values, hints.metadata.head
+    parameters = final_box_parameters(values[:, :4], values[:, 5], head)
     return Head("end2end", {"head": rows}, None, reason, parameters=parameters)
