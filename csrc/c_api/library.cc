@@ -2,12 +2,14 @@
 #include <vector>
 
 #include "c_api/arguments.h"
-#include "c_api/last_call.h"
 #include "endcap/postprocess.h"
 #include "endcap/preprocess.h"
 
 namespace endcap::c_api {
 namespace {
+
+thread_local std::string last_error;
+thread_local std::vector<std::string> item_errors;
 
 // A parameter table whose texts end in NUL.
 class InfoRows {
@@ -43,10 +45,27 @@ class InfoRows {
 };
 
 }  // namespace
+
+endcap_status KeepError(ItemStatus error) noexcept {
+  last_error = std::move(error.message);
+  return static_cast<endcap_status>(error.code);
+}
+
+void KeepItemErrors(std::vector<std::string> messages) noexcept {
+  item_errors = std::move(messages);
+}
+
 }  // namespace endcap::c_api
 
 using endcap::c_api::Guarded;
 using endcap::c_api::InfoRows;
+
+const char* endcap_last_error(void) { return endcap::c_api::last_error.c_str(); }
+
+const char* endcap_item_error(size_t i) {
+  const auto& errors = endcap::c_api::item_errors;
+  return i < errors.size() ? errors[i].c_str() : "";
+}
 
 int32_t endcap_c_abi(void) { return ENDCAP_C_ABI; }
 

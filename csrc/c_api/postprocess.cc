@@ -1,8 +1,10 @@
 #include "endcap/postprocess.h"
 
+#include <algorithm>
+
 #include "c_api/arguments.h"
-#include "c_api/last_call.h"
 #include "common/fail.h"
+#include "endcap/nms.h"
 
 struct endcap_postprocessor {
   endcap_postprocessor(const endcap::PostprocessParams& params, int32_t of_device, int threads)
@@ -22,6 +24,14 @@ struct endcap_postprocessor {
 
 namespace endcap::c_api {
 namespace {
+
+constexpr int64_t kNoLimit = -1;
+
+void CheckLimit(int64_t max_detections) {
+  if (max_detections >= kNoLimit) return;
+  FailArgument("max_detections is ", max_detections, ": give how many are kept at most, or ",
+               kNoLimit, " for all");
+}
 
 std::string GetName(const endcap_tensor_spec& spec, size_t i) {
   return std::string(spec.name) + " of item " + std::to_string(i);
@@ -127,5 +137,33 @@ endcap_status endcap_postprocessor_run(endcap_postprocessor* postprocessor,
     // A handle on the CPU always waits, and so always writes its items.
     const bool waits = wait != 0 || postprocessor->device == ENDCAP_CPU;
     c_api::RunItems(*postprocessor, {items, count}, stream, waits);
+  });
+}
+
+endcap_status endcap_nms(const float* boxes, const float* scores, const int32_t* class_ids,
+                         size_t count, double iou_threshold, int64_t max_detections, int64_t* kept,
+                         int64_t* kept_count) {
+  return c_api::Guarded([&] {
+    c_api::RequireArray(boxes, "boxes", count);
+    c_api::RequireArray(scores, "scores", count);
+    c_api::RequireArray(kept, "kept", count);
+    c_api::Require(kept_count, "kept_count");
+    c_api::CheckLimit(max_detections);
+    const std::vector<int64_t> indices =
+        endcap::Nms({boxes, 4 * count}, {scores, count},
+                    {class_ids, class_ids == nullptr ? 0 : count}, {iou_threshold, max_detections});
+    std::copy(indices.begin(), indices.end(), kept);
+    *kept_count = static_cast<int64_t>(indices.size());
+  });
+}
+
+endcap_status endcap_nms_cuda(const float* boxes, const float* scores, const int32_t* class_ids,
+                              size_t count, double iou_threshold, int64_t max_detections,
+                              int32_t device, void* stream, int64_t* kept, int64_t* kept_count) {
+  return c_api::Guarded([&] {
+    c_api::RequireArray(boxes, "boxes", count);
+    c_api::CheckLimit(max_detections);
+    endcap::NmsCuda(boxes, scores, class_ids, static_cast<int64_t>(count),
+                    {iou_threshold, max_detections}, device, stream, kept, kept_count);
   });
 }

@@ -3,21 +3,185 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "c_api/arguments.h"
-#include "c_api/last_call.h"
-#include "c_api/preprocess_batch.h"
-#include "c_api/sized_engines.h"
 #include "common/fail.h"
 
-struct endcap_preprocessor {
-  endcap::c_api::SizedEngines engines;
-  int32_t device;  // ENDCAP_CPU, or the number of a GPU
-  std::string tensor_name;
+namespace endcap::c_api {
+
+struct TensorSize {
+  int height = 0;  // pixels
+  int width = 0;
+  bool operator==(const TensorSize&) const = default;
 };
 
-namespace endcap::c_api {
+// The preprocessors of one handle: that of its parameters, and those of the other sizes that were
+// asked for last. Thread-safe.
+class SizedEngines {
+ public:
+  // Most other sizes that are kept: each holds, on a GPU, memory for two batches.
+  static constexpr size_t kKept = 8;
+
+  SizedEngines(const PreprocessParams& params, int32_t device, int threads)
+      : params_(params),
+        device_(device == ENDCAP_CPU ? DeviceId{} : DeviceId{Device::kCuda, device}),
+        threads_(threads),
+        own_(std::make_shared<Preprocessor>(params, device_, threads)) {}
+
+  const PreprocessParams& params() const noexcept { return params_; }
+  DeviceId device() const noexcept { return device_; }
+
+  // The parameters with another size. Throws as Validate.
+  PreprocessParams MakeParams(TensorSize size) const {
+    PreprocessParams params = params_;
+    params.height = size.height;
+    params.width = size.width;
+    Validate(params);
+    return params;
+  }
+
+  std::shared_ptr<Preprocessor> Get(TensorSize size) {
+    const auto size_of = [](const std::shared_ptr<Preprocessor>& preprocessor) {
+      return TensorSize{preprocessor->params().height, preprocessor->params().width};
+    };
+    if (size == size_of(own_)) return own_;
+    // What is dropped waits for its work on a GPU, which others need not do.
+    std::shared_ptr<Preprocessor> dropped;
+    const std::scoped_lock lock(mutex_);
+    const auto known = std::ranges::find(recent_, size, size_of);
+    if (known != recent_.end()) {
+      std::rotate(known, known + 1, recent_.end());
+      return recent_.back();
+    }
+    recent_.push_back(std::make_shared<Preprocessor>(MakeParams(size), device_, threads_));
+    if (recent_.size() > kKept) {
+      dropped = std::move(recent_.front());
+      recent_.erase(recent_.begin());
+    }
+    return recent_.back();
+  }
+
+ private:
+  PreprocessParams params_;
+  DeviceId device_;
+  int threads_;
+  std::shared_ptr<Preprocessor> own_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Preprocessor>> recent_;  // the last is the one used last
+};
+
 namespace {
+
+static_assert(static_cast<int32_t>(PixelFormat::kEncoded) == ENDCAP_ENCODED);
+static_assert(static_cast<int32_t>(PixelFormat::kRgb) == ENDCAP_RGB);
+static_assert(static_cast<int32_t>(PixelFormat::kBgr) == ENDCAP_BGR);
+static_assert(static_cast<int32_t>(PixelFormat::kGray) == ENDCAP_GRAY);
+
+// The images of one size, which an engine takes together.
+struct SizeGroup {
+  TensorSize size;
+  std::vector<size_t> positions;  // in the caller's arrays
+  std::vector<ImageView> images;
+  std::vector<PreprocessOutput> outputs;
+};
+
+SizeGroup& FindOrAddGroup(std::vector<SizeGroup>& groups, TensorSize size) {
+  const auto known = std::ranges::find(groups, size, &SizeGroup::size);
+  return known != groups.end() ? *known : groups.emplace_back(SizeGroup{size, {}, {}, {}});
+}
+
+// Throws kInvalidArgument for a size that the parameters cannot have; 0, 0 is theirs.
+TensorSize ReadSize(const PreprocessParams& params, int32_t height, int32_t width) {
+  if (height == 0 && width == 0) return {params.height, params.width};
+  return {height, width};
+}
+
+// Where one image's results go. Throws kInvalidArgument for what does not fit.
+PreprocessOutput ReadOutput(const SizedEngines& engines, const endcap_preprocess_output& output,
+                            size_t i) {
+  const TensorSize size = ReadSize(engines.params(), output.height, output.width);
+  PreprocessParams params;
+  try {
+    params = engines.MakeParams(size);
+  } catch (const Error& error) {
+    Fail(error.code(), "output ", i, ": ", error.what());
+  }
+  const TensorSpec spec = PreprocessOutputs(params)[0];
+  PreprocessOutput written;
+  written.image.data = output.tensor;
+  written.image.dtype = spec.dtype;
+  written.image.shape = spec.shape;
+  written.image.rank = spec.rank;
+  written.image.device = engines.device().type;
+  written.image.device_id = engines.device().id;
+  if (output.tensor == nullptr) FailArgument("the tensor of output ", i, " is NULL");
+  if (output.tensor_bytes != written.image.size_bytes()) {
+    FailArgument("the tensor of output ", i, " has ", output.tensor_bytes,
+                 " bytes: ", DTypeName(spec.dtype), " [", spec.shape[0], ", ", spec.shape[1], ", ",
+                 spec.shape[2], "] takes ", written.image.size_bytes());
+  }
+  written.geometry = output.geometry;
+  written.status = output.status;
+  written.source_index = output.source_index;
+  return written;
+}
+
+// Throws kInvalidArgument for a view that cannot be read at all; the core checks pixels and bytes.
+ImageView ReadImage(const SizedEngines& engines, const endcap_image& image, size_t i) {
+  if (image.format < ENDCAP_ENCODED || image.format > ENDCAP_GRAY) {
+    FailArgument("image ", i, " has format ", image.format, ": give ", int{ENDCAP_ENCODED}, " to ",
+                 int{ENDCAP_GRAY}, ", an endcap_pixel_format");
+  }
+  const bool encoded = image.format == ENDCAP_ENCODED;
+  if (image.on_gpu != 0 && (encoded || engines.device().type == Device::kCpu)) {
+    FailArgument("image ", i, " is in GPU memory: give ",
+                 encoded ? "encoded bytes" : "what a handle for the CPU works on",
+                 " in CPU memory");
+  }
+  if (encoded) {
+    if (image.size_bytes > 0 && image.data == nullptr) FailArgument("image ", i, " has no data");
+    return ImageView::Encoded(image.data, image.size_bytes);
+  }
+  if (image.data == nullptr && image.width > 0 && image.height > 0) {
+    FailArgument("the data of image ", i, " is NULL: give the pixels of its ", image.width, " x ",
+                 image.height);
+  }
+  ImageView view =
+      ImageView::Interleaved(static_cast<PixelFormat>(image.format), image.data, image.width,
+                             image.height, static_cast<ptrdiff_t>(image.row_stride_bytes));
+  if (image.on_gpu != 0) {
+    view.device = Device::kCuda;
+    view.device_id = engines.device().id;
+  }
+  return view;
+}
+
+// Runs images[i] into outputs[i], size by size; returns the items' messages. All arguments are
+// checked before any work.
+std::vector<std::string> RunBatch(SizedEngines& engines, std::span<const endcap_image> images,
+                                  std::span<const endcap_preprocess_output> outputs, void* stream) {
+  std::vector<SizeGroup> groups;
+  for (size_t i = 0; i < images.size(); ++i) {
+    const endcap_preprocess_output& output = outputs[i];
+    SizeGroup& group =
+        FindOrAddGroup(groups, ReadSize(engines.params(), output.height, output.width));
+    group.positions.push_back(i);
+    group.images.push_back(ReadImage(engines, images[i], i));
+    group.outputs.push_back(ReadOutput(engines, output, i));
+  }
+  std::vector<std::string> messages(images.size());
+  for (const SizeGroup& group : groups) {
+    std::vector<PreprocessItem> items =
+        engines.Get(group.size)->Run(group.images, group.outputs, stream);
+    std::vector<std::string> said = TakeMessages(items);
+    for (size_t k = 0; k < said.size(); ++k) messages[group.positions[k]] = std::move(said[k]);
+  }
+  return messages;
+}
 
 int64_t ToCount(size_t rois) {
   constexpr size_t kMost = std::numeric_limits<int64_t>::max();
@@ -64,6 +228,12 @@ std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& imag
 
 }  // namespace
 }  // namespace endcap::c_api
+
+struct endcap_preprocessor {
+  endcap::c_api::SizedEngines engines;
+  int32_t device;  // ENDCAP_CPU, or the number of a GPU
+  std::string tensor_name;
+};
 
 namespace c_api = endcap::c_api;
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 namespace endcap {
-namespace {
 
 std::string_view Trim(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
@@ -17,6 +16,8 @@ std::string_view Trim(std::string_view text) {
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
+
+namespace {
 
 template <typename T>
 bool Parse(std::string_view text, T& value) {
@@ -112,13 +113,13 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::vector<std::string_view> SplitCommas(std::string_view text) {
+std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
-    const size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
   }
 }
 
@@ -147,7 +148,7 @@ double ReadNumber(std::string_view name, std::string_view text, double low, doub
 
 std::vector<double> ReadNumbers(std::string_view name, std::string_view text, size_t count) {
   std::vector<double> values;
-  for (const std::string_view part : SplitCommas(text)) {
+  for (const std::string_view part : Split(text)) {
     double value = 0;
     if (!Parse(part, value) || !std::isfinite(value)) {
       FailArgument(name, " is '", text, "': give 1 or ", count, " numbers with commas between");
@@ -162,7 +163,7 @@ std::vector<double> ReadNumbers(std::string_view name, std::string_view text, si
 }
 
 std::pair<int, int> ReadSize(std::string_view name, std::string_view text, int high) {
-  const auto parts = SplitCommas(text);
+  const auto parts = Split(text);
   int64_t height = 0;
   int64_t width = 0;
   const bool parsed =
@@ -210,7 +211,7 @@ std::string DidYouMean(std::string_view given, EnumNames names) {
 
 std::vector<int> ReadEnumIndices(std::string_view name, std::string_view text, EnumNames names) {
   std::vector<int> indices;
-  for (const std::string_view part : SplitCommas(text)) {
+  for (const std::string_view part : Split(text)) {
     indices.push_back(ReadEnumIndex(name, part, names));
   }
   return indices;

@@ -16,8 +16,9 @@ namespace endcap {
 bool ReadBool(std::string_view name, std::string_view text);
 int64_t ReadInteger(std::string_view name, std::string_view text, int64_t low, int64_t high);
 double ReadNumber(std::string_view name, std::string_view text, double low, double high);
-// The parts of a list, which has commas between; one empty part of an empty text.
-std::vector<std::string_view> SplitCommas(std::string_view text);
+std::string_view Trim(std::string_view text);  // without surrounding spaces
+// The parts between separators; one empty part of an empty text.
+std::vector<std::string_view> Split(std::string_view text, char separator = ',');
 // 1 or `count` numbers with commas between; one number is used for all.
 std::vector<double> ReadNumbers(std::string_view name, std::string_view text, size_t count);
 // "640" or "480,640".

@@ -103,6 +103,12 @@ HWY_INLINE hn::Vec<D32> MulAddPairs(D32 d32, V16 a, V16 b) {
 #endif
 }
 
+// (1 - weight) * from + weight * to, as the scalar Interpolate of masks, bit for bit.
+template <class D>
+HWY_INLINE hn::Vec<D> Interpolate(D d, hn::Vec<D> from, hn::Vec<D> to, hn::Vec<D> weight) {
+  return hn::Add(hn::Mul(hn::Sub(hn::Set(d, 1.0F), weight), from), hn::Mul(weight, to));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace endcap
 HWY_AFTER_NAMESPACE();

@@ -1,40 +1,21 @@
 #include "endcap/cascade.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cstdint>
 
 #include "common/fail.h"
+#include "common/param_reader.h"
 
 namespace endcap {
 namespace {
 
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\r\n";
-  const size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
-}
-
-// Calls `take` with each part between separators, without surrounding spaces.
-template <typename Take>
-void Split(std::string_view text, char separator, const Take& take) {
-  while (true) {
-    const size_t end = text.find(separator);
-    take(Trimmed(text.substr(0, end)));
-    if (end == std::string_view::npos) return;
-    text.remove_prefix(end + 1);
-  }
-}
-
 int ParseClassId(std::string_view text) {
-  int id = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, id);
-  if (error != std::errc() || stop != end || id < 0) {
+  try {
+    return static_cast<int>(ReadInteger("classifiers", text, 0, INT32_MAX));
+  } catch (const Error&) {
     FailArgument("classifiers has the class '", text,
                  "': give class ids of 0 or more joined by |, or * for the rest");
   }
-  return id;
 }
 
 size_t FindOrAddIndex(std::string_view name, std::vector<std::string>& names) {
@@ -48,8 +29,8 @@ size_t FindOrAddIndex(std::string_view name, std::vector<std::string>& names) {
 
 Routes Routes::Parse(std::string_view text) {
   Routes routes;
-  if (Trimmed(text).empty()) return routes;
-  Split(text, ',', [&](std::string_view entry) { routes.AddEntry(entry); });
+  if (Trim(text).empty()) return routes;
+  for (const std::string_view entry : Split(text)) routes.AddEntry(Trim(entry));
   return routes;
 }
 
@@ -61,13 +42,13 @@ void Routes::AddEntry(std::string_view entry) {
     FailArgument("classifiers has the entry '", entry,
                  "': give CLASSES=ROIS_MODEL+CLASSIFIER, for example *=preprocess_rois+classify");
   }
-  const std::string_view rois_model = Trimmed(entry.substr(equals + 1, plus - equals - 1));
-  const std::string_view classifier = Trimmed(entry.substr(plus + 1));
+  const std::string_view rois_model = Trim(entry.substr(equals + 1, plus - equals - 1));
+  const std::string_view classifier = Trim(entry.substr(plus + 1));
   if (rois_model.empty() || classifier.empty()) {
     FailArgument("classifiers has the entry '", entry,
                  "' with a model's name missing: give one on each side of the +");
   }
-  AddClasses(Trimmed(entry.substr(0, equals)),
+  AddClasses(Trim(entry.substr(0, equals)),
              {FindOrAddIndex(rois_model, rois_models_), FindOrAddIndex(classifier, classifiers_)});
 }
 
@@ -78,11 +59,12 @@ void Routes::AddClasses(std::string_view classes, const Route& route) {
     rest_ = route;
     return;
   }
-  Split(classes, '|', [&](std::string_view text) {
+  for (const std::string_view part : Split(classes, '|')) {
+    const std::string_view text = Trim(part);
     if (!by_class_.emplace(ParseClassId(text), route).second) {
       FailArgument("classifiers names class ", text, " twice: a class can have one route only");
     }
-  });
+  }
 }
 
 std::optional<Route> Routes::Find(int class_id) const {

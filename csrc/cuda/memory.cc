@@ -1,4 +1,3 @@
-#include "cuda/memory.h"
 
 #include <cuda_runtime.h>
 
@@ -13,7 +12,6 @@
 #include "cuda/cuda_api.h"
 #include "cuda/device.h"
 #include "cuda/launch.h"
-#include "cuda/streams.h"
 
 namespace endcap {
 namespace {

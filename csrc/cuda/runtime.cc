@@ -11,14 +11,6 @@
 #include "cuda/library_loader.h"
 
 namespace endcap {
-namespace {
-
-// The least that replaces a buffer that has become too small, so that sizes that creep up do not
-// allocate at every step.
-size_t Grown(size_t capacity, size_t wanted) { return std::max(wanted, capacity + capacity / 2); }
-
-}  // namespace
-
 const CudaApi& Cuda() {
   const CudaLibrary& library = GetCudaLibrary();
   if (library.api == nullptr) {
@@ -249,114 +241,71 @@ void OrderCudaAfter(const CudaTarget& target, void* before) {
   event.OrderAfter(target.stream);
 }
 
-CudaStream::CudaStream(int device_id) : device_id_(device_id) {
-  CheckCuda(Cuda().create_stream(device_id, &stream_));
+void ReleaseStream(int device_id, void* stream) {
+  (void)CudaInUse().destroy_stream(device_id, stream);
+}
+void ReleaseEvent(int device_id, void* event) { (void)CudaInUse().destroy_event(device_id, event); }
+void ReleasePinnedBuffer(int device_id, void* memory) {
+  (void)CudaInUse().release_pinned(device_id, memory);
+}
+void ReleaseDeviceBuffer(int device_id, void* memory) {
+  // Nothing uses it any more. Not on the legacy default stream, which a capture may make unusable.
+  bool released = false;
+  (void)CudaInUse().release_after(device_id, memory, nullptr, 0, false, &released);
 }
 
-CudaStream::~CudaStream() {
-  if (stream_ != nullptr) (void)CudaInUse().destroy_stream(device_id_, stream_);
+CudaStream::CudaStream(int device_id) : stream_(nullptr, {device_id}) {
+  void* stream = nullptr;
+  CheckCuda(Cuda().create_stream(device_id, &stream));
+  stream_.reset(stream);
 }
 
-CudaStream::CudaStream(CudaStream&& other) noexcept
-    : device_id_(other.device_id_), stream_(std::exchange(other.stream_, nullptr)) {}
-
-CudaStream& CudaStream::operator=(CudaStream&& other) noexcept {
-  std::swap(device_id_, other.device_id_);
-  std::swap(stream_, other.stream_);
-  return *this;
+void CudaStream::Wait() const {
+  CheckCuda(Cuda().wait_stream(stream_.get_deleter().device_id, get()));
 }
-
-void CudaStream::Wait() const { CheckCuda(Cuda().wait_stream(device_id_, stream_)); }
 
 void CudaStream::WaitUnlessBroken() const noexcept {
-  (void)CudaInUse().wait_stream(device_id_, stream_);
+  (void)CudaInUse().wait_stream(stream_.get_deleter().device_id, get());
 }
 
-CudaEvent::CudaEvent(int device_id) : device_id_(device_id) {
-  CheckCuda(Cuda().create_event(device_id, &event_));
+CudaEvent::CudaEvent(int device_id) : event_(nullptr, {device_id}) {
+  void* event = nullptr;
+  CheckCuda(Cuda().create_event(device_id, &event));
+  event_.reset(event);
 }
 
-CudaEvent::~CudaEvent() {
-  if (event_ != nullptr) (void)CudaInUse().destroy_event(device_id_, event_);
+void CudaEvent::Record(void* stream) {
+  CheckCuda(Cuda().record_event(event_.get_deleter().device_id, event_.get(), stream));
 }
 
-CudaEvent::CudaEvent(CudaEvent&& other) noexcept
-    : device_id_(other.device_id_), event_(std::exchange(other.event_, nullptr)) {}
-
-CudaEvent& CudaEvent::operator=(CudaEvent&& other) noexcept {
-  std::swap(device_id_, other.device_id_);
-  std::swap(event_, other.event_);
-  return *this;
+void CudaEvent::Wait() const {
+  CheckCuda(Cuda().wait_event(event_.get_deleter().device_id, event_.get()));
 }
-
-void CudaEvent::Record(void* stream) { CheckCuda(Cuda().record_event(device_id_, event_, stream)); }
-
-void CudaEvent::Wait() const { CheckCuda(Cuda().wait_event(device_id_, event_)); }
 
 void CudaEvent::WaitUnlessBroken() const noexcept {
-  (void)CudaInUse().wait_event(device_id_, event_);
+  (void)CudaInUse().wait_event(event_.get_deleter().device_id, event_.get());
 }
 
 void CudaEvent::OrderAfter(void* stream) const {
-  CheckCuda(Cuda().order_after_event(device_id_, stream, event_));
-}
-
-PinnedBuffer::~PinnedBuffer() {
-  if (data_ != nullptr) (void)CudaInUse().release_pinned(device_id_, data_);
-}
-
-PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
-    : device_id_(other.device_id_),
-      data_(std::exchange(other.data_, nullptr)),
-      capacity_(std::exchange(other.capacity_, 0)) {}
-
-PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
-  std::swap(device_id_, other.device_id_);
-  std::swap(data_, other.data_);
-  std::swap(capacity_, other.capacity_);
-  return *this;
+  CheckCuda(Cuda().order_after_event(event_.get_deleter().device_id, stream, event_.get()));
 }
 
 void PinnedBuffer::Reserve(size_t bytes) {
-  if (bytes <= capacity_) return;
-  const size_t size = Grown(capacity_, bytes);
-  capacity_ = 0;
-  if (data_ != nullptr) CheckCuda(Cuda().release_pinned(device_id_, std::exchange(data_, nullptr)));
+  if (bytes <= capacity()) return;
+  const size_t size = Grown(bytes);
+  if (void* old = memory_.release()) CheckCuda(Cuda().release_pinned(device_id(), old));
   void* memory = nullptr;
-  CheckCuda(Cuda().allocate_pinned(device_id_, size, &memory));
-  data_ = static_cast<uint8_t*>(memory);
-  capacity_ = size;
-}
-
-DeviceBuffer::~DeviceBuffer() {
-  if (data_ == nullptr) return;
-  // Nothing uses it any more. Not on the legacy default stream, which a capture may make unusable.
-  bool released = false;
-  (void)CudaInUse().release_after(device_id_, data_, nullptr, 0, false, &released);
-}
-
-DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
-    : device_id_(other.device_id_),
-      data_(std::exchange(other.data_, nullptr)),
-      capacity_(std::exchange(other.capacity_, 0)) {}
-
-DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
-  std::swap(device_id_, other.device_id_);
-  std::swap(data_, other.data_);
-  std::swap(capacity_, other.capacity_);
-  return *this;
+  CheckCuda(Cuda().allocate_pinned(device_id(), size, &memory));
+  Set(memory, size);
 }
 
 void DeviceBuffer::Reserve(size_t bytes, void* stream) {
-  if (bytes <= capacity_) return;
-  const size_t size = Grown(capacity_, bytes);
-  capacity_ = 0;
-  if (data_ != nullptr)
-    CheckCuda(Cuda().release(device_id_, std::exchange(data_, nullptr), stream));
+  if (bytes <= capacity()) return;
+  const size_t size = Grown(bytes);
+  if (void* old = memory_.release()) CheckCuda(Cuda().release(device_id(), old, stream));
   void* memory = nullptr;
-  CheckCuda(Cuda().allocate(device_id_, size, stream, &memory));
-  data_ = static_cast<uint8_t*>(memory);
-  capacity_ = size;
+  CheckCuda(Cuda().allocate(device_id(), size, stream, &memory));
+  Set(memory, size);
 }
 
 }  // namespace endcap

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "cuda/cuda_api.h"
@@ -29,71 +31,76 @@ void RefuseCapture(const CudaTarget& target, std::string_view what);
 
 // The following classes own one CUDA object each; movable, not copyable. A destructor ignores a
 // failed release: the object then exists until the process ends. Not thread-safe.
+template <void (*kRelease)(int device_id, void* object)>
+struct CudaRelease {
+  int device_id;
+  void operator()(void* object) const noexcept { kRelease(device_id, object); }
+};
+void ReleaseStream(int device_id, void* stream);
+void ReleaseEvent(int device_id, void* event);
+void ReleasePinnedBuffer(int device_id, void* memory);
+void ReleaseDeviceBuffer(int device_id, void* memory);
+
 class CudaStream {
  public:
   explicit CudaStream(int device_id);
-  ~CudaStream();
-  CudaStream(CudaStream&& other) noexcept;
-  CudaStream& operator=(CudaStream&& other) noexcept;
-  void* get() const noexcept { return stream_; }
+  void* get() const noexcept { return stream_.get(); }
   void Wait() const;
   // For destructors: ignores errors. The call that caused an unrecoverable error has reported it.
   void WaitUnlessBroken() const noexcept;
 
  private:
-  int device_id_;
-  void* stream_ = nullptr;
+  std::unique_ptr<void, CudaRelease<ReleaseStream>> stream_;
 };
 
 class CudaEvent {
  public:
   explicit CudaEvent(int device_id);
-  ~CudaEvent();
-  CudaEvent(CudaEvent&& other) noexcept;
-  CudaEvent& operator=(CudaEvent&& other) noexcept;
   void Record(void* stream);
   void Wait() const;                       // the host waits; returns at once if never recorded
   void WaitUnlessBroken() const noexcept;  // see CudaStream
   void OrderAfter(void* stream) const;     // `stream` waits
 
  private:
-  int device_id_;
-  void* event_ = nullptr;
+  std::unique_ptr<void, CudaRelease<ReleaseEvent>> event_;
 };
 
 // Memory that only grows: Reserve keeps the allocation if it is large enough, else replaces it (its
 // contents are lost; no work on a stream may still use it). Steady state allocates nothing.
-class PinnedBuffer {
+template <void (*kRelease)(int device_id, void* memory)>
+class CudaBuffer {
  public:
-  explicit PinnedBuffer(int device_id) : device_id_(device_id) {}
-  ~PinnedBuffer();
-  PinnedBuffer(PinnedBuffer&& other) noexcept;
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
-  void Reserve(size_t bytes);
-  uint8_t* data() const noexcept { return data_; }
-  size_t capacity() const noexcept { return capacity_; }
+  explicit CudaBuffer(int device_id) : memory_(nullptr, {device_id}) {}
+  uint8_t* data() const noexcept { return static_cast<uint8_t*>(memory_.get()); }
+  size_t capacity() const noexcept { return memory_ == nullptr ? 0 : capacity_; }
+
+ protected:
+  int device_id() const noexcept { return memory_.get_deleter().device_id; }
+  // The least that replaces a buffer that has become too small, so that sizes that creep up do not
+  // allocate at every step.
+  size_t Grown(size_t wanted) const { return std::max(wanted, capacity() + capacity() / 2); }
+  void Set(void* memory, size_t bytes) {
+    memory_.reset(memory);
+    capacity_ = bytes;
+  }
+
+  std::unique_ptr<void, CudaRelease<kRelease>> memory_;
 
  private:
-  int device_id_;
-  uint8_t* data_ = nullptr;
   size_t capacity_ = 0;
 };
 
-class DeviceBuffer {
+class PinnedBuffer : public CudaBuffer<ReleasePinnedBuffer> {
  public:
-  explicit DeviceBuffer(int device_id) : device_id_(device_id) {}
-  ~DeviceBuffer();
-  DeviceBuffer(DeviceBuffer&& other) noexcept;
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  using CudaBuffer::CudaBuffer;
+  void Reserve(size_t bytes);
+};
+
+class DeviceBuffer : public CudaBuffer<ReleaseDeviceBuffer> {
+ public:
+  using CudaBuffer::CudaBuffer;
   // Stream-ordered: work that is enqueued on `stream` afterwards may use the memory.
   void Reserve(size_t bytes, void* stream);
-  uint8_t* data() const noexcept { return data_; }
-  size_t capacity() const noexcept { return capacity_; }
-
- private:
-  int device_id_;
-  uint8_t* data_ = nullptr;
-  size_t capacity_ = 0;
 };
 
 }  // namespace endcap

@@ -1,5 +1,3 @@
-#include "cuda/streams.h"
-
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "cuda/cuda_api.h"
+#include "cuda/device.h"
 #include "cuda/launch.h"
 
 namespace endcap {

@@ -8,7 +8,6 @@
 namespace endcap {
 
 struct FusedLaunch;        // preprocess/cuda/fused_launch.h
-struct FusedTuning;        // preprocess/cuda/fused_launch.h
 struct DetectionLaunch;    // postprocess/detection_launch.h
 struct NmsLaunch;          // nms/cuda/launch.h
 struct RotatedNmsLaunch;   // nms/cuda/launch.h
@@ -19,8 +18,6 @@ struct NvjpegImage;        // decode/planes.h
 // Functions of libendcap_cuda.so, with the conventions of CudaApi: the result is an ErrorCode, 0
 // for success. Nothing waits for the stream unless the stage's header documents it.
 struct KernelTable {
-  const FusedTuning* fused_tuning;  // the constants that `preprocess` was compiled with
-
   int32_t (*preprocess)(int32_t device, const FusedLaunch* launch, void* stream);
   int32_t (*detect)(int32_t device, const DetectionLaunch* launch, void* stream);
   int32_t (*nms)(int32_t device, const NmsLaunch* launch, void* stream);

@@ -16,10 +16,10 @@ namespace endcap {
 // builds that differ in one of these structs do not load each other.
 constexpr uint32_t ComputeLaunchLayout() {
   uint32_t layout = kCudaApiVersion;
-  for (const size_t bytes : {sizeof(CudaApi), sizeof(KernelTable), sizeof(CudaDeviceFacts),
-                             sizeof(FusedLaunch), sizeof(FusedTuning), sizeof(FusedImage),
-                             sizeof(DetectionLaunch), sizeof(NmsLaunch), sizeof(RotatedNmsLaunch),
-                             sizeof(NvjpegDecodeBatch), sizeof(NvjpegImage), sizeof(NvjpegFacts)}) {
+  for (const size_t bytes :
+       {sizeof(CudaApi), sizeof(KernelTable), sizeof(CudaDeviceFacts), sizeof(FusedLaunch),
+        sizeof(FusedImage), sizeof(DetectionLaunch), sizeof(NmsLaunch), sizeof(RotatedNmsLaunch),
+        sizeof(NvjpegDecodeBatch), sizeof(NvjpegImage), sizeof(NvjpegFacts)}) {
     layout = layout * 31 + static_cast<uint32_t>(bytes);
   }
   return layout;

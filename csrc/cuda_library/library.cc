@@ -6,8 +6,6 @@
 #include "cuda/cuda_api.h"
 #include "cuda/device.h"
 #include "cuda/launch.h"
-#include "cuda/memory.h"
-#include "cuda/streams.h"
 #include "cuda_library/kernel_table.h"
 #include "cuda_library/launch_layout.h"
 #include "decode/cuda/nvjpeg_decoder.h"
@@ -46,11 +44,7 @@ int32_t OnDevice(int32_t device, Body body) noexcept {
   });
 }
 
-constexpr FusedTuning kFusedTuning;
-
 constexpr KernelTable kKernels = {
-    .fused_tuning = &kFusedTuning,
-
     .preprocess =
         [](int32_t device, const FusedLaunch* launch, void* stream) {
           return OnDevice(device, [&] { LaunchFused(*launch, stream); });

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "decode/table_cache.h"
+#include "decode/jpeg_tables.h"
 
 namespace endcap {
 namespace {

@@ -1,6 +1,6 @@
-#include "decode/coefficient_queue.h"
-
 #include <algorithm>
+
+#include "decode/plane_decoder.h"
 
 namespace endcap {
 namespace {

@@ -1,11 +1,10 @@
-#include "decode/scan_decoder.h"
-
 #include <algorithm>
 #include <array>
 #include <memory>
 
 #include "decode/block_reader.h"
 #include "decode/huffman_table.h"
+#include "decode/multi_scan_decoder.h"
 #include "decode/progressive_block.h"
 #include "decode/scan_reader.h"
 

@@ -1,10 +1,9 @@
-#include "decode/stored_rows.h"
-
 #include <algorithm>
 #include <array>
 
 #include "common/color_conversion.h"
 #include "common/steady_clock.h"
+#include "decode/file_formats.h"
 
 namespace endcap {
 namespace {

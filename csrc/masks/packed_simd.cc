@@ -8,7 +8,6 @@
 
 #include "common/vector_operations-inl.h"
 #include "masks/implementations.h"
-#include "masks/interpolate-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {

@@ -14,7 +14,6 @@
 #include "endcap/postprocess.h"
 #include "endcap/thread_pool.h"
 #include "postprocess/device.h"
-#include "postprocess/extra_outputs.h"
 #include "postprocess/outputs.h"
 
 namespace endcap {

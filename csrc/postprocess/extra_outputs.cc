@@ -1,4 +1,3 @@
-#include "postprocess/extra_outputs.h"
 
 #include <algorithm>
 

@@ -152,7 +152,7 @@ ParamField<Params> ListField(std::string_view name, std::string_view nothing, st
             std::vector<T>& values = p.head.*list;
             values.clear();
             if (text == nothing) return;
-            for (const std::string_view part : SplitCommas(text)) values.push_back(read(part));
+            for (const std::string_view part : Split(text)) values.push_back(read(part));
           },
           [=](const Params& p) {
             std::string text;

@@ -10,7 +10,6 @@
 #include "preprocess/help_policy.h"
 #include "preprocess/image_to_tensor.h"
 #include "preprocess/preprocess_output.h"
-#include "preprocess/rois_to_tensors.h"
 
 namespace endcap {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "endcap/decode.h"
 #include "endcap/implementation.h"
@@ -41,5 +42,11 @@ class TensorSink {
 // `ahead`, which may be null, is for a thread that helps.
 DecodeReport ImageToTensor(const PreprocessParams& params, const ImageView& image,
                            const PreprocessOutput& output, ReadAhead* ahead);
+
+// The regions [first, first + statuses.size()) of one image into their outputs. A bad region gets
+// its status and a blank tensor. Throws Error when the image is bad; the outputs are then
+// undefined. Returns the decoder that ran, kAuto for none.
+JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput& input,
+                          size_t first, std::span<ItemStatus> statuses, DecodeReport& report);
 
 }  // namespace endcap

@@ -12,6 +12,16 @@ constexpr std::array<std::string_view, 7> kNames = {
 // Alpha is dropped in all, as by OpenCV, by Pillow's convert("RGB") and by TensorFlow with three
 // channels.
 
+// A size to which images are stretched, in float; EXIF is ignored.
+PreprocessParams StretchedInFloat(int side) {
+  PreprocessParams params;
+  params.height = params.width = side;
+  params.fit = Fit::kStretch;
+  params.quantize = Quantize::kNone;
+  params.exif = ExifPolicy::kIgnore;
+  return params;
+}
+
 // ultralytics: LetterBox(auto=False) on what OpenCV reads, and /255. All are the table's defaults.
 // EXIF is applied, as by OpenCV. CMYK is Pillow's, up to 3 steps from OpenCV's.
 PreprocessParams Ultralytics() { return {}; }
@@ -34,14 +44,10 @@ PreprocessParams Torchvision() {
 // x / 127.5 - 1. The file as by tf.io.decode_jpeg with dct_method INTEGER_ACCURATE; its default is
 // a faster and less exact decoding. EXIF is ignored, as there. CMYK is Pillow's, a step from there.
 PreprocessParams Inception() {
-  PreprocessParams params;
-  params.height = params.width = 299;
-  params.fit = Fit::kStretch;
-  params.quantize = Quantize::kNone;
+  PreprocessParams params = StretchedInFloat(299);
   params.layout = Layout::kNhwc;
   params.scale = 1.0 / 127.5;
   params.mean = {1.0, 1.0, 1.0};
-  params.exif = ExifPolicy::kIgnore;
   return params;
 }
 
@@ -75,26 +81,18 @@ PreprocessParams Rtdetr() {
 // float, ImageNet statistics; 560x560 is the base network's size. EXIF is ignored and CMYK
 // converted as by Pillow.
 PreprocessParams Rfdetr() {
-  PreprocessParams params;
-  params.height = params.width = 560;
-  params.fit = Fit::kStretch;
-  params.quantize = Quantize::kNone;
+  PreprocessParams params = StretchedInFloat(560);
   params.mean = {0.485, 0.456, 0.406};
   params.std = {0.229, 0.224, 0.225};
-  params.exif = ExifPolicy::kIgnore;
   return params;
 }
 
 // torchvision's ssd300_vgg16: normalised by the mean pixel, bilinear in float to 300x300. EXIF is
 // ignored and CMYK converted as by Pillow.
 PreprocessParams Ssd() {
-  PreprocessParams params;
-  params.height = params.width = 300;
-  params.fit = Fit::kStretch;
-  params.quantize = Quantize::kNone;
+  PreprocessParams params = StretchedInFloat(300);
   params.mean = {0.48235, 0.45882, 0.40784};
   params.std = {1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0};
-  params.exif = ExifPolicy::kIgnore;
   return params;
 }
 

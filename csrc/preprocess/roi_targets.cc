@@ -1,4 +1,3 @@
-#include "preprocess/roi_targets.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,3 @@
-#include "preprocess/rois_to_tensors.h"
 
 #include <algorithm>
 #include <memory>
@@ -11,7 +10,6 @@
 #include "preprocess/image_to_tensor.h"
 #include "preprocess/pixels/image_source.h"
 #include "preprocess/preprocess_output.h"
-#include "preprocess/roi_targets.h"
 
 namespace endcap {
 namespace {

@@ -7,7 +7,6 @@
 #include "endcap/tracking.h"
 #include "tracking/assignment.h"
 #include "tracking/method.h"
-#include "tracking/overlaps.h"
 
 // ByteTrack (arXiv 2110.06864), with the phases and ids of Ultralytics' tracker.
 

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace endcap {
 
@@ -32,6 +36,40 @@ struct Detection {
   double score;
   int32_t class_id;
   int32_t index;  // in the caller's arrays
+};
+
+// Pairs of boxes that overlap, without a look at most of those that do not: detections are sorted
+// by their left side, so that a box is compared with those only that begin left of its right side,
+// and not further left than the widest reaches.
+class Overlaps {
+ public:
+  void SetDetections(std::span<const Detection> detections) {
+    detections_ = detections;
+    by_left_.clear();
+    widest_ = 0.0;
+    for (size_t i = 0; i < detections.size(); ++i) {
+      const Corners& corners = detections[i].corners;
+      by_left_.emplace_back(corners.x1, static_cast<int32_t>(i));
+      widest_ = std::max(widest_, corners.x2 - corners.x1);
+    }
+    std::sort(by_left_.begin(), by_left_.end());
+  }
+
+  // Calls use(number of the detection, IoU) for each detection that overlaps the box.
+  template <typename Use>
+  void Find(const Corners& box, const Use& use) const {
+    auto next =
+        std::lower_bound(by_left_.begin(), by_left_.end(), std::pair{box.x1 - widest_, int32_t{0}});
+    for (; next != by_left_.end() && next->first < box.x2; ++next) {
+      const double iou = Iou(box, detections_[static_cast<size_t>(next->second)].corners);
+      if (iou > 0.0) use(next->second, iou);
+    }
+  }
+
+ private:
+  std::span<const Detection> detections_;
+  std::vector<std::pair<double, int32_t>> by_left_;
+  double widest_ = 0.0;
 };
 
 }  // namespace endcap

@@ -11,7 +11,6 @@
 #include "endcap/tracking.h"
 #include "tracking/assignment.h"
 #include "tracking/method.h"
-#include "tracking/overlaps.h"
 
 // OC-SORT (arXiv 2203.14360), with the ids of Roboflow's `trackers`. Section numbers are the
 // paper's.

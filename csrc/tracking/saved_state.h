@@ -1,11 +1,14 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "common/fail.h"
 
 namespace endcap {
 
@@ -26,7 +29,12 @@ class StateWriter {
 };
 
 // Throws kInvalidArgument: the bytes are no state. `why` follows "the state of a tracker".
-[[noreturn]] void FailState(const char* why);
+[[noreturn]] inline void FailState(const char* why) {
+  FailArgument("the state of a tracker ", why, ": give bytes that Save has written");
+}
+
+// Boxes within Tracker::kFarthest stay far below, the aspect of a very flat one included.
+inline constexpr double kMostNumber = 1e100;
 
 class StateReader {
  public:
@@ -44,5 +52,32 @@ class StateReader {
   std::string_view bytes_;
   size_t at_ = 0;
 };
+
+inline uint64_t StateReader::Take() {
+  if (bytes_.size() - at_ < 8) FailState("is too short");
+  uint64_t number = 0;
+  for (int shift = 0; shift < 64; shift += 8) {
+    number |= static_cast<uint64_t>(static_cast<unsigned char>(bytes_[at_++])) << shift;
+  }
+  return number;
+}
+
+inline int64_t StateReader::TakeInteger(int64_t low, int64_t high) {
+  const auto number = static_cast<int64_t>(Take());
+  if (number < low || number > high) FailState("has numbers that cannot be");
+  return number;
+}
+
+inline double StateReader::TakeNumber() {
+  const auto number = std::bit_cast<double>(Take());
+  if (!(std::abs(number) <= kMostNumber)) FailState("has a number that cannot be");
+  return number;
+}
+
+inline double StateReader::TakeVariance() {
+  const double variance = TakeNumber();
+  if (variance < 0.0) FailState("has a negative variance");
+  return variance;
+}
 
 }  // namespace endcap

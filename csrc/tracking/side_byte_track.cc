@@ -6,7 +6,6 @@
 #include "endcap/tracking.h"
 #include "tracking/assignment.h"
 #include "tracking/method.h"
-#include "tracking/overlaps.h"
 
 // ByteTrack (arXiv 2110.06864), with the filter of four sides and the ids of Roboflow's `trackers`:
 // a track has its id from the frame on that confirms it, and thresholds apply after assignment.

@@ -1,7 +1,5 @@
 // Taps as the kernel has them, against those that they are made of.
 
-#include "preprocess/cuda/fused_taps.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

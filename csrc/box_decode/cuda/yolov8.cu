@@ -3,7 +3,6 @@
 #include "box_decode/cuda/candidate_keys.cuh"
 #include "box_decode/cuda/filters.h"
 #include "box_decode/score.h"
-#include "common/cuda_tuning.h"
 #include "cuda/launch.h"
 
 namespace endcap {
@@ -12,6 +11,14 @@ namespace {
 // How a block reads a tile of a yolov8 head [4+C, A]: neighbouring anchors, every row. The block's
 // warps take rows in turn; each lane takes 16 bytes of a row.
 
+// Warps of a block that reads a tile: each anchor of the tile has a thread, and shared memory holds
+// the best score of each anchor and warp.
+constexpr uint32_t kTileWarps = 8;
+// Such blocks that share a multiprocessor at least; registers are limited for that, to 64 a thread.
+constexpr int kTileBlocks = 4;
+// Rows that a warp of FilterYolov8 reads at once, so that it waits for memory a few times and not
+// for each: two batches of 8 warps are the 80 classes of COCO.
+constexpr uint32_t kBatchRows = 5;
 constexpr uint32_t kTileThreads = 32 * kTileWarps;
 
 template <typename T>

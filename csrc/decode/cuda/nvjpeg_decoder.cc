@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/device.h"
 #include "cuda/launch.h"
-#include "cuda/streams.h"
 #include "decode/cuda/nvjpeg_library.h"
 
 namespace endcap {

@@ -44,17 +44,6 @@ class Routes {
   std::optional<Route> rest_;
 };
 
-// The outputs of the detection model, which a cascade passes on; shapes of one image, -1 for the
-// number of rows.
-inline constexpr TensorSpec kDetectionOutputs[] = {
-    {"num_detections", DType::kInt32, {1}, 1},
-    {"detection_boxes", DType::kFloat32, {-1, 4}, 2},
-    {"detection_scores", DType::kFloat32, {-1}, 1},
-    {"detection_classes", DType::kInt32, {-1}, 1},
-    {"detection_indices", DType::kInt32, {-1}, 1},
-    {"status", DType::kInt32, {1}, 1},
-};
-
 // The settings of the backend endcap_bls: a detector, and classifiers of its detections.
 struct CascadeSettings {
   std::string detect_model = "detect";

@@ -33,6 +33,17 @@ inline constexpr std::string_view kConfigString = "TYPE_STRING";
 inline constexpr std::string_view kConfigUint8 = "TYPE_UINT8";
 std::string ConfigName(DType dtype);  // "TYPE_FP32"
 
+// The outputs of postprocess with a detector, shapes of one image, -1 for the number of rows: those
+// that a cascade passes on.
+inline constexpr TensorSpec kDetectionOutputs[] = {
+    {"num_detections", DType::kInt32, {1}, 1},
+    {"detection_boxes", DType::kFloat32, {-1, 4}, 2},
+    {"detection_scores", DType::kFloat32, {-1}, 1},
+    {"detection_classes", DType::kInt32, {-1}, 1},
+    {"detection_indices", DType::kInt32, {-1}, 1},
+    {"status", DType::kInt32, {1}, 1},
+};
+
 // The inputs of postprocess in addition to the head, for one image.
 inline constexpr TensorSpec kGeometryInput{"geometry", DType::kFloat32, {Geometry::kSize}, 1};
 inline constexpr TensorSpec kStatusInput{"status", DType::kInt32, {1}, 1};
@@ -114,12 +125,7 @@ struct PostprocessSettings {
 PostprocessSettings ReadPostprocessSettings(ModelParameters parameters);
 
 // The inputs of a tracker: the outputs of postprocess that it reads, for one image.
-inline constexpr TensorSpec kTrackInputs[] = {
-    {"num_detections", DType::kInt32, {1}, 1},
-    {"detection_boxes", DType::kFloat32, {-1, 4}, 2},
-    {"detection_scores", DType::kFloat32, {-1}, 1},
-    {"detection_classes", DType::kInt32, {-1}, 1},
-};
+inline constexpr std::span<const TensorSpec> kTrackInputs = std::span(kDetectionOutputs).first(4);
 inline constexpr TensorSpec kTrackIds{"track_ids", DType::kInt64, {-1}, 1};
 inline constexpr TensorSpec kFrameIndex{"frame_index", DType::kInt64, {1}, 1};
 

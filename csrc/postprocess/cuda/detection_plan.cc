@@ -7,7 +7,6 @@
 #include "common/fail.h"
 #include "common/score_order.h"
 #include "masks/masks.h"
-#include "postprocess/extra_outputs.h"
 #include "postprocess/outputs.h"
 
 namespace endcap {

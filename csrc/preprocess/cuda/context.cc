@@ -20,7 +20,7 @@ CudaPreprocessContext::CudaPreprocessContext(const PreprocessParams& params, int
       upload_stream_(device_id),
       uploaded_(device_id),
       done_(device_id),
-      plan_(params, *Kernels().fused_tuning) {}
+      plan_(params) {}
 
 CudaPreprocessContext::~CudaPreprocessContext() {
   upload_stream_.WaitUnlessBroken();

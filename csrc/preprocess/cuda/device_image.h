@@ -1,18 +1,49 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "decode/planes.h"
 #include "endcap/decode.h"
+#include "endcap/image_view.h"
 #include "endcap/preprocess.h"
-#include "preprocess/cuda/device_pixels.h"
+#include "preprocess/cuda/fused_launch.h"
 #include "preprocess/cuda/fused_plan.h"
 #include "preprocess/placement.h"
-#include "preprocess/roi_targets.h"
+#include "preprocess/preprocess_output.h"
 
 namespace endcap {
+
+// Uploads pixels: those in CPU memory are copied plane by plane, those in device memory are read in
+// place.
+class DevicePixels {
+ public:
+  // The view is checked, and is not encoded; its memory must outlive this.
+  explicit DevicePixels(const ImageView& view);
+
+  // Bytes that Copy writes and that are uploaded; 0 for pixels that are on the device already.
+  size_t staged_bytes() const noexcept { return staged_bytes_; }
+  // `staged` is aligned to kPlaneAlignment.
+  void Copy(uint8_t* staged) const;
+  // Returns the argument of FusedPlan::Add, once the staged bytes are at `device`.
+  FusedImage Describe(const uint8_t* device) const;
+
+ private:
+  struct StagedPlane {
+    size_t offset = 0;
+    size_t row_stride_bytes = 0;
+    size_t row_bytes = 0;
+    int rows = 0;
+  };
+
+  ImageView view_;
+  std::array<StagedPlane, 3> planes_{};
+  size_t plane_count_ = 0;
+  size_t staged_bytes_ = 0;
+};
 
 // Uploads one input: reads its header, decodes or copies it to pinned memory, then describes it for
 // the kernel. A whole image is uploaded as planes or rows; of an image with regions, the rows of

@@ -1,8 +1,7 @@
-#include "preprocess/cuda/device_pixels.h"
-
 #include <cstring>
 
 #include "decode/planes.h"
+#include "preprocess/cuda/device_image.h"
 #include "preprocess/pixels/yuv_planes.h"
 
 namespace endcap {

@@ -4,7 +4,6 @@
 
 #include "common/chroma_upsampling.h"
 #include "common/color_conversion.h"
-#include "common/cuda_tuning.h"
 #include "endcap/tensor_view.h"
 #include "preprocess/resize/axis_taps.h"
 #include "preprocess/tensor/normalize.h"
@@ -115,16 +114,27 @@ struct FusedLaunch {
 // Pixels that one thread stages together.
 inline constexpr int kFusedGroup = 8;
 
-// What the host needs to know of the kernel's constants to plan a launch; see cuda_tuning.h. The
-// library that launches has its own values in its table, the defaults are those of this file's
-// build.
-struct FusedTuning {
-  int32_t max_threads = kFusedMaxThreads;
-  int32_t max_staged_rows = kFusedMaxStagedRows;
-  int32_t max_staged_bytes = kFusedMaxStagedBytes;
-  int32_t max_block_rows = kFusedMaxBlockRows;
-  int32_t many_blocks = kFusedManyBlocks;
-};
+// Constants that trade registers, shared memory and the number of blocks against each other; they
+// do not change results.
+
+// Threads of the largest block, each with four columns of the tensor.
+inline constexpr int kFusedMaxThreads = 256;
+// Threads of such blocks that share a multiprocessor at least: registers are limited for that, to
+// 64 a thread by 1024 and to 80 by 768. The first for kOpencv8 with copied rows, the second for the
+// other kernels that stage or copy rows.
+inline constexpr int kFusedCopiedResident = 1024;
+inline constexpr int kFusedStagedResident = 768;
+// Rows of the source that are read between two barriers: more of them wait less often, but leave
+// less shared memory for other blocks.
+inline constexpr int kFusedMaxStagedRows = 2;
+// Bytes of shared memory for these rows: what every GPU gives a block without being asked for more.
+inline constexpr int kFusedMaxStagedBytes = 48 << 10;
+// Rows of the tensor that a block makes where rows are copied. What it computes once serves all of
+// them; more of them leave too few blocks to share among multiprocessors evenly.
+inline constexpr int kFusedMaxBlockRows = 4;
+// Blocks that keep a large GPU busy, a dozen for each multiprocessor: blocks make several rows only
+// where there are as many.
+inline constexpr int kFusedManyBlocks = 1600;
 
 // Enqueues the kernel on `stream`, a cudaStream_t of the current device. Throws kCuda. Part of
 // libendcap_cuda.so.

@@ -96,9 +96,9 @@ size_t Align(size_t bytes) {
   return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }
 
-int ThreadsFor(int width, int max_threads) {
+int ThreadsFor(int width) {
   const int quads = (width + kFusedQuad - 1) / kFusedQuad;
-  return std::clamp((quads + kWarp - 1) / kWarp * kWarp, kMinThreads, max_threads);
+  return std::clamp((quads + kWarp - 1) / kWarp * kWarp, kMinThreads, kFusedMaxThreads);
 }
 
 // Whether each row of the tensor, and each of its planes, begins where four elements can be stored
@@ -110,15 +110,14 @@ bool AllowsVectorStores(const void* output, const FusedLaunch& launch) {
 
 }  // namespace
 
-FusedPlan::FusedPlan(const PreprocessParams& params, const FusedTuning& tuning)
-    : params_(params), tuning_(tuning) {
+FusedPlan::FusedPlan(const PreprocessParams& params) : params_(params) {
   launch_.height = params.height;
   launch_.width = params.width;
   launch_.channels = params.channels();
   launch_.planar = params.layout == Layout::kNchw;
   launch_.dtype = params.dtype;
   launch_.arithmetic = SelectArithmetic(params);
-  launch_.threads = ThreadsFor(params.width, tuning.max_threads);
+  launch_.threads = ThreadsFor(params.width);
   SetNormalize(params, launch_);
   if (launch_.normalize == FusedNormalize::kTable) element_table_ = ElementTable(params);
 }
@@ -219,7 +218,7 @@ bool FusedPlan::ReserveRows(const FusedImage& image, FusedVariant variant) {
   }
   row_bytes *= FusedBuffers(variant);
   const int rows =
-      std::min({tuning_.max_staged_rows, image.rows.taps, tuning_.max_staged_bytes / row_bytes});
+      std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedBytes / row_bytes});
   launch_.staged_bytes = std::max(launch_.staged_bytes, rows * row_bytes);
   return rows > 0;
 }
@@ -252,8 +251,8 @@ FusedLaunch FusedPlan::Launch(const uint8_t* device_block) const {
   launch.images = reinterpret_cast<const FusedImage*>(device_block);
   launch.image_count = static_cast<int32_t>(images_.size());
   const int64_t rows = int64_t{launch.height} * launch.image_count;
-  launch.block_rows = static_cast<int32_t>(
-      std::clamp<int64_t>(rows / tuning_.many_blocks, 1, tuning_.max_block_rows));
+  launch.block_rows =
+      static_cast<int32_t>(std::clamp<int64_t>(rows / kFusedManyBlocks, 1, kFusedMaxBlockRows));
   launch.tables = reinterpret_cast<const int32_t*>(device_block + tables_offset());
   if (!element_table_.empty()) launch.table = device_block + element_table_offset();
   return launch;

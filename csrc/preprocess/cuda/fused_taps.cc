@@ -1,9 +1,8 @@
-#include "preprocess/cuda/fused_taps.h"
-
 #include <algorithm>
 #include <bit>
 
 #include "common/fail.h"
+#include "preprocess/cuda/fused_plan.h"
 #include "preprocess/cuda/fused_span.h"
 
 namespace endcap {
