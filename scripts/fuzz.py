@@ -29,7 +29,7 @@ BUILT = BUILD / "tests" / "fuzz"
 
 # Longest inputs in bytes: a target learns little from longer ones.
 MAX_INPUT_BYTES = {
-    **{"exif": 256, "heads": 256, "masks": 256, "nms": 128, "rle": 600},
+    **{"heads": 256, "nms": 128, "rle": 600},
     "jpeg_decode": 6144,  # more than the entropy decoder's window holds
 }
 DEFAULT_MAX_INPUT_BYTES = 2048

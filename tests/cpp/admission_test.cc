@@ -33,6 +33,19 @@ size_t GetNumber(const RequestTask& task) {
   return static_cast<size_t>(reinterpret_cast<const char*>(task.request) - addresses.data());
 }
 
+// Hooks that do nothing, but for these.
+Admission Hooks(double max_queue_cost, std::function<Demand(const RequestTask&)> measure,
+                std::function<void(const RequestTask&, const Refusal&)> refuse) {
+  Admission hooks;
+  hooks.max_queue_cost = max_queue_cost;
+  hooks.measure = std::move(measure);
+  hooks.refuse = std::move(refuse);
+  hooks.accepted = [] {};
+  hooks.queued = [](double) {};
+  hooks.served = [](double, double) {};
+  return hooks;
+}
+
 // Threads whose requests wait, when they are served, until they are let through.
 class Served {
  public:
@@ -207,20 +220,17 @@ void Compute(double ms) {
 class OneAtATime {
  public:
   OneAtATime(double max_queue_cost, std::function<void()> serve) : serve_(std::move(serve)) {
-    Admission hooks;
-    hooks.max_queue_cost = max_queue_cost;
-    hooks.measure = [this](const RequestTask&) { return Demand{3, timeout_ms}; };
+    Admission hooks = Hooks(
+        max_queue_cost, [this](const RequestTask&) { return Demand{3, timeout_ms}; },
+        [this](const RequestTask&, const Refusal&) {
+          ++refused;
+          Notify();
+        });
     const auto run = [this](const RequestTask&, bool in_background) {
       if (in_background) ++in_background_;
       serve_();
       return true;
     };
-    hooks.refuse = [this](const RequestTask&, const Refusal&) {
-      ++refused;
-      Notify();
-    };
-    hooks.accepted = [] {};
-    hooks.queued = [](double) {};
     hooks.served = [this](double, double) { Notify(); };
     threads_ = std::make_unique<RequestThreads>(1, run, std::move(hooks));
   }
@@ -303,9 +313,7 @@ TEST(Admission, EachRequestIsServedOrRefusedOnce) {
   constexpr size_t kEach = 200;
   std::array<std::atomic<int>, kCallers * kEach> ends{};
   {
-    Admission hooks;
-    hooks.max_queue_cost = 20;
-    hooks.measure = [](const RequestTask& task) {
+    const auto measure = [](const RequestTask& task) {
       return Demand{0.1 + static_cast<double>(GetNumber(task) % 7) * 4, std::nullopt};
     };
     const auto serve = [&](const RequestTask& task, bool) {
@@ -313,11 +321,10 @@ TEST(Admission, EachRequestIsServedOrRefusedOnce) {
       ++ends.at(GetNumber(task));
       return true;
     };
-    hooks.refuse = [&](const RequestTask& task, const Refusal&) { ++ends.at(GetNumber(task)); };
-    hooks.accepted = [] {};
-    hooks.queued = [](double) {};
-    hooks.served = [](double, double) {};
-    RequestThreads threads(3, serve, std::move(hooks));
+    const auto refuse = [&](const RequestTask& task, const Refusal&) {
+      ++ends.at(GetNumber(task));
+    };
+    RequestThreads threads(3, serve, Hooks(20, measure, refuse));
     std::vector<std::thread> callers;
     callers.reserve(kCallers);
     for (size_t c = 0; c < kCallers; ++c) {
@@ -335,9 +342,7 @@ TEST(Admission, ThreadsPauseForALargeRequestWithoutCpuTime) {
   std::atomic<int64_t> paused_us = 0;
   Clock::time_point last_end = Clock::now();
   RequestThreads* all = nullptr;
-  Admission hooks;
-  hooks.max_queue_cost = 1e5;
-  hooks.measure = [](const RequestTask& task) {
+  const auto measure = [](const RequestTask& task) {
     return Demand{GetNumber(task) == 0 ? 1e6 : 1.0, std::nullopt};
   };
   const auto serve = [&](const RequestTask& task, bool in_background) {
@@ -352,11 +357,7 @@ TEST(Admission, ThreadsPauseForALargeRequestWithoutCpuTime) {
     if (!stop) all->Enqueue(task);  // so that there is always another one
     return false;
   };
-  hooks.refuse = [](const RequestTask&, const Refusal&) {};
-  hooks.accepted = [] {};
-  hooks.queued = [](double) {};
-  hooks.served = [](double, double) {};
-  RequestThreads threads(1, serve, std::move(hooks));
+  RequestThreads threads(1, serve, Hooks(1e5, measure, [](const auto&, const auto&) {}));
   all = &threads;
   threads.Enqueue(MakeTask(0));
   for (size_t i = 1; i < 4; ++i) threads.Enqueue(MakeTask(i));

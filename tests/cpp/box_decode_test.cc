@@ -145,65 +145,6 @@ TEST_P(BoxDecodeSimd, EqualsScalarBeyondATile) {
   }
 }
 
-TEST_P(BoxDecodeSimd, EqualsScalarOnTies) {
-  for (const int levels : {1, 2, 5}) {
-    MakeHead(GetParam(), 200, 20, 3, 0.5, levels).ExpectEqualImplementations();
-  }
-}
-
-TEST_P(BoxDecodeSimd, EqualsScalarWhenCandidatesAreCut) {
-  for (const int limit : {1, 2, 100, 5000, 9000}) {
-    for (const int levels : {1, 3, 100000}) {
-      Head head = MakeHead(GetParam(), 1200, 9, 4, 0.95, levels);
-      head.params.max_candidates = limit;
-      head.ExpectEqualImplementations();
-    }
-  }
-}
-
-TEST_P(BoxDecodeSimd, EqualsScalarAtEveryThreshold) {
-  for (const double threshold : {0.0, 1e-40, 1e-7, 0.001, 0.25, 0.5, 0.5622, 0.75, 0.999999, 1.0}) {
-    Head head = MakeHead(GetParam(), 200, 5, 5, 0.5);
-    head.params.score_threshold = threshold;
-    const auto logit = static_cast<float>(std::log(threshold / (1.0 - threshold)));
-    for (size_t i = 0; i < head.values.size(); i += 3) {
-      const float edge = i % 2 == 0 ? static_cast<float>(threshold) : logit;
-      if (std::isfinite(edge)) head.values[i] = std::nextafter(edge, i % 4 < 2 ? 9.0F : -9.0F);
-    }
-    head.ExpectEqualImplementations();
-  }
-}
-
-TEST_P(BoxDecodeSimd, NamesTheSameNanAnywhere) {
-  const Head clean = MakeHead(GetParam(), 70, 9, 6, 0.2);
-  for (size_t place = 0; place < clean.values.size(); ++place) {
-    Head head = clean;
-    head.values[place] = kNan;
-    if (place % 2 == 0) head.values.back() = kNan;
-    head.params.multi_label = place % 3 == 0;
-    const auto view = Floats(head.values, head.shape());
-    testing::CompareTargetsWithScalar(
-        Stage::kBoxDecode, [&] { return Decode(head.params, {view}); },
-        [&](const Outcome& scalar, const Outcome& simd, const std::string& target) {
-          EXPECT_EQ(scalar.error, "head is NaN at element " + std::to_string(place));
-          EXPECT_EQ(scalar.error, simd.error) << target;
-        });
-  }
-}
-
-TEST_P(BoxDecodeSimd, EqualsScalarOnInfinitiesAndZeros) {
-  std::mt19937 random(7);
-  const std::vector<float> odd = {kInf, -kInf, 0.0F, -0.0F, 1e38F, -1e38F, 1e-40F, -1.0F, -90.0F};
-  std::uniform_int_distribution<size_t> pick(0, odd.size() - 1);
-  for (unsigned round = 0; round < 300; ++round) {
-    Head head = MakeHead(GetParam(), 1 + round % 40, 1 + static_cast<int>(round) % 11, round, 0.1);
-    std::uniform_int_distribution<size_t> place(0, head.values.size() - 1);
-    for (unsigned i = 0; i < round % 5; ++i) head.values[place(random)] = odd[pick(random)];
-    head.params.score_threshold = round % 2 == 0 ? 0.0 : 0.25;
-    head.ExpectEqualImplementations();
-  }
-}
-
 void ExpectEqualOutcomes(const HeadParams& params, const ConstTensorView& view,
                          const std::string& what) {
   testing::CompareTargetsWithScalar(
@@ -216,40 +157,6 @@ void ExpectEqualOutcomes(const HeadParams& params, const ConstTensorView& view,
 
 // Heads of several blocks of every target's scan, in most of which no score passes.
 constexpr int64_t kManyAnchors = 1300;
-
-TEST_P(BoxDecodeSimd, EqualsScalarOnFewCandidates) {
-  for (const int64_t anchors : {255, 256, 257, 511, 512, 600, 1023, 1300}) {
-    for (const int classes : {1, 7, 8, 9, 17, 80}) {
-      MakeHead(GetParam(), anchors, classes, 8, 0.0007).ExpectEqualImplementations();
-    }
-  }
-}
-
-TEST_P(BoxDecodeSimd, EqualsScalarAroundTheLengthsOfRows) {
-  for (const int classes : {26, 27, 28, 31, 32, 60, 63, 64, 65, 80, 91, 100}) {
-    for (const int64_t anchors : {1, 3, 4, 5, 8, 41}) {
-      for (const double over : {0.0, 0.02}) {
-        MakeHead(GetParam(), anchors, classes, 9, over).ExpectEqualImplementations();
-      }
-    }
-  }
-}
-
-// Rows of classes with many candidates between rows with few.
-TEST_P(BoxDecodeSimd, EqualsScalarWhereSomeClassesHaveManyCandidates) {
-  Head head = MakeHead(GetParam(), kManyAnchors, 40, 10, 0.001);
-  std::mt19937 random(11);
-  std::bernoulli_distribution passes(0.4);
-  const int64_t classes = head.params.num_classes;
-  for (int64_t a = 0; a < head.anchors; ++a) {
-    for (const int64_t c : {0, 3, 4, 20, 39}) {
-      const int64_t place =
-          head.is_yolov5() ? a * (5 + classes) + 5 + c : (4 + c) * head.anchors + a;
-      if (passes(random)) head.values[static_cast<size_t>(place)] = 0.6F;
-    }
-  }
-  head.ExpectEqualImplementations();
-}
 
 // A score that is the limit, and its neighbours, at any place of a head of no other candidates.
 TEST_P(BoxDecodeSimd, FindsTheOneScoreOverTheThreshold) {
@@ -306,22 +213,6 @@ TEST_P(BoxDecodeSimd, NamesEveryNan) {
     std::vector<uint16_t> halves = ToHalves(clean.values);
     halves[place] = half_bits[place % half_bits.size()];
     expect_error(params, View(halves, DType::kFloat16, clean.shape()), place);
-  }
-}
-
-// Numbers that are no probabilities: their products may pass where no objectness does.
-TEST(BoxDecodeSimdRows, EqualsScalarForProductsBeyondProbabilities) {
-  const std::vector<float> odd = {2.0F, -2.0F, -0.0F, 1.0000001F, -1e-40F, 1e30F, -kInf, kInf};
-  for (const float objectness : {0.2F, 0.0F, -0.5F, 1.5F, -0.0F}) {
-    for (const float value : odd) {
-      Head head = MakeHead(HeadFamily::kYolov5, 11, 80, 14, 0.0);
-      for (size_t place = 4; place < head.values.size(); place += 131) {
-        Head changed = head;
-        changed.values[place / 85 * 85 + 4] = objectness;
-        changed.values[place] = value;
-        changed.ExpectEqualImplementations();
-      }
-    }
   }
 }
 
@@ -455,16 +346,6 @@ TEST_P(ScoreRowsSimd, EqualsScalarAroundVectorLengths) {
   }
 }
 
-TEST_P(ScoreRowsSimd, EqualsScalarAtEveryThreshold) {
-  for (const double threshold : {0.0, 1e-30, 0.001, 0.05, 0.3, 0.5, 0.7, 0.95, 0.999999, 1.0}) {
-    ScoreRowHead head = Make(300, 5, 2);
-    head.params.score_threshold = threshold;
-    head.ExpectEqualImplementations();
-    head.params.max_candidates = 20;
-    head.ExpectEqualImplementations();
-  }
-}
-
 // The scan must not miss a row whose score is a bit above the threshold: every score that occurs,
 // and its neighbours, as the threshold.
 TEST_P(ScoreRowsSimd, KeepsScoresThatAreJustOverTheThreshold) {
@@ -483,24 +364,6 @@ TEST_P(ScoreRowsSimd, KeepsScoresThatAreJustOverTheThreshold) {
       const size_t found = head.ExpectEqualImplementations();
       EXPECT_TRUE(found >= 1U || threshold >= score);
     }
-  }
-}
-
-TEST_P(ScoreRowsSimd, EqualsScalarForNumbersThatAreNotFinite) {
-  for (const float value : {kInf, -kInf, kNan}) {
-    for (const size_t at : {0U, 7U, 55U, 119U}) {
-      ScoreRowHead head = Make(20, 5, 4);
-      head.scores[std::min(at, head.scores.size() - 1)] = value;
-      head.ExpectEqualImplementations();
-      ScoreRowHead box = Make(20, 5, 4);
-      box.boxes[std::min<size_t>(at, 79)] = value;
-      box.ExpectEqualImplementations();
-    }
-    ScoreRowHead row = Make(20, 5, 5);
-    for (int64_t i = 0; i < row.columns(); ++i) {
-      row.scores[static_cast<size_t>(7 * row.columns() + i)] = value;
-    }
-    row.ExpectEqualImplementations();
   }
 }
 

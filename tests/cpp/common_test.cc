@@ -143,8 +143,10 @@ TEST(Trigonometry, ArcTangentIsThatOfTheLibrary) {
 }
 
 TEST(ClipText, CutsBetweenCharacters) {
-  EXPECT_EQ(ClipText(std::string(256, 'a')), std::string(256, 'a'));
-  EXPECT_EQ(ClipText(std::string(257, 'a')), std::string(256, 'a') + "...");
+  std::string clipped(256, 'a');
+  EXPECT_EQ(ClipText(clipped), clipped);
+  clipped += "...";
+  EXPECT_EQ(ClipText(std::string(257, 'a')), clipped);
   for (const std::string_view character : {"\u00e9", "\u732b", "\U0001f642"}) {
     for (const size_t before : {0, 1, 2, 3}) {
       std::string text(before, 'a');
@@ -153,7 +155,6 @@ TEST(ClipText, CutsBetweenCharacters) {
       EXPECT_EQ(ClipText(text), text.substr(0, kept) + "...");
     }
   }
-  EXPECT_EQ(ClipText(std::string(300, '\xBF')), std::string(256, '\xBF') + "...");
 }
 
 TEST(ThreadPool, CallsEveryIndexOnce) {
@@ -233,58 +234,11 @@ TEST(ThreadPool, ZeroTakesAllCpus) {
   EXPECT_EQ(ThreadPool(0).thread_count(), AvailableCpuCount());
 }
 
-TEST(Implementations, EveryStageHasItsScalarImplementation) {
-  std::set<std::string_view> names;
-  std::set<Stage> scalar_stages;
-  for (const ImplementationInfo& one : ListImplementations()) {
-    EXPECT_TRUE(names.insert(one.name).second) << one.name;
-    EXPECT_EQ(one.name, std::string(StageName(one.stage)) + "_" +
-                            std::string(ImplementationName(one.implementation)));
-    EXPECT_EQ(one.available, one.reason.empty());
-    if (one.implementation == Implementation::kScalar && one.available)
-      scalar_stages.insert(one.stage);
-  }
-  EXPECT_EQ(scalar_stages.size(), static_cast<size_t>(kStageCount));
-}
-
 bool RanLast(std::string_view name) {
   for (const ImplementationInfo& one : ListImplementations()) {
     if (one.name == name) return one.ran_last;
   }
   return false;
-}
-
-TEST(Implementations, AForcedImplementationRunsOrIsAnError) {
-  const std::vector<float> box = {0, 0, 1, 1};
-  const std::vector<float> score = {0.5F};
-  const auto run = [&] { return Nms(box, score, {}, {}).size(); };
-  for (const ImplementationInfo& one : ListImplementations()) {
-    if (one.stage != Stage::kNms) continue;
-    ForceImplementation(ImplementationName(one.implementation));
-    if (one.implementation == Implementation::kCuda) {
-      EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "give device=\"cuda\"", run));
-    } else if (one.available) {
-      EXPECT_EQ(run(), 1U);
-      EXPECT_TRUE(RanLast(one.name));
-    } else {
-      EXPECT_TRUE(
-          Throws(ErrorCode::kUnsupported, ImplementationName(one.implementation).data(), run));
-    }
-  }
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "abacus", [] { ForceImplementation("abacus"); }));
-  ForceImplementation("auto");
-  EXPECT_EQ(run(), 1U);
-}
-
-TEST(Implementations, ThoseOfAGpuAreThereWhenCudaIs) {
-  int listed = 0;
-  for (const ImplementationInfo& one : ListImplementations()) {
-    if (one.implementation != Implementation::kCuda) continue;
-    ++listed;
-    EXPECT_EQ(one.available, DescribeCuda().available);
-    EXPECT_EQ(one.reason, DescribeCuda().reason);
-  }
-  EXPECT_EQ(listed, kStageCount - 1);  // masks are made by the CPU
 }
 
 TEST(Implementations, ARunOnAGpuIsNotedByItsCaller) {

@@ -107,30 +107,5 @@ TEST(Cost, OfWhatIsRefusedIsThatOfOneHeader) {
   EXPECT_EQ(GetCostTerms(strict, Encoded(file)), OnlyImage());
 }
 
-TEST(Cost, OfDamagedHeadersIsFiniteAndPositive) {
-  std::mt19937 random(5);
-  for (const bool progressive : {false, true}) {
-    const Bytes file = MakeJpeg(64, 96, 3, {.progressive = progressive, .orientation = 6});
-    for (int i = 0; i < 3000; ++i) {
-      Bytes damaged = file;
-      for (int k = 0; k < 4; ++k) {
-        damaged[random() % std::min<size_t>(damaged.size(), 700)] = static_cast<uint8_t>(random());
-      }
-      damaged.resize(1 + random() % damaged.size());
-      const double cost = PredictCostMs(Preset("torchvision"), Encoded(damaged));
-      ASSERT_GT(cost, 0);
-      ASSERT_LT(cost, 1e7);
-    }
-  }
-}
-
-TEST(Cost, TermsHaveDifferentNames) {
-  std::set<std::string> names;
-  for (size_t i = 0; i < kCostTermCount; ++i) {
-    names.emplace(CostTermName(static_cast<CostTerm>(i)));
-  }
-  EXPECT_EQ(names.size(), kCostTermCount);
-}
-
 }  // namespace
 }  // namespace endcap

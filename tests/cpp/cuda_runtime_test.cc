@@ -38,41 +38,6 @@ TEST(CudaRuntime, DescribesTheDevice) {
   RequireCuda(0);
 }
 
-TEST(CudaRuntime, CopiesUpAndDownInTheOrderOfAStream) {
-  const CudaStream stream(0);
-  const CudaTarget target{0, stream.get()};
-  const std::vector<uint8_t> sent = Numbers(1000);
-  std::vector<uint8_t> received(sent.size());
-  const std::shared_ptr<void> memory = AllocateCuda(sent.size(), target);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.get()) % 256, 0U);
-  CopyCuda(memory.get(), sent.data(), sent.size(), target);
-  CopyCuda(received.data(), memory.get(), received.size(), target);
-  SynchronizeCuda(target);
-  EXPECT_EQ(received, sent);
-}
-
-TEST(CudaRuntime, ATensorWithoutElementsHasAnAddress) {
-  EXPECT_NE(AllocateCuda(0, {}).get(), nullptr);
-  CopyCuda(nullptr, nullptr, 0, {});
-}
-
-TEST(CudaRuntime, OneStreamWaitsForAnother) {
-  const CudaStream first(0);
-  const CudaStream second(0);
-  PinnedBuffer up(0);
-  PinnedBuffer down(0);
-  up.Reserve(16);
-  down.Reserve(16);
-  std::memset(up.data(), 7, 16);
-  std::memset(down.data(), 0, 16);
-  const std::shared_ptr<void> memory = AllocateCuda(16, {0, first.get()});
-  CopyCuda(memory.get(), up.data(), 16, {0, first.get()});
-  OrderCudaAfter({0, second.get()}, first.get());
-  CopyCuda(down.data(), memory.get(), 16, {0, second.get()});
-  second.Wait();
-  EXPECT_EQ(std::vector<uint8_t>(down.data(), down.data() + 16), std::vector<uint8_t>(16, 7));
-}
-
 TEST(CudaRuntime, AnEventIsWaitedForByTheHostAndIsDoneBeforeItWasRecorded) {
   const CudaStream stream(0);
   CudaEvent event(0);
@@ -108,21 +73,6 @@ TEST(CudaRuntime, BuffersGrowAndStay) {
   pinned = PinnedBuffer(0);
   EXPECT_EQ(pinned.data(), nullptr);
   EXPECT_EQ(pinned.capacity(), 0U);
-}
-
-TEST(CudaRuntime, TellsWhereMemoryLies) {
-  const auto kind_of = [](const void* memory) {
-    CudaMemoryKind kind{};
-    int32_t device = 0;
-    CheckCuda(Cuda().locate(memory, &kind, &device));
-    return kind;
-  };
-  const int on_the_stack = 0;
-  EXPECT_EQ(kind_of(&on_the_stack), CudaMemoryKind::kHost);
-  EXPECT_EQ(kind_of(AllocateCuda(8, {}).get()), CudaMemoryKind::kDevice);
-  PinnedBuffer pinned(0);
-  pinned.Reserve(8);
-  EXPECT_EQ(kind_of(pinned.data() + 7), CudaMemoryKind::kPinned);
 }
 
 TEST(CudaRuntime, TheDeviceOfMemoryIsKnownOnAThreadWithoutAContext) {

@@ -136,25 +136,6 @@ TEST_P(FilesOn, DamagedHavePixelsOfLibjpegTurboAtEveryScale) {
   }
 }
 
-TEST_P(FilesOn, DamagedHaveTheSamePixelsInWindows) {
-  const DecodeOptions options{.damaged = Damaged::kAccept};
-  for (const auto& [name, file] : DamagedFiles()) {
-    SCOPED_TRACE(name);
-    const auto whole = DecodePlainly(file, 3, 8);
-    for (const int y : {0, 37, kHeight - 9}) {
-      const PixelRect window{5, y, 40, 9};
-      DecodeReport report;
-      const PixelBuffer part =
-          DecodeWindow(Encoded(file), AcceptingHeader(file), options, 1, window, report);
-      for (int row = 0; row < window.height; ++row) {
-        const auto expected = whole.pixels.begin() + ptrdiff_t{3} * (kWidth * (y + row) + window.x);
-        const auto found = part.pixels.begin() + ptrdiff_t{3} * window.width * row;
-        EXPECT_TRUE(std::equal(found, found + ptrdiff_t{3} * window.width, expected)) << y;
-      }
-    }
-  }
-}
-
 TEST_P(FilesOn, DamagedAreToldFromGoodOnes) {
   const DecodeOptions options{.damaged = Damaged::kAccept};
   for (const auto& recipe : {JpegOptions{}, {.progressive = true}, {.restart_rows = 1}}) {
@@ -177,47 +158,7 @@ TEST_P(FilesOn, DamagedAreToldFromGoodOnes) {
   }
 }
 
-TEST_P(FilesOn, DamagedStayCorruptWhereLibjpegTurboGivesUp) {
-  const Bytes good = MakeJpeg(kHeight, kWidth);
-  const DecodeOptions options{.damaged = Damaged::kAccept};
-  for (const Bytes& file : {Cut(good, 100), WithMarker(good, 0xC4, {0xFF, 0x02})}) {
-    EXPECT_TRUE(DecodePlainly(file, 3, 8).pixels.empty());
-    EXPECT_TRUE(
-        Throws(ErrorCode::kCorruptImage, "", [&] { Decode(Encoded(file), {}, options, true); }));
-  }
-}
-
-TEST_P(FilesOn, DamagedAreDecodedWhereverTheyAreCutIfTruncatedOnesAreAcceptedToo) {
-  const Bytes good = MakeJpeg(kHeight, kWidth, 3, {.progressive = true});
-  DecodeOptions options{.truncated = Truncated::kAccept};
-  for (size_t size = DataOffset(good) + 200; size < good.size(); ++size) {
-    const Bytes file = Cut(good, size);
-    options.damaged = Damaged::kReject;
-    const Bytes expected = Decode(Encoded(file), {}, options, true).pixels;
-    options.damaged = Damaged::kAccept;
-    EXPECT_EQ(Decode(Encoded(file), {}, options, true).pixels, expected) << size;
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Implementations, FilesOn, ::testing::Values("scalar", "simd"));
-
-// Luma in full size is the gray image.
-TEST(DamagedPlanes, HaveTheSamplesOfLibjpegTurbo) {
-  for (const auto& [name, file] : DamagedFiles()) {
-    SCOPED_TRACE(name);
-    JpegPlaneReader reader(Encoded(file), AcceptingHeader(file), {.damaged = Damaged::kAccept});
-    if (!reader.layout().available) continue;
-    const JpegPlane luma = reader.layout().planes[0];
-    Bytes block(reader.layout().size_bytes);
-    reader.Decode(block.data());
-    const Bytes expected = DecodePlainly(file, 1, 8).pixels;
-    for (int row = 0; row < luma.height; ++row) {
-      const uint8_t* found =
-          block.data() + luma.offset_bytes + luma.row_stride_bytes * static_cast<size_t>(row);
-      EXPECT_TRUE(std::equal(found, found + kWidth, expected.begin() + ptrdiff_t{kWidth} * row));
-    }
-  }
-}
 
 // Files of one scan: planes that endcap converts itself, and rows of libjpeg's.
 std::vector<File> OneScanFiles() {
@@ -264,31 +205,11 @@ TEST_P(FilesOn, TruncatedPaddedWithZerosAreCorrupt) {
   }
 }
 
-TEST_P(FilesOn, TruncatedEveryCutThatZerosFollowIsCorrupt) {
-  const Bytes good = MakeJpeg(24, 40);
-  const size_t scan_offset = ReadMarkers(good.data(), good.size()).scan_offset;
-  const size_t image_data = good.size() - scan_offset - 14;  // with the end marker
-  for (size_t missing = 3; missing <= image_data; ++missing) {
-    const Bytes padded = WithoutLast(good, missing, Bytes(3000, 0));
-    EXPECT_TRUE(IsCorrupt(padded, "")) << missing << " bytes are missing";
-  }
-}
-
 TEST_P(FilesOn, TruncatedPaddedWithOtherBytesAreCorrupt) {
   for (const auto& [name, file] : OneScanFiles()) {
     for (const int byte : {0x20, 0xAA, 0xFF}) {
       EXPECT_TRUE(IsCorrupt(CutInHalf(file, Bytes(20000, static_cast<uint8_t>(byte))), "cut short"))
           << name << ", byte " << byte;
-    }
-  }
-}
-
-TEST_P(FilesOn, TruncatedOfSeveralScansAreCorruptWhateverFollows) {
-  for (const JpegOptions& options : {JpegOptions{.progressive = true}, {.separate_scans = true}}) {
-    const Bytes good = MakeJpeg(kHeight, kWidth, 3, options);
-    for (const int byte : {0, 0x20, 0xFF}) {
-      EXPECT_TRUE(
-          IsCorrupt(WithoutLast(good, 60, Bytes(20000, static_cast<uint8_t>(byte))), "cut short"));
     }
   }
 }
@@ -330,45 +251,6 @@ TEST_P(FilesOn, TruncatedAWindowThatEndsAboveTheDamageDecodes) {
   EXPECT_TRUE(Throws(ErrorCode::kCorruptImage, "ends in zeros", [&] { decode(padded, bottom); }));
 }
 
-TEST_P(FilesOn, TruncatedCheckDecodesFailsWhereDecodingDoes) {
-  std::vector<Bytes> files;
-  for (const auto& [name, file] : OneScanFiles()) {
-    files.insert(files.end(), {file, CutInHalf(file), CutInHalf(file, Bytes(20000, 0))});
-    Bytes damaged = file;
-    damaged[damaged.size() - 40] = 0xFF;
-    damaged[damaged.size() - 39] = 0xD3;
-    files.push_back(damaged);
-  }
-  for (const Bytes& file : files) {
-    const ImageHeader header = ReadHeader(Encoded(file), {});
-    const auto outcome = [](const auto& call) -> std::string {
-      try {
-        call();
-      } catch (const Error& error) {
-        return error.what();
-      }
-      return "";
-    };
-    for (const PixelRect& window : {PixelRect{0, 0, kHeight, 16}, {0, 0, 8, kWidth}}) {
-      for (const Truncated truncated : {Truncated::kReject, Truncated::kAccept}) {
-        const DecodeOptions options{.truncated = truncated};
-        const int orientation = header.orientation;
-        PixelRect inside = window;
-        if (orientation == 1) std::swap(inside.width, inside.height);
-        DecodeReport report;
-        EXPECT_EQ(outcome([&] { CheckDecodes(Encoded(file), header, options); }), outcome([&] {
-                    DecodeOriented(Encoded(file), header, options, orientation, report);
-                  }));
-        EXPECT_EQ(
-            outcome([&] { CheckDecodes(Encoded(file), header, options, orientation, inside); }),
-            outcome([&] {
-              DecodeWindow(Encoded(file), header, options, orientation, inside, report);
-            }));
-      }
-    }
-  }
-}
-
 TEST_P(FilesOn, TruncatedAcceptedOnesKeepTheRowsThatAreThere) {
   for (const auto& [name, file] : OneScanFiles()) {
     if (name == "rotated") continue;
@@ -384,28 +266,6 @@ TEST_P(FilesOn, TruncatedAcceptedOnesKeepTheRowsThatAreThere) {
     }
     EXPECT_EQ(DecodeFile(file, Truncated::kAccept).pixels, good.pixels);
   }
-}
-
-TEST_P(FilesOn, TruncatedAcceptedOnesHaveCoarsePixelsWhereScansAreMissing) {
-  const Bytes file = MakeJpeg(kHeight, kWidth, 3, {.progressive = true});
-  const Bytes cut = CutInHalf(file);
-  EXPECT_TRUE(IsCorrupt(cut, "cut short"));
-  const PixelBuffer good = DecodeFile(file);
-  const PixelBuffer found = DecodeFile(cut, Truncated::kAccept);
-  int64_t difference = 0;
-  for (size_t i = 0; i < good.pixels.size(); ++i) {
-    difference += std::abs(good.pixels[i] - found.pixels[i]);
-  }
-  EXPECT_GT(difference, 0);
-  EXPECT_LT(difference, static_cast<int64_t>(10 * good.pixels.size()));
-}
-
-TEST_P(FilesOn, TruncatedRestartMarkersThatAreMissingAtTheEndAreAccepted) {
-  const Bytes file = MakeJpeg(kHeight, kWidth, 3, {.restart_rows = 1});
-  const Bytes cut = CutInHalf(file);
-  EXPECT_TRUE(IsCorrupt(cut, ""));
-  EXPECT_TRUE(IsCorrupt(CutInHalf(file, Bytes(20000, 0)), ""));
-  EXPECT_EQ(DecodeFile(cut, Truncated::kAccept).pixels.size(), DecodeFile(file).pixels.size());
 }
 
 // What is missing is made up; what is damaged is not accepted.
@@ -437,23 +297,6 @@ TEST(AcceptedTruncatedFiles, AreTheSameOnEachImplementation) {
     }
   }
   ForceImplementation("auto");
-}
-
-TEST(TruncatedPlanes, AreCorruptUnlessAccepted) {
-  const Bytes good = MakeJpeg(kHeight, kWidth);
-  const Bytes padded = CutInHalf(good, Bytes(20000, 0));
-  const ImageHeader header = ReadHeader(Encoded(padded), {});
-  const auto decode = [&](const Bytes& file, Truncated truncated, int end_row) {
-    JpegPlaneReader reader(Encoded(file), header, {.truncated = truncated}, end_row);
-    Bytes block(reader.layout().size_bytes);
-    reader.Decode(block.data());
-    return block;
-  };
-  EXPECT_TRUE(Throws(ErrorCode::kCorruptImage, "ends in zeros",
-                     [&] { decode(padded, Truncated::kReject, kHeight); }));
-  EXPECT_EQ(decode(padded, Truncated::kAccept, kHeight).size(),
-            decode(good, Truncated::kReject, kHeight).size());
-  EXPECT_EQ(decode(padded, Truncated::kReject, 16), decode(good, Truncated::kReject, 16));
 }
 
 }  // namespace

@@ -18,7 +18,6 @@ using testing::FindFrame;
 using testing::JpegOptions;
 using testing::MakeJpeg;
 using testing::Throws;
-using testing::WithSize;
 
 PixelBuffer DecodeAll(const Bytes& file) { return Decode(Encoded(file), {}, {}, true); }
 
@@ -41,29 +40,6 @@ TEST(ReadHeader, TellsSizeColorAndKind) {
   const ImageHeader progressive = header(MakeJpeg(21, 34, 3, {.progressive = true}));
   EXPECT_TRUE(progressive.progressive);
   EXPECT_EQ(progressive.scan_count, 10);  // libjpeg's simple progression of YCbCr
-}
-
-TEST(ReadHeader, SwapsTheAxesOfRotatedImages) {
-  for (int orientation = 1; orientation <= 8; ++orientation) {
-    const Bytes file = MakeJpeg(21, 34, 3, {.orientation = orientation});
-    const ImageHeader header = ReadHeader(Encoded(file), {});
-    EXPECT_EQ(header.orientation, orientation);
-    EXPECT_EQ(header.oriented_width(), orientation >= 5 ? 21 : 34);
-    EXPECT_EQ(header.oriented_height(), orientation >= 5 ? 34 : 21);
-  }
-}
-
-TEST(Decode, ScalesByDct) {
-  const Bytes file = MakeJpeg(50, 71);
-  const ImageHeader header = ReadHeader(Encoded(file), {});
-  for (int eighths = 1; eighths <= 8; ++eighths) {
-    const DecodeOptions options{3, eighths};
-    const BandFormat format = DecodedFormat(header, options);
-    EXPECT_EQ(format.width, std::ceil(71 * eighths / 8.0));
-    EXPECT_EQ(format.height, std::ceil(50 * eighths / 8.0));
-    const PixelBuffer image = Decode(Encoded(file), {}, options, true);
-    EXPECT_EQ(image.pixels.size(), static_cast<size_t>(format.width * format.height * 3));
-  }
 }
 
 // Notes which rows came, and wants no more than `end_row`.
@@ -95,24 +71,6 @@ TEST(DecodeToBands, HandsOverEachRowOnceAndStopsWhenToldTo) {
   DecodeToBands(Encoded(file), header, {}, some);
   EXPECT_GE(some.rows(), 20);
   EXPECT_LT(some.rows(), 100);
-}
-
-TEST(BadFiles, AreCorrupt) {
-  const Bytes good = MakeJpeg(40, 60);
-  Refuse({}, ErrorCode::kCorruptImage, "empty");
-  EXPECT_TRUE(Throws(ErrorCode::kCorruptImage, "empty",
-                     [] { Decode(ImageView::Encoded(nullptr, 0), {}, {}, true); }));
-  Refuse({0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'}, ErrorCode::kCorruptImage, "PNG");
-  Refuse(Bytes(1000, 0), ErrorCode::kCorruptImage, "not an image");
-  Refuse(WithSize(good, 0, 60), ErrorCode::kCorruptImage, "0");
-  Refuse(WithSize(good, 40, 0), ErrorCode::kCorruptImage, "0");
-  Refuse(WithSize(good, 9000, 9000), ErrorCode::kCorruptImage, "9000");
-}
-
-TEST(Decode, OneScanForEachComponentIsTheSamePicture) {
-  const Bytes file = MakeJpeg(24, 40, 3, {.separate_scans = true});
-  EXPECT_EQ(ReadHeader(Encoded(file), {}).scan_count, 3);
-  EXPECT_EQ(DecodeAll(file).pixels, DecodeAll(MakeJpeg(24, 40)).pixels);
 }
 
 TEST(BadFiles, EveryTruncationIsCorrupt) {

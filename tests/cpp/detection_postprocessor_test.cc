@@ -1,5 +1,5 @@
-// Postprocessor on a GPU: memory, streams and errors. What the kernels compute is in
-// detection_cuda_test.cc.
+// Postprocessor on a GPU: memory, streams and errors. tests/fuzz/heads.cc compares what the kernels
+// compute.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

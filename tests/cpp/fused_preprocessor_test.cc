@@ -21,7 +21,6 @@
 namespace endcap {
 namespace {
 
-using testing::AllYuvKinds;
 using testing::Bytes;
 using testing::CudaRun;
 using testing::Encoded;
@@ -37,8 +36,6 @@ using testing::PreprocessOnGpu;
 using testing::Results;
 using testing::Sized;
 using testing::Throws;
-using testing::YuvImage;
-using testing::YuvKind;
 
 Bytes Jpeg(int height, int width, int orientation, int luma_columns = 2, int luma_rows = 2) {
   JpegOptions options;
@@ -76,17 +73,6 @@ TEST_F(PreprocessOnGpu, FilesOfEveryKindInOneBatch) {
   }
 }
 
-TEST_F(PreprocessOnGpu, TheCpusDecoderByName) {
-  const std::vector<Bytes> files = {Jpeg(45, 67, 0), Jpeg(67, 45, 6), MakeJpeg(31, 64, 1)};
-  std::vector<ImageView> images;
-  for (const Bytes& file : files) images.push_back(Encoded(file));
-  PreprocessParams params = Sized(24, 36);
-  params.jpeg_decoder = JpegDecoder::kCpu;
-  const Results results = OnGpu(params, images);
-  ExpectSame(results, OnCpu(params, images));
-  for (const PreprocessItem& item : results.items) EXPECT_EQ(item.decoder, JpegDecoder::kCpu);
-}
-
 TEST_F(PreprocessOnGpu, ABadImageIsBlankAndItsNeighboursAreWhole) {
   const Bytes good = Jpeg(45, 67, 0);
   Bytes cut = good;
@@ -102,28 +88,6 @@ TEST_F(PreprocessOnGpu, ABadImageIsBlankAndItsNeighboursAreWhole) {
   EXPECT_EQ(results.items[1].status.code, ErrorCode::kCorruptImage);
   EXPECT_EQ(results.tensors[1], Bytes(results.tensors[1].size(), 0));
   EXPECT_EQ(results.items[3].status.code, ErrorCode::kInvalidArgument);
-}
-
-TEST_F(PreprocessOnGpu, PixelsInCpuAndGpuMemory) {
-  const int width = 31;
-  const int height = 22;
-  const Bytes pixels = MakePixels(height, width, 3);
-  const CudaTarget target;
-  const auto memory = AllocateCuda(pixels.size(), target);
-  CopyCuda(memory.get(), pixels.data(), pixels.size(), target);
-  for (const PixelFormat format : {PixelFormat::kRgb, PixelFormat::kBgr, PixelFormat::kGray}) {
-    const ptrdiff_t stride = format == PixelFormat::kGray ? width : 3 * width;
-    const ImageView host = ImageView::Interleaved(format, pixels.data(), width, height, stride);
-    ImageView bottom_up = host;
-    bottom_up.planes[0] = {pixels.data() + stride * (height - 1), -stride};
-    ImageView device = host;
-    device.planes[0].data = static_cast<const uint8_t*>(memory.get());
-    device.device = Device::kCuda;
-    const PreprocessParams params = Sized(24, 36);
-    const Results results = OnGpu(params, {host, bottom_up, device});
-    ExpectSame(results, OnCpu(params, {host, bottom_up, host}));
-    EXPECT_EQ(results.items[0].decoder, JpegDecoder::kAuto);
-  }
 }
 
 TEST_F(PreprocessOnGpu, ImagesMayChangeAsSoonAsRunReturns) {
@@ -189,102 +153,6 @@ TEST_F(PreprocessOnGpu, WhatCannotBeRunIsRefusedBeforeAnyWork) {
   EXPECT_TRUE(preprocessor.Run({}, {}, nullptr).empty());
   EXPECT_TRUE(Throws(ErrorCode::kCuda, "cuda:7",
                      [&] { Preprocessor(params, DeviceId{Device::kCuda, 7}); }));
-}
-
-TEST_F(PreprocessOnGpu, MemoryOfAnotherPlaceIsThatImagesError) {
-  const PreprocessParams params = Sized(24, 36);
-  const Bytes file = Jpeg(45, 67, 0);
-  ImageView encoded_on_gpu = Encoded(file);
-  encoded_on_gpu.device = Device::kCuda;
-  const Bytes pixels = MakePixels(22, 31, 3);
-  ImageView elsewhere = ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 31, 22, 93);
-  elsewhere.device = Device::kCuda;
-  elsewhere.device_id = 3;
-  const Results results = OnGpu(params, {encoded_on_gpu, elsewhere, Encoded(file)});
-  EXPECT_EQ(results.items[0].status.code, ErrorCode::kUnsupported);
-  EXPECT_EQ(results.items[1].status.code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(results.items[2].status.code, ErrorCode::kOk);
-}
-
-// Planes in device memory, each at an odd address.
-class OnGpuYuv {
- public:
-  explicit OnGpuYuv(const YuvImage& image) : view(image.view) {
-    const CudaTarget target;
-    view.device = Device::kCuda;
-    for (size_t i = 0; i < image.planes.size(); ++i) {
-      const Bytes& plane = image.planes[i];
-      if (plane.empty()) continue;
-      const size_t odd = 2 * i + 1;
-      memory_[i] = AllocateCuda(plane.size() + odd, target);
-      uint8_t* at = static_cast<uint8_t*>(memory_[i].get()) + odd;
-      CopyCuda(at, plane.data(), plane.size(), target);
-      view.planes[i].data = at;
-    }
-  }
-  ImageView view;
-
- private:
-  std::array<std::shared_ptr<void>, 3> memory_;
-};
-
-TEST_F(PreprocessOnGpu, YuvInCpuAndGpuMemory) {
-  for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
-    for (const Color color : {Color::kRgb, Color::kBgr, Color::kGray}) {
-      PreprocessParams params = Sized(24, 36);
-      params.color = color;
-      params.interpolation = interpolation;
-      std::vector<std::unique_ptr<YuvImage>> images;
-      std::vector<std::unique_ptr<OnGpuYuv>> on_gpu;
-      std::vector<ImageView> views;
-      std::vector<ImageView> host_views;
-      for (const YuvKind& kind : AllYuvKinds()) {
-        const int width = 29 + static_cast<int>(images.size() % 11);
-        images.push_back(std::make_unique<YuvImage>(kind, 23, width, images.size() % 4));
-        on_gpu.push_back(std::make_unique<OnGpuYuv>(*images.back()));
-        views.insert(views.end(), {images.back()->view, on_gpu.back()->view});
-        host_views.insert(host_views.end(), {images.back()->view, images.back()->view});
-      }
-      ExpectSame(OnGpu(params, views), OnCpu(params, host_views));
-    }
-  }
-}
-
-// Rows that do not fit into shared memory are read in place.
-TEST_F(PreprocessOnGpu, YuvOfVeryWideImages) {
-  for (const Color color : {Color::kRgb, Color::kGray}) {
-    PreprocessParams params = Sized(8, 36);
-    params.fit = Fit::kStretch;
-    params.color = color;
-    for (const YuvKind& kind : AllYuvKinds()) {
-      const YuvImage image(kind, 5, 13001);
-      const OnGpuYuv on_gpu(image);
-      ExpectSame(OnGpu(params, {image.view, on_gpu.view}), OnCpu(params, {image.view, image.view}));
-    }
-  }
-}
-
-TEST_F(PreprocessOnGpu, YuvWithRowsBottomUp) {
-  const YuvImage image({}, 18, 26);
-  ImageView flipped = image.view;
-  YuvImage copy({}, 18, 26);
-  for (size_t i = 0; i < 2; ++i) {
-    const ptrdiff_t stride = image.view.planes[i].row_stride_bytes;
-    const ptrdiff_t rows = static_cast<ptrdiff_t>(image.planes[i].size()) / stride;
-    flipped.planes[i] = {image.planes[i].data() + stride * (rows - 1), -stride};
-    for (ptrdiff_t y = 0; y < rows; ++y) {
-      std::copy_n(image.planes[i].data() + stride * (rows - 1 - y), stride,
-                  copy.planes[i].data() + stride * y);
-    }
-  }
-  OnGpuYuv on_gpu(image);
-  for (size_t i = 0; i < 2; ++i) {
-    const ptrdiff_t stride = image.view.planes[i].row_stride_bytes;
-    on_gpu.view.planes[i].data += flipped.planes[i].data - image.planes[i].data();
-    on_gpu.view.planes[i].row_stride_bytes = -stride;
-  }
-  const PreprocessParams params = Sized(24, 36);
-  ExpectSame(OnGpu(params, {flipped, on_gpu.view}), OnCpu(params, {copy.view, copy.view}));
 }
 
 }  // namespace

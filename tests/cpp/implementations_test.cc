@@ -90,33 +90,6 @@ TEST(SimdTargets, HaveNeonOnArm) {
 
 bool HasTargets() { return !SimdTargets().empty(); }
 
-TEST_F(PathsTest, EverySizeOfTensor) {
-  if (!HasTargets()) GTEST_SKIP() << "this CPU has no SIMD target";
-  const Bytes file = MakeJpeg(37, 53);
-  for (int width = 1; width <= 70; ++width) {
-    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
-      PreprocessParams params;
-      params.fit = Fit::kStretch;
-      params.height = 5;
-      params.width = width;
-      params.layout = layout;
-      for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kUint8, DType::kInt8}) {
-        params.dtype = dtype;
-        ExpectEqualImplementations(params, file, "width " + std::to_string(width));
-      }
-    }
-  }
-}
-
-TEST_F(PathsTest, EverySizeOfImage) {
-  if (!HasTargets()) GTEST_SKIP() << "this CPU has no SIMD target";
-  PreprocessParams params;
-  params.height = params.width = 24;
-  for (int side = 1; side <= 70; ++side) {
-    ExpectEqualImplementations(params, MakeJpeg(side, 71 - side), "side " + std::to_string(side));
-  }
-}
-
 TEST_F(PathsTest, EveryOrientationAndArithmetic) {
   if (!HasTargets()) GTEST_SKIP() << "this CPU has no SIMD target";
   for (int orientation = 1; orientation <= 8; ++orientation) {
@@ -145,21 +118,6 @@ TEST_F(PathsTest, EveryOrientationAndArithmetic) {
           }
         }
       }
-    }
-  }
-}
-
-// Four columns of pixels within a vector, and a little more; the last ones are less than four.
-TEST_F(PathsTest, ColumnsBetweenVectors) {
-  if (!HasTargets()) GTEST_SKIP() << "this CPU has no SIMD target";
-  PreprocessParams params;
-  params.fit = Fit::kStretch;
-  params.height = 20;
-  params.width = 79;
-  for (const int width : {153, 158, 162}) {
-    for (const int orientation : {1, 2}) {
-      ExpectEqualImplementations(params, MakeJpeg(30, width, 3, {.orientation = orientation}),
-                                 "width " + std::to_string(width));
     }
   }
 }

@@ -107,39 +107,12 @@ Scene Random(unsigned seed, int count, int height, int width, size_t detections,
   return scene;
 }
 
-TEST(MaskSimd, EqualsScalarAroundVectorLengths) {
-  for (int width = 1; width <= 40; ++width) {
-    ExpectEqualImplementations(
-        Random(static_cast<unsigned>(width), 1 + width % 9, 1 + width % 5, width, 6));
-  }
-}
-
 // Signs are kept in words of 64 rows.
 TEST(MaskSimd, EqualsScalarAroundWords) {
   for (int height = 60; height <= 68; ++height) {
     ExpectEqualImplementations(Random(static_cast<unsigned>(height), 4, height, 9, 6));
   }
   ExpectEqualImplementations(Random(1, 3, 130, 20, 8));
-}
-
-TEST(MaskSimd, EqualsScalarOnBordersBetweenLevels) {
-  ExpectEqualImplementations(Random(2, 3, 40, 40, 20, [](std::mt19937& random) {
-    return static_cast<float>(std::uniform_int_distribution<int>(-1, 1)(random));
-  }));
-}
-
-// Products with weights that underflow, and sums near the greatest number.
-TEST(MaskSimd, EqualsScalarAtTheEndsOfTheRange) {
-  const std::vector<float> levels = {0.0F,   -0.0F,   1e-45F,  -1e-45F, 1e-40F, 1.2e-38F,
-                                     5e-38F, 1e-30F,  -1e-30F, 1.0F,    -1.0F,  1e30F,
-                                     8e37F,  1.7e38F, 3.4e38F, -3.4e38F};
-  for (const size_t kinds : {size_t{5}, size_t{9}, levels.size()}) {
-    Scene scene = Random(3, 1, 40, 40, 12, [&](std::mt19937& random) {
-      return levels[std::uniform_int_distribution<size_t>(0, kinds - 1)(random)];
-    });
-    for (float& coefficient : scene.coefficients) coefficient = coefficient < 0.0F ? -1.0F : 1.0F;
-    ExpectEqualImplementations(scene);
-  }
 }
 
 // Between two rows of the smallest number, halfway, there is 0.
@@ -151,24 +124,6 @@ TEST(MaskSimd, EqualsScalarWhereASignIsLost) {
   const std::string_view nothing = "`U1";  // 1200 pixels
   EXPECT_NE(Make(scene, MaskResolution::kInput, Implementation::kScalar).rle[0], nothing);
   ExpectEqualImplementations(scene);
-}
-
-TEST(MaskSimd, RefusesWhatScalarRefuses) {
-  for (const float bad :
-       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3.4e38F}) {
-    for (const size_t place : {size_t{0}, size_t{500}, size_t{777}, size_t{2 * 24 * 33 - 1}}) {
-      Scene scene = Random(4, 2, 24, 33, 7);
-      scene.prototypes[place] = bad;
-      ExpectEqualImplementations(scene);
-      scene.boxes = {0, 0, 1e9F, 1e9F};
-      scene.coefficients = {2.0F, 2.0F};
-      for (const MaskResolution resolution : kResolutions) {
-        if (resolution == MaskResolution::kSource) continue;  // the picture may not reach there
-        EXPECT_NE(Make(scene, resolution, Implementation::kScalar).error, "");
-      }
-      ExpectEqualImplementations(scene);
-    }
-  }
 }
 
 TEST(MaskSimd, EqualsScalarOnAnImageOfManyDetections) {

@@ -122,26 +122,6 @@ TEST(NmsSimd, EqualsScalarAHairFromTheThreshold) {
   }
 }
 
-TEST(NmsSimd, EqualsScalarOnBoxesThatAreNone) {
-  std::mt19937 random(5);
-  const std::vector<float> odd = {kNan,   kInf,    -kInf,  0.0F,    -0.0F, 1e38F,  -1e38F, 3e38F,
-                                  1e-22F, -1e-22F, 1e-40F, 1e-44F,  1e19F, 1.0F,   2.0F,   3.0F,
-                                  10.0F,  1e6F,    2e-22F, -3e-22F, 2e19F, 1e-15F, 2e-15F, 3e-15F};
-  std::uniform_int_distribution<size_t> pick(0, odd.size() - 1);
-  std::uniform_int_distribution<int> few(0, 3);
-  for (const size_t first : {size_t{0}, size_t{13}, size_t{21}}) {
-    BoxSet crowd = Scattered(6, 300, 12.0F, 8.0F, 4.0F, 2);
-    for (int i = 0; i < 1200; ++i) {
-      const auto value = [&] {
-        return few(random) == 0 ? odd[pick(random)] : odd[first + pick(random) % 3];
-      };
-      crowd.Add(value(), value(), value(), value(), static_cast<float>(few(random)),
-                few(random) / 2);
-    }
-    for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
-  }
-}
-
 // Areas among the subnormal numbers, where roundings are no longer relative.
 TEST(NmsSimd, EqualsScalarOnTinyBoxes) {
   for (const float unit : {1e-14F, 1e-18F, 1e-21F, 4e-23F}) {
@@ -189,29 +169,6 @@ TEST(NmsSimd, ClassIdsOfAnyValue) {
   ExpectEqualImplementations(crowd, 0.5);
   for (size_t i = 0; i < crowd.class_ids.size(); ++i) crowd.class_ids[i] = static_cast<int32_t>(i);
   ExpectEqualImplementations(crowd, 0.5);
-}
-
-TEST(NmsSimd, InfiniteAndEqualScoresHaveAnOrder) {
-  BoxSet crowd = Scattered(10, 600, 100.0F, 40.0F, 1.0F, 2);
-  const std::vector<float> levels = {-kInf, -0.0F, 0.0F, kInf, -1.5F, 1e-45F};
-  for (size_t i = 0; i < crowd.scores.size(); ++i) crowd.scores[i] = levels[i * 7 % levels.size()];
-  ExpectEqualImplementations(crowd, 0.4);
-}
-
-TEST(NmsSimd, StopsAtMaxDetections) {
-  const BoxSet crowd = Scattered(11, 700, 300.0F, 60.0F, 1.0F, 3);
-  for (const int64_t limit : {0, 1, 15, 16, 17, 300, 5000})
-    ExpectEqualImplementations(crowd, 0.5, limit);
-}
-
-TEST(Nms, MaxDetectionsCutsTheEndOnly) {
-  const BoxSet crowd = Scattered(12, 200, 100.0F, 50.0F, 1.0F, 2);
-  const Indices all = Nms(crowd.boxes, crowd.scores, crowd.class_ids, {0.5, -1});
-  for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{7}, std::ssize(all), int64_t{9999}}) {
-    const Indices some = Nms(crowd.boxes, crowd.scores, crowd.class_ids, {0.5, count});
-    ASSERT_EQ(std::ssize(some), std::min(count, std::ssize(all)));
-    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()));
-  }
 }
 
 TEST(Nms, RefusesWhatHasNoMeaning) {

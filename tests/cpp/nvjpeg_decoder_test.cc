@@ -174,15 +174,6 @@ TEST_F(NvjpegDecode, WithoutAnEngineIsUnavailableAndSaysWhichGpusHaveOne) {
   EXPECT_STREQ(facts.version, "13.0.2");
 }
 
-TEST_F(NvjpegDecode, DescribesTheLibraryAndKeepsNothing) {
-  NvjpegFacts facts;
-  ReadNvjpegFacts(facts);
-  EXPECT_STREQ(facts.library_path, FAKE_NVJPEG);
-  EXPECT_STREQ(facts.version, "13.0.2");
-  EXPECT_EQ(fake_->objects_created, 1);
-  EXPECT_EQ(fake_->objects, 0);
-}
-
 TEST_F(NvjpegDecode, GivesABadImageItsStatusAndTouchesNoOther) {
   const Item before(MakeJpeg(40, 61));
   const Item after(MakeJpeg(33, 50));
@@ -224,28 +215,6 @@ TEST_F(NvjpegDecode, DecodesTheOtherImagesOfARefusedBatch) {
   Run(again);
   for (const NvjpegImage& image : again) ExpectOk(image);
   first.ExpectPlanes(stream_);
-}
-
-TEST_F(NvjpegDecode, TellsDamageInARefusedBatch) {
-  const Item good(MakeJpeg(40, 61));
-  Item bad(MakeJpeg(33, 50));
-  bad.file().resize(bad.file().size() / 2);
-  std::vector<NvjpegImage> images = {good.Image(), bad.Image()};
-  Run(images);
-  ExpectOk(images[0]);
-  ExpectError(images[1], ErrorCode::kCorruptImage, "damaged");
-  good.ExpectPlanes(stream_);
-}
-
-TEST_F(NvjpegDecode, FailsEachImageOfAnEngineThatRefusesAll) {
-  fake_->fails_batches = true;
-  const Item first(MakeJpeg(40, 61));
-  const Item second(MakeJpeg(16, 16));
-  std::vector<NvjpegImage> images = {first.Image(), second.Image()};
-  Run(images);
-  for (const NvjpegImage& image : images) {
-    ExpectError(image, ErrorCode::kCuda, "failed to decode");
-  }
 }
 
 TEST_F(NvjpegDecode, RefusesFilesThatDoNotFitTheirPlanes) {
@@ -317,18 +286,6 @@ TEST_F(NvjpegDecode, MakesNothingAnewInSteadyState) {
   const int created = fake_->objects_created;
   for (int i = 0; i < 4; ++i) Run(images);
   EXPECT_EQ(fake_->objects_created, created);
-}
-
-TEST_F(NvjpegDecode, SaysWhyItCannotBeOpened) {
-  fake_->refuses = true;
-  EXPECT_TRUE(testing::Throws(ErrorCode::kCuda, "nvjpegCreateEx failed: not initialized",
-                              [] { OpenNvjpeg(); }));
-}
-
-TEST_F(NvjpegDecode, TakesEmptyBatches) {
-  std::vector<NvjpegImage> none;
-  Run(none);
-  EXPECT_EQ(fake_->batches, 0);
 }
 
 }  // namespace

@@ -50,32 +50,5 @@ TEST(OpenNvjpegLibrary, SaysWhereItLookedOrWhyAFileCannotBeUsed) {
   }));
 }
 
-// NVIDIA's own library, where this machine has one.
-class RealNvjpeg : public ::testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      library_ = TheNvjpegLibrary();
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
-  NvjpegLibrary library_;
-};
-
-TEST_F(RealNvjpeg, HasEveryFunctionThatIsUsed) {
-  EXPECT_TRUE(library_.version.starts_with("12.") || library_.version.starts_with("13."));
-  EXPECT_TRUE(library_.path.starts_with("/"));
-}
-
-bool HasDriver() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr; }
-
-TEST_F(RealNvjpeg, ReturnsAnErrorWhereThereIsNoDriver) {
-  if (HasDriver()) GTEST_SKIP() << "this machine has a driver";
-  nvjpeg::Handle handle = nullptr;
-  EXPECT_NE(library_.api.CreateEx(nvjpeg::kBackendHardware, nullptr, nullptr, 0, &handle),
-            nvjpeg::kSuccess);
-}
-
 }  // namespace
 }  // namespace endcap

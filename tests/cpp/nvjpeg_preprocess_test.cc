@@ -253,34 +253,6 @@ TEST_F(NvjpegPreprocess, AutoLetsTheCpuDecodeWhatTheEngineFailsToDecode) {
   }
 }
 
-// The fake aborts where two threads use one bitstream object.
-TEST_F(NvjpegPreprocess, StagesFilesOnThePoolsThreads) {
-  std::mutex mutex;
-  std::condition_variable second_there;
-  std::set<std::thread::id> threads;
-  bool waits = true;
-  fake_->on_parse = [&] {
-    std::unique_lock lock(mutex);
-    threads.insert(std::this_thread::get_id());
-    if (threads.size() == 2) second_there.notify_all();
-    waits = waits && second_there.wait_for(lock, std::chrono::seconds(30),
-                                           [&] { return threads.size() >= 2; });
-  };
-  std::vector<Bytes> files;
-  for (int copy = 0; copy < 6; ++copy) {
-    for (Bytes& file : BaselineFiles()) files.push_back(std::move(file));
-  }
-  const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
-  Preprocessor preprocessor(params, kGpu, /*threads=*/4);
-  const Results results = OnGpu(preprocessor, files);
-  const Results expected = OnCpu(params, files);
-  EXPECT_GE(threads.size(), 2U);
-  for (size_t k = 0; k < files.size(); ++k) {
-    ExpectDecoder(results.items[k], JpegDecoder::kNvjpeg);
-    EXPECT_EQ(results.tensors[k], expected.tensors[k]) << "file " << k;
-  }
-}
-
 // What the engine writes follows the file, so it must be the file that was checked.
 TEST_F(NvjpegPreprocess, DecodesTheFileThatItChecked) {
   const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
@@ -294,17 +266,6 @@ TEST_F(NvjpegPreprocess, DecodesTheFileThatItChecked) {
   EXPECT_EQ(results.tensors, OnCpu(params, unchanged).tensors);
 }
 
-TEST_F(NvjpegPreprocess, IsNotTakenWherePixelsAreToBeExact) {
-  PreprocessParams params = FastBy(JpegDecoder::kAuto);
-  params.decode = DecodeMode::kExact;
-  Preprocessor preprocessor(params, kGpu);
-  const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
-  for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
-  EXPECT_EQ(fake_->objects_created, 0);
-  params.jpeg_decoder = JpegDecoder::kNvjpeg;
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "exact", [&] { Preprocessor(params, kGpu); }));
-}
-
 TEST_F(NvjpegPreprocess, WithoutAnEngineAutoTakesTheCpuAndItsNameIsAnError) {
   fake_->has_engine = false;
   EXPECT_TRUE(Throws(ErrorCode::kCuda, "no JPEG engine on this GPU",
@@ -313,32 +274,6 @@ TEST_F(NvjpegPreprocess, WithoutAnEngineAutoTakesTheCpuAndItsNameIsAnError) {
   const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
   for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
   EXPECT_EQ(fake_->objects_created, 0);
-}
-
-TEST_F(NvjpegPreprocess, WhereItFailsToOpenOnlyItsNameIsAnError) {
-  fake_->refuses = true;
-  EXPECT_TRUE(Throws(ErrorCode::kCuda, "nvjpegCreateEx failed",
-                     [] { Preprocessor(FastBy(JpegDecoder::kNvjpeg), kGpu); }));
-  Preprocessor preprocessor(FastBy(JpegDecoder::kAuto), kGpu);
-  const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
-  for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
-}
-
-TEST_F(NvjpegPreprocess, ItsStateSaysWhichLibraryAndWhyNot) {
-  const NvjpegState there = DescribeNvjpeg(0);
-  EXPECT_TRUE(there.available);
-  EXPECT_EQ(there.reason, "");
-  EXPECT_EQ(there.library_path, FAKE_NVJPEG);
-  EXPECT_EQ(there.version, "13.0.2");
-  fake_->has_engine = false;
-  const NvjpegState without_engine = DescribeNvjpeg(0);
-  EXPECT_FALSE(without_engine.available);
-  EXPECT_NE(without_engine.reason.find("no JPEG engine on this GPU"), std::string::npos);
-  EXPECT_EQ(without_engine.library_path, FAKE_NVJPEG);
-  const NvjpegState without_device = DescribeNvjpeg(7);
-  EXPECT_FALSE(without_device.available);
-  EXPECT_NE(without_device.reason.find("cuda:7 does not exist"), std::string::npos);
-  EXPECT_EQ(without_device.library_path, "");
 }
 
 }  // namespace

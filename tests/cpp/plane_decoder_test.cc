@@ -63,30 +63,6 @@ TEST(PlaneDecoder, GivesTheLibrarysPixels) {
   }
 }
 
-TEST(PlaneDecoder, GivesTheLibrarysPixelsOfAnySampling) {
-  for (const Kind& kind : Kinds()) {
-    for (const auto& [columns, rows] : {std::array{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}}) {
-      JpegOptions options = kind.options;
-      options.luma_columns = columns;
-      options.luma_rows = rows;
-      const Bytes file = MakeJpeg(61, 83, 3, options);
-      for (int eighths = 1; eighths <= 8; ++eighths) {
-        const std::string what = std::string(kind.name) + ", " + std::to_string(columns) + "x" +
-                                 std::to_string(rows) + ", " + std::to_string(eighths) + "/8";
-        ASSERT_EQ(Decode(file, By::kEndcap, eighths).error, "") << what;
-        ExpectEqual(file, what, eighths);
-      }
-      options.restart_rows = 1;
-      for (const Bytes& skipped : {file, MakeJpeg(61, 83, 3, options)}) {
-        for (const int skip : {1, 2}) {
-          ASSERT_EQ(Decode(skipped, By::kEndcap, 8, skip).error, "") << kind.name;
-          ExpectEqual(skipped, "skipped", 8, skip);
-        }
-      }
-    }
-  }
-}
-
 // Where chroma has a quarter of the columns and rows, its blocks grow twice, as from 3 samples a
 // side to
 // 12. No scan can hold all blocks of such an MCU.

@@ -84,19 +84,6 @@ TEST(Postprocess, ABadHeadFailsAlone) {
   }
 }
 
-TEST(Postprocess, OutputsThatNobodyWantsAreSkipped) {
-  const PostprocessParams params = Yolov8Params(2, 2);
-  const std::vector<float> head = kHead;
-  Rows rows(2);
-  PostprocessOutput output = rows.Views(params);
-  for (const size_t skipped : {0, 2, 3, 4, 5}) output.tensors[skipped].data = nullptr;
-  Postprocessor postprocessor(params, 1);
-  const std::vector<PostprocessInput> inputs = {{{Head(head, 6, 3)}}};
-  EXPECT_EQ(postprocessor.Run(inputs, std::vector{output})[0].num_detections, 2);
-  EXPECT_EQ(rows.boxes[0], 45);
-  EXPECT_EQ(rows.num, -7);
-}
-
 TEST(Postprocess, WrongOutputsAreRefused) {
   const PostprocessParams params = Yolov8Params(2, 2);
   const std::vector<float> head = kHead;
@@ -148,24 +135,6 @@ TEST(Postprocess, TheCpuRefusesGpuMemory) {
   on_gpu[0].tensors[0].device = Device::kCuda;
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "CPU memory",
                      [&] { postprocessor.Run(inputs, on_gpu); }));
-}
-
-TEST(Params, StructsAreCheckedAsTextsAre) {
-  const auto refused = [](auto set) {
-    PostprocessParams params;
-    set(params.head);
-    EXPECT_THROW(Validate(params), Error);
-  };
-  refused([](HeadParams& head) { head.keypoint_values = 1; });
-  refused([](HeadParams& head) { head.num_keypoints = -1; });
-  refused([](HeadParams& head) { head.mask_coefficients = 0; });
-  refused([](HeadParams& head) { head.prototype_height = -1; });
-  refused([](HeadParams& head) { head.input_width = 0; });
-  refused([](HeadParams& head) {
-    head.family = HeadFamily::kSsd;
-    head.anchors = AnchorSource::kGrid;
-    head.anchor_grid = {{0.0, {{8.0, 8.0}}}};
-  });
 }
 
 }  // namespace

@@ -150,14 +150,6 @@ TEST(GpuPreprocessBackend, GathersFilesFromTheGpu) {
   }
 }
 
-TEST(GpuPreprocessBackend, ImagesThatNobodyWantsAreStillDecoded) {
-  Server server(kParameters, kOnGpu);
-  const Response response = server.Infer({Wanting({"geometry"}, Encoded(kFiles, kCpu))})[0];
-  ASSERT_EQ(response.error, "");
-  EXPECT_EQ(response.outputs.size(), 1U);
-  EXPECT_EQ(response.outputs.at("geometry").Values<float>(), OnCpu().geometry);
-}
-
 TEST(GpuPreprocessBackend, ABadFileFailsItsOwnRequest) {
   Server server(kParameters, kOnGpu);
   const std::vector<testing::Bytes> bad{kFiles[0], {1, 2, 3}};

@@ -149,19 +149,6 @@ TEST(ReadAhead, AHelperThatComesLateHelpsNoMore) {
   EXPECT_EQ(std::ranges::count(threads, helper_id), 1);
 }
 
-TEST(ReadAhead, AHelperInTimeIsNotLate) {
-  ReadAhead ahead;
-  std::atomic<int> done{0};
-  ahead.Begin([&](int) { ++done; });
-  std::thread helper([&] { ahead.Help(); });
-  ahead.Allow(3);
-  while (done < 3) std::this_thread::yield();
-  ahead.Require(2);
-  EXPECT_FALSE(ahead.was_late());
-  ahead.End();
-  helper.join();
-}
-
 TEST(ReadAhead, EndsWithoutABeginning) {
   ReadAhead ahead;
   std::thread helper([&] { ahead.Help(); });
@@ -194,20 +181,6 @@ TEST(HelpPolicy, NoticesAChange) {
   HelpedOf(policy, 100, 600, 1000);
   EXPECT_LE(HelpedOf(policy, 320, 1500, 1000), 32);
   EXPECT_GE(HelpedOf(policy, 320, 600, 1000), 240);
-}
-
-TEST(HelpPolicy, IsNotMisledByImagesThatAreDisturbed) {
-  std::mt19937 random(3);
-  for (int round = 0; round < 50; ++round) {
-    HelpPolicy policy;
-    HelpedOf(policy, 1, 5000, 1000);
-    int helped_count = 0;
-    for (int i = 0; i < 400; ++i) {
-      const bool disturbed = random() % 5 == 0;
-      helped_count += HelpedOf(policy, 1, disturbed ? 1800 : 700, disturbed ? 3000 : 1000);
-    }
-    EXPECT_GE(helped_count, 280) << "round " << round;
-  }
 }
 
 TEST(HelpPolicy, IsNotMisledByTwoKindsByTurns) {

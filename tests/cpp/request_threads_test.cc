@@ -100,30 +100,6 @@ TEST(RequestThreads, QueuesOneRequestForEachBusyThreadAndThenBlocks) {
   fifth.wait();
 }
 
-TEST(RequestThreads, ASingleRequestGoesToTheThreadThatBecameIdleLast) {
-  std::mutex mutex;
-  std::set<std::thread::id> seen;
-  std::promise<void>* done = nullptr;
-  RequestThreads threads(4, [&](const RequestTask&, bool) {
-    const std::scoped_lock lock(mutex);
-    seen.insert(std::this_thread::get_id());
-    done->set_value();
-    return true;
-  });
-  for (size_t i = 0; i < 20; ++i) {
-    std::promise<void> served;
-    {
-      const std::scoped_lock lock(mutex);
-      done = &served;
-    }
-    threads.Enqueue(MakeTask(i));
-    served.get_future().wait();
-    std::this_thread::sleep_for(milliseconds(20));  // the thread becomes idle
-  }
-  EXPECT_LT(seen.size(),
-            3U);  // the first one, and one that became idle after it at the start
-}
-
 TEST(RequestThreads, ServesQueuedRequestsBeforeItEnds) {
   std::atomic<int> served = 0;
   {

@@ -18,7 +18,6 @@
 namespace endcap {
 namespace {
 
-using testing::Throws;
 using Indices = std::vector<int64_t>;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -75,13 +74,6 @@ BoxSet Scattered(unsigned seed, int count, float span, float side, float octaves
               random.Between(0, 1), random.Below(classes));
   }
   return crowd;
-}
-
-TEST(RotatedNmsSimd, EqualsScalarAroundVectorLengths) {
-  for (int count = 0; count <= 40; ++count) {
-    const BoxSet crowd = Scattered(static_cast<unsigned>(count), count, 60.0F, 40.0F, 1.0F, 2);
-    for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
-  }
 }
 
 TEST(RotatedNmsSimd, EqualsScalarOnCrowds) {
@@ -164,27 +156,6 @@ TEST(RotatedNmsSimd, EqualsScalarOnShapesOfAllKinds) {
   }
 }
 
-TEST(RotatedNmsSimd, EqualsScalarOnBoxesThatAreNone) {
-  Random random{std::mt19937(7)};
-  const std::vector<float> odd = {kNan,   kInf,   -kInf, 0.0F,   -0.0F, 1e38F, -1e38F, 1e-22F,
-                                  -3e-9F, 1e-44F, 1e19F, 1e6F,   1.0F,  2.0F,  3.0F,   -4.0F,
-                                  5.0F,   6.0F,   7.0F,  3e-20F, 8.0F,  9.0F,  40.0F,  1e-3F};
-  BoxSet crowd = Scattered(8, 200, 12.0F, 8.0F, 4.0F, 2);
-  for (int i = 0; i < 600; ++i) {
-    const auto value = [&] {
-      return odd[static_cast<size_t>(random.Below(4) == 0 ? random.Below(24) : 12 + i % 11)];
-    };
-    crowd.Add(value(), value(), value(), value(), value(), random.Between(0, 1), random.Below(2));
-  }
-  for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
-}
-
-TEST(RotatedNmsSimd, StopsAtMaxDetections) {
-  const BoxSet crowd = Scattered(9, 500, 500.0F, 60.0F, 1.0F, 3);
-  for (const int64_t limit : {0, 1, 15, 16, 17, 100, 5000})
-    ExpectEqualImplementations(crowd, 0.5, limit);
-}
-
 // The quick decisions of a single pair against the IoU itself.
 template <typename Method>
 void ExpectExceedsIsIouAbove(const BoxSet& crowd) {
@@ -255,15 +226,6 @@ TEST(RotatedIou, ProbiouWithoutAnAreaIsThatOfItsEpsilons) {
   // The squares of the sizes count.
   EXPECT_EQ(Iou({3, 4, -9, 5, 1}, {4, 4, 9, 5, 1}, RotatedNms::kProbiou),
             Iou({3, 4, 9, 5, 1}, {4, 4, 9, 5, 1}, RotatedNms::kProbiou));
-}
-
-TEST(RotatedIou, RefusesOtherLengths) {
-  const Box box = {0, 0, 1, 1, 0};
-  std::vector<float> iou(3);
-  const RotatedNms method = RotatedNms::kPolygon;
-  const auto code = ErrorCode::kInvalidArgument;
-  EXPECT_TRUE(Throws(code, "1 pairs", [&] { RotatedIou(box, box, method, iou); }));
-  EXPECT_TRUE(Throws(code, "each box needs 5", [&] { RotatedIou(iou, box, method, iou); }));
 }
 
 }  // namespace

@@ -26,7 +26,6 @@ namespace endcap {
 namespace {
 
 using testing::Bytes;
-using testing::DecodeOrError;
 using testing::ExpectTargetsEqual;
 using testing::JpegOptions;
 using testing::MakeJpeg;
@@ -175,40 +174,6 @@ TEST(SequentialDecoder, GivesTheLibrarysPixelsWhereDataBeginsAnewAfterAnyMcu) {
       ExpectTargetsEqual(file, what + ", luma", {1});
       ExpectTargetsEqual(MakeJpeg(40, 130, 1, options), what + ", gray");
     }
-  }
-}
-
-// Where something stays, later blocks get its coefficients, or a longer transform than they need.
-TEST(SequentialDecoder, LeavesNothingOfARowOfCoefficients) {
-  const Bytes file = MakeJpeg(48, 200);
-  const JpegMarkers markers = ReadMarkers(file.data(), file.size());
-  const JpegFrame frame = MakeFrame(markers, 8);
-  SequentialDecoder decoder(file, markers, frame, frame.component_count);
-  std::vector<std::vector<uint8_t>> samples;
-  std::vector<std::vector<uint8_t*>> rows;
-  PlaneRows planes;
-  for (size_t i = 0; i < frame.component_count; ++i) {
-    const JpegComponent& component = frame.components[i];
-    const auto width = static_cast<size_t>(frame.padded_width(component)) + 64;
-    const auto height = static_cast<size_t>(component.rows_per_mcu());
-    samples.emplace_back(width * height);
-    rows.emplace_back();
-    for (size_t y = 0; y < height; ++y) rows[i].push_back(samples[i].data() + y * width);
-  }
-  for (size_t i = 0; i < rows.size(); ++i) planes.rows[i] = rows[i].data();
-  CoefficientRow row = decoder.MakeCoefficientRow();
-  const auto is_clear = [&row] {
-    const auto is_zero = [](auto value) { return value == 0; };
-    return std::ranges::all_of(row.last_places, is_zero) &&
-           std::ranges::all_of(row.lines, [&](const CoefficientRow::Line& line) {
-             return std::ranges::all_of(line.values, is_zero);
-           });
-  };
-  for (const PlaneRows* to : {&planes, static_cast<PlaneRows*>(nullptr), &planes}) {
-    decoder.ReadCodes(row);
-    EXPECT_FALSE(is_clear());
-    decoder.Transform(row, to);
-    EXPECT_TRUE(is_clear());
   }
 }
 

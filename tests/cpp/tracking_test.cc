@@ -73,21 +73,6 @@ TEST(Assignment, GainsTheMost) {
   }
 }
 
-TEST(Assignment, ManyThatAllMayBeMatched) {
-  // The diagonal is best for each row and each column.
-  std::vector<Edge> edges;
-  for (int32_t row = 0; row < 120; ++row) {
-    for (int32_t column = 0; column < 150; ++column) {
-      edges.push_back({row, column, row == column ? 0.9 : 0.1 + 0.001 * ((row * 7 + column) % 50)});
-    }
-  }
-  Assignment assignment;
-  const auto chosen = assignment.Solve(edges, 120, 150);
-  ASSERT_EQ(chosen.size(), 120U);
-  for (const Edge& edge : chosen) EXPECT_EQ(edge.row, edge.column);
-  EXPECT_TRUE(assignment.Solve({}, 3, 3).empty());
-}
-
 TEST(AspectMotion, FollowsABoxThatMovesEvenly) {
   const auto box_at = [](double frame) {
     const double x = 100.0 + 3.0 * frame;
@@ -133,17 +118,6 @@ TEST(Tracker, RefusesArraysOfOtherLengths) {
   EXPECT_THROW(Update(tracker, many, std::vector<float>(Tracker::kMaxDetections + 1)), Error);
   EXPECT_EQ(tracker.frames(), 0);
   EXPECT_EQ(Update(tracker, boxes, scores), std::vector<int64_t>{1});
-}
-
-TEST(Tracker, ClassesKeepTracksApart) {
-  const std::vector<float> box = {0, 0, 10, 10};
-  for (const bool agnostic : {true, false}) {
-    TrackingParams params;
-    params.class_agnostic = agnostic;
-    Tracker tracker(params);
-    EXPECT_EQ(Update(tracker, box, {0.9F}, {1}), std::vector<int64_t>{1});
-    EXPECT_EQ(Update(tracker, box, {0.9F}, {2}), std::vector<int64_t>{agnostic ? 1 : -1});
-  }
 }
 
 // The tracks of a frame do not depend on the order of its detections.
@@ -207,16 +181,6 @@ TEST_P(EachPreset, RestoresNoMoreTracksThanAllowed) {
   EXPECT_EQ(small.track_count(), 0U);
 }
 
-TEST_P(EachPreset, StartsNoMoreTracksThanAllowed) {
-  TrackingParams params = params_;
-  params.max_tracks = 2;
-  Tracker tracker(params);
-  for (int frame = 0; frame < 3; ++frame) {
-    Update(tracker, {0, 0, 9, 9, 50, 0, 59, 9, 90, 0, 99, 9}, {0.9F, 0.9F, 0.9F});
-  }
-  EXPECT_EQ(tracker.track_count(), 2U);
-}
-
 TEST(Tracker, RestoresNoStateOfAnotherPreset) {
   for (const std::string_view name : TrackingPresetNames()) {
     Tracker saved(TrackingPreset(name));
@@ -230,13 +194,6 @@ TEST(Tracker, RestoresNoStateOfAnotherPreset) {
       }
     }
   }
-}
-
-TEST(TrackingParams, AreRefusedWhereTheyHaveNoMeaning) {
-  EXPECT_NO_THROW(ParseTrackingParams({{"confirm_frames", "2"}, {"preset", "ocsort"}}));
-  EXPECT_THROW(ParseTrackingParams({{"confirm_frames", "2"}}), Error);
-  EXPECT_THROW(ParseTrackingParams({{"preset", "ocsort"}, {"fuse_score", "true"}}), Error);
-  EXPECT_THROW(ParseTrackingParams({{"preset", "sort"}}), Error);
 }
 
 // Against all ways to give each row a column.

@@ -1,9 +1,7 @@
 #pragma once
 
 #include <array>
-#include <cstdlib>
-#include <string>
-#include <vector>
+#include <cstdint>
 
 #include "endcap/image_view.h"
 #include "jpeg_writer.h"
@@ -18,29 +16,6 @@ struct YuvKind {
   YuvMatrix matrix = YuvMatrix::kBt601;
   YuvRange range = YuvRange::kLimited;
 };
-
-inline std::string GetName(const YuvKind& kind) {
-  return (kind.format == PixelFormat::kNv12 ? "nv12 " : "planar ") + std::to_string(kind.step_x) +
-         "x" + std::to_string(kind.step_y) + " matrix " +
-         std::to_string(static_cast<int>(kind.matrix)) + " range " +
-         std::to_string(static_cast<int>(kind.range));
-}
-
-// Every layout of chroma in every matrix and range.
-inline std::vector<YuvKind> AllYuvKinds() {
-  std::vector<YuvKind> kinds;
-  for (const auto matrix : {YuvMatrix::kBt601, YuvMatrix::kBt709, YuvMatrix::kBt2020}) {
-    for (const auto range : {YuvRange::kFull, YuvRange::kLimited}) {
-      kinds.push_back({PixelFormat::kNv12, 2, 2, matrix, range});
-      for (const int step_x : {1, 2}) {
-        for (const int step_y : {1, 2}) {
-          kinds.push_back({PixelFormat::kPlanarYuv, step_x, step_y, matrix, range});
-        }
-      }
-    }
-  }
-  return kinds;
-}
 
 // Planes of noise, or of given bytes, and their view. Rows lie `gap` bytes apart.
 struct YuvImage {

@@ -22,7 +22,6 @@
 namespace endcap {
 namespace {
 
-using testing::AllYuvKinds;
 using testing::Bytes;
 using testing::CompareTargetsWithScalar;
 using testing::Encoded;
@@ -98,71 +97,6 @@ TEST(YuvPixels, OfAJpegsPlanesAreTheJpegs) {
           }
         }
       }
-    }
-  }
-}
-
-TEST(YuvPixels, AreTheSameOnEveryPath) {
-  for (const YuvKind& kind : AllYuvKinds()) {
-    for (const auto& [height, width] : {std::pair(1, 1), {2, 3}, {3, 2}, {17, 65}, {66, 31}}) {
-      const YuvImage image(kind, height, width, 5);
-      for (const int side : {std::max(height, width), 13}) {
-        const PreprocessParams params = Square(side);
-        CompareTargetsWithScalar(
-            Stage::kPreprocess, [&] { return MakeTensor(params, image.view); },
-            [&](const Bytes& scalar, const Bytes& simd, const std::string& target) {
-              EXPECT_TRUE(simd == scalar)
-                  << GetName(kind) << " " << height << "x" << width << " " << target;
-            });
-      }
-    }
-  }
-}
-
-// Planes that end where memory that may be read does.
-class GuardedPlane {
- public:
-  explicit GuardedPlane(const Bytes& plane) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    pages_ = (plane.size() + page - 1) / page * page;
-    memory_ = static_cast<uint8_t*>(
-        mmap(nullptr, pages_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    size_ = pages_ + page;
-    mprotect(memory_ + pages_, page, PROT_NONE);
-    first_ = memory_ + pages_ - plane.size();
-    std::memcpy(first_, plane.data(), plane.size());
-  }
-  ~GuardedPlane() { munmap(memory_, size_); }
-  GuardedPlane(const GuardedPlane&) = delete;
-  GuardedPlane& operator=(const GuardedPlane&) = delete;
-  const uint8_t* data() const { return first_; }
-
- private:
-  size_t pages_ = 0;
-  size_t size_ = 0;
-  uint8_t* memory_ = nullptr;
-  uint8_t* first_ = nullptr;
-};
-
-TEST(YuvPixels, NothingIsReadPastThePlanes) {
-  for (const YuvKind& kind : AllYuvKinds()) {
-    if (kind.matrix == YuvMatrix::kBt2020) continue;
-    const YuvImage image(kind, 19, 75);
-    ImageView guarded = image.view;
-    std::array<std::optional<GuardedPlane>, 3> planes;
-    for (size_t i = 0; i < 3; ++i) {
-      if (image.planes[i].empty()) continue;
-      planes[i].emplace(image.planes[i]);
-      guarded.planes[i].data = planes[i]->data();
-    }
-    for (const Color color : {Color::kRgb, Color::kGray}) {
-      PreprocessParams params = Square(50);
-      params.color = color;
-      CompareTargetsWithScalar(
-          Stage::kPreprocess, [&] { return MakeTensor(params, guarded); },
-          [](const Bytes& scalar, const Bytes& simd, const std::string& target) {
-            EXPECT_TRUE(simd == scalar) << target;
-          });
     }
   }
 }

@@ -48,17 +48,6 @@ __global__ void WriteAfterBarrier(int* out) {
   if (t == 63) value = 2;
 }
 
-// One thread reads what another one, far from it in a large block, wrote.
-template <Between kBetween>
-__global__ void ReadFar(int* out, unsigned writer, unsigned reader) {
-  __shared__ int value;
-  if (threadIdx.x == writer) value = 1;
-  __syncthreads();
-  if (threadIdx.x == writer) value = 2;
-  if constexpr (kBetween == Between::kBarrier) __syncthreads();
-  if (threadIdx.x == reader) out[blockIdx.x] = value;
-}
-
 __global__ void WriteOneWord(int* out, bool atomically) {
   if (threadIdx.x != blockIdx.x % 2) return;
   if (atomically) {
@@ -109,14 +98,6 @@ TEST(RacesDeathTest, BetweenWarps) {
 }
 
 TEST(RacesDeathTest, AfterABarrier) { ExpectEnd(kRaceFound, WriteAfterBarrier, 1); }
-
-TEST(RacesDeathTest, InLargeBlocks) {
-  for (const unsigned reader : {1U, 255U, 1023U}) {
-    ExpectBlocksEnd(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, 0U, reader);
-    ExpectBlocksEnd(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, reader, 0U);
-  }
-  ExpectBlocksEnd(0, ReadFar<Between::kBarrier>, 3, 1024, 0U, 255U);
-}
 
 TEST(RacesDeathTest, BetweenBlocks) {
   ExpectEnd(kRaceFound, WriteOneWord, 2, false);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "endcap/cuda.h"
 #include "endcap/error.h"
 #include "endcap/implementation.h"
 #include "fuzz_input.h"
@@ -91,6 +93,31 @@ inline void RequireEqual(const Outcome& expected, const Outcome& actual, std::st
             int{actual.bytes()[i]});
   }
 }
+
+// Whether results on a GPU are compared as well: that of tests/cuda_emulation, which
+// ENDCAP_CUDA_LIBRARY names.
+inline bool HasGpu() { return DescribeCuda().available; }
+
+// Device memory with the values of a vector of the host.
+template <typename T>
+class OnGpu {
+ public:
+  explicit OnGpu(const std::vector<T>& values)
+      : count_(values.size()), memory_(AllocateCuda(values.size() * sizeof(T), {})) {
+    CopyCuda(memory_.get(), values.data(), values.size() * sizeof(T), {});
+  }
+  T* get() const { return static_cast<T*>(memory_.get()); }
+  std::vector<T> Read() const {
+    std::vector<T> values(count_);
+    CopyCuda(values.data(), memory_.get(), count_ * sizeof(T), {});
+    SynchronizeCuda({});
+    return values;
+  }
+
+ private:
+  size_t count_;
+  std::shared_ptr<void> memory_;
+};
 
 // The instruction set of the input's choice; "" where this CPU has none.
 inline std::string_view PickSimdTarget(FuzzInput& input) {

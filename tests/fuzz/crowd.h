@@ -1,6 +1,6 @@
 #pragma once
 
-#include "fuzz_input.h"
+#include "agreement.h"
 
 namespace endcap::fuzz {
 
@@ -76,6 +76,28 @@ inline BoxSet MakeRotatedBoxes(FuzzInput& input, int most) {
   }
   if (input.Bool()) Disturb(input, crowd.boxes);
   return crowd;
+}
+
+// Requires of suppress(boxes, scores, class ids, kept, count), with arrays on the GPU, what the CPU
+// keeps; a count of -1 tells of a score that is NaN.
+template <typename Suppress>
+void RequireSameOnGpu(const Outcome& expected, const BoxSet& crowd, const Suppress& suppress) {
+  if (!HasGpu()) return;
+  const Outcome outcome = Capture([&](Outcome& result) {
+    const OnGpu boxes(crowd.boxes);
+    const OnGpu scores(crowd.scores);
+    const OnGpu classes(crowd.class_ids);
+    const OnGpu kept(std::vector<int64_t>(crowd.scores.size(), -7));
+    const OnGpu count(std::vector<int64_t>{-7});
+    suppress(boxes.get(), scores.get(), crowd.class_ids.empty() ? nullptr : classes.get(),
+             kept.get(), count.get());
+    const int64_t found = count.Read()[0];
+    if (found == -1) throw Error(expected.code, expected.message);
+    const std::vector<int64_t> indices = kept.Read();
+    Require(found >= 0 && found <= std::ssize(indices), found, " boxes are kept");
+    result.Add(indices.data(), static_cast<size_t>(found));
+  });
+  RequireEqual(expected, outcome, "scalar against cuda");
 }
 
 }  // namespace endcap::fuzz

@@ -115,24 +115,35 @@ Head MakeHead(FuzzInput& input, const HeadParams& params) {
   return head;
 }
 
-// Values that show where nothing was written.
+// The outputs of an image, full of values that show where nothing was written.
 struct Results {
   std::vector<std::vector<uint8_t>> memory;
+  std::vector<OnGpu<uint8_t>> on_gpu;
   std::vector<std::string> rle;
   PostprocessOutput output;
 
-  Results(const PostprocessParams& params, uint32_t left_out, bool with_rle) {
+  Results(const PostprocessParams& params, Device device, uint32_t left_out, bool with_rle) {
     for (const TensorSpec& spec : PostprocessOutputs(params)) {
       TensorView view;
       view.dtype = spec.dtype;
       view.shape = spec.shape;
       view.rank = spec.rank;
+      view.device = device;
       std::vector<uint8_t>& bytes = memory.emplace_back(view.size_bytes(), 0xA5);
-      view.data = (left_out & 1U) != 0 ? nullptr : bytes.data();
+      view.data = bytes.data();
+      if (device == Device::kCuda) view.data = on_gpu.emplace_back(bytes).get();
+      if ((left_out & 1U) != 0) view.data = nullptr;
       left_out >>= 1;
       output.tensors.push_back(view);
     }
     if (with_rle && GivesRle(params)) output.rle = &rle;
+  }
+
+  void AddTo(Outcome& outcome) const {
+    for (size_t i = 0; i < memory.size(); ++i) {
+      outcome.Add(on_gpu.empty() ? memory[i] : on_gpu[i].Read());
+    }
+    for (const std::string& text : rle) outcome.Add(std::string_view(text));
   }
 };
 
@@ -170,9 +181,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto left_out = static_cast<uint32_t>(input.Happens(32) ? input.Byte() : 0);
   const bool with_rle = input.Bool();
   const Head head = MakeHead(input, params.head);
-  RequireEqualPaths(target, HeadFamilyName(params.head.family), [&](Outcome& outcome) {
-    Postprocessor postprocessor(params, 1);
-    Results results(params, left_out, with_rle);
+  const auto run = [&](DeviceId device, Outcome& outcome) {
+    Postprocessor postprocessor(params, device, 1);
+    Results results(params, device.type, left_out, with_rle);
     PostprocessInput item;
     item.head = head.views;
     item.geometry = placed ? geometry.data() : nullptr;
@@ -181,8 +192,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     outcome.Add(int64_t{items[0].num_detections});
     outcome.Add(int64_t{items[0].truncated});
     outcome.Add(int64_t{items[0].dropped});
-    for (const std::vector<uint8_t>& bytes : results.memory) outcome.Add(bytes);
-    for (const std::string& text : results.rle) outcome.Add(std::string_view(text));
-  });
+    results.AddTo(outcome);
+    return items[0].status;
+  };
+  ItemStatus status;
+  const Outcome expected = RequireEqualPaths(target, HeadFamilyName(params.head.family),
+                                             [&](Outcome& outcome) { status = run({}, outcome); });
+  if (!HasGpu() || !expected.ok()) return 0;
+  const Outcome actual = Capture([&](Outcome& outcome) { run({Device::kCuda, 0}, outcome); });
+  if (actual.ok()) {
+    RequireEqual(expected, actual, "scalar against cuda");
+  } else {  // a GPU refuses shapes and dtypes before it enqueues anything
+    Require(!status.ok() && status.code == actual.code, "refused on a GPU only: ", actual.message);
+  }
   return 0;
 }

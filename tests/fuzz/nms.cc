@@ -59,6 +59,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Outcome outcome = RequireEqualPaths(target, "kept boxes", [&](Outcome& result) {
     result.Add(Nms(crowd.boxes, crowd.scores, crowd.class_ids, options));
   });
+  RequireSameOnGpu(outcome, crowd, [&](auto boxes, auto scores, auto ids, auto kept, auto found) {
+    NmsCuda(boxes, scores, ids, std::ssize(crowd.scores), options, 0, nullptr, kept, found);
+  });
   // Infinite sides are not compared: std::min and the definition order NaN in ways of their own.
   if (!outcome.ok() || !AllFinite(crowd.boxes)) return 0;
   Outcome expected;

@@ -68,13 +68,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } else {
     pixels = MakePixels(input);
   }
-  RequireEqualFileResults(target, "tensor", pixels.view, [&](Outcome& outcome) {
-    Preprocessor preprocessor(params, 1);
+  RequireEqualOnDevices(target, "tensor", pixels.view, [&](DeviceId device, Outcome& outcome) {
+    Preprocessor preprocessor(params, device, 1);
     ItemMemory memory;
-    const std::array outputs = {memory.Make(params, 3)};
+    const std::array outputs = {memory.Make(params, 3, device)};
     const auto items = preprocessor.Run(std::span(&pixels.view, 1), outputs);
     FailIfDamaged(items[0].status);
-    AddItem(memory, items[0].status, outcome);
+    memory.AddTo(outcome, items[0].status);
   });
   return 0;
 }

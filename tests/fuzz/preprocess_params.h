@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "endcap/preprocess.h"
 #include "jpeg_files.h"
 
@@ -39,30 +41,46 @@ inline PreprocessParams PickPreprocessParams(FuzzInput& input, int max_side) {
 // The memory of one item's outputs, of exactly the sizes that are asked for.
 struct ItemMemory {
   std::vector<uint8_t> tensor;
+  std::optional<OnGpu<uint8_t>> on_gpu;
   std::array<float, Geometry::kSize> geometry{};
   int32_t status = -1;
 
-  PreprocessOutput Make(const PreprocessParams& params, int source_index) {
+  PreprocessOutput Make(const PreprocessParams& params, int source_index, DeviceId device = {}) {
     const TensorSpec spec = PreprocessOutputs(params)[0];
     PreprocessOutput output;
     output.image.dtype = spec.dtype;
     output.image.shape = spec.shape;
     output.image.rank = spec.rank;
+    output.image.device = device.type;
     // Values that show where nothing was written.
     tensor.assign(output.image.size_bytes(), 0xA5);
     output.image.data = tensor.data();
+    if (device.type == Device::kCuda) output.image.data = on_gpu.emplace(tensor).get();
     output.geometry = geometry.data();
     output.status = &status;
     output.source_index = source_index;
     return output;
   }
+
+  void AddTo(Outcome& outcome, const ItemStatus& item) const {
+    outcome.Add(item);
+    outcome.Add(on_gpu ? on_gpu->Read() : tensor);
+    outcome.Add(geometry.data(), geometry.size());
+    outcome.Add(int64_t{status});
+  }
 };
 
-inline void AddItem(const ItemMemory& memory, const ItemStatus& status, Outcome& outcome) {
-  outcome.Add(status);
-  outcome.Add(memory.tensor);
-  outcome.Add(memory.geometry.data(), memory.geometry.size());
-  outcome.Add(int64_t{memory.status});
+// RequireEqualFileResults of run(device, outcome), and the same results on a GPU. How much of a
+// damaged file is read depends on the device.
+template <typename Run>
+Outcome RequireEqualOnDevices(std::string_view target, std::string_view what,
+                              const ImageView& image, const Run& run) {
+  Outcome outcome = RequireEqualFileResults(target, what, image,
+                                            [&](Outcome& result) { run(DeviceId{}, result); });
+  if (!HasGpu() || outcome.code == ErrorCode::kCorruptImage) return outcome;
+  const Outcome actual = Capture([&](Outcome& result) { run(DeviceId{Device::kCuda, 0}, result); });
+  if (actual.code != ErrorCode::kCorruptImage) RequireEqual(outcome, actual, "scalar against cuda");
+  return outcome;
 }
 
 }  // namespace endcap::fuzz

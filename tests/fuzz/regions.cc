@@ -23,19 +23,21 @@ std::vector<Roi> PickRois(FuzzInput& input) {
 }
 
 // The image's status, then each region's and what was written for it.
-void RunRois(const PreprocessParams& params, const ImageView& image, const std::vector<Roi>& rois,
-             Outcome& outcome) {
-  Preprocessor preprocessor(params, 1);
+void RunRois(const PreprocessParams& params, DeviceId device, const ImageView& image,
+             const std::vector<Roi>& rois, Outcome& outcome) {
+  Preprocessor preprocessor(params, device, 1);
   std::vector<ItemMemory> memory(rois.size());
   std::vector<PreprocessOutput> outputs;
   for (size_t i = 0; i < rois.size(); ++i) {
-    outputs.push_back(memory[i].Make(params, static_cast<int>(i)));
+    outputs.push_back(memory[i].Make(params, static_cast<int>(i), device));
   }
   const PreprocessInput images{image, rois, outputs};
   const auto items = preprocessor.Run(std::span(&images, 1));
   FailIfDamaged(items[0].status);
   outcome.Add(items[0].status);
-  for (size_t i = 0; i < rois.size(); ++i) AddItem(memory[i], items[0].rois[i], outcome);
+  for (size_t i = 0; i < rois.size(); ++i) {
+    memory[i].AddTo(outcome, items[0].rois[i]);
+  }
 }
 
 // Whole pixels that a region covers, clipped; empty for one that is refused.
@@ -94,8 +96,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<Roi> rois = PickRois(input);
   const std::vector<uint8_t> file = input.Rest();
   const ImageView image = ImageView::Encoded(file.data(), file.size());
-  const Outcome outcome = RequireEqualFileResults(
-      target, "regions", image, [&](Outcome& result) { RunRois(params, image, rois, result); });
+  const Outcome outcome = RequireEqualOnDevices(
+      target, "regions", image,
+      [&](DeviceId device, Outcome& result) { RunRois(params, device, image, rois, result); });
   // Gray is the file's luma, which RGB pixels do not have.
   if (!outcome.ok() || rois.empty() || params.color == Color::kGray) return 0;
   CompareWithCrop(params, image, rois.back());

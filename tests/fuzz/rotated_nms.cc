@@ -68,6 +68,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Outcome outcome = RequireEqualPaths(target, "kept boxes", [&](Outcome& result) {
     result.Add(NmsRotated(crowd.boxes, crowd.scores, crowd.class_ids, options));
   });
+  RequireSameOnGpu(outcome, crowd, [&](auto boxes, auto scores, auto ids, auto kept, auto found) {
+    NmsRotatedCuda(boxes, scores, ids, std::ssize(crowd.scores), options, 0, nullptr, kept, found);
+  });
   if (!outcome.ok()) return 0;
   CheckIou(crowd, options.method);
   Outcome expected;

@@ -50,6 +50,13 @@ def test_masks(resolution: str, dtype: type[np.floating[Any]]) -> None:
         assert detections.packed_masks.any(axis=(2, 3))[:, 0].all()
 
 
+@pytest.mark.parametrize("size", [(300, 640), (607, 3), (96, 700)])
+def test_prototypes_larger_than_the_input(size: tuple[int, int]) -> None:
+    """A tile lies above more prototype pixels than shared memory has room for."""
+    fields = fields_of("input", prototype_size=size, input_size=(64, 200), packed_masks=True)
+    both(images(2, size=size), **fields)
+
+
 @pytest.mark.parametrize("resolution", ["input", "source"])
 def test_masks_of_bits_and_of_rle_are_the_same(resolution: str) -> None:
     """Without a geometry the source image is the model's input."""

@@ -42,21 +42,6 @@ def test_every_recipe(recipe: str) -> None:
     expect_the_cpus(FILE, ROIS, **RECIPES[recipe])
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_files_with_an_orientation(orientation: int) -> None:
-    file = jpegs.encode(PIXELS, orientation=orientation, subsampling="4:2:0")
-    rois = [[20.0, 30, 90, 70], [100, 110, 160, 170], [0, 0, 3, 3]]
-    for exif in ("apply", "ignore"):
-        expect_the_cpus(file, rois, size=64, exif=exif)
-
-
-@pytest.mark.parametrize("channels", [1, 4])
-@pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_gray_and_cmyk_files(channels: int, color: str) -> None:
-    file = jpegs.encode(jpegs.photo(HEIGHT, WIDTH, channels=channels))
-    expect_the_cpus(file, ROIS, size=64, color=color)
-
-
 @pytest.mark.parametrize("color", ["rgb", "gray"])
 @pytest.mark.parametrize("pixel_format", ["rgb", "bgr"])
 def test_pixels_wherever_they_lie(pixel_format: str, color: str) -> None:

@@ -138,19 +138,6 @@ def test_a_head_of_another_stream_is_not_captured() -> None:
         assert not harmed()
 
 
-@emulated
-def test_other_threads_work_while_a_graph_is_captured() -> None:
-    """Uploads, pinned memory, waits: none may end the capture, which torch makes in global mode."""
-    preprocessor = endcap.Preprocessor(size=32, device="cuda")
-    with capturing(0) as harmed:
-        large = np.tile(PIXELS, (20, 20, 1))
-        images = preprocessor([large, PIXELS], stream=PER_THREAD_STREAM).images.to_numpy()
-        heads = postprocessor()(HEAD, stream=PER_THREAD_STREAM).to_numpy()
-        assert not harmed()
-    np.testing.assert_array_equal(images, endcap.preprocess([large, PIXELS], size=32).images)
-    np.testing.assert_array_equal(heads.boxes, endcap.Postprocessor("yolov8", 3)(HEAD).boxes)
-
-
 def test_memory_is_not_reused_before_its_consumer_is_done() -> None:
     """The consumer's work is still waiting when its last reference to the memory goes."""
     array = on_gpu(HEAD)

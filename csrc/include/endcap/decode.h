@@ -232,7 +232,7 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 // Tests, each for all eight values: tests/python/core/test_decode.py, of regions test_rois.py, of
 // preprocess test_preprocess.py and, for each implementation, tests/cpp/implementations_test.cc and
 // tests/cpp/fused_kernel_test.cc; boxes:
-// tests/python/core/test_postprocess.py; damaged tags: Exif.DamageIsHarmless, tests/fuzz/exif.cc.
+// tests/python/core/test_postprocess.py; damaged tags: Exif.DamageIsHarmless.
 //
 // Which number counts is Pillow's rule (Image.getexif), also where the Exif standard has another:
 //

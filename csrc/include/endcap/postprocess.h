@@ -61,7 +61,7 @@ void Validate(const PostprocessParams& params);
 // in every row (of rotated boxes, width and height are greater than 0), which a box in the padding
 // of a letterbox fails once it is clipped. Such a box is not a candidate: it suppresses none, and
 // takes no row from another. Without a geometry boxes are neither clipped nor dropped. Tests:
-// tests/python/core/test_postprocess.py, on a GPU tests/cpp/detection_cuda_test.cc.
+// tests/python/core/test_postprocess.py, on a GPU tests/fuzz/heads.cc.
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);
 
 // Whether the family has masks, and so also gives detection_rle, K strings: COCO's compressed RLE

@@ -14,9 +14,6 @@
 #define __global__
 #define __device__
 #define __host__
-#define __forceinline__ inline
-#define __noinline__
-#define __constant__ static
 #if defined(ENDCAP_CUDA_RACES)
 #define __shared__ static thread_local
 #else
@@ -40,8 +37,6 @@ inline int __syncthreads_or(int predicate) {
   return endcap::emulation::Barrier(predicate != 0 ? 1 : 0) != 0 ? 1 : 0;
 }
 inline void __syncwarp(unsigned mask = 0xFFFFFFFFU) { endcap::emulation::WarpBarrier(mask); }
-inline void __threadfence() {}
-inline void __threadfence_block() {}
 
 namespace endcap::emulation {
 
@@ -70,20 +65,6 @@ T FromLane(unsigned mask, T value, int source, int width) {
   return Unpack<T>(lanes[static_cast<size_t>(source)]);
 }
 
-template <typename T, typename Join>
-T Reduce(unsigned mask, T value, Join join) {
-  const Lanes lanes = PendingRequest(mask, Pack(value));
-  bool first = true;
-  T result{};
-  for (int i = 0; i < kWarpSize; ++i) {
-    if ((mask >> i & 1U) == 0) continue;
-    const T other = Unpack<T>(lanes[static_cast<size_t>(i)]);
-    result = first ? other : join(result, other);
-    first = false;
-  }
-  return result;
-}
-
 }  // namespace endcap::emulation
 
 template <typename T>
@@ -95,11 +76,6 @@ template <typename T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
   const int lane = endcap::emulation::Lane();
   return endcap::emulation::FromLane(mask, value, lane - static_cast<int>(delta), width);
-}
-template <typename T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
-  const int lane = endcap::emulation::Lane();
-  return endcap::emulation::FromLane(mask, value, lane + static_cast<int>(delta), width);
 }
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize) {
@@ -114,31 +90,6 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
 }
 inline int __any_sync(unsigned mask, int predicate) {
   return __ballot_sync(mask, predicate) != 0 ? 1 : 0;
-}
-inline int __all_sync(unsigned mask, int predicate) {
-  return __ballot_sync(mask, predicate) == mask ? 1 : 0;
-}
-template <typename T>
-unsigned __match_any_sync(unsigned mask, T value) {
-  const auto lanes = endcap::emulation::PendingRequest(mask, endcap::emulation::Pack(value));
-  unsigned equal = 0;
-  for (unsigned i = 0; i < 32; ++i) {
-    if ((mask >> i & 1U) != 0 && lanes[i] == endcap::emulation::Pack(value)) equal |= 1U << i;
-  }
-  return equal;
-}
-// CUDA has these from compute capability 8.0 on, for 32-bit integers.
-template <typename T>
-T __reduce_add_sync(unsigned mask, T value) {
-  return endcap::emulation::Reduce(mask, value, [](T a, T b) { return a + b; });
-}
-template <typename T>
-T __reduce_max_sync(unsigned mask, T value) {
-  return endcap::emulation::Reduce(mask, value, [](T a, T b) { return std::max(a, b); });
-}
-template <typename T>
-T __reduce_min_sync(unsigned mask, T value) {
-  return endcap::emulation::Reduce(mask, value, [](T a, T b) { return std::min(a, b); });
 }
 
 namespace endcap::emulation {
@@ -170,23 +121,9 @@ T atomicMin(T* address, V value) {
       address, [=](T old) { return std::min(old, static_cast<T>(value)); });
 }
 template <typename T, typename V>
-T atomicOr(T* address, V value) {
-  return endcap::emulation::ChangeAtomically(
-      address, [=](T old) { return static_cast<T>(old | static_cast<T>(value)); });
-}
-template <typename T, typename V>
 T atomicAnd(T* address, V value) {
   return endcap::emulation::ChangeAtomically(
       address, [=](T old) { return static_cast<T>(old & static_cast<T>(value)); });
-}
-template <typename T, typename V>
-T atomicExch(T* address, V value) {
-  return endcap::emulation::ChangeAtomically(address, [=](T) { return static_cast<T>(value); });
-}
-template <typename T, typename C, typename V>
-T atomicCAS(T* address, C compare, V value) {
-  return endcap::emulation::ChangeAtomically(
-      address, [=](T old) { return old == static_cast<T>(compare) ? static_cast<T>(value) : old; });
 }
 
 #define __NV_ATOMIC_RELAXED 0
@@ -200,53 +137,15 @@ template <typename T>
 T __ldg(const T* address) {
   return *address;
 }
-template <typename T>
-T __ldcs(const T* address) {
-  return *address;
-}
-template <typename T>
-void __stcs(T* address, T value) {
-  *address = value;
-}
-
 inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __popcll(unsigned long long x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
 inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
 inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
-inline int __ffsll(long long x) {
-  return x == 0 ? 0 : std::countr_zero(static_cast<unsigned long long>(x)) + 1;
-}
-inline unsigned __brev(unsigned x) {
-  unsigned reversed = 0;
-  for (int i = 0; i < 32; ++i) reversed |= (x >> i & 1U) << (31 - i);
-  return reversed;
-}
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
-inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fdiv_rn(float a, float b) { return a / b; }
-inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
-  const uint64_t bytes = static_cast<uint64_t>(y) << 32 | x;
-  unsigned result = 0;
-  for (unsigned i = 0; i < 4; ++i) {
-    const unsigned pick = selector >> (4 * i) & 0xFU;
-    auto byte = static_cast<unsigned>(bytes >> (8 * (pick & 7U)) & 0xFFU);
-    if ((pick & 8U) != 0) byte = (byte & 0x80U) != 0 ? 0xFFU : 0U;
-    result |= byte << (8 * i);
-  }
-  return result;
-}
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   const uint64_t both = static_cast<uint64_t>(high) << 32 | low;
   return static_cast<unsigned>(both >> (shift & 31U));
-}
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-  const uint64_t both = static_cast<uint64_t>(high) << 32 | low;
-  return static_cast<unsigned>(both << (shift & 31U) >> 32);
 }
 
 // CUDA has these without a namespace.

@@ -35,18 +35,8 @@ struct alignas(4) uchar4 {
 
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-inline int2 make_int2(int x, int y) { return {x, y}; }
 inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
-inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-inline ushort2 make_ushort2(unsigned short x, unsigned short y) { return {x, y}; }
-inline ushort4 make_ushort4(unsigned short x, unsigned short y, unsigned short z,
-                            unsigned short w) {
-  return {x, y, z, w};
-}
-inline uchar4 make_uchar4(unsigned char x, unsigned char y, unsigned char z, unsigned char w) {
-  return {x, y, z, w};
-}
 
 struct dim3 {
   unsigned x, y, z;
