@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import endcap
-from endcap.client import Call, Connection, RequestError, SharedMemoryPool, parse_address
+from endcap.client import RequestError, SharedMemoryPool
 
 TENSOR, HEAD = (1, 3, 640, 640), (1, 10, 8400)
 ROOM = 4 * (int(np.prod(TENSOR)) + int(np.prod(HEAD))) + 128  # bytes; each begins aligned
@@ -42,8 +42,8 @@ class Detector:
         with self._pool.acquire() as lease:
             images = lease.put("images", made.images)
             head = lease.output("head", HEAD, np.float32)
-            response = self._pool.infer(lease, Call("detector", [images], [head]))
-            found: Any = self._postprocess(lease.read(head, response), made.geometry)
+            result = self._pool.infer(lease, "detector", [images], [head])
+            found: Any = self._postprocess(lease.read("head", result), made.geometry)
             return found[0]  # on the host
 
 
@@ -60,10 +60,7 @@ def main() -> int:
     parser.add_argument("--url", default="grpc://127.0.0.1:8001", help="or http://HOST:PORT")
     options = parser.parse_args()
     try:
-        with (
-            Connection(parse_address(options.url)) as connection,
-            SharedMemoryPool(connection, regions=2, region_bytes=ROOM, kind="cuda") as pool,
-        ):
+        with SharedMemoryPool(options.url, regions=2, region_bytes=ROOM, kind="cuda") as pool:
             detect = Detector(pool)
             for file in options.files:
                 show(file, detect(file.read_bytes()))

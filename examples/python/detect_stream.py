@@ -1,4 +1,4 @@
-"""Detections in the frames of a video, over one gRPC stream, in the order of the frames.
+"""Detections in the frames of a video, in the order of the frames.
 
     pip install "$(ls endcap-0.1.0-*.whl)[client]"
     ffmpeg -i video.mp4 -f mjpeg - | python examples/python/detect_stream.py

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import endcap
-from endcap.client import Call, Connection, SharedMemoryPool, parse_address
+from endcap.client import SharedMemoryPool
 
 TENSOR, HEAD = (1, 3, 640, 640), (1, 10, 8400)
 ROOM = 4 * (int(np.prod(TENSOR)) + int(np.prod(HEAD))) + 128  # bytes; each begins aligned
@@ -36,8 +36,8 @@ def detect(pool: SharedMemoryPool, image: bytes) -> Any:
         tensor, images = lease.empty("images", TENSOR, np.float32)
         made = PREPROCESS(image, out=tensor)
         head = lease.output("head", HEAD, np.float32)
-        response = pool.infer(lease, Call("detector", [images], [head]))
-        detections: Any = POSTPROCESS(lease.read(head, response), made.geometry)
+        result = pool.infer(lease, "detector", [images], [head])
+        detections: Any = POSTPROCESS(lease.read("head", result), made.geometry)
         return detections[0]
 
 
@@ -67,10 +67,7 @@ def main() -> int:
     options = parser.parse_args()
     failed = False
     try:
-        with (
-            Connection(parse_address(options.url)) as connection,
-            SharedMemoryPool(connection, regions=2, region_bytes=ROOM) as pool,
-        ):
+        with SharedMemoryPool(options.url, regions=2, region_bytes=ROOM) as pool:
             for file in options.files:
                 failed |= not process(pool, file)
     except endcap.EndcapError as error:

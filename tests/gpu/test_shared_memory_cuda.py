@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tritonclient.http as tritonclient
 
 import endcap
-from endcap.client.calls import InputTensor, OutputTensor, Response, SharedSlice, TensorSpec
-from endcap.client.lease import KINDS, Lease
+from endcap.client.shared_memory import KINDS, Lease
 from endcap.errors import InvalidArgumentError
 from tests.gpu.pictures import FILES
 
@@ -19,6 +20,7 @@ if os.environ.get("ENDCAP_REQUIRE_CUDA") != "1":
     pytest.importorskip("cuda.bindings.runtime")
 
 BYTES = 1 << 20
+_PLACE = ("shared_memory_offset", "shared_memory_byte_size")
 
 
 @pytest.fixture
@@ -28,24 +30,26 @@ def region(real_gpu: endcap.CudaState) -> Any:
     made.remove()
 
 
-def read_back(lease: Lease, tensor: InputTensor) -> np.ndarray:
+def read_back(lease: Lease, tensor: Any) -> np.ndarray:
     """The tensor as another user of the region finds it."""
-    assert isinstance(tensor.data, SharedSlice)
-    response = Response({}, {"same": TensorSpec(tensor.datatype, tensor.shape)})
-    return np.asarray(lease.read(OutputTensor("same", tensor.data), response).to_numpy())
+    place = {each: tensor._get_tensor()["parameters"].get(each, 0) for each in _PLACE}
+    lease.outputs["same"] = place["shared_memory_offset"], place["shared_memory_byte_size"]
+    told = {"datatype": tensor.datatype(), "shape": tensor.shape()}
+    result = SimpleNamespace(get_output=lambda name: told)
+    return np.asarray(lease.read("same", result).to_numpy())
 
 
 def test_arrays_of_the_host_are_copied_to_the_gpu(region: Any) -> None:
-    lease = Lease(region)
+    lease = Lease(region, tritonclient)
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     lease.put("before", array[:1])
     tensor = lease.put("a", array[:, ::-1])
-    assert (tensor.shape, tensor.datatype) == ((2, 3, 4), "FP32")
+    assert (tensor.shape(), tensor.datatype()) == ([2, 3, 4], "FP32")
     np.testing.assert_array_equal(read_back(lease, tensor), array[:, ::-1])
 
 
 def test_a_tensor_of_torch_is_copied_on_the_gpu(region: Any, torch: Any) -> None:
-    lease = Lease(region)
+    lease = Lease(region, tritonclient)
     array = torch.arange(12, dtype=torch.float32, device="cuda").reshape(3, 4)
     tensor = lease.put("a", array)
     np.testing.assert_array_equal(read_back(lease, tensor), array.cpu().numpy())
@@ -59,7 +63,7 @@ def test_an_array_of_another_stream_is_whole_before_it_is_copied(region: Any, to
         torch.cuda._sleep(100_000_000)  # cycles that the array below waits for
     made = endcap.preprocess(FILES["4:2:0"], size=64, device="cuda", stream=stream)
     assert made.images.stream == stream.cuda_stream
-    lease = Lease(region)
+    lease = Lease(region, tritonclient)
     tensor = lease.put("images", made.images)
     del made
     expected = endcap.preprocess(FILES["4:2:0"], size=64).images
@@ -67,7 +71,7 @@ def test_an_array_of_another_stream_is_whole_before_it_is_copied(region: Any, to
 
 
 def test_preprocessing_writes_into_the_region(region: Any) -> None:
-    lease = Lease(region)
+    lease = Lease(region, tritonclient)
     image = FILES["4:2:0"]
     view, tensor = lease.empty("images", (1, 3, 64, 64), np.float32)
     endcap.preprocess(image, size=64, device="cuda", out=view)
@@ -79,7 +83,7 @@ def test_preprocessing_writes_into_the_region(region: Any) -> None:
 
 def test_a_view_outlives_lease_and_region(real_gpu: endcap.CudaState) -> None:
     region = KINDS["cuda"](BYTES, 0)
-    lease = Lease(region)
+    lease = Lease(region, tritonclient)
     view, _ = lease.empty("a", (4,), np.float32)
     lease.end()
     region.remove()

@@ -132,7 +132,7 @@ def pools(request: pytest.FixtureRequest, pool_server: RunningServer) -> Iterato
     kind, protocol = request.param.split("-")
     with shared_memory_models.Pools(kind, getattr(pool_server, protocol), protocol) as made:
         yield made
-    assert made.registered() == {}
+    assert made.registered() == set()
     assert not shared_memory_models.own_files()
 
 

@@ -1,68 +1,100 @@
-"""Requests over either kind of connection, by either protocol."""
+"""Requests over a client's connection, by either protocol, with threads and asyncio."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from endcap.client.calls import Call, InputTensor, OutputTensor, Response
-from endcap.client.connection import AsyncConnection, Connection
-from endcap.client.options import ConnectionOptions, parse_address
+from endcap.client.concurrency import Tasks, run
+from endcap.client.connection import Connection
+from endcap.client.options import Address, ConnectionOptions, parse_address
 from tests.support.tcp_proxy import TcpProxy
 from tests.triton.running_server import RunningServer
 
+T = TypeVar("T")
+Inputs = Mapping[str, NDArray[Any]]
+Operation = Callable[[Connection], Coroutine[Any, Any, T]]
+
 LOGITS = np.arange(10, dtype=np.float32).reshape(2, 5)
-CLASSES = Call(
-    "classes", [InputTensor.of("logits", LOGITS)], [OutputTensor("class_ids")], "request-7"
-)
 PROTOCOLS = pytest.mark.parametrize("protocol", ["grpc", "http"])
 KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
+_TYPES = {"float32": "FP32", "int32": "INT32", "object": "BYTES"}
 
 
-def open_connection(
-    server: RunningServer, protocol: str, proxy: TcpProxy | None = None, **options: Any
-) -> Connection:
+def address_of(server: RunningServer, protocol: str, proxy: TcpProxy | None = None) -> Address:
     place = proxy.address if proxy else getattr(server, protocol)
-    return Connection(parse_address(f"{protocol}://{place}"), ConnectionOptions(**options))
+    return parse_address(f"{protocol}://{place}")
 
 
-def request(
-    server: RunningServer,
-    protocol: str,
-    kind: str,
-    method: str,
-    *arguments: Any,
-    proxy: TcpProxy | None = None,
+def use(address: Address, kind: str, operation: Operation[T], **options: Any) -> T:
+    """Returns what `operation` returns for a connection of either kind."""
+
+    async def work() -> T:
+        runtime = Tasks() if kind == "async" else None
+        async with Connection(address, ConnectionOptions(**options), runtime) as connection:
+            return await operation(connection)
+
+    return asyncio.run(work()) if kind == "async" else run(work())
+
+
+async def send(
+    connection: Connection,
+    model: str,
+    inputs: Inputs,
+    outputs: Sequence[str] = (),
+    *,
     timeout_s: float | None = None,
+    **more: Any,
+) -> Any:
+    """Returns tritonclient's result of a request, which is sent again as those of a client."""
+    module = connection.module
+    tensors = []
+    for name, array in inputs.items():
+        tensor = module.InferInput(name, list(array.shape), _TYPES[array.dtype.name])
+        tensors.append(tensor.set_data_from_numpy(array))
+    requested = [module.InferRequestedOutput(name) for name in outputs] or None
+    arguments = {"model_name": model, "inputs": tensors, "outputs": requested, **more}
+    return await connection.repeat(
+        lambda left_s: connection.infer(dict(arguments), left_s),
+        timeout_s,
+        is_repeatable="sequence_id" not in more,
+    )
+
+
+def infer(
+    address: Address,
+    model: str,
+    inputs: Inputs,
+    outputs: Sequence[str] = (),
+    *,
+    kind: str = "sync",
+    timeout_s: float | None = None,
+    more: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
-    """Returns the result of a method of either kind of connection."""
-    given = {} if timeout_s is None else {"timeout_s": timeout_s}
-    with open_connection(server, protocol, proxy, **options) as connection:
-        if kind == "sync":
-            return getattr(connection, method)(*arguments, **given)
-
-        async def run() -> Any:
-            async with AsyncConnection(connection.address, connection.options) as twin:
-                return await getattr(twin, method)(*arguments, **given)
-
-        return asyncio.run(run())
+    """Returns the result of one request over a connection; more: arguments of `infer`."""
+    return use(
+        address,
+        kind,
+        lambda each: send(each, model, inputs, outputs, timeout_s=timeout_s, **(more or {})),
+        **options,
+    )
 
 
-def echo(*texts: bytes, behavior: object = None, **more: Any) -> Call:
-    inputs = [
-        InputTensor.of("texts", np.array([*texts, b""], np.object_)[:-1]),
-        InputTensor.of("behavior", np.array([json.dumps(behavior or {}).encode()], np.object_)),
-    ]
-    return Call("echo", inputs, [OutputTensor("response")], **more)
+def echo(*texts: bytes, behavior: object = None) -> tuple[str, Inputs]:
+    """The model `echo` and its inputs."""
+    return "echo", {
+        "texts": np.array([*texts, b""], np.object_)[:-1],
+        "behavior": np.array([json.dumps(behavior or {}).encode()], np.object_),
+    }
 
 
-def received(response: Response) -> dict[str, Any]:
-    """Returns the request as the model received it."""
-    tensor = response.tensors["response"]
-    assert tensor is not None
-    return dict(json.loads(tensor[0]))
+def received(result: Any) -> dict[str, Any]:
+    """Returns the request as the model `echo` received it."""
+    return dict(json.loads(result.as_numpy("response")[0]))

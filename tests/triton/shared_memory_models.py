@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 
 import endcap
 from endcap.client import (
-    AsyncConnection,
     AsyncSharedMemoryPool,
-    Call,
-    Connection,
     ConnectionOptions,
     Lease,
-    OutputTensor,
     SharedMemoryPool,
-    parse_address,
 )
-from endcap.client.lease import FOLDER
+from endcap.client.connection import Connection, read_items
+from endcap.client.options import Protocol, parse_address
+from endcap.client.shared_memory import FOLDER
 from tests.support import jpegs
+from tests.triton.connection_calls import use
 from tests.triton.model_folders import batching, write_preprocess
 
 SIZE = 32
@@ -52,10 +50,10 @@ def expected(image: bytes) -> NDArray[np.float32]:
     return np.asarray(endcap.preprocess(image, size=SIZE).images, np.float32)
 
 
-def call(lease: Lease, image: bytes, model: str = "pre") -> tuple[Call, OutputTensor]:
+def call(lease: Lease, image: bytes, model: str = "pre") -> tuple[str, list[Any], list[Any]]:
     """A request whose input and output are in the lease's region."""
     output = lease.output("images", SHAPE, np.float32)
-    return Call(model, [lease.put_encoded("encoded", [image], (1, 1))], [output]), output
+    return model, [lease.put_encoded("encoded", [image], (1, 1))], [output]
 
 
 def own_files() -> set[str]:
@@ -67,16 +65,20 @@ def own_files() -> set[str]:
 def infer(pool: Any, image: bytes, model: str = "pre", **options: Any) -> Any:
     """Returns a copy of the response."""
     with pool.acquire() as lease:
-        request, output = call(lease, image, model)
-        return lease.read(output, pool.infer(lease, request, **options)).copy()
+        result = pool.infer(lease, *call(lease, image, model), **options)
+        return lease.read("images", result).copy()
 
 
 class LoopPool:
     """An AsyncSharedMemoryPool for threads: each call is a task of an event loop."""
 
-    def __init__(self, connection: AsyncConnection, loop: Any, **settings: Any) -> None:
+    def __init__(self, loop: Any, url: str, **settings: Any) -> None:
         self._loop = loop
-        self.pool = self.run(AsyncSharedMemoryPool.create(connection, **settings))
+        self.pool = self.run(self._open(url, settings))
+
+    @staticmethod
+    async def _open(url: str, settings: dict[str, Any]) -> AsyncSharedMemoryPool:
+        return await AsyncSharedMemoryPool(url, **settings).__aenter__()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -104,9 +106,9 @@ class LoopPool:
 class Pools:
     """Makes pools, "sync" or "async", which are closed at the end of the block."""
 
-    def __init__(self, kind: str, authority: str, protocol: Any) -> None:
+    def __init__(self, kind: str, authority: str, protocol: Protocol) -> None:
         self.kind = kind
-        self._address = parse_address(authority, protocol)
+        self.url = f"{protocol}://{authority}"
 
     def __enter__(self) -> Pools:
         self._closing = contextlib.ExitStack()
@@ -123,29 +125,29 @@ class Pools:
 
     def __call__(self, *, timeout_s: float = 20, retries: int = 12, **settings: Any) -> Any:
         settings = {"region_bytes": REGION_BYTES, **settings}
-        options = ConnectionOptions(timeout_s=timeout_s, retries=retries)
+        settings["options"] = ConnectionOptions(timeout_s=timeout_s, retries=retries)
         pool: Any
         if self.kind == "sync":
-            connection = self._closing.enter_context(Connection(self._address, options))
-            pool = SharedMemoryPool(connection, **settings)
+            pool = SharedMemoryPool(self.url, **settings)
         else:
-            own = AsyncConnection(self._address, options)
-            pool = LoopPool(own, self.loop, **settings)
-            self._closing.callback(lambda: pool.run(own.close()))
+            pool = LoopPool(self.loop, self.url, **settings)
         self._closing.callback(pool.close)
         return pool
 
-    def connect(self) -> Connection:
-        """Return another connection to the server."""
-        return Connection(self._address, ConnectionOptions(timeout_s=20))
+    def registered(self, kind: str = "system") -> set[str]:
+        """The names of the regions that the server has registered."""
 
-    def registered(self) -> dict[str, str]:
-        """What the server has registered."""
-        with self.connect() as connection:
-            return connection.registered("system")
+        async def work(connection: Connection) -> set[str]:
+            status = await connection.request(f"get_{kind}_shared_memory_status")
+            return {region["name"] for region in read_items(status, "regions")}
+
+        return use(parse_address(self.url), "sync", work)
 
     def unregister(self, names: list[str]) -> None:
         """Unregister regions, as examples of other clients do first."""
-        with self.connect() as connection:
+
+        async def work(connection: Connection) -> None:
             for name in names:
-                connection.unregister_shared("system", name)
+                await connection.request("unregister_system_shared_memory", name=name)
+
+        use(parse_address(self.url), "sync", work)

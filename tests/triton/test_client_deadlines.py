@@ -5,19 +5,17 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 
-from endcap.client.calls import Call, InputTensor, OutputTensor, SequenceStep
-from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions, parse_address
+from endcap.client.options import Address
 from tests.support import jpegs
 from tests.triton.calls import strings
+from tests.triton.connection_calls import address_of, infer
 from tests.triton.model_folders import ON_CPU, tensor, write_ensemble, write_model, write_preprocess
 from tests.triton.overload import SLOW, flood
 from tests.triton.running_server import RunningServer, run_server
@@ -68,19 +66,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(params=["grpc", "http"])
-def address(request: pytest.FixtureRequest, server: RunningServer) -> Any:
-    return parse_address(f"{request.param}://{getattr(server, request.param)}")
+def address(request: pytest.FixtureRequest, server: RunningServer) -> Address:
+    return address_of(server, request.param)
 
 
-def tell(model: str = "tells", **fields: Any) -> Call:
-    shape = (1, 1) if model == "steps" else (1,)
-    x = InputTensor.of("x", np.zeros(shape, np.int32))
-    return Call(model, [x], [OutputTensor("told")], **fields)
-
-
-def decode(model: str, *files: bytes) -> Call:
-    encoded = InputTensor.of("encoded", strings(list(files)))
-    return Call(model, [encoded], [OutputTensor("status")])
+def decode(address: Address, model: str, *files: bytes, **options: Any) -> Any:
+    return infer(address, model, {"encoded": strings(list(files))}, **options)
 
 
 @pytest.fixture(scope="module")
@@ -90,65 +81,55 @@ def large() -> bytes:
     return jpegs.encode(picture, quality=30, progressive=True)
 
 
-def told(connection: Connection, call: Call, **options: Any) -> int:
-    (value,) = connection.infer(call, **options).tensors["told"].flat
+def told(address: Address, model: str = "tells", **options: Any) -> int:
+    x = np.zeros((1, 1) if model == "steps" else (1,), np.int32)
+    (value,) = infer(address, model, {"x": x}, **options).as_numpy("told").flat
     return int(value)
 
 
-@pytest.mark.parametrize("model", ["tells", "through"])
-def test_a_request_has_what_is_left_of_its_deadline(address: Any, model: str) -> None:
-    with Connection(address, ConnectionOptions(timeout_s=TIMEOUT_S)) as connection:
-        assert 0.9 * TIMEOUT_S <= told(connection, tell(model)) / 1e6 <= TIMEOUT_S
-        assert 0.9 * 7 <= told(connection, tell(model), timeout_s=7) / 1e6 <= 7
-        assert told(connection, tell(model, timeout_us=2_000_000)) == 2_000_000
+def test_a_request_has_what_is_left_of_its_deadline(address: Address) -> None:
+    for model in ("tells", "through"):
+        assert 0.9 * TIMEOUT_S <= told(address, model, timeout_s=TIMEOUT_S) / 1e6 <= TIMEOUT_S
+    assert 0.9 * 7 <= told(address, timeout_s=7) / 1e6 <= 7
 
 
-def test_without_send_timeout_there_is_none(address: Any) -> None:
-    with Connection(address, ConnectionOptions(send_timeout=False)) as connection:
-        assert told(connection, tell()) == 0
+def test_without_send_timeout_there_is_none(address: Address) -> None:
+    assert told(address, send_timeout=False) == 0
 
 
-def test_frames_of_sequences_have_none(address: Any) -> None:
-    with Connection(address) as connection:
-        step = SequenceStep(5, start=True, end=True)
-        assert told(connection, tell("steps", sequence=step)) == 0
+def test_frames_of_sequences_have_none(address: Address) -> None:
+    step = {"sequence_id": 5, "sequence_start": True, "sequence_end": True}
+    assert told(address, "steps", more=step) == 0
 
 
 def test_what_would_be_too_late_is_refused_at_once(
-    address: Any, server: RunningServer, large: bytes
+    address: Address, server: RunningServer, large: bytes
 ) -> None:
     def refused() -> float:
         return server.metric("endcap_preprocess_refused_total", model="limited", reason="deadline")
 
-    late = decode("limited", *[large] * 16)
+    late = [large] * 16
     before = refused()
-    options = ConnectionOptions(timeout_s=0.2, send_timeout=False)
-    with Connection(address, options) as silent, pytest.raises(RequestError) as failure:
-        silent.infer(late)
+    with pytest.raises(RequestError) as failure:
+        decode(address, "limited", *late, timeout_s=0.2, send_timeout=False)
     assert failure.value.status_name == "timeout"
     assert refused() == before
-    with Connection(address) as connection:
-        connection.infer(late)  # the model is warm
-        # The client waits longer than the request's own timeout: 15 MB take their time to arrive.
-        with pytest.raises(RequestError, match="the request's timeout is 200 ms") as failure:
-            connection.infer(replace(late, timeout_us=200_000))
+    decode(address, "limited", *late)  # the model is warm
+    # The client waits longer than the request's own timeout: 15 MB take their time to arrive.
+    with pytest.raises(RequestError, match="the request's timeout is 200 ms") as failure:
+        decode(address, "limited", *late, more={"timeout": 200_000})
     assert failure.value.status_name == "unavailable"
     assert not failure.value.transient
     assert refused() == before + 1
 
 
 def test_retries_end_with_the_deadline(server: RunningServer) -> None:
-    address = parse_address(f"grpc://{server.grpc}")
-    patient = ConnectionOptions(retries=100)
-    with (
-        grpc_client.InferenceServerClient(server.grpc) as other,
-        flood(other, "crowded"),
-        Connection(address, patient) as connection,
-    ):
+    address = address_of(server, "grpc")
+    with grpc_client.InferenceServerClient(server.grpc) as other, flood(other, "crowded"):
         for timeout_s in (0.05, 0.3, 1.0):
             start = time.monotonic()
             with contextlib.suppress(RequestError):
-                connection.infer(decode("crowded", SLOW), timeout_s=timeout_s)
+                decode(address, "crowded", SLOW, timeout_s=timeout_s, retries=100)
             assert time.monotonic() - start < timeout_s + 0.2
-        response = connection.infer(decode("crowded", SLOW), timeout_s=60)
-        assert response.tensors["status"].tolist() == [[0]]
+        result = decode(address, "crowded", SLOW, timeout_s=60, retries=100)
+        assert result.as_numpy("status").tolist() == [[0]]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endcap.client.lease import FOLDER
+from endcap.client.shared_memory import FOLDER
 from tests.support.tcp_proxy import proxy_to
 from tests.triton.running_server import RunningServer, run_server
 from tests.triton.shared_memory_models import (
@@ -67,7 +67,7 @@ def program(
 
 def left(names: set[str], pools: Pools) -> set[str]:
     """Those of the regions that there are in /dev/shm or at the server."""
-    return names & ({path.name for path in FOLDER.iterdir()} | pools.registered().keys())
+    return names & ({path.name for path in FOLDER.iterdir()} | pools.registered())
 
 
 ENDS = {
@@ -174,5 +174,5 @@ def test_pools_go_on_with_a_server_that_was_restarted(tmp_path: Path) -> None:
         for pools, pool in made:
             for image in (IMAGE, OTHER):
                 np.testing.assert_array_equal(infer(pool, image), expected(image))
-            assert set(pool.names) <= pools.registered().keys()
+            assert set(pool.names) <= pools.registered()
         assert [pool.names for _, pool in made] == names

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import endcap
-from endcap.client import RequestError, SharedMemoryPool
-from endcap.client import lease as lease_module
+from endcap.client import RequestError, SharedMemoryPool, shared_memory
 from endcap.errors import CudaError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from tests.support.tcp_proxy import proxy_to
 from tests.triton.running_server import RunningServer, wait_for
@@ -40,7 +39,7 @@ every_kind = pytest.mark.parametrize(
 def test_regions_are_registered_once_and_shared(pools: Pools) -> None:
     pool = pools(regions=2)
     names = pool.names
-    assert pools.registered() == {name: f"/{name}" for name in names}
+    assert pools.registered() == {*names}
     images = [IMAGE, OTHER] * 20
     with ThreadPoolExecutor(8) as threads:
         for image, response in zip(
@@ -66,8 +65,8 @@ def test_views_never_change_and_their_regions_are_lent_again_without_them(pools:
     kept = []
     for image in [IMAGE, OTHER] * 3:
         with pool.acquire() as lease:
-            request, output = call(lease, image)
-            kept.append((lease.read(output, pool.infer(lease, request)), expected(image)))
+            result = pool.infer(lease, *call(lease, image))
+            kept.append((lease.read("images", result), expected(image)))
     names = pool.names
     assert len(names) == 6
     for view, wanted in kept:
@@ -85,19 +84,18 @@ def test_a_region_without_a_response_is_not_lent_again(pools: Pools) -> None:
     pool = pools(regions=1)
     with pool.acquire() as lease:
         name = lease.region.name
-        request, output = call(lease, IMAGE, "slow")
-        with (lease_module.FOLDER / name).open("rb") as file:
+        request = call(lease, IMAGE, "slow")
+        offset, byte_size = lease.outputs["images"]
+        with (shared_memory.FOLDER / name).open("rb") as file:
             seen = mmap.mmap(file.fileno(), REGION_BYTES, prot=mmap.PROT_READ)
         with pytest.raises(RequestError) as caught:
-            pool.infer(lease, request, timeout_s=0.2)
+            pool.infer(lease, *request, timeout_s=0.2)
         assert caught.value.status_name == "timeout"
     for _ in range(3):
         with pool.acquire() as lease:
             assert lease.region.name != name
         np.testing.assert_array_equal(infer(pool, OTHER), expected(OTHER))
-    place = output.shared
-    assert place is not None
-    written = slice(place.offset, place.offset + place.byte_size)
+    written = slice(offset, offset + byte_size)
     assert not any(seen[written])
     if pools.kind == "sync":  # over HTTP; gRPC's server hears that nobody waits any more
         wait_for(lambda: seen[written] == expected(IMAGE).tobytes(), timeout_s=SLOW_S + 5)
@@ -140,14 +138,13 @@ def test_close_waits_for_leases_and_refuses_new_ones(pools: Pools) -> None:
             assert not closing.done()
             with pytest.raises(InvalidArgumentError, match="closed"):
                 pool.acquire().__enter__()
-            request, output = call(lease, IMAGE)
-            view = lease.read(output, pool.infer(lease, request))
+            view = lease.read("images", pool.infer(lease, *call(lease, IMAGE)))
         closing.result()
         with pytest.raises(InvalidArgumentError, match="closed"):
             waiting.result()
     np.testing.assert_array_equal(view, expected(IMAGE))
-    with pytest.raises(InvalidArgumentError, match="closed"):
-        pool.infer(lease, request)
+    with pytest.raises(InvalidArgumentError, match="the lease has ended"):
+        pool.infer(lease, "pre", [], [])
 
 
 @pytest.mark.parametrize("pools", ["async-grpc", "async-http"], indirect=True)
@@ -157,7 +154,7 @@ def test_cancelled_tasks_take_no_region_with_them(pools: Pools) -> None:
 
     async def request(model: str = "pre") -> str:
         async with pool.acquire() as lease:
-            await pool.infer(lease, call(lease, IMAGE, model)[0])
+            await pool.infer(lease, *call(lease, IMAGE, model))
             return str(lease.region.name)
 
     async def run() -> None:
@@ -176,13 +173,12 @@ def test_cancelled_tasks_take_no_region_with_them(pools: Pools) -> None:
 
 
 def test_a_pool_that_is_garbage_leaves_nothing(pools: Pools) -> None:
-    with pools.connect() as connection:
-        pool = SharedMemoryPool(connection, region_bytes=REGION_BYTES)
-        assert set(pool.names) == own_files()
-        del pool
-        gc.collect()
+    pool = SharedMemoryPool(pools.url, region_bytes=REGION_BYTES)
+    assert set(pool.names) == own_files()
+    del pool
+    gc.collect()
     assert not own_files()
-    assert pools.registered() == {}
+    assert pools.registered() == set()
 
 
 @pytest.mark.parametrize(
@@ -205,7 +201,7 @@ def test_a_server_that_cannot_see_the_memory(
     pools: Pools, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     """As in a container with a separate /dev/shm: the server does not find the file."""
-    monkeypatch.setattr(lease_module, "FOLDER", tmp_path)
+    monkeypatch.setattr(shared_memory, "FOLDER", tmp_path)
     with pytest.raises(UnsupportedError, match="--ipc=host"):
         pools()
     assert list(tmp_path.iterdir()) == []
@@ -229,7 +225,7 @@ def cut(request: pytest.FixtureRequest, pool_server: RunningServer) -> Iterator[
     assert not own_files()
     with Pools(kind, getattr(pool_server, protocol), protocol) as made:
         made().close()  # it unregisters what the server that hung could not
-        assert made.registered() == {}
+        assert made.registered() == set()
 
 
 def test_a_pool_keeps_to_its_deadlines_while_the_server_hangs(cut: Any) -> None:
@@ -250,4 +246,4 @@ def test_a_pool_keeps_to_its_deadlines_while_the_server_hangs(cut: Any) -> None:
 
 def with_deadline(pool: Any, timeout_s: float) -> None:
     with pool.acquire(timeout_s=timeout_s) as lease:
-        pool.infer(lease, call(lease, IMAGE, "slow")[0], timeout_s=timeout_s)
+        pool.infer(lease, *call(lease, IMAGE, "slow"), timeout_s=timeout_s)

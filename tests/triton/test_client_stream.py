@@ -96,7 +96,7 @@ def test_a_sequence_of_one_and_of_none(detecting_server: RunningServer, streamed
 def test_ids_that_are_none_are_refused(
     detecting_server: RunningServer, streamed: Streamed, sequence: Any
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match="is no id of a sequence"):
+    with pytest.raises(InvalidArgumentError, match="cannot be the id of a sequence"):
         streamed(detecting_server.grpc, [], model="frames", sequence=sequence)
 
 

@@ -15,9 +15,7 @@ import pytest
 import tritonclient.grpc as grpc_client
 from tritonclient.utils import InferenceServerException
 
-from endcap.client import SharedMemoryPool
-from endcap.client.connection import Connection
-from endcap.client.options import ConnectionOptions, parse_address
+from endcap.client import ConnectionOptions, SharedMemoryPool
 from endcap.errors import UnsupportedError
 from endcap.server import ServerSettings, TritonServer
 from endcap.server.release import CLOSED_GRPC_KEY
@@ -154,9 +152,7 @@ def responds_over_grpc(port: int, path: str, headers: dict[str, str]) -> bool:
 
 def test_shared_memory_is_refused_with_the_option_that_allows_it(server: TritonServer) -> None:
     said = r"restricted.*; start it with `endcap serve --client-shared-memory`"
+    options = ConnectionOptions(retries=0)
     for url in (server.http_url, server.grpc_url):
-        with (
-            Connection(parse_address(url), ConnectionOptions(retries=0)) as connection,
-            pytest.raises(UnsupportedError, match=said),
-        ):
-            SharedMemoryPool(connection, region_bytes=4096)
+        with pytest.raises(UnsupportedError, match=said):
+            SharedMemoryPool(url, region_bytes=4096, options=options)

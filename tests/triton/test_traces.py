@@ -284,8 +284,9 @@ def test_a_url_that_is_none_is_refused(url: str | None):
 
 def test_the_client_does_not_import_opentelemetry():
     program = (
-        "import sys; from endcap.client import Connection, parse_address; "
-        "headers = Connection(parse_address('127.0.0.1:1')).coroutines.headers(); "
+        "import sys; from endcap.client.connection import Connection; "
+        "from endcap.client.options import ConnectionOptions, parse_address; "
+        "headers = Connection(parse_address('127.0.0.1:1'), ConnectionOptions()).headers(); "
         "print(headers, any(name.startswith('opentelemetry') for name in sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

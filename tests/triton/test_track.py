@@ -359,7 +359,7 @@ def test_a_client_begins_again_after_a_pause(server: RunningServer, frames: list
     [
         ("detect", "grpc", 1, endcap.UnsupportedError, "'detect' has no output track_ids; name a"),
         ("detect_track", "http", 1, endcap.UnsupportedError, "streams over gRPC only"),
-        ("detect_track", "grpc", 0, endcap.InvalidArgumentError, "is no id of a sequence"),
+        ("detect_track", "grpc", 0, endcap.InvalidArgumentError, "cannot be the id of a sequence"),
     ],
 )
 def test_clients_refuse_what_cannot_be_tracked(

@@ -320,7 +320,7 @@ def test_requests_that_make_no_sense_are_refused(
 @pytest.mark.parametrize(
     ("model", "protocol", "options", "message"),
     [
-        ("detect", "grpc", {}, "'detect' reads no videos; name one that does"),
+        ("detect", "grpc", {}, "'detect' does not read videos; name one that does"),
         ("video", "http", {}, "streams over gRPC only"),
         ("video", "grpc", {"every": object()}, "cannot be written as JSON"),
     ],

@@ -28,8 +28,7 @@ from endcap.cli.infer_video import infer_videos
 from endcap.cli.options import SERVER, ServerOptions, command
 from endcap.cli.pictures import PictureFolder, picture_paths
 from endcap.cli.report import Form, describe_failures, report_stream, write_report
-from endcap.client import ClientArguments, Connection, DetectionClient, ImageResult, Task
-from endcap.client.concurrency import run
+from endcap.client import ClientArguments, DetectionClient, ImageResult, Task
 from endcap.client.served_model import find_model
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.reference import Reference
@@ -183,8 +182,7 @@ def _client_arguments(server: ServerOptions, options: InferOptions) -> ClientArg
 
 def _with_model_of_server(arguments: ClientArguments) -> ClientArguments:
     """Return the arguments with the server's only model where it has none of the default name."""
-    with Connection(arguments.address, arguments.connection) as connection:
-        model = run(find_model(connection.coroutines, arguments.model))
+    model = find_model(arguments.address, arguments.connection, arguments.model)
     if model != arguments.model:
         say(f"endcap: the server has no model '{arguments.model}'; taking {model}, the only one")
     return replace(arguments, model=model)

@@ -1,6 +1,6 @@
 """Detection: images to batches, requests, and results in order, written once as coroutines.
 
-`DetectionClient` drives them in threads, `AsyncDetectionClient` in an event loop.
+`DetectionClient` runs them in threads, `AsyncDetectionClient` in an event loop.
 """
 
 from __future__ import annotations
@@ -19,27 +19,23 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import replace
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
-from endcap.client.batches import Batch, RequestFormat
-from endcap.client.calls import SequenceStep
-from endcap.client.concurrency import Runtime, as_async, map_unordered
-from endcap.client.connection import AsyncConnection
+from endcap.client.concurrency import Tasks, Threads, as_async
+from endcap.client.connection import Connection
 from endcap.client.errors import ClientError, RequestError, as_request_error
-from endcap.client.images import Image, is_read, refuse_single
+from endcap.client.images import Image, is_read, name_of, refuse_single
 from endcap.client.options import Address, ClientArguments, ConnectionOptions
-from endcap.client.response_reader import ImageResponse, ResponseReader
-from endcap.client.retry import Attempts, Deadline
+from endcap.client.requests import RequestFormat, SequenceStep, Video, check_options
+from endcap.client.results import ResponseReader
 from endcap.client.served_model import ServedModel, fetch_served_model
-from endcap.client.shared_memory import AsyncSharedMemoryPool
-from endcap.client.stream import SequenceSteps, StreamOrder, stream_results
-from endcap.client.videos import Video, check_options, video_inputs, video_name
+from endcap.client.shared_memory import Pool
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
 from endcap.results import ImageResult, Results, Task
 
 Images = Iterable[Image] | AsyncIterable[Image]
-Outcome = Sequence[ImageResponse | RequestError] | RequestError
+Outcome = dict[str, Any] | RequestError
+ReadImage = tuple[str, bytes | RequestError, bool]  # name, file, whether it is the last one sent
 C = TypeVar("C", bound="Detector")
 P = ParamSpec("P")
 
@@ -68,7 +64,7 @@ def _with_arguments_of(
 class Detector:
     """What both clients have in common; `DetectionClient` has the documentation."""
 
-    _runtime: ClassVar[Runtime]
+    _make_runtime: ClassVar[type[Threads] | type[Tasks]]
 
     @_with_arguments_of(ClientArguments)
     def __init__(self, arguments: ClientArguments) -> None:
@@ -83,9 +79,9 @@ class Detector:
 
     def _initialize(self, arguments: ClientArguments) -> None:
         self._arguments = arguments
-        self._is_connected = False
-        self._is_closed = False
-        self._pool: AsyncSharedMemoryPool | None = None
+        self._is_connected = self._is_closed = False
+        self._pool: Pool | None = None
+        self._runtime = self._make_runtime(arguments.concurrency)
         self._permits = self._runtime.semaphore(arguments.concurrency)
         self._request_id_prefix = arguments.request_id_prefix()
         self._request_numbers = itertools.count(1)
@@ -135,9 +131,10 @@ class Detector:
     async def _connect(self) -> None:
         if self._is_connected:
             raise ClientError("the client is connected already; make one for each `async with`")
-        self._process = os.getpid()
+        self._owner = os.getpid()
         self._resources = contextlib.AsyncExitStack()
-        self._connection = AsyncConnection(self.address, self.options, runtime=self._runtime)
+        self._resources.callback(self._runtime.close)
+        self._connection = Connection(self.address, self.options, self._runtime)
         self._resources.push_async_callback(self._connection.close)
         arguments = self._arguments
         try:
@@ -147,13 +144,14 @@ class Detector:
             self._prepare_requests(model)
             if arguments.shared_memory != "none":
                 needed = self._request_format.region_bytes(arguments.batch)
-                self._pool = AsyncSharedMemoryPool(
+                self._pool = Pool(
                     self._connection,
                     regions=arguments.regions or arguments.concurrency,
                     region_bytes=arguments.region_bytes or needed,
                     kind=arguments.shared_memory,
                 )
-                await self._resources.enter_async_context(self._pool)
+                self._resources.push_async_callback(self._pool.end)
+                await self._pool.open()
         except BaseException:
             await self._resources.aclose()
             raise
@@ -163,10 +161,11 @@ class Detector:
         arguments = self._arguments
         self._served_model = model
         self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
-        self._response_reader = ResponseReader(model, self._labels, arguments.classify)
-        self._outputs = self._response_reader.wanted(extras=arguments.extras)
+        self._response_reader = ResponseReader(
+            model, self._labels, arguments.classify, extras=arguments.extras
+        )
         self._request_format = RequestFormat(
-            model, self._outputs, self._response_reader.class_counts
+            model, self._response_reader.outputs, self._connection.module
         )
         if arguments.batch > model.batch_limit:
             raise InvalidArgumentError(
@@ -176,10 +175,10 @@ class Detector:
 
     async def _end(self, *, at_once: bool = False) -> None:
         """Close the client; at_once: cancel the requests in flight."""
-        if at_once and self._process == os.getpid():
+        if at_once and self._owner == os.getpid():
             await self._connection.close()
         self._check_connected()
-        if self._is_closed or self._process != os.getpid():
+        if self._is_closed or self._owner != os.getpid():
             return
         self._is_closed = True
         permits = 0
@@ -192,133 +191,145 @@ class Detector:
             for _ in range(permits):
                 self._permits.release()  # waiting calls then see that it is closed
 
+    # --- many images ------------------------------------------------------------------------------
+
     async def _detect(
         self, images: Images, on_result: Callable[[ImageResult], None] | None
     ) -> Results:
         self._check_usable()
         self._check_one_response()
         refuse_single(images)
-        results: dict[int, list[ImageResult]] = {}
+        report = on_result or (lambda _: None)
+        if isinstance(images, Collection) and len(images) <= self._arguments.batch:
+            results = await self._run(list(images)) if len(images) else []  # no threads
+            for result in results:
+                report(result)
+            return Results(results)
+        by_start: dict[int, list[ImageResult]] = {}
         async with contextlib.aclosing(self._run_all(images)) as finished:
             async for start, batch_results in finished:
-                results[start] = batch_results
-                if on_result is not None:
-                    for result in batch_results:
-                        on_result(result)
-        return Results(result for start in sorted(results) for result in results[start])
+                by_start[start] = batch_results
+                for result in batch_results:
+                    report(result)
+        return Results(itertools.chain.from_iterable(by_start[n] for n in sorted(by_start)))
+
+    async def _run_all(
+        self, images: Images, ahead: Any = None
+    ) -> AsyncGenerator[tuple[int, list[ImageResult]], None]:
+        """Yield the results of batches with the positions of their first images, as they end.
+
+        ahead: A semaphore, of which each batch takes a permit before it is read.
+        """
+        size = self._arguments.batch
+        finished = self._runtime.queue()  # results, then their number; or an exception
+        jobs: set[Any] = set()
+        is_stopped, pending = False, 0  # batches whose jobs have not begun
+
+        async def process(start: int, taken: list[Image]) -> None:
+            nonlocal pending
+            pending -= 1
+            try:
+                finished.put((start, await self._process(taken, start)))
+            except BaseException as error:
+                finished.put(error)
+            finally:
+                self._permits.release()
+
+        async def read() -> None:
+            start, taken, has_permit = 0, list[Image](), False
+            is_endless = not isinstance(images, Collection)
+
+            async def wait() -> None:  # an image is read when it can be sent
+                nonlocal has_permit
+                if ahead is not None:
+                    await ahead.acquire()
+                has_permit = await self._permits.acquire()
+
+            def send() -> None:
+                nonlocal start, taken, has_permit, pending
+                has_permit, pending = False, pending + 1  # the permit is the job's
+                self._runtime.submit(jobs, process, start, taken)
+                start, taken = start + size, []
+
+            try:
+                await wait()
+                async with contextlib.aclosing(as_async(images)) as source:
+                    async for image in source:
+                        if is_stopped:
+                            return
+                        taken.append(image)
+                        del image
+                        if len(taken) == size:
+                            send()
+                            await wait()
+                            if is_endless and self._is_closed:
+                                break
+                if taken:
+                    send()
+                finished.put(start // size)
+            except BaseException as error:
+                finished.put(error)
+            finally:
+                if has_permit:
+                    self._permits.release()
+
+        jobs.add(self._runtime.start(read))
+        count, expected = 0, None
+        try:
+            while count != expected:
+                each = await finished.get()
+                if isinstance(each, BaseException):
+                    raise each
+                if isinstance(each, int):
+                    expected = each
+                else:
+                    count += 1
+                    yield each
+        finally:
+            is_stopped = True
+            await self._runtime.stop(jobs)
+            for _ in range(pending if self._runtime.is_async else 0):  # cancelled before they began
+                self._permits.release()
+
+    async def _run(
+        self, images: Sequence[Image], step: SequenceStep | None = None
+    ) -> list[ImageResult]:
+        """Return the results of the images of one request, when there is room for it."""
+        async with self._permits:
+            return await self._process(images, step=step)
 
     async def _detect_one(self, image: Image, step: SequenceStep | None) -> ImageResult:
         self._check_usable()
         self._check_one_response()
-        _, (result,) = await self._run(Batch(0, [image]), step)
+        (result,) = await self._run([image], step)
         return result
 
-    def _detect_stream(
-        self, images: Images, sequence: int | str | None
-    ) -> AsyncGenerator[ImageResult, None]:
-        refuse_single(images)
-        self._check_streams()
-        return self._stream_results(images, SequenceSteps(sequence), limit=self.concurrency)
+    # --- one request ------------------------------------------------------------------------------
 
-    def _track(self, frames: Images, sequence: int | str) -> AsyncGenerator[ImageResult, None]:
-        refuse_single(frames)
-        self._check_streams()
-        if _TRACK_IDS not in self._served_model.outputs:
-            raise UnsupportedError(
-                f"model '{self.model}' has no output {_TRACK_IDS}; name a model of sequences, such "
-                "as detect_track of the shipped repository"
-            )
-        return self._stream_results(frames, SequenceSteps(sequence), limit=1, restarts=True)
-
-    def _video(
-        self, video: Video, options: Mapping[str, object] | None
-    ) -> AsyncGenerator[ImageResult, None]:
-        self._check_streams()
-        if not self._served_model.reads_videos:
-            raise UnsupportedError(
-                f"model '{self.model}' reads no videos; name one that does, such as video of the "
-                "shipped repository"
-            )
-        check_options(options)
-        return self._video_results(video, options)
-
-    async def _video_results(
-        self, video: Video, options: Mapping[str, object] | None
-    ) -> AsyncGenerator[ImageResult, None]:
-        name = video_name(video)
-        try:
-            inputs = await self._runtime.call(video_inputs, video, options)
-        except RequestError as error:
-            yield self._response_reader.result(name, error)
-            return
-        results = self._stream_results(
-            [b""],  # one request, whose inputs are known
-            SequenceSteps(None),
-            limit=1,
-            request_format=RequestFormat(self._served_model, self._outputs, inputs=inputs),
-        )
-        async with contextlib.aclosing(results):
-            async for result in results:
-                if result.frame is not None or not result.ok:
-                    yield replace(result, image=name)
-
-    def _stream_results(
-        self,
-        images: Images,
-        steps: SequenceSteps,
-        *,
-        limit: int,
-        restarts: bool = False,
-        request_format: RequestFormat | None = None,
-    ) -> AsyncGenerator[ImageResult, None]:
-        order = StreamOrder(
-            request_format or self._request_format,
-            self._response_reader,
-            self._next_request_id,
-            restarts=restarts,
-        )
-        reader = self._arguments.image_reader
-        return stream_results(
-            self._connection, order, images, reader=reader, steps=steps, limit=limit
-        )
-
-    async def _run_all(self, images: Images) -> AsyncGenerator[tuple[int, list[ImageResult]], None]:
-        """Yield what `_run` returns for each batch, in order of completion."""
-        size, is_endless = self._arguments.batch, True
-        if isinstance(images, Collection):
-            if 0 < len(images) <= size:
-                yield await self._run(Batch(0, list(images)))  # one request needs no threads
-                return
-            is_endless = False
-        batches = make_batches(images, size, lambda: is_endless and self._is_closed)
-        finished = map_unordered(self._runtime, self._run, batches, self.concurrency)
-        async with contextlib.aclosing(finished):
-            async for each in finished:
-                yield each
-
-    async def _run(
-        self, batch: Batch, step: SequenceStep | None = None
-    ) -> tuple[int, list[ImageResult]]:
-        """Return the position of a batch's first image, and the batch's results."""
+    async def _process(
+        self, images: Sequence[Image], start: int = 0, step: SequenceStep | None = None
+    ) -> list[ImageResult]:
+        """Return the results of a batch; start: the position of its first image."""
         files: list[bytes | RequestError]
-        async with self._permits:
-            if self._is_closed:
-                message = "the client was closed before this image was sent; make another one"
-                files = [RequestError("cancelled", message)] * len(batch.images)
-            elif all(map(is_read, batch.images)):
-                files = batch.read(self._arguments.image_reader)
-            else:
-                files = await self._runtime.call(batch.read, self._arguments.image_reader)
-            result, results = self._response_reader.result, dict[int, ImageResult]()
-            sent = dict[int, bytes]()
-            for row, (name, file) in enumerate(zip(batch.names, files, strict=True)):
-                if isinstance(file, RequestError):
-                    results[row] = result(name, file)
-                else:
-                    sent[row] = file
-            if sent:
-                results |= await self._request(batch.names, sent, step)
-        return batch.start, [results[row] for row in sorted(results)]
+        read = self._arguments.image_reader.try_read
+        names = [name_of(image, start + n) for n, image in enumerate(images)]
+        if self._is_closed:
+            message = "the client was closed before this image was sent; make another one"
+            files = [RequestError("cancelled", message)] * len(images)
+        elif all(map(is_read, images)):
+            files = [*map(read, images)]
+        else:
+            files = await self._runtime.call(lambda: [*map(read, images)])
+        result = self._response_reader.result
+        results = {
+            row: result(names[row], file)
+            for row, file in enumerate(files)
+            if isinstance(file, RequestError)
+        }
+        sent = {row: file for row, file in enumerate(files) if not isinstance(file, RequestError)}
+        if sent:
+            results |= await self._request(names, sent, step)
+        return [results[row] for row in range(len(images))]
 
     async def _request(
         self,
@@ -331,71 +342,193 @@ class Detector:
 
         After an error that one of them may have caused, each is sent again in its own request.
         """
-        deadline = Deadline(self.options.timeout_s, spent_s)
-        request_id = self._next_request_id()
-        begin = time.perf_counter()
-        outcome = await self._infer(list(files.values()), request_id, deadline, step)
-        latency_s = time.perf_counter() - begin
-        if isinstance(outcome, RequestError):
-            if len(files) > 1 and outcome.status_name not in _SHARED_STATUSES:
+        outcomes, more = await self._send([*files.values()], step, spent_s)
+        if isinstance(outcomes, RequestError):
+            if len(files) > 1 and outcomes.status_name not in _SHARED_STATUSES:
                 results: dict[int, ImageResult] = {}
                 for row, file in files.items():
-                    results |= await self._request(names, {row: file}, step, latency_s)
+                    results |= await self._request(
+                        names, {row: file}, step, more["latency_ms"] / 1e3
+                    )
                 return results
-            outcome = [outcome] * len(files)
+            outcomes = [outcomes] * len(files)
         result = self._response_reader.result
         return {
-            row: result(names[row], each, latency_ms=latency_s * 1e3, request_id=request_id)
-            for row, each in zip(files, outcome, strict=True)
+            row: result(names[row], outcome, **more)
+            for row, outcome in zip(files, outcomes, strict=True)
         }
 
-    async def _infer(
-        self,
-        files: Sequence[bytes],
-        request_id: str,
-        deadline: Deadline,
-        step: SequenceStep | None,
-    ) -> Outcome:
-        """Return each image's part of the response, or the error of the request."""
-        pool = self._pool
-        retries = self._connection.retry_policy.retries() if step is None else 0
-        try:
-            if pool is None:
-                return await self._call_model(files, request_id, deadline, step, None)
-            attempts = Attempts(retries, deadline.left_s())
-        except EndcapError as error:
-            return as_request_error(error)
-        while True:
-            try:
-                async with pool.acquire(deadline.left_s()) as lease:
-                    return await self._call_model(files, request_id, deadline, step, lease)
-            except EndcapError as error:
-                failed = as_request_error(error)
-            try:  # with another region: that of a lost attempt is retired
-                wait_s = attempts.wait_after(failed)
-            except RequestError:
-                return failed
-            await self._runtime.sleep(wait_s)
+    async def _send(
+        self, files: Sequence[bytes], step: SequenceStep | None, spent_s: float = 0.0
+    ) -> tuple[Sequence[Outcome] | RequestError, dict[str, Any]]:
+        """Return what each image's part of a response holds, or the error of the request.
 
-    async def _call_model(
-        self,
-        files: Sequence[bytes],
-        request_id: str,
-        deadline: Deadline,
-        step: SequenceStep | None,
-        lease: Any,
-    ) -> Outcome:
-        call = replace(self._request_format.call(files, request_id, lease), sequence=step)
-        if self._pool is None:
-            response = await self._connection.infer(call, timeout_s=deadline.left_s())
-        else:
-            response = await self._pool.infer(lease, call, timeout_s=deadline.left_s())
-        tensors = self._request_format.read(call, response, len(files), lease)
-        # No result holds a view of shared memory, which ends with the lease.
-        return [self._response_reader.try_read(each) for each in tensors]
+        Also return fields of the results: its id, and the time that it took.
+        """
+        request_id, begin = self._next_request_id(), time.perf_counter()
+        outcomes: Sequence[Outcome] | RequestError
+        try:
+            outcomes = await self._infer(files, request_id, spent_s, step)
+        except EndcapError as error:
+            outcomes = as_request_error(error)
+        latency_ms = (time.perf_counter() - begin) * 1e3
+        return outcomes, {"request_id": request_id, "latency_ms": latency_ms}
+
+    async def _infer(
+        self, files: Sequence[bytes], request_id: str, spent_s: float, step: SequenceStep | None
+    ) -> list[Outcome]:
+        """Return what each image's part of the response holds; raise the error of the request."""
+        form, pool, connection = self._request_format, self._pool, self._connection
+        read = self._response_reader.try_read
+
+        async def send(left_s: float) -> list[Outcome]:
+            if pool is None:
+                arguments = form.arguments(files, request_id, step=step)
+                result = await connection.infer(arguments, left_s)
+                return [*map(read, form.read(result, len(files)))]
+            end = time.monotonic() + left_s
+            async with pool.lend(left_s) as lease:  # another one for each attempt
+                arguments = form.arguments(files, request_id, step=step, lease=lease)
+                result = await pool.send(lease, arguments, max(end - time.monotonic(), 1e-3))
+                # No result holds a view of shared memory, which ends with the lease.
+                return [*map(read, form.read(result, len(files), lease))]
+
+        left_s = max(self.options.timeout_s - spent_s, 1e-3)
+        return await connection.repeat(send, left_s, is_repeatable=step is None)
 
     def _next_request_id(self) -> str:
         return f"{self._request_id_prefix}-{next(self._request_numbers)}"
+
+    # --- streams ----------------------------------------------------------------------------------
+
+    def _detect_stream(
+        self, images: Images, sequence: int | str | None, *, restarts: bool = False
+    ) -> AsyncGenerator[ImageResult, None]:
+        refuse_single(images)
+        self._check_streams()
+        if sequence is not None:
+            SequenceStep(sequence)  # raises an error here, not with the first image
+        elif not self._served_model.decoupled:
+            return self._in_order(images)
+        return self._one_by_one(images, sequence, restarts=restarts)
+
+    def _track(self, frames: Images, sequence: int | str) -> AsyncGenerator[ImageResult, None]:
+        results = self._detect_stream(frames, sequence, restarts=True)
+        if _TRACK_IDS not in self._served_model.outputs:
+            raise UnsupportedError(
+                f"model '{self.model}' has no output {_TRACK_IDS}; name a model of sequences, such "
+                "as detect_track of the shipped repository"
+            )
+        return results
+
+    async def _in_order(self, images: Images) -> AsyncGenerator[ImageResult, None]:
+        ahead, early = self._runtime.semaphore(self.concurrency), dict[int, ImageResult]()
+        position = 0
+        async with contextlib.aclosing(self._run_all(images, ahead)) as finished:
+            async for start, (result,) in finished:
+                early[start] = result
+                while position in early:
+                    yield early.pop(position)
+                    position += 1
+                    ahead.release()
+
+    async def _one_by_one(
+        self, images: Images, sequence: int | str | None, *, restarts: bool
+    ) -> AsyncGenerator[ImageResult, None]:
+        """Yield the results of images, which are sent one after the other.
+
+        restarts: Whether the sequence begins again with the image after one whose request failed.
+        """
+        result, is_started = self._response_reader.result, False
+        each_read = self._read_each(images)
+        source = each_read if sequence is None else _mark_last(each_read)
+        async with contextlib.aclosing(source):
+            async for name, file, is_last in source:
+                if isinstance(file, RequestError):
+                    yield result(name, file)
+                    continue
+                step = None if sequence is None else SequenceStep(sequence, not is_started, is_last)
+                is_started = True
+                if self._served_model.decoupled:
+                    form = self._request_format
+                    arguments = form.arguments([file], self._next_request_id(), step=step)
+                    async with contextlib.aclosing(self._responses(name, arguments)) as responses:
+                        async for response in responses:
+                            yield response
+                    continue
+                async with self._permits:
+                    outcomes, more = await self._send([file], step)
+                if isinstance(outcomes, RequestError):
+                    is_started = not restarts
+                    yield result(name, outcomes, **more)
+                else:
+                    yield result(name, outcomes[0], **more)
+
+    async def _read_each(self, images: Images) -> AsyncGenerator[ReadImage, None]:
+        read, position = self._arguments.image_reader.try_read, 0
+        async with contextlib.aclosing(as_async(images)) as source:
+            async for image in source:
+                name, position = name_of(image, position), position + 1
+                file = read(image) if is_read(image) else await self._runtime.call(read, image)
+                del image
+                yield name, file, False
+
+    async def _responses(
+        self, name: str, arguments: dict[str, Any]
+    ) -> AsyncGenerator[ImageResult, None]:
+        """Yield the results of one request to a decoupled model, the last one `final`."""
+        reader, begin = self._response_reader, time.perf_counter()
+        more: dict[str, Any] = {"request_id": arguments["request_id"], "final": False}
+        try:
+            async with contextlib.aclosing(self._connection.stream(arguments)) as responses:
+                async for response in responses:
+                    more["frame"] = None
+                    final = response.get_response().parameters.get("triton_final_response")
+                    more["final"] = final is not None and bool(final.bool_param)
+                    more["latency_ms"] = (time.perf_counter() - begin) * 1e3
+                    try:
+                        (tensors,) = self._request_format.read(response, 1)
+                        more["frame"] = reader.read_frame(tensors)
+                        outcome: Outcome = reader.read_part(tensors)
+                    except RequestError as error:
+                        outcome = error
+                        if more["frame"] is None:  # else the other frames of a video follow
+                            more["final"] = True
+                    yield reader.result(name, outcome, **more)
+                    if more["final"]:
+                        return
+        except EndcapError as error:
+            more |= {"final": True, "latency_ms": (time.perf_counter() - begin) * 1e3}
+            yield reader.result(name, as_request_error(error), **more)
+
+    def _video(
+        self, video: Video, options: Mapping[str, object] | None
+    ) -> AsyncGenerator[ImageResult, None]:
+        self._check_streams()
+        if not self._served_model.reads_videos:
+            raise UnsupportedError(
+                f"model '{self.model}' does not read videos; name one that does, such as video of "
+                "the shipped repository"
+            )
+        check_options(options)
+        return self._video_results(video, options)
+
+    async def _video_results(
+        self, video: Video, options: Mapping[str, object] | None
+    ) -> AsyncGenerator[ImageResult, None]:
+        form, request_id = self._request_format, self._next_request_id()
+        name = os.fspath(video) if isinstance(video, (str, os.PathLike)) else "video"
+        try:
+            arguments = await self._runtime.call(form.video_arguments, video, options, request_id)
+        except RequestError as error:
+            yield self._response_reader.result(name, error)
+            return
+        async with contextlib.aclosing(self._responses(name, arguments)) as results:
+            async for result in results:
+                if result.frame is not None or not result.ok:
+                    yield result
+
+    # --- checks -----------------------------------------------------------------------------------
 
     def _check_connected(self) -> None:
         if not self._is_connected:
@@ -406,9 +539,9 @@ class Detector:
         self._check_connected()
         if self._is_closed:
             raise ClientError("this client is closed; make another one")
-        if self._process != os.getpid():
+        if self._owner != os.getpid():
             raise ClientError(
-                f"this client was made by process {self._process}, before a fork, which its "
+                f"this client was made by process {self._owner}, before a fork, which its "
                 "connection does not survive; make a client in each process"
             )
 
@@ -437,18 +570,21 @@ class Detector:
             )
 
 
-async def make_batches(
-    images: Images, size: int, stop: Callable[[], bool]
-) -> AsyncGenerator[Batch, None]:
-    """Yield batches of `size` images; end after a batch where `stop` returns True."""
-    start, taken = 0, list[Image]()
-    async with contextlib.aclosing(as_async(images)) as source:
-        async for image in source:
-            taken.append(image)
-            if len(taken) == size:
-                yield Batch(start, taken)
-                start, taken = start + size, []
-                if stop():
-                    return
-    if taken:
-        yield Batch(start, taken)
+async def _mark_last(images: AsyncGenerator[ReadImage, None]) -> AsyncGenerator[ReadImage, None]:
+    """Yield images, of which the last file is marked as the last one.
+
+    Each is therefore held until the next file is read, and errors of reading are held with it.
+    """
+    held: list[ReadImage] = []
+    async with contextlib.aclosing(images):
+        async for image in images:
+            is_file = not isinstance(image[1], RequestError)
+            if is_file or not held:
+                for each in held:
+                    yield each
+                held.clear()
+            held.append(image)
+            if not is_file and len(held) == 1:
+                yield held.pop()
+    for name, file, _ in held:
+        yield name, file, True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
+import struct
+import zlib
 from typing import Any
 
 from endcap.errors import EndcapError, Status
@@ -19,10 +20,8 @@ class RequestError(EndcapError, RuntimeError):
 
     Args:
         status_name: The failure class, see `endcap.detections`.
-        request_id: The request's id; "" where it is unknown.
         region_lost: Whether a shared-memory region is not registered with the server.
         transient: Whether the server is unavailable for now; the same request may succeed later.
-        refused: Whether it is certain that the server has not run the request and will not.
         retry_after_s: How long the server asks to wait before the request is repeated; None where
             it does not.
     """
@@ -32,31 +31,18 @@ class RequestError(EndcapError, RuntimeError):
         status_name: str,
         message: str,
         *,
-        request_id: str = "",
         region_lost: bool = False,
         transient: bool = False,
-        refused: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message)
         self.status_name = status_name
-        self.request_id = request_id
         self.region_lost = region_lost
         self.transient = transient
-        self.refused = refused
         self.retry_after_s = retry_after_s
 
     def __reduce__(self) -> tuple[type[RequestError], tuple[str, str], dict[str, object]]:
         return type(self), (self.status_name, str(self)), vars(self)
-
-
-def check_process(process: int) -> None:
-    """Raise ClientError where the connection was opened by another process than this one."""
-    if process != os.getpid():
-        raise ClientError(
-            f"this connection was made by process {process}, before a fork, which it does not "
-            "survive; make a connection in each process"
-        )
 
 
 def as_request_error(error: EndcapError) -> RequestError:
@@ -65,6 +51,26 @@ def as_request_error(error: EndcapError) -> RequestError:
         error = RequestError(error.status.label, str(error))
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
+
+
+_MAX_TEXT = 200
+# What reading a malformed response raises.
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    OverflowError,  # of numbers that their type does not hold
+    LookupError,
+    AttributeError,
+    RecursionError,  # of JSON
+    struct.error,
+    zlib.error,
+)
+
+
+def unreadable(error: Exception) -> RequestError:
+    """Return the error of a malformed response."""
+    text = f"the server's response cannot be read: {str(error)[:_MAX_TEXT]}"
+    return RequestError("internal", text)
 
 
 _GRPC_STATUS = {
@@ -91,13 +97,12 @@ _CLASS_IN_MESSAGE = re.compile(
     + r"): "
 )
 _REGION_LOST = re.compile(r"Unable to find (?:cuda |system )?shared memory region")
-_SERVER_STOPS = r"[Ss]erver is stopping|stopped accepting new inference requests"
 # Triton's messages while it stops or restarts. Their statuses have other meanings, too; in a stream
 # there is no status.
-_STOPPING = re.compile(_SERVER_STOPS + r"|has no available versions|is not at ready state")
-# Its messages for a request that it has not begun. A connection that breaks while the request runs
-# has the same gRPC status, so that only the message distinguishes them.
-_REFUSED = re.compile(r"Exceeds maximum queue size|" + _SERVER_STOPS)
+_STOPPING = re.compile(
+    "[Ss]erver is stopping|stopped accepting new inference requests|has no available versions|"
+    "is not at ready state"
+)
 # The end of the message of a preprocess model that has too much work for its max_queue_cost.
 _RETRY_AFTER = re.compile(r"; retry after (\d{1,9}) ms$")
 # The ends of its messages for a request whose response would come too late; another attempt would
@@ -106,14 +111,12 @@ _TOO_LATE = re.compile(r"the request's timeout (?:is \d+ ms|ended in the queue)$
 # Triton's messages for an API that --grpc-restricted-protocol or --http-restricted-api has closed;
 # their gRPC status is UNAVAILABLE.
 _RESTRICTED = re.compile(r"This (protocol|API) is restricted")
-_NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed")  # gRPC's channel
 _PASSING = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
-_LONGEST_TEXT = 200
 # The beginnings of tritonclient's messages for a body that is empty or not Triton's JSON.
 _UNREADABLE_ERROR = ("an exception occurred in the client", "client received an empty response")
 
 
-def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestError:
+def from_grpc(status: str, message: str) -> RequestError:
     """Return the error for a gRPC status; `status` is its name, such as "UNAVAILABLE"."""
     restricted = _RESTRICTED.match(message) is not None
     name = "unsupported" if restricted else _GRPC_STATUS.get(status, "internal")
@@ -122,8 +125,7 @@ def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestErro
         name = "unavailable"
         message = "the server ended the call without a response"
     transient = status == "UNAVAILABLE" and not restricted
-    refused = message.startswith(_NEVER_SENT) or _REFUSED.search(message) is not None
-    return _error(name, message, request_id, transient=transient, refused=transient and refused)
+    return _error(name, message, transient=transient)
 
 
 def from_http(error: Any) -> RequestError:
@@ -134,31 +136,27 @@ def from_http(error: Any) -> RequestError:
     """
     status, message = int(error.status() or 0), str(error.message())
     # Of a proxy, say, which sends no JSON of Triton.
-    is_foreign = message.startswith(_UNREADABLE_ERROR)
-    if is_foreign:
+    if message.startswith(_UNREADABLE_ERROR):
         text = " ".join(str(error.debug_details() or "").split())
-        message = f"HTTP status {status}: {text[:_LONGEST_TEXT]}".rstrip(": ")
+        message = f"HTTP status {status}: {text[:_MAX_TEXT]}".rstrip(": ")
     name = _HTTP_STATUS.get(status, "internal")
     if name == "cancelled" and "imeout" in message:
         name = "timeout"
     if status == 403 and _RESTRICTED.match(message):
         name = "unsupported"
-    transient = status == 503
-    # A proxy sends 503 when the connection behind it broke, but without Triton's JSON.
-    return _error(name, message, "", transient=transient, refused=transient and not is_foreign)
+    return _error(name, message, transient=status == 503)
 
 
-def from_stream(message: str, *, request_id: str) -> RequestError:
+def from_stream(message: str) -> RequestError:
     """Return the error of one response of a stream, for which Triton sends no status."""
-    return _error("internal", message, request_id)
+    return _error("internal", message)
 
 
 def from_os_error(error: OSError) -> RequestError:
     """Return the error of a connection that could not be made, or broke."""
     passes = isinstance(error, ConnectionError) or error.errno in _PASSING
-    refused = isinstance(error, ConnectionRefusedError)
     message = error.strerror or str(error)
-    return RequestError("unavailable", message, transient=passes, refused=refused)
+    return RequestError("unavailable", message, transient=passes)
 
 
 def timed_out(timeout_s: float) -> RequestError:
@@ -171,23 +169,18 @@ def closed() -> RequestError:
     return RequestError("cancelled", "the connection was closed; open another one")
 
 
-def _error(
-    name: str, message: str, request_id: str, *, transient: bool = False, refused: bool = False
-) -> RequestError:
+def _error(name: str, message: str, *, transient: bool = False) -> RequestError:
     known = _CLASS_IN_MESSAGE.match(message)
     if known:
         name, message = known.group(1), message[known.end() :]
     elif _STOPPING.search(message):
         name, transient = "unavailable", True
-        refused = refused or not message.startswith("in ensemble")  # other steps of which may run
     hint = _RETRY_AFTER.search(message) if name == "unavailable" else None
     transient = transient and not (name == "unavailable" and _TOO_LATE.search(message))
     return RequestError(
         name,
         message,
-        request_id=request_id,
         region_lost=_REGION_LOST.search(message) is not None,
         transient=transient or hint is not None,
-        refused=refused or hint is not None,
         retry_after_s=None if hint is None else int(hint.group(1)) / 1e3,
     )

@@ -8,6 +8,7 @@ import secrets
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from types import ModuleType
 from typing import Literal
 
 from endcap.client.images import Color, ImageReader
@@ -15,20 +16,18 @@ from endcap.errors import InvalidArgumentError
 
 Protocol = Literal["grpc", "http"]
 
-DEFAULT_PORTS: dict[str, int] = {"grpc": 8001, "http": 8000, "grpcs": 8001, "https": 443}
-
-_SCHEMES: dict[str, tuple[Protocol, bool]] = {
-    "grpc": ("grpc", False),
-    "http": ("http", False),
-    "grpcs": ("grpc", True),
-    "https": ("http", True),
+_SCHEMES: dict[str, tuple[Protocol, bool, int]] = {  # protocol, TLS, default port
+    "grpc": ("grpc", False, 8001),
+    "http": ("http", False, 8000),
+    "grpcs": ("grpc", True, 8001),
+    "https": ("http", True, 443),
 }
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)(?::(?P<port>\d{1,5}))?")
 
 Compression = Literal["gzip", "deflate"]
 
-_LONGEST_TIMEOUT_S = 86400.0  # a day
-_MOST_RETRIES = 100
+_MAX_TIMEOUT_S = 86400.0  # a day
+_MAX_RETRIES = 100
 # Headers that can be sent over both protocols; over gRPC names go in small letters.
 _HEADER_NAME = re.compile(r"[0-9A-Za-z_.\-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -66,11 +65,11 @@ def parse_address(url: str, protocol: Protocol | None = None) -> Address:
         )
     if protocol is not None and protocol not in ("grpc", "http"):
         raise InvalidArgumentError(f"protocol {protocol!r} is unknown; use grpc or http")
-    scheme_protocol, secure = _SCHEMES[scheme or protocol or "grpc"]
+    scheme_protocol, secure, default_port = _SCHEMES[scheme or protocol or "grpc"]
     if protocol is not None and scheme_protocol != protocol:
         raise InvalidArgumentError(f"url {url!r} contradicts protocol {protocol!r}; leave one out")
     match = _HOST_AND_PORT.fullmatch(rest.rstrip("/"))
-    port = int(match["port"] or DEFAULT_PORTS[scheme or scheme_protocol]) if match else 0
+    port = int(match["port"] or default_port) if match else 0
     if match is None or not 0 < port < 65536:
         raise InvalidArgumentError(f"url {url!r} is not HOST:PORT with a port from 1 to 65535")
     try:
@@ -155,9 +154,9 @@ class ConnectionOptions:
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout_s)
-        if not 0 <= self.retries <= _MOST_RETRIES:
+        if not 0 <= self.retries <= _MAX_RETRIES:
             raise InvalidArgumentError(
-                f"retries is {self.retries}: give a number from 0 to {_MOST_RETRIES}"
+                f"retries is {self.retries}: give a number from 0 to {_MAX_RETRIES}"
             )
         if self.compression not in (None, "gzip", "deflate"):
             raise InvalidArgumentError(
@@ -173,16 +172,16 @@ class ConnectionOptions:
 
 def check_timeout(timeout_s: float) -> None:
     """Raise InvalidArgumentError for a deadline that no request can have."""
-    if not 0 < timeout_s <= _LONGEST_TIMEOUT_S:
+    if not 0 < timeout_s <= _MAX_TIMEOUT_S:
         raise InvalidArgumentError(
-            f"timeout is {timeout_s:g} s: give more than 0 and at most {_LONGEST_TIMEOUT_S:g}"
+            f"timeout is {timeout_s:g} s: give more than 0 and at most {_MAX_TIMEOUT_S:g}"
         )
 
 
-def ssl_context(tls: Tls) -> ssl.SSLContext:
-    """Return the context of HTTPS connections; InvalidArgumentError for files that are not PEM."""
+def ssl_context(tls: Tls, module: ModuleType = ssl) -> ssl.SSLContext:
+    """Return a context of `ssl` or gevent's; InvalidArgumentError for files that are not PEM."""
     try:
-        context = ssl.create_default_context(cafile=tls.ca)
+        context: ssl.SSLContext = module.create_default_context(cafile=tls.ca)
         if tls.certificate is not None:
             context.load_cert_chain(tls.certificate, tls.key)
     except OSError as error:  # ssl.SSLError is one
@@ -200,7 +199,7 @@ def ssl_context(tls: Tls) -> ssl.SSLContext:
 
 SharedMemory = Literal["none", "system", "cuda"]
 
-_LONGEST_REQUEST_ID = 64
+_MAX_REQUEST_ID = 64
 
 
 @dataclass(frozen=True)
@@ -246,9 +245,9 @@ class ClientArguments:
                 f"shared_memory {self.shared_memory!r} is unknown; use none or system or cuda"
             )
         prefix = self.request_id or ""
-        if not prefix.isprintable() or len(prefix) > _LONGEST_REQUEST_ID:
+        if not prefix.isprintable() or len(prefix) > _MAX_REQUEST_ID:
             raise InvalidArgumentError(
-                f"request_id {prefix[:80]!r} cannot be sent; give at most {_LONGEST_REQUEST_ID} "
+                f"request_id {prefix[:80]!r} cannot be sent; give at most {_MAX_REQUEST_ID} "
                 "printable characters"
             )
         options = self.options or ConnectionOptions(timeout_s=self.timeout_s)

@@ -4,46 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from endcap.client.calls import UNREADABLE, ModelMetadata, TensorSpec
-from endcap.client.errors import ClientError, RequestError
+from endcap.client.concurrency import run
+from endcap.client.connection import Connection, read_items
+from endcap.client.errors import UNREADABLE, ClientError, RequestError, unreadable
 from endcap.client.options import Address, ConnectionOptions, Protocol
 from endcap.errors import InvalidArgumentError
 from endcap.results import INPUT, VIDEO_INPUTS, Task, task_of, why_no_task
 from endcap.triton.labels import parse_labels
 
-if TYPE_CHECKING:
-    from endcap.client.connection import AsyncConnection
-
 _PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long
 
 
-def image_input(inputs: Mapping[str, TensorSpec]) -> str | None:
-    """Return the name of the input that takes encoded images, None where a model has none.
+class TensorSpec(NamedTuple):
+    """Triton's type and the shape of a tensor; -1 is a dimension of any size."""
 
-    It is the only one, whatever its name: BYTES with one element for an image, or UINT8 with the
-    bytes of one.
-    """
-    if len(inputs) != 1:
-        return None
-    ((name, spec),) = inputs.items()
-    sides = spec.shape[1:] if len(spec.shape) > 1 else spec.shape
-    fits = sides == (-1,) or (sides == (1,) and spec.datatype == "BYTES")
-    return name if fits and spec.datatype in ("BYTES", "UINT8") else None
+    datatype: str
+    shape: tuple[int, ...]
 
 
-def why_no_images(metadata: ModelMetadata, *, decoupled: bool = False) -> str | None:
-    """Return why a client cannot send images to a model; None where it can."""
-    if image_input(metadata.inputs) is None:
-        given = (
-            f"{name} {spec.datatype} [{','.join(map(str, spec.shape))}]"
-            for name, spec in metadata.inputs.items()
-        )
-        return f"its inputs are {', '.join(given)}, and one of encoded images is expected"
-    if task_of(metadata.outputs, decoupled=decoupled) is None:
-        return why_no_task(metadata.outputs)
-    return None
+Specs = Mapping[str, TensorSpec]
 
 
 @dataclass(frozen=True)
@@ -64,7 +45,7 @@ class ServedModel:
     name: str
     task: Task
     input: TensorSpec
-    outputs: Mapping[str, TensorSpec]
+    outputs: Specs
     batch_limit: int = 1
     decoupled: bool = False
     labels_text: str = ""
@@ -85,8 +66,33 @@ class ServedModel:
             raise ClientError(f"in the parameter labels of model '{self.name}', {error}") from error
 
 
+def image_input(inputs: Specs) -> str | None:
+    """Return the name of the input that takes encoded images, None where a model has none.
+
+    It is the only one, whatever its name: BYTES with one element for an image, or UINT8 with the
+    bytes of one.
+    """
+    if len(inputs) != 1:
+        return None
+    ((name, spec),) = inputs.items()
+    sides = spec.shape[1:] if len(spec.shape) > 1 else spec.shape
+    fits = sides == (-1,) or (sides == (1,) and spec.datatype == "BYTES")
+    return name if fits and spec.datatype in ("BYTES", "UINT8") else None
+
+
+def why_no_images(inputs: Specs, outputs: Specs, *, decoupled: bool = False) -> str | None:
+    """Return why a client cannot send images to a model; None where it can."""
+    if image_input(inputs) is None:
+        given = (
+            f"{name} {spec.datatype} [{','.join(map(str, spec.shape))}]"
+            for name, spec in inputs.items()
+        )
+        return f"its inputs are {', '.join(given)}, and one of encoded images is expected"
+    return why_no_task(outputs) if task_of(outputs, decoupled=decoupled) is None else None
+
+
 async def fetch_served_model(
-    connection: AsyncConnection, model: str, *, best_classes: bool = False
+    connection: Connection, model: str, *, best_classes: bool = False
 ) -> ServedModel:
     """Return the model as the server describes it.
 
@@ -101,41 +107,42 @@ async def fetch_served_model(
     """
     address = connection.address
     try:
-        if not await connection.is_ready(model):
-            if not await connection.is_live():
+        if not await connection.request("is_model_ready", model_name=model):
+            if not await connection.request("is_server_live"):
                 raise ClientError(
                     f"the server at {address} is not a Triton server, or not live; "
                     "pass the address of another with --url (`url=` in Python)"
                 )
-            advice = await _advice(connection)
             raise ClientError(
-                f"the server at {address} has no model '{model}' that is ready; {advice}"
+                f"the server at {address} has no model '{model}' that is ready; "
+                f"{await _advise(connection)}"
             )
-        metadata = await connection.metadata(model)
-        config = await connection.config(model)
+        inputs, outputs, config = await _describe(connection, model)
     except RequestError as error:
         raise await _no_server(connection, error) from error
     decoupled = _is_decoupled(config)
-    reads_videos = decoupled and set(metadata.inputs) == VIDEO_INPUTS
-    name = INPUT if reads_videos else image_input(metadata.inputs)
-    task = task_of(metadata.outputs, decoupled=decoupled, best_classes=best_classes)
+    reads_videos = decoupled and set(inputs) == VIDEO_INPUTS
+    name = INPUT if reads_videos else image_input(inputs)
+    task = task_of(outputs, decoupled=decoupled, best_classes=best_classes)
     if name is None or task is None:
-        advice = await _advice(connection)
         raise ClientError(
             f"model '{model}' does not take encoded images and return detections, classes or, with "
-            f"geometry, other tensors: {why_no_images(metadata, decoupled=decoupled)}; {advice}"
+            f"geometry, other tensors: {why_no_images(inputs, outputs, decoupled=decoupled)}; "
+            f"{await _advise(connection)}"
         )
-    encoded = metadata.inputs[name]
     try:
-        limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
-        labels, exif = (_parameter(config, parameter) for parameter in ("labels", "exif"))
+        limit = int(config.get("max_batch_size", 0)) if inputs[name].datatype != "UINT8" else 1
+        labels, exif = (
+            str(config.get("parameters", {}).get(parameter, {}).get("string_value", ""))
+            for parameter in ("labels", "exif")
+        )
     except UNREADABLE as error:
         raise ClientError(f"the configuration of model '{model}' cannot be read") from error
     return ServedModel(
         model,
         task,
-        encoded,
-        metadata.outputs,
+        inputs[name],
+        outputs,
         max(limit, 1),
         decoupled,
         labels,
@@ -145,8 +152,46 @@ async def fetch_served_model(
     )
 
 
-def _parameter(config: Mapping[str, Any], name: str) -> str:
-    return str(config.get("parameters", {}).get(name, {}).get("string_value", ""))
+def find_model(address: Address, options: ConnectionOptions, default: str) -> str:
+    """Return `default` where it is ready or nothing else fits, else the only model for images.
+
+    Args:
+        address: Of the server.
+        options: Of the connection.
+        default: The model's usual name.
+
+    Raises:
+        ClientError: No server responds.
+    """
+
+    async def find() -> str:
+        async with Connection(address, options) as connection:
+            try:
+                if await connection.request("is_model_ready", model_name=default):
+                    return default
+            except RequestError as error:
+                raise await _no_server(connection, error) from error
+            names = await _models_with_images(connection)
+            return names[0] if len(names) == 1 else default
+
+    return run(find())
+
+
+async def _describe(connection: Connection, model: str) -> tuple[Specs, Specs, Mapping[str, Any]]:
+    """Return inputs, outputs and configuration of a model."""
+    metadata = await connection.request("get_model_metadata", model_name=model)
+    config = await connection.request("get_model_config", model_name=model)
+    try:
+        inputs, outputs = (
+            {
+                str(tensor["name"]): TensorSpec(tensor["datatype"], (*map(int, tensor["shape"]),))
+                for tensor in metadata.get(side, [])
+            }
+            for side in ("inputs", "outputs")
+        )
+        return inputs, outputs, dict(config)
+    except UNREADABLE as error:
+        raise unreadable(error) from error
 
 
 def _is_decoupled(config: Mapping[str, Any]) -> bool:
@@ -154,63 +199,25 @@ def _is_decoupled(config: Mapping[str, Any]) -> bool:
     return isinstance(policy, dict) and bool(policy.get("decoupled", False))
 
 
-async def find_model(connection: AsyncConnection, default: str) -> str:
-    """Return `default` where it is ready or nothing else fits, else the only model for images.
-
-    Args:
-        connection: With the server.
-        default: The model's usual name.
-
-    Raises:
-        ClientError: No server responds.
-    """
+async def _models_with_images(connection: Connection) -> list[str]:
+    """Return the ready models that a client can send images to; none where no server responds."""
     try:
-        if await connection.is_ready(default):
-            return default
-    except RequestError as error:
-        raise await _no_server(connection, error) from error
-    names = await models_with_images(connection)
-    return names[0] if len(names) == 1 else default
+        # Of the statistics: `endcap serve` closes the repository's index.
+        statistics = await connection.request("get_inference_statistics")
+        names = {str(each.get("name")) for each in read_items(statistics, "model_stats")}
+        described = {name: await _describe(connection, name) for name in sorted(names)}
+    except RequestError:  # it is for advice only: the error that calls for it is raised anyway
+        return []
+    return [
+        name
+        for name, (inputs, outputs, config) in described.items()
+        if why_no_images(inputs, outputs, decoupled=_is_decoupled(config)) is None
+    ]
 
 
-async def _no_server(connection: AsyncConnection, error: RequestError) -> ClientError:
-    address, timeout_s = connection.address, connection.options.timeout_s
-    other: Protocol = "http" if address.protocol == "grpc" else "grpc"
-    if await _responds(connection, replace(address, protocol=other)):
-        port = {"http": "HTTP", "grpc": "gRPC"}[other]
-        return ClientError(
-            f"no Triton server responds at {address} ({error}); this looks like the {port} port: "
-            f"give {other}://{address.authority}"
-        )
-    if error.status_name == "timeout":
-        return ClientError(
-            f"{address} did not respond within {timeout_s:g} s; give it longer with --timeout "
-            "(`timeout_s=` in Python)"
-        )
-    return ClientError(
-        f"no Triton server responds at {address} ({error}); start one with "
-        "`endcap serve REPOSITORY`, or give its address with --url (`url=` in Python)"
-    )
-
-
-async def _responds(connection: AsyncConnection, address: Address) -> bool:
-    """Return whether a Triton server responds at an address, without TLS."""
-    if address.secure:
-        return False
-    options = ConnectionOptions(
-        timeout_s=min(connection.options.timeout_s, _PROBE_TIMEOUT_S), retries=0
-    )
-    try:
-        async with connection.to(address, options) as other:
-            await other.ready_models()  # the port for metrics calls itself live, too
-    except (ClientError, RequestError):  # without HTTP's package, or no server
-        return False
-    return True
-
-
-async def _advice(connection: AsyncConnection) -> str:
+async def _advise(connection: Connection) -> str:
     """Return which model to name instead."""
-    names = await models_with_images(connection)
+    names = await _models_with_images(connection)
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
     if names:
@@ -221,17 +228,34 @@ async def _advice(connection: AsyncConnection) -> str:
     )
 
 
-async def models_with_images(connection: AsyncConnection) -> list[str]:
-    """Return the ready models that a client can send images to; none where no server responds."""
-    names: list[str] = []
+async def _no_server(connection: Connection, error: RequestError) -> ClientError:
+    address = connection.address
+    other: Protocol = "http" if address.protocol == "grpc" else "grpc"
+    if await _responds(connection, replace(address, protocol=other)):
+        port = {"http": "HTTP", "grpc": "gRPC"}[other]
+        return ClientError(
+            f"no Triton server responds at {address} ({error}); this looks like the {port} port: "
+            f"give {other}://{address.authority}"
+        )
+    if error.status_name == "timeout":
+        return ClientError(
+            f"{address} did not respond within {connection.options.timeout_s:g} s; give it longer "
+            "with --timeout (`timeout_s=` in Python)"
+        )
+    return ClientError(
+        f"no Triton server responds at {address} ({error}); start one with "
+        "`endcap serve REPOSITORY`, or give its address with --url (`url=` in Python)"
+    )
+
+
+async def _responds(connection: Connection, address: Address) -> bool:
+    """Return whether a Triton server responds at an address, without TLS."""
+    timeout_s = min(connection.options.timeout_s, _PROBE_TIMEOUT_S)
+    options = ConnectionOptions(timeout_s=timeout_s, retries=0)
     try:
-        for model in await connection.ready_models():
-            metadata = await connection.metadata(model)
-            if why_no_images(metadata) is None or (
-                why_no_images(metadata, decoupled=True) is None
-                and _is_decoupled(await connection.config(model))
-            ):
-                names.append(model)
-    except RequestError:  # it is for advice only: the error that calls for it is raised anyway
-        return []
-    return names
+        async with Connection(address, options, connection.runtime) as other:
+            # The port for metrics calls itself live, too.
+            await other.request("get_inference_statistics")
+    except (ClientError, RequestError):  # without HTTP's package, or no server
+        return False
+    return True

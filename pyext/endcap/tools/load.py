@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from endcap.client import ClientArguments, ClientError, Connection, DetectionClient, RequestError
+from endcap.client import ClientArguments, ClientError, DetectionClient, RequestError
+from endcap.client.concurrency import run
+from endcap.client.connection import Connection, read_items
 
 _TICK_S = 0.1
 _SHOWN_EVERY_S = 5.0
@@ -32,13 +34,16 @@ class ModelTime(NamedTuple):
     total: float
 
 
-def read_statistics(connection: Connection, model: str) -> Statistics:
+async def read_statistics(client: DetectionClient) -> Statistics:
     """Return Triton's numbers of a model and its composing models; nothing if it permits none."""
     try:
-        steps = connection.config(model).get("ensemble_scheduling", {}).get("step", [])
-        names = [model, *(str(step["model_name"]) for step in steps)]
+        async with Connection(client.address, client.options) as connection:
+            config = await connection.request("get_model_config", model_name=client.model)
+            statistics = await connection.request("get_inference_statistics")
+        steps = config.get("ensemble_scheduling", {}).get("step", [])
+        names = [client.model, *(str(step["model_name"]) for step in steps)]
         sums: dict[str, Counter[str]] = {name: Counter() for name in names}
-        for version in connection.statistics():
+        for version in read_items(statistics, "model_stats"):
             for kind, numbers in version.get("inference_stats", {}).items():
                 values = {f"{kind} {name}": int(value) for name, value in numbers.items()}
                 sums.get(version["name"], Counter()).update(values)
@@ -133,7 +138,6 @@ def measure_level(
     ended, lock = threading.Event(), threading.Lock()
     with (
         DetectionClient.from_arguments(arguments) as client,
-        Connection(client.address, client.options) as connection,
         ThreadPoolExecutor(arguments.concurrency) as threads,
     ):
         start_s = shown_s = time.perf_counter()
@@ -165,9 +169,9 @@ def measure_level(
         senders = [threads.submit(send) for _ in range(arguments.concurrency)]
         try:
             wait_until(begin_s)
-            before = read_statistics(connection, arguments.model)
+            before = run(read_statistics(client))
             wait_until(end_s)
-            server_ms = mean_times(before, read_statistics(connection, arguments.model))
+            server_ms = mean_times(before, run(read_statistics(client)))
         finally:
             ended.set()
     level = summarize(requests, begin_s, end_s)

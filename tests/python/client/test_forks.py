@@ -11,25 +11,20 @@ from tests.support.raw_responses import raw_server, whole
 
 PROGRAM = """
 import asyncio, os, sys
-from endcap.client.options import parse_address
-from endcap.client.connection import AsyncConnection
+from endcap.client.concurrency import Tasks, run
 from endcap.client.connection import Connection
-from endcap.client.options import ConnectionOptions
-
-address = parse_address(sys.argv[2])
+from endcap.client.options import ConnectionOptions, parse_address
 
 def send_request(connection):
     try:
-        said = connection.metadata("m")
-        if isinstance(connection, AsyncConnection):
-            said = asyncio.run(said)
-        return list(said.outputs)
+        said = connection.request("get_model_metadata", model_name="m")
+        said = asyncio.run(said) if sys.argv[1] == "async" else run(said)
+        return [each["name"] for each in said["outputs"]]
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
-connection = (AsyncConnection if sys.argv[1] == "async" else Connection)(
-    address, ConnectionOptions(retries=0)
-)
+runtime = Tasks() if sys.argv[1] == "async" else None
+connection = Connection(parse_address(sys.argv[2]), ConnectionOptions(retries=0), runtime)
 send_request(connection)
 child = os.fork()
 if child:
@@ -67,8 +62,6 @@ def test_connections_raise_an_error_in_a_forked_child() -> None:
     for kind, protocol in (("sync", "grpc"), ("async", "grpc"), ("async", "http")):
         child, parent = run(kind, f"{protocol}://{nobody}")
         assert child.startswith("child ClientError: this connection was made by process")
-        assert child.endswith(
-            "before a fork, which it does not survive; make a connection in each process"
-        )
+        assert child.endswith("before a fork, which it does not survive; make one in each process")
         assert parent.startswith("parent ")
         assert "before a fork" not in parent

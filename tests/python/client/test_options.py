@@ -13,10 +13,10 @@ from endcap.client import (
     AsyncDetectionClient,
     ClientArguments,
     ClientError,
-    Connection,
     ConnectionOptions,
     DetectionClient,
 )
+from endcap.client.connection import Connection
 from endcap.client.options import Address, Keepalive, Tls, parse_address
 from endcap.errors import EndcapError, InvalidArgumentError
 

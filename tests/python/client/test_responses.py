@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from endcap.client import ClassScore, Detection, ImageResult, Task
-from endcap.client.calls import TensorSpec
+from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task, results
 from endcap.client.errors import RequestError
-from endcap.client.response_reader import ResponseReader, read_classes, read_rows
-from endcap.client.served_model import ServedModel
+from endcap.client.results import ResponseReader
+from endcap.client.served_model import ServedModel, TensorSpec
 from endcap.errors import Status
 from endcap.masks import decode_rle, encode_rle
 from endcap.results import PROBABILITIES, status_name
@@ -50,12 +49,21 @@ CLASSES: Tensors = {
     "class_labels": np.array([["fish 🐟".encode(), b""]], np.object_),
     "status": np.array([[0]], np.int32),
 }
+DETECTOR = ResponseReader(ServedModel("detect", Task.detection, TensorSpec("BYTES", (-1, 1)), {}))
 CLASSIFIER = ServedModel(
     "classify",
     Task.classification,
     TensorSpec("BYTES", (-1, 1)),
     {PROBABILITIES: TensorSpec("FP32", (-1, 4))},
 )
+
+
+def read_rows(tensors: Tensors, labels: list[str] | None) -> ImageDetections:
+    return results.read_rows(tensors, dict(enumerate(labels or ())))
+
+
+def read_classes(tensors: Tensors, labels: list[str] | None) -> list[ClassScore]:
+    return results.read_classes(tensors, dict(enumerate(labels or ())))
 
 
 def test_only_the_rows_that_count_are_read() -> None:
@@ -111,11 +119,10 @@ def test_classes_are_in_the_order_of_the_response() -> None:
 
 @pytest.mark.parametrize("status", [each for each in Status if each != Status.OK])
 def test_a_status_that_is_not_ok_is_the_images_error(status: Status) -> None:
-    failed: Tensors = {"status": np.array([[int(status)]], np.int32)}
-    for read, tensors in ((read_rows, DETECTIONS), (read_classes, CLASSES)):
-        with pytest.raises(RequestError, match=status.label) as caught:
-            read(tensors | failed, None)
-        assert caught.value.status_name == status.label == status_name(int(status))
+    tensors = DETECTIONS | {"status": np.array([[int(status)]], np.int32)}
+    with pytest.raises(RequestError, match=status.label) as caught:
+        DETECTOR.read(tensors)
+    assert caught.value.status_name == status.label == status_name(int(status))
     assert status_name(99) == "internal"
 
 
@@ -124,43 +131,47 @@ def test_a_status_that_is_not_ok_is_the_images_error(status: Status) -> None:
     [
         ("num_detections", np.array([[5]], np.int32), "do not fit together"),
         ("num_detections", np.array([[-1]], np.int32), "do not fit together"),
-        ("num_detections", np.array([[np.nan]], np.float32), "INT32 is expected"),
-        ("num_detections", np.array([[b"a"]], np.object_), "INT32 is expected"),
-        ("num_detections", None, "has no num_detections"),
-        ("num_detections", np.zeros((0,), np.int32), "has no num_detections"),
-        ("status", np.zeros((0,), np.int32), r"status \(0,\) \[\]; \[1,1\] is expected"),
-        ("status", np.array([[b"a"]], np.object_), "INT32 is expected"),
+        ("num_detections", np.array([[np.nan]], np.float32), "int32 is expected"),
+        ("num_detections", np.array([[b"a"]], np.object_), "int32 is expected"),
+        ("num_detections", None, "returned no num_detections"),
+        ("num_detections", np.zeros((0,), np.int32), "do not fit together"),
+        ("status", np.zeros((0,), np.int32), r"status \(0,\) \[\], and \[1,1\] is"),
+        ("status", np.array([[b"a"]], np.object_), "int32 is expected"),
         ("detection_boxes", np.zeros((1, 4, 5), np.float32), "do not fit together"),
         ("detection_boxes", np.zeros((4, 4), np.float32), "do not fit together"),
         ("detection_boxes", np.zeros((2, 4, 4), np.float32), "do not fit together"),
-        ("detection_boxes", np.full((1, 4, 4), 1e300, np.float64), "FP32 is expected"),
+        ("detection_boxes", np.full((1, 4, 4), 1e300, np.float64), "float32 is expected"),
         ("detection_boxes", np.full((1, 4, 4), np.nan, np.float32), "is not finite"),
         ("detection_scores", np.zeros((1, 3), np.float32), "do not fit together"),
         ("detection_scores", np.float32([[0, np.inf, 0, 0]]), "is not finite"),
-        ("detection_scores", None, "has no detection_scores"),
-        ("detection_classes", np.full((1, 4), b"a", np.object_), "INT32 is expected"),
-        ("detection_indices", np.full((1, 4), 2**40, np.int64), "INT32 is expected"),
-        ("detection_keypoints", np.zeros((1, 3, 5, 3), np.float32), r"\[1,4,P,3\] is expected"),
+        ("detection_scores", None, "returned no detection_scores"),
+        ("detection_classes", np.full((1, 4), b"a", np.object_), "int32 is expected"),
+        ("detection_indices", np.full((1, 4), 2**40, np.int64), "int32 is expected"),
+        ("detection_keypoints", np.zeros((1, 3, 5, 3), np.float32), r"and \[1,4,P,3\] is expected"),
         ("detection_keypoints", np.zeros((1, 4, 5, 2), np.float32), r"keypoints \(1, 4, 5, 2\)"),
         ("detection_keypoints", np.full((1, 4, 5, 3), -np.inf, np.float32), "is not finite"),
         ("detection_angles", np.zeros((4,), np.float32), r"angles \(4,\)"),
-        ("detection_rle", np.full((1, 3), b"1", np.object_), r"rle \(1, 3\); \[1,4\] is expected"),
+        ("detection_rle", np.full((1, 3), b"1", np.object_), r"rle \(1, 3\), and \[1,4\] is"),
         ("detection_rle", np.full((1, 4), b"", np.object_), "is not COCO's RLE"),
         ("detection_rle", np.full((1, 4), b"\xff", np.object_), "is not COCO's RLE"),
-        ("detection_rle", np.array([[{"a": 1}, b"", b"", b""]], np.object_), "texts are expected"),
-        ("mask_size", np.int32([[6, 9, 1]]), r"mask_size \(1, 3\); \[1,2\] is expected"),
+        (
+            "detection_rle",
+            np.array([[{"a": 1}, b"", b"", b""]], np.object_),
+            "in a tensor of texts",
+        ),
+        ("mask_size", np.int32([[6, 9, 1]]), r"mask_size \(1, 3\), and \[1,2\] is"),
         ("mask_size", np.int32([[-6, 9]]), r"mask_size \(1, 2\) \[\[-6, 9\]\]"),
         ("mask_size", None, "detection_rle without mask_size"),
-        ("class_ids", np.zeros((1, 3), np.int32), r"class_ids \(1, 3\); \[1,4\] is expected"),
+        ("class_ids", np.zeros((1, 3), np.int32), r"class_ids \(1, 3\), and \[1,4\] is"),
         ("class_scores", np.full((1, 4), np.nan, np.float32), "is not finite"),
-        ("class_labels", np.zeros((1, 4), np.int32), "type INT32; BYTES is expected"),
+        ("class_labels", np.zeros((1, 4), np.int32), "type int32; texts is expected"),
     ],
 )
 def test_detections_that_do_not_fit_together_are_refused(
     name: str, value: NDArray[Any] | None, said: str
 ) -> None:
     with pytest.raises(RequestError, match=said) as caught:
-        read_rows(EVERY | {name: value}, None)
+        DETECTOR.read(EVERY | {name: value})
     assert caught.value.status_name == "internal"
     assert "\n" not in str(caught.value)
 
@@ -171,11 +182,11 @@ def test_detections_that_do_not_fit_together_are_refused(
         ("class_ids", np.zeros((1, 3), np.int32), "do not fit together"),
         ("class_labels", np.array([[b"cat"]], np.object_), "do not fit together"),
         ("class_scores", np.array([[np.nan, 0]], np.float32), "not finite"),
-        ("class_scores", None, "has no class_scores; .* outputs class_scores, class_ids"),
-        ("class_ids", np.zeros((1, 0), np.int32), "has no class_ids"),
+        ("class_scores", None, "returned no class_scores; .* outputs class_scores, class_ids"),
+        ("class_ids", np.zeros((1, 0), np.int32), "do not fit together"),
         ("class_ids", np.zeros((2, 2), np.int32), "do not fit together"),
-        ("class_scores", np.full((1, 2), b"1", np.object_), "type BYTES; FP32 is expected"),
-        ("class_labels", np.array([[{}, None]], np.object_), "texts are expected"),
+        ("class_scores", np.full((1, 2), b"1", np.object_), "type object; float32 is expected"),
+        ("class_labels", np.array([[{}, None]], np.object_), "in a tensor of texts"),
     ],
 )
 def test_classes_that_do_not_fit_together_are_refused(
@@ -189,8 +200,8 @@ def test_classes_that_do_not_fit_together_are_refused(
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (np.array([[0.5, np.nan]], np.float32), "type FP32; BYTES is expected"),
-        (np.array([[b"0.5:1:cat", {}]], np.object_), "an element of type dict; texts are expected"),
+        (np.array([[0.5, np.nan]], np.float32), "type float32; texts is expected"),
+        (np.array([[b"0.5:1:cat", {}]], np.object_), "an element of type dict"),
         (np.array([[b"0.5:cat"]], np.object_), "not score:id:label"),
     ],
 )

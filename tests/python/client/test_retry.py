@@ -10,13 +10,13 @@ import pytest
 from tritonclient.http._utils import _get_error
 
 from endcap.client import errors
+from endcap.client.connection import FIRST_WAIT_S, MAX_WAIT_S, retry_wait
 from endcap.client.errors import (
     RequestError,
     from_grpc,
     from_os_error,
     from_stream,
 )
-from endcap.client.retry import FIRST_WAIT_S, LONGEST_WAIT_S, Attempts, Deadline, RetryPolicy
 
 
 def from_http(status: int, body: bytes) -> RequestError:
@@ -34,53 +34,22 @@ def from_http(status: int, body: bytes) -> RequestError:
 BUSY = RequestError("unavailable", "busy", transient=True)
 
 
-class Clock:
-    """Time as the test lets it pass."""
-
-    now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def longest(low: float, high: float) -> float:
-    assert low == 0
-    return high
-
-
-def test_waits_double_up_to_a_limit() -> None:
-    attempts = Attempts(8, 1000, clock=Clock(), draw=longest)
-    waits = [attempts.wait_after(BUSY) for _ in range(8)]
-    assert waits == [min(FIRST_WAIT_S * 2**n, LONGEST_WAIT_S) for n in range(8)]
-    assert waits[-2:] == [LONGEST_WAIT_S] * 2
-    with pytest.raises(RequestError) as caught:
-        attempts.wait_after(BUSY)
-    assert caught.value is BUSY
-
-
-def test_waits_are_spread_over_all_of_their_length() -> None:
-    waits = [Attempts(1, 1000).wait_after(BUSY) for _ in range(2000)]
-    assert all(0 <= wait <= FIRST_WAIT_S for wait in waits)
-    assert min(waits) < 0.05 * FIRST_WAIT_S
-    assert max(waits) > 0.95 * FIRST_WAIT_S
+def test_waits_are_spread_and_double_up_to_a_limit() -> None:
+    for attempt in range(8):
+        limit_s = min(FIRST_WAIT_S * 2**attempt, MAX_WAIT_S)
+        waits = [retry_wait(BUSY, attempt, 1000) for _ in range(500)]
+        assert all(wait is not None and 0 <= wait <= limit_s for wait in waits)
+        known = [wait for wait in waits if wait is not None]
+        assert min(known) < 0.05 * limit_s < 0.95 * limit_s < max(known)
 
 
 def test_nothing_is_waited_for_beyond_the_deadline() -> None:
-    clock = Clock()
-    attempts = Attempts(100, 1.0, clock=clock, draw=longest)
-    assert attempts.remaining_s() == 1.0
-    clock.now_s += attempts.wait_after(BUSY)
-    assert attempts.remaining_s() == 1.0 - FIRST_WAIT_S
-    clock.now_s += attempts.wait_after(BUSY)
-    with pytest.raises(RequestError, match="busy"):
-        attempts.wait_after(BUSY)  # it would end at 1.75 s
-    clock.now_s += 1
-    assert attempts.remaining_s() == 0
+    waits = [retry_wait(BUSY, 0, FIRST_WAIT_S / 2) for _ in range(500)]
+    assert 150 < waits.count(None) < 350
+    assert all(wait is None or wait < FIRST_WAIT_S / 2 for wait in waits)
 
 
-def test_no_retries_and_other_errors_are_raised_as_they_are() -> None:
-    with pytest.raises(RequestError, match="busy"):
-        Attempts(0, 10).wait_after(BUSY)
+def test_other_errors_are_not_retried() -> None:
     for error in (
         from_grpc("INVALID_ARGUMENT", "no such input"),
         from_grpc("NOT_FOUND", "Request for unknown model: 'x' is not found"),
@@ -90,12 +59,10 @@ def test_no_retries_and_other_errors_are_raised_as_they_are() -> None:
         from_http(404, b""),
         from_http(429, b""),
         from_http(500, b""),
-        from_stream("Exceeds maximum queue size", request_id="1"),
+        from_stream("Exceeds maximum queue size"),
         from_os_error(OSError(113, "No route to host")),
     ):
-        with pytest.raises(RequestError) as caught:
-            Attempts(100, 10).wait_after(error)
-        assert caught.value is error
+        assert retry_wait(error, 0, 10) is None
 
 
 @pytest.mark.parametrize(
@@ -111,40 +78,24 @@ def test_a_restricted_api_is_no_server_that_is_gone(error: RequestError) -> None
     assert not error.transient
 
 
-REFUSED = {
-    "gRPC, busy": from_grpc("UNAVAILABLE", "in ensemble 'd', Exceeds maximum queue size"),
-    "gRPC, stopping": from_grpc("UNAVAILABLE", "Server is stopping, scheduler for model"),
-    "gRPC, no connection": from_grpc("UNAVAILABLE", "failed to connect to all addresses; last"),
-    "HTTP": from_http(503, b'{"error":"Exceeds maximum queue size"}'),
-    "TCP": from_os_error(ConnectionRefusedError(111, "Connection refused")),
-}
-LOST = {
-    "gRPC": from_grpc("UNAVAILABLE", "Stream removed (Socket closed)"),
-    "gRPC, dropped by the server": from_grpc("CANCELLED", "CANCELLED"),
-    "gRPC, reset": from_grpc("UNAVAILABLE", "recvmsg:Connection reset by peer"),
-    "proxy": from_http(503, b"upstream connect error or disconnect"),
-    "TCP": from_os_error(OSError(104, "Connection reset by peer")),
-    "HTTP": RequestError("unavailable", "Server disconnected", transient=True),
-}
-
-
-@pytest.mark.parametrize("error", [*REFUSED.values(), *LOST.values()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        from_grpc("UNAVAILABLE", "in ensemble 'd', Exceeds maximum queue size"),
+        from_grpc("UNAVAILABLE", "failed to connect to all addresses; last"),
+        from_grpc("UNAVAILABLE", "Stream removed (Socket closed)"),
+        from_grpc("CANCELLED", "CANCELLED"),  # dropped by a server that stops
+        from_http(503, b'{"error":"Exceeds maximum queue size"}'),
+        from_http(503, b"upstream connect error or disconnect"),
+        from_os_error(ConnectionRefusedError(111, "Connection refused")),
+        from_os_error(OSError(104, "Connection reset by peer")),
+    ],
+)
 def test_transient_errors_are_retried(error: RequestError) -> None:
     assert error.status_name == "unavailable"
-    assert 0 <= Attempts(1, 10).wait_after(error) <= FIRST_WAIT_S
-
-
-@pytest.mark.parametrize("error", REFUSED.values(), ids=REFUSED)
-def test_refused_requests_are_retried_with_shared_memory_too(error: RequestError) -> None:
-    assert 0 <= Attempts(1, 10, shares_memory=True).wait_after(error) <= FIRST_WAIT_S
-
-
-@pytest.mark.parametrize("error", LOST.values(), ids=LOST)
-def test_requests_that_may_run_are_not_retried_with_shared_memory(error: RequestError) -> None:
-    """The first attempt would write into a region that others have by then."""
-    with pytest.raises(RequestError) as caught:
-        Attempts(100, 10, shares_memory=True).wait_after(error)
-    assert caught.value is error
+    wait_s = retry_wait(error, 0, 10)
+    assert wait_s is not None
+    assert 0 <= wait_s <= FIRST_WAIT_S
 
 
 OVERLOADED = (
@@ -159,23 +110,16 @@ OVERLOADED = (
         from_grpc("UNAVAILABLE", f"in ensemble 'detect', {OVERLOADED} 1500 ms"),
         from_grpc("UNAVAILABLE", f"model 'preprocess': {OVERLOADED} 1500 ms"),
         from_http(503, json.dumps({"error": f"{OVERLOADED} 1500 ms"}).encode()),
-        from_stream(f"{OVERLOADED} 1500 ms", request_id="1"),
+        from_stream(f"{OVERLOADED} 1500 ms"),
     ],
     ids=["gRPC", "ensemble", "cascade", "HTTP", "stream"],
 )
 def test_an_overloaded_server_is_asked_again_when_it_says(error: RequestError) -> None:
     assert error.status_name == "unavailable"
     assert error.retry_after_s == 1.5
-    assert error.refused
-    for shares_memory in (False, True):
-        waits = [Attempts(1, 60, shares_memory=shares_memory).wait_after(error) for _ in range(200)]
-        assert min(waits) >= 1.5
-        assert max(waits) <= 1.5 + FIRST_WAIT_S
-    with pytest.raises(RequestError) as caught:
-        Attempts(1, 1.4).wait_after(error)  # the deadline is before that
-    assert caught.value is error
-    with pytest.raises(RequestError):
-        Attempts(0, 60).wait_after(error)
+    waits = [retry_wait(error, 0, 60) for _ in range(200)]
+    assert all(wait is not None and 1.5 <= wait <= 1.5 + FIRST_WAIT_S for wait in waits)
+    assert retry_wait(error, 0, 1.4) is None  # the deadline is before that
 
 
 TOO_LATE = "unavailable: the response would take 35 ms, and the request's timeout is 20 ms"
@@ -193,9 +137,7 @@ TOO_LATE = "unavailable: the response would take 35 ms, and the request's timeou
 )
 def test_a_request_that_would_be_too_late_is_not_repeated(error: RequestError) -> None:
     assert error.status_name == "unavailable"
-    with pytest.raises(RequestError) as caught:
-        Attempts(1, 60).wait_after(error)
-    assert caught.value is error
+    assert retry_wait(error, 0, 60) is None
     assert from_grpc("UNAVAILABLE", f"{TOO_LATE}; retry after 5 ms").retry_after_s == 0.005
 
 
@@ -209,24 +151,6 @@ def test_a_request_that_would_be_too_late_is_not_repeated(error: RequestError) -
 )
 def test_other_messages_are_no_hint(error: RequestError) -> None:
     assert error.retry_after_s is None
-
-
-def test_retries_stop_until_the_next_response() -> None:
-    retry_policy = RetryPolicy(3)
-    assert retry_policy.retries() == 3
-    retry_policy.end(BUSY)
-    assert retry_policy.retries() == 0
-    retry_policy.end(from_grpc("INVALID_ARGUMENT", "no such input"))  # a server that responses
-    assert retry_policy.retries() == 3
-    retry_policy.end(BUSY)
-    retry_policy.end(None)
-    assert retry_policy.retries() == 3
-    for refusal in (f"{OVERLOADED} 5 ms", TOO_LATE):
-        with pytest.raises(RequestError):
-            retry_policy.wait_after(
-                from_grpc("UNAVAILABLE", refusal), Attempts(0, 60), repeatable=True
-            )
-        assert retry_policy.retries() == 3
 
 
 def test_errors_have_the_servers_message() -> None:
@@ -245,12 +169,11 @@ def test_errors_have_the_servers_message() -> None:
 
 
 def test_an_error_can_be_copied_and_pickled() -> None:
-    error = from_grpc("UNAVAILABLE", "Unable to find shared memory region: 'a'", request_id="7")
+    error = from_grpc("UNAVAILABLE", "Unable to find shared memory region: 'a'")
     for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):
         assert twin is not error
         assert str(twin) == str(error)
         assert vars(twin) == vars(error)
-        assert twin.request_id == "7"
         assert twin.region_lost
 
 
@@ -269,17 +192,8 @@ def test_a_server_that_stops_is_unavailable_for_now(message: str) -> None:
         from_grpc("INTERNAL", message),
         from_grpc("NOT_FOUND", message),
         from_http(400, said),
-        from_stream(message, request_id="1"),
+        from_stream(message),
     ):
         assert (error.status_name, error.transient) == ("unavailable", True)
     for other in ("unknown model: 'detect' is not found", "internal: Server is stopping"):
-        assert not from_stream(other, request_id="1").transient
-
-
-def test_a_deadline_that_is_over_is_a_timeout() -> None:
-    assert 0 < Deadline(60.0).left_s() <= 60.0
-    with pytest.raises(RequestError, match=r"no response within 1e-09 s") as caught:
-        Deadline(1e-9).left_s()
-    with pytest.raises(RequestError, match=r"no response within 3 s"):
-        Deadline(3.0, spent_s=3.5).left_s()
-    assert caught.value.status_name == "timeout"
+        assert not from_stream(other).transient

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from endcap.client import Task
-from endcap.client.calls import TensorSpec
-from endcap.client.served_model import ModelMetadata, image_input, why_no_images
+from endcap.client.served_model import TensorSpec, image_input, why_no_images
 from endcap.errors import InvalidArgumentError
 from endcap.results import task_of, why_no_task
 from endcap.triton.labels import parse_labels
@@ -100,9 +99,9 @@ OUTPUTS = {"class_scores": TensorSpec("FP32", (5,)), "class_ids": TensorSpec("IN
 def test_any_single_input_of_bytes_takes_images(
     name: str, datatype: str, shape: tuple[int, ...]
 ) -> None:
-    metadata = ModelMetadata({name: TensorSpec(datatype, shape)}, OUTPUTS)
-    assert image_input(metadata.inputs) == name
-    assert why_no_images(metadata) is None
+    inputs = {name: TensorSpec(datatype, shape)}
+    assert image_input(inputs) == name
+    assert why_no_images(inputs, OUTPUTS) is None
 
 
 @pytest.mark.parametrize(
@@ -122,5 +121,5 @@ def test_other_inputs_are_named_with_their_shapes(
 ) -> None:
     specs = {name: TensorSpec(*each) for name, each in inputs.items()}
     assert image_input(specs) is None
-    reason = why_no_images(ModelMetadata(specs, OUTPUTS))
+    reason = why_no_images(specs, OUTPUTS)
     assert reason == f"its inputs are {said}, and one of encoded images is expected"

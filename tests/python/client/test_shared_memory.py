@@ -9,14 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tritonclient.http as tritonclient
 
-from endcap.client.calls import InputTensor, Response, SharedSlice, TensorSpec
 from endcap.client.errors import RequestError
-from endcap.client.lease import (
+from endcap.client.shared_memory import (
     FOLDER,
     KINDS,
     Lease,
@@ -24,7 +25,7 @@ from endcap.client.lease import (
     new_name,
     remove_abandoned,
 )
-from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from endcap.errors import InvalidArgumentError, OutOfMemoryError
 
 BYTES = 1 << 16
 
@@ -43,23 +44,25 @@ def region() -> Iterator[Any]:
 
 @pytest.fixture
 def lease(region: Any) -> Lease:
-    return Lease(region)
+    return Lease(region, tritonclient)
 
 
-def contents(region: Any, part: SharedSlice) -> bytes:
+def part_of(tensor: Any) -> tuple[str, int, int]:
+    """The region, the offset and the length that a request names for a tensor."""
+    given = tensor._get_tensor()["parameters"]
+    names = ("shared_memory_region", "shared_memory_offset", "shared_memory_byte_size")
+    region, offset, byte_size = (given.get(name, 0) for name in names)
+    return region, offset, byte_size
+
+
+def contents(region: Any, tensor: Any) -> bytes:
     """What another process finds in the file."""
-    with (FOLDER / region.name).open("rb") as file:
-        file.seek(part.offset)
-        return file.read(part.byte_size)
+    _, offset, byte_size = part_of(tensor)
+    return (FOLDER / region.name).read_bytes()[offset : offset + byte_size]
 
 
-def part_of(tensor: InputTensor) -> SharedSlice:
-    assert isinstance(tensor.data, SharedSlice)
-    return tensor.data
-
-
-def response(name: str, shape: tuple[int, ...], datatype: str = "FP32") -> Response:
-    return Response({}, {name: TensorSpec(datatype, shape)})
+def response(shape: tuple[int, ...], datatype: str = "FP32") -> Any:
+    return SimpleNamespace(get_output=lambda name: {"datatype": datatype, "shape": shape})
 
 
 def test_a_region_is_a_file_that_only_its_owner_can_read(region: Any) -> None:
@@ -73,21 +76,20 @@ def test_tensors_are_put_at_aligned_places(region: Any, lease: Lease) -> None:
     first = np.arange(5, dtype=np.uint8)
     second = np.arange(24, dtype=np.float32).reshape(4, 6)[:, ::2]  # not contiguous
     inputs = [lease.put("a", first), lease.put("b", second)]
-    assert [(i.name, i.shape, i.datatype) for i in inputs] == [
-        ("a", (5,), "UINT8"),
-        ("b", (4, 3), "FP32"),
+    assert [(i.name(), i.shape(), i.datatype()) for i in inputs] == [
+        ("a", [5], "UINT8"),
+        ("b", [4, 3], "FP32"),
     ]
-    assert part_of(inputs[0]) == SharedSlice(region.name, 0, 5)
-    assert part_of(inputs[1]) == SharedSlice(region.name, 64, 48)
-    assert contents(region, part_of(inputs[0])) == first.tobytes()
-    assert contents(region, part_of(inputs[1])) == second.tobytes()
-    assert lease.free_bytes == BYTES - 128
+    assert part_of(inputs[0]) == (region.name, 0, 5)
+    assert part_of(inputs[1]) == (region.name, 64, 48)
+    assert contents(region, inputs[0]) == first.tobytes()
+    assert contents(region, inputs[1]) == second.tobytes()
 
 
 def test_encoded_elements_have_their_length_before_them(region: Any, lease: Lease) -> None:
     tensor = lease.put_encoded("encoded", [b"abc", b"", memoryview(b"de")], (3, 1))
-    assert (tensor.shape, tensor.datatype) == ((3, 1), "BYTES")
-    assert contents(region, part_of(tensor)) == b"\3\0\0\0abc\0\0\0\0\2\0\0\0de"
+    assert (tensor.shape(), tensor.datatype()) == ([3, 1], "BYTES")
+    assert contents(region, tensor) == b"\3\0\0\0abc\0\0\0\0\2\0\0\0de"
     with pytest.raises(InvalidArgumentError, match="1 elements"):
         lease.put_encoded("encoded", [b"abc"], (2, 1))
 
@@ -95,10 +97,7 @@ def test_encoded_elements_have_their_length_before_them(region: Any, lease: Leas
 def test_an_empty_tensor_is_filled_in_place(region: Any, lease: Lease) -> None:
     view, tensor = lease.empty("images", (2, 3), np.float32)
     view[:] = 7
-    assert contents(region, part_of(tensor)) == view.tobytes()
-    none = lease.put("rois", np.empty((0, 4), np.float32))  # goes in the request
-    assert isinstance(none.data, np.ndarray)
-    assert none.shape == (0, 4)
+    assert contents(region, tensor) == view.tobytes()
 
 
 def test_what_does_not_fit_is_refused_with_the_sizes(lease: Lease) -> None:
@@ -107,65 +106,64 @@ def test_what_does_not_fit_is_refused_with_the_sizes(lease: Lease) -> None:
         lease.put("images", np.zeros(BYTES, np.uint8))
     for number in (BYTES, BYTES - 64, BYTES + 64):
         assert str(number) in str(caught.value)
-    with pytest.raises(InvalidArgumentError, match="objects"):
-        lease.put("a", np.array([b"x"], np.object_))
-    with pytest.raises(UnsupportedError, match="BYTES"):
-        lease.output("labels", (1,), np.dtype(object))
-    assert lease.put("rest", np.zeros(BYTES - 64, np.uint8)).shape == (BYTES - 64,)
+    assert lease.put("rest", np.zeros(BYTES - 64, np.uint8)).shape() == [BYTES - 64]
 
 
-@pytest.mark.parametrize("dtype", [">f4", ">i8", "c8", "M8[s]", "U5"])
+@pytest.mark.parametrize("dtype", [">f4", ">i8", "c8", "M8[s]", "U5", "O"])
 def test_a_type_that_triton_lacks_is_refused_and_takes_no_room(lease: Lease, dtype: str) -> None:
     for use in (
         lambda: lease.put("images", np.zeros(4, dtype)),
         lambda: lease.empty("images", (4,), np.dtype(dtype)),
         lambda: lease.output("images", (4,), np.dtype(dtype)),
     ):
-        with pytest.raises(InvalidArgumentError, match=r"type|byte"):
+        with pytest.raises(InvalidArgumentError, match="images is of type"):
             use()
-    assert lease.free_bytes == BYTES
+    lease.put("all", np.zeros(BYTES, np.uint8))
 
 
 def test_an_output_is_read_without_a_copy(region: Any, lease: Lease) -> None:
     output = lease.output("head", (2, 100), np.float32)
-    assert output.shared == SharedSlice(region.name, 0, 800)
-    view = lease.read(output, response("head", (2, 50)))
+    assert part_of(output) == (region.name, 0, 800)
+    view = lease.read("head", response((2, 50)))
     assert (view.shape, view.dtype) == ((2, 50), np.float32)
     with (FOLDER / region.name).open("r+b") as file:  # as the server writes
         file.write(np.float32(3.5).tobytes())
     assert view[0, 0] == 3.5
-    passed_on = lease.as_input(output, "logits", response("head", (2, 50)))
-    assert passed_on == InputTensor("logits", (2, 50), "FP32", SharedSlice(region.name, 0, 400))
-    assert lease.read(output, response("head", (0, 50))).shape == (0, 50)
+    passed_on = lease.as_input("head", response((2, 50)), "logits")
+    assert (passed_on.name(), passed_on.shape(), passed_on.datatype()) == (
+        "logits",
+        [2, 50],
+        "FP32",
+    )
+    assert part_of(passed_on) == (region.name, 0, 400)
+    assert lease.read("head", response((0, 50))).shape == (0, 50)
     assert np.from_dlpack(view)[0, 0] == 3.5
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    "told",
     [
-        (Response({}), "does not say"),
-        (response("head", (2, 101)), "does not fit"),
-        (response("head", (-1, 2)), "does not fit"),
-        (response("head", (2, 2), "BYTES"), "does not fit"),
-        (response("head", (2, 2), "f4,f4"), "does not fit"),
+        SimpleNamespace(get_output=lambda name: None),
+        response((2, 101)),
+        response((-1, 2)),
+        response((2, 2), "BYTES"),
+        response((2, 2), "f4,f4"),
     ],
 )
-def test_an_output_larger_than_reserved_is_refused(
-    lease: Lease, told: Response, message: str
-) -> None:
-    output = lease.output("head", (2, 100), np.float32)
-    with pytest.raises(RequestError, match=message):
-        lease.read(output, told)
+def test_an_output_larger_than_reserved_is_refused(lease: Lease, told: Any) -> None:
+    lease.output("head", (2, 100), np.float32)
+    with pytest.raises(RequestError, match="the server's response cannot be read"):
+        lease.read("head", told)
 
 
 def test_a_lease_that_has_ended_gives_nothing(lease: Lease) -> None:
-    output = lease.output("head", (1,), np.float32)
+    lease.output("head", (1,), np.float32)
     lease.end()
     for use in (
         lambda: lease.put("a", np.zeros(1)),
-        lambda: lease.as_input(output, "logits", response("head", (1,))),
+        lambda: lease.as_input("head", response((1,)), "logits"),
         lambda: lease.sending().__enter__(),
-        lambda: lease.read(output, response("head", (1,))),
+        lambda: lease.read("head", response((1,))),
     ):
         with pytest.raises(InvalidArgumentError, match="ended"):
             use()
@@ -174,7 +172,7 @@ def test_a_lease_that_has_ended_gives_nothing(lease: Lease) -> None:
 @pytest.mark.parametrize("keep", [lambda view: view[1:].reshape(-1, 1), np.from_dlpack])
 def test_views_are_seen_and_outlive_the_region(keep: Any) -> None:
     region = new_region()
-    lease = Lease(region)
+    lease = Lease(region, tritonclient)
     view, _ = lease.empty("a", (4,), np.int32)
     view[:] = 5
     kept = keep(view)
@@ -195,7 +193,7 @@ def test_views_are_seen_and_outlive_the_region(keep: Any) -> None:
     [
         (RequestError("invalid_argument", "no"), False),
         (RequestError("unavailable", "no region", region_lost=True), False),
-        (InvalidArgumentError("never sent"), False),
+        (RequestError("unavailable", "busy", retry_after_s=1.0), False),
         (RequestError("unavailable", "gone"), True),
         (RequestError("timeout", "late"), True),
         (RequestError("internal", "?"), True),
@@ -210,14 +208,14 @@ def test_a_region_whose_request_may_not_have_ended_is_retired(
     with pytest.raises(type(error)), lease.sending():
         raise error
     lease.end()
-    assert region.retired == retired
+    assert region.is_retired == retired
 
 
 # --- abandoned regions ------------------------------------------------------------------------
 
 KILLED = """
 import os
-from endcap.client.lease import KINDS
+from endcap.client.shared_memory import KINDS
 print(KINDS["system"](4096, 0).name, flush=True)
 os.kill(os.getpid(), 9)
 """
@@ -295,7 +293,7 @@ def test_descriptors_and_mappings_go_with_the_region() -> None:
     before = counts()
     for _ in range(50):
         region = new_region(4096)
-        Lease(region).put("a", np.zeros(10))
+        Lease(region, tritonclient).put("a", np.zeros(10))
         region.remove()
     del region
     gc.collect()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from types import TracebackType
 
-from endcap.client.calls import SequenceStep
 from endcap.client.concurrency import Threads, iterate, run
 from endcap.client.detection import Detector
 from endcap.client.images import Image
 from endcap.client.options import ClientArguments
-from endcap.client.videos import Video
+from endcap.client.requests import SequenceStep, Video
 from endcap.results import ImageResult, Results
 
 
@@ -57,7 +56,7 @@ class DetectionClient(Detector):
         UnsupportedError: The model does not support an option.
     """
 
-    _runtime = Threads()
+    _make_runtime = Threads
 
     def _initialize(self, arguments: ClientArguments) -> None:
         super()._initialize(arguments)
@@ -117,10 +116,11 @@ class DetectionClient(Detector):
     def detect_stream(
         self, images: Iterable[Image], *, sequence: int | str | None = None
     ) -> Generator[ImageResult, None, None]:
-        """Yield the results of images, in the order of `images`, over one gRPC stream.
+        """Yield the results of images, in the order of `images`, as they arrive.
 
-        A decoupled model gives several results for an image, the last one with `final`; it may be
-        empty. At most `concurrency` images are in flight. Results do not wait for the next image.
+        At most `concurrency` images are in flight; of a sequence, or for a decoupled model, one. A
+        decoupled model returns several results for an image, the last one with `final`; it may be
+        empty. Results do not wait for the next image.
 
         Args:
             images: As for `detect`.
@@ -142,7 +142,7 @@ class DetectionClient(Detector):
         A frame is sent when the one before has its result, so that the server's tracker gets them
         in their order; frames of several sequences are tracked at the same time by as many calls.
         A damaged frame has its own status, and the sequence goes on. After a request that has
-        failed, as by a restart of the server or a longer pause, it begins anew.
+        failed, as by a restart of the server or a longer pause, it begins again.
 
         Args:
             frames: Images, as for `detect`. Each is sent when the next one is read, since the last
@@ -151,7 +151,7 @@ class DetectionClient(Detector):
                 at the same time may have the same one.
 
         Raises:
-            UnsupportedError: The model gives no tracks; over HTTP, with shared memory, or with
+            UnsupportedError: The model returns no tracks; over HTTP, with shared memory, or with
                 batches.
         """
         return iterate(self._track(frames, sequence))

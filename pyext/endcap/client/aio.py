@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from types import TracebackType
 
-from endcap.client.calls import SequenceStep
 from endcap.client.concurrency import Tasks
 from endcap.client.detection import Detector
 from endcap.client.images import Image
-from endcap.client.videos import Video
+from endcap.client.requests import SequenceStep, Video
 from endcap.results import ImageResult, Results
 
 
@@ -20,7 +19,7 @@ class AsyncDetectionClient(Detector):
     use it at once.
     """
 
-    _runtime = Tasks()
+    _make_runtime = Tasks
 
     async def __aenter__(self) -> AsyncDetectionClient:
         await self._connect()

@@ -1,0 +1,361 @@
+"""tritonclient's clients for gRPC and HTTP: opening, sending, errors.
+
+tritonclient has four clients: each protocol for threads, and for asyncio. Here is what differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import http.client
+import importlib
+import re
+import threading
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Any
+
+from endcap._pip_commands import install_command
+from endcap.client.errors import (
+    UNREADABLE,
+    ClientError,
+    RequestError,
+    from_grpc,
+    from_http,
+    from_os_error,
+    unreadable,
+)
+from endcap.client.options import Address, ConnectionOptions, Tls, ssl_context
+from endcap.errors import InvalidArgumentError
+
+_MAX_BYTES = 2**31 - 1  # of a message, both ways: Triton's own limit
+# geventhttpclient's messages for the end of a connection, among those for other protocols.
+_BROKEN = re.compile("closed|EOF|Incomplete")
+# Reconnect soon after a restart; by default gRPC waits up to two minutes between attempts.
+_RECONNECT_MS = {"initial": 100, "max": 2000}
+_thread = threading.local()
+
+
+@functools.cache
+def import_client(module: str) -> Any:
+    """Return a module of tritonclient, as "grpc" or "http.aio"; ClientError where it is missing."""
+    try:
+        return importlib.import_module(f"tritonclient.{module}")
+    except (ImportError, RuntimeError) as error:  # tritonclient wraps a missing part of it
+        raise ClientError(
+            f"Triton's client is not installed ({error}); run `{install_command('client')}`"
+        ) from error
+
+
+def make_transport(address: Address, options: ConnectionOptions, *, is_async: bool) -> Transport:
+    """Return the transport for an address."""
+    if address.protocol == "grpc":
+        return _GrpcTransport(address, options, is_async=is_async)
+    return (_AsyncHttpTransport if is_async else _HttpTransport)(address, options)
+
+
+class Transport:
+    """A connection to one server."""
+
+    module: Any  # tritonclient.grpc or tritonclient.http
+    _client: Any = None
+
+    def __init__(self) -> None:
+        self._exception = import_client("utils").InferenceServerException
+        self._in_flight: set[asyncio.Future[Any]] = set()
+
+    async def send(
+        self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
+    ) -> Any:
+        """Return the response to a method of tritonclient's client; see `error`."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close the connection; requests in flight fail."""
+        raise NotImplementedError
+
+    def infer_options(self) -> dict[str, Any]:
+        """Return the arguments of `infer` that follow from the options."""
+        raise NotImplementedError
+
+    def start_stream(self, arguments: dict[str, Any], headers: Mapping[str, str]) -> Any:
+        """Return the call of a stream for one request: an iterator of responses with cancel()."""
+        raise NotImplementedError
+
+    def error(self, error: Any) -> Exception:
+        """Return the error to raise for one of `send`: a RequestError or a TimeoutError."""
+        if isinstance(error, self._exception) and error.status() is None:
+            return InvalidArgumentError(str(error))
+        return unreadable(error) if isinstance(error, UNREADABLE) else error
+
+    async def _wait_for(self, work: Awaitable[Any], timeout_s: float) -> Any:
+        """Return the result of a request of asyncio; a cancelled caller cancels it."""
+        task = asyncio.ensure_future(work)
+        self._in_flight.add(task)
+        try:
+            await asyncio.wait([task], timeout=timeout_s)
+            if not task.done():
+                raise TimeoutError
+        finally:
+            self._in_flight.discard(task)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+        if task.cancelled():  # by `close`, or by the server
+            raise from_grpc("CANCELLED", "CANCELLED")
+        return task.result()
+
+
+class _GrpcTransport(Transport):
+    """One channel to a server, for threads or for the tasks of one event loop."""
+
+    def __init__(self, address: Address, options: ConnectionOptions, *, is_async: bool) -> None:
+        super().__init__()
+        self.module = import_client("grpc")
+        self._is_async = is_async
+        self._compression = options.compression
+        make = import_client("grpc.aio" if is_async else "grpc").InferenceServerClient
+        tls = _tls_arguments(options.tls or Tls()) if address.secure else {}
+        channel_arguments = _channel_arguments(options)
+        self._open = functools.partial(
+            make, address.authority, channel_args=channel_arguments, **tls
+        )
+        if not is_async:  # which needs the event loop of the first request
+            self._client = self._open()
+
+    def client(self) -> Any:
+        """Return tritonclient's client."""
+        if self._client is None:
+            self._client = self._open()
+        return self._client
+
+    async def send(
+        self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
+    ) -> Any:
+        metadata = {name.lower(): value for name, value in headers.items()}
+        if method.startswith("get_"):
+            arguments = arguments | {"as_json": True}
+        work = getattr(self.client(), method)(
+            **arguments, headers=metadata, client_timeout=timeout_s
+        )
+        return await self._wait_for(work, timeout_s) if self._is_async else work
+
+    async def close(self) -> None:
+        if self._client is not None:
+            work = self._client.close()
+            if self._is_async:
+                await work
+
+    def infer_options(self) -> dict[str, Any]:
+        return {"compression_algorithm": self._compression}
+
+    def error(self, error: Any) -> Exception:
+        if not isinstance(error, self._exception) or error.status() is None:
+            return super().error(error)
+        status = str(error.status()).removeprefix("StatusCode.")
+        if status == "DEADLINE_EXCEEDED":
+            return TimeoutError()
+        return from_grpc(status, str(error.message() or status))
+
+    def start_stream(self, arguments: dict[str, Any], headers: Mapping[str, str]) -> Any:
+        # tritonclient's own streams do not report their end.
+        utilities = import_client("grpc._utils")
+        defaults = {"model_version": "", "priority": 0, "parameters": None, "timeout": None}
+        defaults |= {"sequence_id": 0, "sequence_start": False, "sequence_end": False}
+        request = utilities._get_inference_request(**defaults | arguments)
+        request.parameters["triton_enable_empty_final_response"].bool_param = True
+        service = import_client("grpc.service_pb2_grpc")
+        return service.GRPCInferenceServiceStub(self.client()._channel).ModelStreamInfer(
+            iter([request]),
+            metadata=tuple((name.lower(), value) for name, value in headers.items()),
+            compression=utilities._grpc_compression_type(self._compression),
+        )
+
+
+class _AnyHttpTransport(Transport):
+    """What both transports for HTTP have in common."""
+
+    def __init__(self, address: Address, options: ConnectionOptions) -> None:
+        super().__init__()
+        self.module = import_client("http")
+        self._authority = address.authority
+        self._compression = options.compression
+
+    def infer_options(self) -> dict[str, Any]:
+        return {
+            "request_compression_algorithm": self._compression,
+            "response_compression_algorithm": self._compression,
+        }
+
+    def error(self, error: Any) -> Exception:
+        if isinstance(error, self._exception) and error.status() is not None:
+            return from_http(error)
+        return from_os_error(error) if isinstance(error, OSError) else super().error(error)
+
+
+class _AsyncHttpTransport(_AnyHttpTransport):
+    """A connection for each request in flight, in one event loop, by aiohttp."""
+
+    def __init__(self, address: Address, options: ConnectionOptions) -> None:
+        super().__init__(address, options)
+        make = import_client("http.aio").InferenceServerClient
+        self._aiohttp = importlib.import_module("aiohttp")
+        tls = {}
+        if address.secure:
+            tls = {"ssl": True, "ssl_context": ssl_context(options.tls or Tls())}
+        limits = {"conn_limit": 0, "conn_timeout": None}
+        self._open = functools.partial(make, self._authority, **limits, **tls)
+
+    async def send(
+        self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
+    ) -> Any:
+        if self._client is None:
+            self._client = self._open()
+        headers = {"Accept-Encoding": "identity", **headers}  # aiohttp names others otherwise
+        work = getattr(self._client, method)(**arguments, headers=headers)
+        return await self._wait_for(work, timeout_s)
+
+    async def close(self) -> None:
+        for task in self._in_flight:
+            task.cancel()
+        if self._client is not None:
+            await self._client.close()
+
+    def error(self, error: Any) -> Exception:
+        aiohttp = self._aiohttp
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return from_os_error(error.os_error)
+        broken = (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
+        if isinstance(error, (*broken, aiohttp.ClientOSError)):
+            return _connection_broke()
+        return _not_triton() if isinstance(error, aiohttp.ClientError) else super().error(error)
+
+
+class _HttpTransport(_AnyHttpTransport):
+    """A connection for each thread, by gevent, whose objects may not change their thread."""
+
+    def __init__(self, address: Address, options: ConnectionOptions) -> None:
+        super().__init__(address, options)
+        self._gevent = importlib.import_module("gevent")
+        tls: dict[str, Any] = {}
+        if address.secure:
+            given = options.tls or Tls()
+            context = ssl_context(given, importlib.import_module("gevent.ssl"))
+            tls = {"ssl": True, "ssl_context_factory": lambda cafile: context}
+            tls["insecure"] = not given.verify
+        limits = {"connection_timeout": None, "network_timeout": None}
+        self._open = functools.partial(
+            self.module.InferenceServerClient, self._authority, **limits, **tls
+        )
+        self._own = threading.local()  # the thread's client
+        self._waiting: dict[object, tuple[Any, Any]] = {}  # hub and greenlet of each request
+
+    async def send(
+        self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
+    ) -> Any:
+        client, hub = getattr(self._own, "client", None), self._gevent.get_hub()
+        if client is None:
+            client = self._own.client = self._open()
+            self._own.end = _end_with_thread(hub)
+        request = object()
+        self._waiting[request] = hub, self._gevent.getcurrent()
+        try:
+            with self._gevent.Timeout(timeout_s, TimeoutError):
+                return getattr(client, method)(**arguments, headers=dict(headers))
+        except self._exception:  # the server has responded
+            raise
+        except BaseException:
+            self._own.client = None  # its connection may be in the middle of a response
+            client.close()
+            raise
+        finally:
+            del self._waiting[request]
+
+    async def close(self) -> None:
+        for request, (hub, greenlet) in [*self._waiting.items()]:
+            hub.loop.run_callback_threadsafe(self._interrupt, request, greenlet)
+        client = getattr(self._own, "client", None)
+        if client is not None:  # gevent leaves other threads' clients to the ends of the threads
+            self._own.client = None
+            client.close()
+            self._gevent.sleep(0)  # its loop closes the socket
+
+    def _interrupt(self, request: object, greenlet: Any) -> None:
+        if request in self._waiting:
+            greenlet.throw(InterruptedError)
+
+    def error(self, error: Any) -> Exception:
+        if isinstance(error, http.client.HTTPException):  # geventhttpclient's
+            return _connection_broke() if _BROKEN.search(str(error)) else _not_triton()
+        return super().error(error)
+
+
+class _ThreadEnd:
+    """Destroys a thread's event loop, whose files gevent would leave open, with the thread."""
+
+    def __init__(self, hub: Any) -> None:
+        self._hub = hub
+
+    def __del__(self) -> None:
+        self._hub.loop.run(nowait=True)  # it closes the sockets
+        self._hub.destroy(destroy_loop=True)
+
+
+def _end_with_thread(hub: Any) -> _ThreadEnd | None:
+    """Return what a thread's clients keep alive until their sockets are closed."""
+    if threading.current_thread() is threading.main_thread():
+        return None
+    if not hasattr(_thread, "end"):
+        # The default one resolves in another thread, whose files it leaves open, too.
+        hub.resolver = importlib.import_module("gevent.resolver.blocking").Resolver(hub)
+        _thread.end = _ThreadEnd(hub)
+    end: _ThreadEnd = _thread.end
+    return end
+
+
+def _connection_broke() -> RequestError:
+    return RequestError("unavailable", "the connection broke before the response", transient=True)
+
+
+def _not_triton() -> RequestError:
+    return RequestError(
+        "unavailable",
+        "the server is not a Triton server's http service; the usual ports are 8000 for HTTP "
+        "and 8001 for gRPC",
+    )
+
+
+def _tls_arguments(tls: Tls) -> dict[str, Any]:
+    """Return arguments of a client; InvalidArgumentError where gRPC has no such option."""
+    if not tls.verify:
+        raise InvalidArgumentError(
+            "TLS's verify is False: gRPC always verifies the server's certificate; pass its "
+            "authority as ca"
+        )
+    ssl_context(tls)  # gRPC would report a file that is not PEM only with the first request
+    return {
+        "ssl": True,
+        "root_certificates": None if tls.ca is None else Path(tls.ca),
+        "private_key": None if tls.key is None else Path(tls.key),
+        "certificate_chain": None if tls.certificate is None else Path(tls.certificate),
+    }
+
+
+def _channel_arguments(options: ConnectionOptions) -> list[tuple[str, int]]:
+    arguments = [
+        ("grpc.max_send_message_length", _MAX_BYTES),
+        ("grpc.max_receive_message_length", _MAX_BYTES),
+        ("grpc.initial_reconnect_backoff_ms", _RECONNECT_MS["initial"]),
+        ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS["max"]),
+    ]
+    keepalive = options.keepalive
+    if keepalive is not None:
+        arguments += [
+            ("grpc.keepalive_time_ms", round(keepalive.time_s * 1e3)),
+            ("grpc.keepalive_timeout_ms", round(keepalive.timeout_s * 1e3)),
+            # Recent releases wait this long for the response to any ping, by default a minute.
+            ("grpc.http2.ping_timeout_ms", round(keepalive.timeout_s * 1e3)),
+            ("grpc.keepalive_permit_without_calls", int(keepalive.without_calls)),
+            ("grpc.http2.max_pings_without_data", keepalive.max_pings_without_data),
+        ]
+    return arguments
