@@ -120,7 +120,6 @@ def _unread(batch: int | str, *, has_batch: bool = True) -> Network:
 # Of `--head none`.
 UNREAD = {
     "unread": _unread("batch"),
-    "unread_single": _unread(1),
     "unread_without_batch": _unread(1, has_batch=False),
 }
 

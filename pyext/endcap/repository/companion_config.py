@@ -154,7 +154,7 @@ def _processor_fit(
     given: Any = content.get("size")
     crop: Any = content.get("crop_size")
     if not content.get("do_resize", True):
-        raise ValueError("do_resize is false, and images have to get the network's size")
+        raise ValueError("do_resize is false, and images need the network's size")
     shorter = given.get("shortest_edge") if isinstance(given, dict) else given
     if shorter and content.get("crop_pct"):
         if shorter >= _LARGE:

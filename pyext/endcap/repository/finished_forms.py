@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from endcap.errors import UnsupportedError
-from endcap.repository.graph_edit import edited_output
 from endcap.repository.head_evidence import (
     PADDING,
     Head,
@@ -23,7 +22,6 @@ from endcap.repository.head_evidence import (
 from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.options import AS_GIVEN, Decision, row_places
 
-ADDED_BATCH = OutputEdit(adds_batch=True)
 # Names of the outputs of TensorRT's EfficientNMS and BatchedNMS plugins, and of exports like them.
 _EFFICIENT_NMS_NAMES = {
     "num_detections": ("num_dets", "num_detections", "num_det", "det_nums", "num_predictions"),
@@ -138,7 +136,9 @@ def _named(outputs: list[NetworkOutput], parts: Sequence[str]) -> list[NetworkOu
 
 def _with_batch(output: NetworkOutput, rank: int) -> NetworkOutput:
     """Return an output of that many dimensions with a batch dimension, which an edit may add."""
-    taken = output if len(output.shape) > rank else edited_output(output, ADDED_BATCH)
+    taken = output
+    if len(output.shape) == rank:
+        taken = output.edited(OutputEdit(adds_batch=True))
     return replace(taken, rows_vary=output.rows_vary or any(taken.is_dynamic[1:]))
 
 
@@ -191,8 +191,7 @@ def read_reordered_rows(outputs: Outputs, hints: Hints) -> Iterator[Head]:
         for columns in [hints.options.columns] if hints.options.columns else usual:
             places, length = row_places(columns)
             if length == output.shape[-1]:
-                edit = OutputEdit(adds_batch=is_flat, columns=places)
-                taken = edited_output(output, edit)
+                taken = output.edited(OutputEdit(adds_batch=is_flat, columns=places))
                 if may_be_detections(taken.values):
                     fitting.append(replace(taken, rows_vary=is_flat or output.rows_vary))
         if fitting:
@@ -213,7 +212,7 @@ def read_rows_with_classes(outputs: Outputs, hints: Hints) -> Iterator[Head]:
         if len(classes) != 1:
             continue
         edit = OutputEdit(adds_batch=len(output.shape) == 2, appends=classes[0].name)
-        rows = edited_output(output, edit, classes[0])
+        rows = output.edited(edit, classes[0])
         if may_be_detections(rows.values):
             rows = replace(rows, rows_vary=output.rows_vary or any(rows.is_dynamic[1:]))
             reason = (

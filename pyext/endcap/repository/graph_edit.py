@@ -26,43 +26,6 @@ _DEFAULT_DOMAINS = ("", "ai.onnx")
 _COLUMNS_AXIS = 2  # of [batch, rows, columns]
 
 
-def edited_output(
-    output: NetworkOutput, edit: OutputEdit, appended: NetworkOutput | None = None
-) -> NetworkOutput:
-    """Return an output as the edited network gives it.
-
-    Args:
-        output: As the file gives it; of two dimensions behind the batch where the edit rearranges.
-        edit: With `adds_batch` the output has no batch dimension, also where its first is 1.
-        appended: The output that the edit appends.
-    """
-    dims, is_dynamic, values = output.dims, output.is_dynamic, output.values
-    if edit.adds_batch:
-        dims, is_dynamic = output.shape, (False, *is_dynamic)
-        values = values.reshape(dims)
-    if edit.shape:
-        dims, is_dynamic = edit.shape, (is_dynamic[0], *(False for _ in edit.shape))
-        values = values.reshape(dims)
-    if appended is not None:
-        dims = (*dims[:-1], dims[-1] + 1)
-        values = np.hstack([values, appended.values.reshape(-1, 1)])
-    if edit.transposes:
-        dims, is_dynamic = dims[::-1], (is_dynamic[0], *is_dynamic[:0:-1])
-        values = values.T
-    if edit.columns:
-        dims, is_dynamic = (*dims[:-1], len(edit.columns)), (*is_dynamic[:-1], False)
-        values = values[..., list(edit.columns)]
-    return replace(
-        output,
-        data_type=edit.data_type or output.data_type,
-        dims=dims,
-        has_batch=True,
-        is_dynamic=is_dynamic,
-        values=values,
-        edit=edit,
-    )
-
-
 def edit_network(
     network: OnnxFile,
     image: NetworkInput,

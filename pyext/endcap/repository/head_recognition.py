@@ -20,10 +20,9 @@ from endcap.repository.finished_forms import (
     read_reordered_rows,
     read_rows_with_classes,
 )
-from endcap.repository.graph_edit import edited_output
 from endcap.repository.head_evidence import Head, Hints, Outputs
 from endcap.repository.head_families import NO_HEAD, readable_families
-from endcap.repository.network_tensors import NetworkOutput, OutputEdit
+from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.options import AS_GIVEN
 from endcap.repository.pair_forms import ANCHOR_NAMES, HIDDEN_STATE, read_pair
 from endcap.repository.single_forms import are_grid_maps, read_classifier, read_single
@@ -58,8 +57,7 @@ def leave_outputs(path: Path, trial: Trial) -> Head:
                 "batch is expected, such as [N, 1]; export it like that"
             )
         name = f"network_{output.name}" if output.name in _TAKEN_NAMES else output.name
-        edit = OutputEdit(adds_batch=not output.has_batch)
-        inputs[name] = edited_output(output, edit) if edit.adds_batch else output
+        inputs[name] = output.with_batch()
     if trial.batch_error and not any(output.edit.adds_batch for output in inputs.values()):
         raise RepositoryError(trial.batch_error)
     return Head(NO_HEAD, inputs, None, AS_GIVEN)
@@ -100,11 +98,9 @@ def find_heads(path: Path, trial: Trial, hints: Hints) -> tuple[str, list[Head]]
     if not candidates:
         raise RepositoryError(
             f"the outputs of {path} ({listed}) have the form of no head that is known "
-            f"({', '.join(readable_families())}); --head none returns them unmodified, behind "
-            "preprocess, for your own code to read. A detector is recognised if it is exported "
-            "with its boxes decoded, or with suppression inside, as `yolo export model=MODEL.pt "
-            "format=onnx` does with and without nms=True; the page Exports of the documentation "
-            "lists what is known of other exporters"
+            f"({', '.join(readable_families())}); --head none returns them unmodified, for your "
+            "own code. A detector is recognised if it is exported with its boxes decoded, or with "
+            "suppression inside, as by `yolo export model=MODEL.pt format=onnx`"
         )
     if len(candidates) == 1 and (wanted or candidates[0].is_sure):
         return "", candidates

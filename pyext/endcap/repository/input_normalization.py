@@ -148,7 +148,8 @@ def find_normalization(graph: Any, tensor: str) -> Normalization | None:
         is_float = numpy_type(image.elem_type).kind not in "iub"
         for node, last in _chain(graph, tensor):
             if node.op_type == "Cast":
-                was_float, is_float = is_float, numpy_type(node.attribute[0].i).kind not in "iub"
+                (target,) = (each.i for each in node.attribute if each.name == "to")
+                was_float, is_float = is_float, numpy_type(target).kind not in "iub"
                 if was_float and not is_float:  # which rounds
                     break
                 continue

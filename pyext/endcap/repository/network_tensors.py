@@ -179,12 +179,16 @@ class NetworkOutput:
 
     name: str
     data_type: str
-    dims: tuple[int, ...]  # without the batch dimension, of the trial run's first image
     has_batch: bool
     is_dynamic: tuple[bool, ...]  # of each dimension in the file, the batch included
-    values: NDArray[np.float64]  # zeros where it was not run or gave no numbers
+    values: NDArray[np.float64]  # of one image; zeros where it was not run or gave no numbers
     rows_vary: bool = False  # whether their number does, or may by the file, or is 0
     edit: OutputEdit = OutputEdit()  # of the file's output, which makes this one of it
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The dimensions without the batch dimension, of the trial run's first image."""
+        return self.values.shape
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -208,6 +212,29 @@ class NetworkOutput:
         """Return name, type and shape."""
         return str(TensorSpec(self.name, self.data_type, self.dims))
 
+    def edited(self, edit: OutputEdit, appended: NetworkOutput | None = None) -> NetworkOutput:
+        """Return the output as the edited network gives it, with another that the edit appends."""
+        values, is_dynamic = self.values, self.is_dynamic
+        if edit.adds_batch:  # also where the first dimension is 1
+            values, is_dynamic = values.reshape(self.shape), (False, *is_dynamic)
+        if edit.shape:
+            values, is_dynamic = (
+                values.reshape(edit.shape),
+                (is_dynamic[0], *[False] * len(edit.shape)),
+            )
+        if appended is not None:
+            values = np.hstack([values, appended.values.reshape(-1, 1)])
+        if edit.transposes:
+            values, is_dynamic = values.T, (is_dynamic[0], *is_dynamic[:0:-1])
+        if edit.columns:
+            values, is_dynamic = values[..., list(edit.columns)], (*is_dynamic[:-1], False)
+        data_type = edit.data_type or self.data_type
+        return NetworkOutput(self.name, data_type, True, is_dynamic, values, self.rows_vary, edit)
+
+    def with_batch(self) -> NetworkOutput:
+        """Return the output with a batch dimension, which an edit may add."""
+        return self if self.has_batch else self.edited(OutputEdit(adds_batch=True))
+
 
 def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:
     """Return the outputs as the file declares them.
@@ -225,5 +252,5 @@ def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:
             )
         is_dynamic = tuple(dim is None for dim in spec.dims)
         values = np.zeros(dims)
-        outputs.append(NetworkOutput(spec.name, spec.data_type, dims, True, is_dynamic, values))
+        outputs.append(NetworkOutput(spec.name, spec.data_type, True, is_dynamic, values))
     return tuple(outputs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from endcap.repository.graph_edit import edited_output
 from endcap.repository.head_evidence import (
     FAMILY_DEFAULT,
     Head,
@@ -61,7 +60,7 @@ def _squeezed(output: NetworkOutput) -> NetworkOutput:
     """Return boxes [N, 1, 4] as [N, 4]: as YOLOv4's exporter gives them, one for all classes."""
     if len(output.dims) != 3 or output.dims[1:] != (1, 4) or not output.has_batch:
         return output
-    return edited_output(output, OutputEdit(shape=(output.dims[0], 4)))
+    return output.edited(OutputEdit(shape=(output.dims[0], 4)))
 
 
 def _with_rows(planes: Outputs) -> Outputs:
@@ -79,7 +78,7 @@ def _with_rows(planes: Outputs) -> Outputs:
     if len(columns) != (1 if boxes else 2) or not all(each.has_batch for each in columns):
         return planes
     edit = OutputEdit(transposes=True)
-    return [edited_output(each, edit) if each.dims[1] in counts else each for each in planes]
+    return [each.edited(edit) if each.dims[1] in counts else each for each in planes]
 
 
 def _read_pair_with_rows(

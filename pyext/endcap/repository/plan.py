@@ -11,13 +11,12 @@ from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.parameters import suggestion
 from endcap.repository.companion_config import CompanionConfig, read_companion
 from endcap.repository.errors import MissingOptionError, UnknownOperatorError
-from endcap.repository.graph_edit import edit_network, edited_output
+from endcap.repository.graph_edit import edit_network
 from endcap.repository.head_evidence import Head, Hints
 from endcap.repository.head_families import NO_HEAD
 from endcap.repository.head_recognition import find_heads, leave_outputs
 from endcap.repository.network_tensors import (
     NetworkInput,
-    OutputEdit,
     declared_outputs,
     read_input,
 )
@@ -287,10 +286,7 @@ def _decide(
     if ambiguity or reasons:
         raise MissingOptionError(path, *filter(None, (ambiguity, *reasons)))
     (head,) = heads
-    inputs = {
-        part: each if each.has_batch else edited_output(each, OutputEdit(adds_batch=True))
-        for part, each in head.inputs.items()
-    }
+    inputs = {part: each.with_batch() for part, each in head.inputs.items()}
     is_for_one = any(each.edit.adds_batch for each in inputs.values())
     fixed = [each.name for each in inputs.values() if each.is_dynamic[:1] == (False,)]
     if image.batch == 1 or is_for_one:
@@ -361,7 +357,7 @@ def _with_types(head: Head, taken: Mapping[str, TensorContract]) -> Head:
     for part, output in head.inputs.items():
         forms, edited = taken[part].forms if part in taken else (), output
         if forms and len(forms[0].dims) == 1 and not output.dims:
-            edited = edited_output(output, replace(output.edit, shape=(1,)))
+            edited = output.edited(replace(output.edit, shape=(1,)))
         if forms and output.data_type not in [form.data_type for form in forms]:
             data_type = forms[0].data_type
             edit = replace(edited.edit, data_type=data_type)
@@ -389,15 +385,11 @@ def _refuse_settings(options: InitOptions) -> None:
     stages = "neither preprocess nor postprocess"
     if options.head == NO_HEAD:
         stages = "there is no postprocess with --head none, and nothing else"
-        for option, is_given in (
-            ("labels", options.labels is not None),
-            ("num-classes", options.num_classes is not None),
-            ("postprocess", options.postprocess is not PostprocessBackend.cpp),
-        ):
-            if is_given:
-                raise InvalidArgumentError(
-                    f"--{option} is for postprocess, and --head none writes none; leave it out"
-                )
+        if options.labels or options.num_classes or options.postprocess.value != "cpp":
+            raise InvalidArgumentError(
+                "--labels, --num-classes and --postprocess are for postprocess, and --head none "
+                "writes none; leave them out"
+            )
     else:  # the same for every head
         known = {**known, **postprocess_contract({"head": "yolov8"}).parameters}
     for name in options.settings:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from endcap.repository.finished_forms import ADDED_BATCH, rows_head
-from endcap.repository.graph_edit import edited_output
+from endcap.repository.finished_forms import rows_head
 from endcap.repository.head_evidence import (
     FAMILY_DEFAULT,
     NO_CORNERS,
@@ -130,7 +129,7 @@ def _read_rows(output: NetworkOutput, outputs: Outputs, hints: Hints) -> Iterato
 
     Prototypes of masks tell masks, one column an angle; keypoints the user has to count.
     """
-    output = output if output.has_batch else edited_output(output, ADDED_BATCH)
+    output = output.with_batch()
     (rows, columns), metadata = output.dims, hints.metadata
     if columns < 6 or rows > _MAX_FINAL_ROWS or not may_be_detections(output.values):
         return
@@ -216,7 +215,7 @@ def _read_grids(output: NetworkOutput, outputs: Outputs, hints: Hints) -> Iterat
     if columns > 5 and not have_sizes(output.values[:, :4]):
         yield _yolox(output, grids, fits_names=named in (None, columns - 5))
     if columns > 4 and named != columns - 5 and output.has_batch:
-        transposed = edited_output(output, OutputEdit(transposes=True))
+        transposed = output.edited(OutputEdit(transposes=True))
         yield from _grid_head(transposed, hints, _Extras(), is_sure=named == columns - 4)
 
 
@@ -341,7 +340,7 @@ def read_classifier(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     if rows or not (classifies or len(outputs) == 1):
         fitting = rows
     for each in fitting:
-        output = each if each.dims else edited_output(each, OutputEdit(shape=(1,)))
+        output = each if each.dims else each.edited(OutputEdit(shape=(1,)))
         classes, operator = output.dims[0], _last_operator(hints.graph, output.name)
         is_only = hints.num_classes is None and len(fitting) == 1
         is_sure = hints.num_classes == classes or (

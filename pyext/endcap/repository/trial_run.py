@@ -107,17 +107,13 @@ def try_network(
         counts = " and ".join(str(list(each[varying[0]].shape)) for each in (first, second))
         rows_error = (
             f"{network.path} gives as many rows of {varying[0]} as it finds ({counts} for two "
-            "images of noise), and a model of Triton's has a fixed number; export it with one, "
-            "filled up"
+            "images of noise); export it with a fixed number, filled up"
         )
     trial = Trial(outputs, rows_error, score_columns=_count_scores(activations, results[0]))
     if len(batches) < 3:
         return trial
     if "error" in response["runs"][2]:
-        reason = "the trial run fails with 2 images at once"
-        if any(text in response["runs"][2]["error"] for text in OUT_OF_MEMORY):
-            reason += " for lack of memory, of which --trial-memory gives it more"
-        return replace(trial, one_image=reason)
+        return replace(trial, one_image="the trial run fails with 2 images at once")
     both = {name: results[2][name] for name in first}
     for name, array in first.items():
         expected = (2 * array.shape[0], *array.shape[1:]) if array.ndim else ()
@@ -168,7 +164,6 @@ def _read_output(
     return NetworkOutput(
         name=name,
         data_type=TRITON_TYPES.get(response["runs"][0]["types"][number], ""),
-        dims=item.shape,
         has_batch=has_batch,
         is_dynamic=dynamic,
         values=item.astype(np.float64),
@@ -243,13 +238,12 @@ def _run_worker(
     }
     with (
         tempfile.TemporaryFile() as stderr,
-        tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch,
         # A separate session: Ctrl-C is for this process, which then ends the other one.
         subprocess.Popen(
             worker_command("endcap.repository.network_worker"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
             start_new_session=True,
-            env={**os.environ, "TMPDIR": str(scratch)},  # ONNX Runtime leaves files there
+            env={**os.environ, "TMPDIR": request["folder"]},  # ONNX Runtime leaves files there
         ) as process,
     ):  # fmt: skip
         try:
@@ -257,15 +251,15 @@ def _run_worker(
         except subprocess.TimeoutExpired as error:
             raise RepositoryError(
                 f"{network.path} is not done with its trial run after {options.trial_timeout:g} "
-                "seconds; give --trial-timeout more seconds, or a smaller --max-batch, if the "
-                "network is that slow here, and do not serve it if it never ends"
+                "seconds; give --trial-timeout more seconds if the network is that slow here"
             ) from error
         finally:
             process.kill()
         stderr.seek(0)
         printed = stderr.read().decode(errors="replace")
     code = process.returncode
-    response: dict[str, Any] = json.loads(output) if code == 0 else {"error": _last_line(printed)}
+    last_line = printed.strip()[-_SHOWN_CHARACTERS:].rpartition("\n")[2].rstrip(".")
+    response: dict[str, Any] = json.loads(output) if code == 0 else {"error": last_line}
     if "error" not in response:
         return response
     message = response["error"]
@@ -286,11 +280,5 @@ def _refuse_memory(network: OnnxFile, options: InitOptions, text: str) -> None:
     if any(each in text for each in OUT_OF_MEMORY):
         raise RepositoryError(
             f"{network.path} takes more than {options.trial_memory:g} GiB of memory in its trial "
-            "run, or more than there is; give --trial-memory more GiB if this machine has them, "
-            "or export the network for a smaller size"
+            "run; give --trial-memory more GiB, or export the network for a smaller size"
         )
-
-
-def _last_line(printed: str) -> str:
-    lines = printed[-_SHOWN_CHARACTERS:].split("\n")
-    return next((line.strip().rstrip(".") for line in reversed(lines) if line.strip()), "no output")

@@ -32,14 +32,10 @@ def check_target(target: Path) -> None:
     if target.is_dir() and any(target.iterdir()):
         raise InvalidArgumentError(
             f"folder {target} is not empty, and nothing in it is overwritten; give --output "
-            "another folder, or remove that one (models of several networks, each with a separate "
-            "--name, may be copied together)"
+            "another folder, or remove that one"
         )
-    parent = target.resolve().parent
-    if not parent.is_dir():
-        raise InvalidArgumentError(
-            f"{parent}, where {target.name} is to be, is not a folder; make it"
-        )
+    if not (parent := target.resolve().parent).is_dir():
+        raise InvalidArgumentError(f"{parent} is not a folder; make it, or give another --output")
 
 
 def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:

@@ -44,7 +44,6 @@ PYTHON_PAGES = [
 ]
 # Classes that stay inside the package, or reach users as another class.
 INTERNAL_ERRORS = {
-    "AmbiguousHeadError",
     "MissingOptionError",
     "ModelCallError",
     "RequestCancelledError",

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from endcap.repository.graph_edit import edit_network, edited_output
+from endcap.repository.graph_edit import edit_network
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput, OutputEdit
 from endcap.repository.onnx_file import read_onnx
 
@@ -50,8 +50,8 @@ def edited(folder: Path, edit: OutputEdit, opset: int = 17, **options: Any) -> A
     network = read_onnx(write(folder / "model.onnx", opset, **options))
     image = NetworkInput("x", "FP32", "nchw", 3, (4, 5), 1, "", has_batch=False)
     values = IMAGE.sum(axis=0).astype(np.float64)
-    plain = NetworkOutput("y", "FP32", (4, 5), False, (False, False), values)
-    output = edited_output(plain, edit)
+    plain = NetworkOutput("y", "FP32", False, (False, False), values)
+    output = plain.edited(edit)
     made = edit_network(network, image, [output], folder)
     onnx.checker.check_model(str(made.file), full_check=True)
     assert [str(spec) for spec in made.inputs] == ["x FP32 [1, 3, 4, 5]"]
@@ -95,8 +95,8 @@ def test_names_of_an_edit_are_new(tmp_path: Path) -> None:
     onnx.save(model, str(path))
     network = read_onnx(path)
     image = NetworkInput("x", "FP32", "nchw", 3, (4, 5), 1, "", has_batch=False)
-    plain = NetworkOutput("y", "FP32", (4, 5), False, (False, False), np.zeros((4, 5)))
-    output = edited_output(plain, OutputEdit(adds_batch=True))
+    plain = NetworkOutput("y", "FP32", False, (False, False), np.zeros((4, 5)))
+    output = plain.with_batch()
     session = onnxruntime.InferenceSession(edit_network(network, image, [output], tmp_path).file)
     (given,) = session.run(["y"], {"x": IMAGE[None]})
     np.testing.assert_allclose(given[0], IMAGE.sum(axis=0), rtol=1e-6)
@@ -105,7 +105,7 @@ def test_names_of_an_edit_are_new(tmp_path: Path) -> None:
 def test_a_network_that_needs_no_edit_keeps_its_file(tmp_path: Path) -> None:
     network = read_onnx(write(tmp_path / "model.onnx", 17))
     image = NetworkInput("x", "FP32", "nchw", 3, (4, 5), 1, "")
-    plain = NetworkOutput("y", "FP32", (4, 5), True, (False, False), np.zeros((4, 5)))
+    plain = NetworkOutput("y", "FP32", True, (False, False), np.zeros((4, 5)))
     assert edit_network(network, image, [plain], tmp_path) is network
 
 

@@ -127,7 +127,7 @@ def test_scores_of_boxes_without_classes_are_no_classifiers(
     done = init(path)
     assert done.exit_code == 2
     assert done.stderr.count("--head") == done.stderr.count("--head none") == 1
-    assert "with suppression inside, as `yolo export" in done.stderr
+    assert "suppression inside, as by `yolo export" in done.stderr
 
 
 def test_known_inputs_beside_the_image_become_constants(tmp_path: Path) -> None:

@@ -379,7 +379,6 @@ def rows(class_ids: list[int]) -> tuple[NetworkOutput, ...]:
         NetworkOutput(
             name=name,
             data_type=types.get(name, "FP32"),
-            dims=array.shape,
             has_batch=True,
             is_dynamic=(True, *[False] * array.ndim),
             values=array,

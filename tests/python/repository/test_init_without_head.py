@@ -54,13 +54,17 @@ def test_the_code_of_the_readme_maps_back(size: tuple[int, int], tmp_path: Path)
 @pytest.mark.parametrize(
     ("network", "options", "message"),
     [
-        (NETWORK, ["--num-classes", 3], "--num-classes is for postprocess, and --head none writes"),
+        (NETWORK, ["--num-classes", 3], "--num-classes and --postprocess are for postprocess"),
         (
             NETWORK,
             ["--score-threshold", 0.5],
             "--set score_threshold: there is no postprocess with",
         ),
-        (NETWORK, ["--postprocess", "python"], "--postprocess is for postprocess, and --head none"),
+        (
+            NETWORK,
+            ["--postprocess", "python"],
+            "--num-classes and --postprocess are for postprocess",
+        ),
         (Network({"value": Output(np.float32(0))}), [], "such as [N, 1]; export it like that"),
     ],
 )
