@@ -1,4 +1,4 @@
-"""endcap.dali.build: what is compiled, kept and copied, and what is said where that cannot be."""
+"""endcap.dali.build: what is compiled, kept and copied, also when something is damaged or full."""
 
 from __future__ import annotations
 
@@ -45,20 +45,17 @@ def libraries(folder: Path) -> list[str]:
 
 
 def test_a_library_is_compiled_once(sources: Path, cache: Path) -> None:
+    import nvidia.dali
+
     first = build_from(sources)
+    there = built_for.read(first.path)
+    assert (there.dali, there.endcap) == (nvidia.dali.__version__, endcap.__version__)
+    assert there == built_for.wanted(installation.find_dali())
     assert (first.cached, first.path.name) == (False, LIBRARY_NAME)
     assert first.path.is_relative_to(cache)
     assert first.seconds > 0
     again = build_from(sources)
     assert (again.path, again.cached, again.seconds) == (first.path, True, 0)
-
-
-def test_a_library_tells_what_it_was_built_for(sources: Path) -> None:
-    import nvidia.dali
-
-    there = built_for.read(build_from(sources).path)
-    assert (there.dali, there.endcap) == (nvidia.dali.__version__, endcap.__version__)
-    assert there == built_for.wanted(installation.find_dali())
 
 
 @pytest.mark.slow
@@ -187,13 +184,6 @@ def test_a_copy_replaces_copies_alone(tmp_path: Path, dali_operators: Path) -> N
     assert (tmp_path / "victim").read_text() == "precious"
 
 
-def test_a_compiler_that_is_not_there(sources: Path) -> None:
-    name = "absent-compiler -m64"
-    message = f"--compiler is {name}, not a program that can be "
-    with pytest.raises(DaliError, match=f"{message}run; install g"):
-        build_from(sources, compiler=name)
-
-
 def test_cxx_names_the_compiler(
     tmp_path: Path, sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,47 +200,33 @@ def write_headers(folder: Path, *names: str) -> None:
         (folder / name).touch()
 
 
-def test_cuda_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    include = tmp_path / "include"
-    write_headers(include, "cuda_runtime.h", "crt/host_config.h")
-    assert include not in compiler.find_cuda_headers()  # one of them is not there
-    write_headers(include, "cccl/nv/target")
-    assert compiler.find_cuda_headers() == [include, include / "cccl"]
-
-
-def test_no_cuda_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cuda_headers_of_a_folder_or_of_python_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another folder's nvidia/__init__.py hides the package, as nvimgcodec's does."""
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(compiler, "_SYSTEM_CUDA", (tmp_path,))
-    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "hides"), str(tmp_path / "packages")])
+    write_headers(tmp_path / "hides/nvidia", "__init__.py")
     with pytest.raises(DaliError, match=re.escape(f"(searched {tmp_path})")) as caught:
         compiler.find_cuda_headers()
     assert "`pip install nvidia-cuda-runtime nvidia-cuda-crt" in str(caught.value)
+    packages = tmp_path / "packages/nvidia/cu13/include"
+    write_headers(packages, "cuda_runtime.h", "crt/host_config.h", "nv/target")
+    assert compiler.find_cuda_headers() == [packages]
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    include = tmp_path / "home/include"
+    write_headers(include, "cuda_runtime.h", "crt/host_config.h")
+    assert compiler.find_cuda_headers() == [packages]  # one of them is missing in CUDA_HOME
+    write_headers(include, "cccl/nv/target")
+    assert compiler.find_cuda_headers() == [include, include / "cccl"]
 
 
-def test_the_cuda_headers_of_python_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where another folder's nvidia/__init__.py hides the package, as nvimgcodec's does."""
-    write_headers(tmp_path / "hides/nvidia", "__init__.py")
-    headers = ("cuda_runtime.h", "crt/host_config.h", "nv/target")
-    write_headers(tmp_path / "packages/nvidia/cu13/include", *headers)
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(compiler, "_SYSTEM_CUDA", ())
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "hides"), str(tmp_path / "packages")])
-    assert compiler.find_cuda_headers() == [tmp_path / "packages/nvidia/cu13/include"]
-
-
-@pytest.mark.parametrize("version", ["1.40.0", "1.52.9", "0.31"])
-def test_an_old_dali_is_refused(
-    sources: Path, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
-    monkeypatch.setattr("nvidia.dali.__version__", version)
-    message = f"DALI {version} is older than {installation.OLDEST}.*; update it with `pip install"
+def test_an_old_dali_is_refused(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nvidia.dali.__version__", "1.52.9")
+    message = f"DALI 1.52.9 is older than {installation.OLDEST}.*; update it with `pip install"
     with pytest.raises(DaliError, match=message):
         build_from(sources)
 
@@ -269,3 +245,47 @@ except endcap.dali.DaliError as error:
     assert re.fullmatch(
         r"DALI is not installed; install it with `pip install .* 'nvidia-dali-cuda130>=2.0'`", said
     )
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left", [0, 1000])
+def test_a_library_that_is_cut_short_is_built_again(sources: Path, left: int) -> None:
+    """The loader would end the process."""
+    library = build_from(sources).path
+    whole = library.read_bytes()
+    library.write_bytes(whole[:left])
+    with pytest.raises(DaliError, match=r"is cut short; build it anew with `endcap dali build"):
+        built_for.read(library)
+    again = build_from(sources)
+    assert (again.path, again.cached) == (library, False)
+    assert len(library.read_bytes()) == len(whole)
+
+
+def test_a_compiler_that_is_missing_or_says_nothing(tmp_path: Path, sources: Path) -> None:
+    name = "absent-compiler -m64"
+    message = f"--compiler is {name}, not a program that can be run; install g"
+    with pytest.raises(DaliError, match=message):
+        build_from(sources, compiler=name)
+    for end, how in (("exit 4", "exit code 4"), ("kill -9 $$", "signal 9")):
+        silent = write_compiler(tmp_path / "silent", end)
+        with pytest.raises(DaliError, match=f"ended (with|by) {how} and without output: .*TMPDIR"):
+            build_from(sources, compiler=silent)
+
+
+def test_a_copy_that_finds_no_room_names_its_place(tmp_path: Path, dali_operators: Path) -> None:
+    code = """
+import resource, sys
+from pathlib import Path
+from endcap.dali.building import copy_with_neighbours
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    copy_with_neighbours(Path(sys.argv[1]), Path(sys.argv[2]))
+except OSError as error:
+    print(error)
+"""
+    folder = tmp_path / "full"
+    said = response_of(start_python(code, dali_operators, folder))
+    assert str(folder / "libendcap_c.so") in said
+    assert list(folder.iterdir()) == []

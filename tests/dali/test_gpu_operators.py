@@ -9,6 +9,7 @@ import pytest
 from nvidia.dali import Pipeline, fn, types
 
 import endcap
+from endcap.dali import detection_preprocess
 from tests.dali.dali_runs import as_bytes
 from tests.support import jpegs, sample_heads
 from tests.support.cuda_inputs import require_cuda
@@ -52,18 +53,6 @@ def test_preprocess(fields: dict[str, Any]) -> None:
     np.testing.assert_array_equal(np.stack(images), wanted.images)
     np.testing.assert_array_equal(np.stack(geometry)[:, :7], wanted.geometry[:, :7])
     np.testing.assert_array_equal(np.stack(status)[:, 0], wanted.status)
-
-
-def test_sizes_of_each_sample() -> None:
-    sizes = [np.array([32 + 8 * i, 48], np.int32) for i in range(4)]
-    images, *_ = run(
-        lambda encoded, size: fn.endcap.preprocess(encoded, size=size, device="mixed"),
-        encoded=[as_bytes(file) for file in FILES],
-        size=sizes,
-    )
-    for image, file, size in zip(images, FILES, sizes, strict=True):
-        wanted = endcap.preprocess(file, size=tuple(int(side) for side in size))
-        np.testing.assert_array_equal(image, wanted.images[0])
 
 
 def test_an_error_ends_the_pipeline() -> None:
@@ -130,18 +119,6 @@ def test_a_bad_head_ends_the_pipeline_or_has_a_status() -> None:
     assert [int(s[0]) for s in outputs[-1]] == [0, int(endcap.Status.INVALID_ARGUMENT)]
 
 
-def test_from_file_to_boxes() -> None:
-    def graph(encoded: Any, head: Any) -> Any:
-        _, geometry, status = fn.endcap.preprocess(encoded, device="mixed")
-        return fn.endcap.postprocess(head.gpu(), geometry, status, head="yolov8", num_classes=7)
-
-    files = [FILES[0], b"", *FILES[2:]]
-    outputs = run(graph, encoded=[as_bytes(file) for file in files], head=HEADS)
-    steps = endcap.preprocess(files, on_error="blank")
-    wanted = endcap.Postprocessor(num_classes=7)(np.stack(HEADS), steps.geometry, steps.status)
-    np.testing.assert_array_equal(np.stack(outputs[1]), wanted.boxes)
-
-
 def test_nms() -> None:
     boxes = [np.ascontiguousarray(head[:4].T) for head in HEADS]
     scores = [head[4].copy() for head in HEADS]
@@ -163,10 +140,17 @@ def test_nms() -> None:
         np.testing.assert_array_equal(by_class[i], wanted)
 
 
-def test_a_score_that_is_no_number() -> None:
-    with pytest.raises(ValueError, match="image index 0 of 1: a score is NaN"):
-        run(
-            lambda boxes, scores: fn.endcap.nms(boxes.gpu(), scores.gpu()),
-            boxes=[np.ones((2, 4), np.float32)],
-            scores=[np.array([0.5, np.nan], np.float32)],
-        )
+def test_a_pipeline_has_its_outputs_in_gpu_memory() -> None:
+    options = {"batch_size": len(FILES), "num_threads": 2, "device_id": 0}
+    pipeline = detection_preprocess(size=(96, 64), device="gpu", prefetch_queue_depth=1, **options)
+    pipeline.build()
+    pipeline.feed_input("encoded", [as_bytes(file) for file in FILES])
+    outputs = pipeline.run()
+    assert all("GPU" in type(output).__name__ for output in outputs)
+    images, geometry, status = (
+        np.stack([np.array(out.as_cpu().at(i)) for i in range(len(FILES))]) for out in outputs
+    )
+    wanted = endcap.preprocess(FILES, size=(96, 64))
+    np.testing.assert_array_equal(images, wanted.images)
+    np.testing.assert_array_equal(geometry[:, :7], wanted.geometry[:, :7])
+    np.testing.assert_array_equal(status[:, 0], wanted.status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,19 +14,21 @@ from endcap.dali.compiler import find_compiler
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME
 from tests.dali.dali_builds import response_of, start_python
 
+# Each argument is a library, or "" for the one that `load` finds; prints what it loads, or why not.
 LOAD = """
 import sys
 import endcap.dali
-try:
-    print(endcap.dali.load(*sys.argv[1:]))
-except endcap.dali.DaliError as error:
-    print(error)
+for library in sys.argv[1:]:
+    try:
+        print(endcap.dali.load(*filter(None, [library])))
+    except endcap.dali.DaliError as error:
+        print(error)
 """
 
 
-def loaded(*arguments: object) -> str:
-    """The library that a new process loads, or its message."""
-    return response_of(start_python(LOAD, *arguments))
+def loaded(*libraries: object, before: str = "") -> list[str]:
+    """What a new process says of these libraries, one after the other."""
+    return response_of(start_python(before + LOAD, *libraries)).splitlines()
 
 
 @pytest.fixture
@@ -63,27 +64,11 @@ print(before, hasattr(fn.endcap, "preprocess"), *paths)
     assert response_of(start_python(code)).split() == ["False", "True", str(dali_operators)]
 
 
-def test_the_variable_names_the_library(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENDCAP_DALI_LIBRARY", str(copy))
-    assert loaded() == str(copy)
-
-
 def test_what_dali_has_loaded_is_taken(dali_operators: Path) -> None:
     code = (
         "import sys\nfrom nvidia.dali import plugin_manager as p\np.load_library(sys.argv.pop())\n"
     )
-    assert response_of(start_python(code + LOAD, dali_operators)) == str(dali_operators)
-
-
-def test_without_a_build_an_error_message_says_how(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import nvidia.dali
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    said = loaded()
-    assert said.startswith(f"the DALI operators are not built for DALI {nvidia.dali.__version__}")
-    assert said.endswith("build them with `endcap dali build`")
+    assert loaded("", dali_operators, before=code) == [str(dali_operators)]
 
 
 def made_for_another_dali(library: Path) -> None:
@@ -95,26 +80,40 @@ def made_for_another_dali(library: Path) -> None:
     library.write_bytes(content.replace(mark + version, mark + b"9" * len(version)))
 
 
-def test_a_library_for_another_dali_is_refused(copy: Path) -> None:
+def test_which_library_is_taken(
+    tmp_path: Path, copy: Path, dali_operators: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the package before what was built, unless it is for another DALI."""
+    in_package = f"import endcap\nendcap.__path__.append({str(tmp_path)!r})\n"
+    assert loaded("", before=in_package) == [str(copy)]
     made_for_another_dali(copy)
-    said = loaded(copy)
-    assert said.startswith(f"{copy} was built for DALI 9")
-    assert said.endswith("build it with `endcap dali build`")
+    assert loaded("", before=in_package) == [str(dali_operators)]
+    other = shutil.copy(dali_operators, tmp_path / "other.so")
+    monkeypatch.setenv("ENDCAP_DALI_LIBRARY", str(other))
+    assert loaded("") == [str(other)]
 
 
-def test_files_that_are_no_library_are_refused(tmp_path: Path) -> None:
-    assert "No such file" in loaded(tmp_path / "absent.so")
-    text = tmp_path / "text.so"
-    text.write_text("no library")
-    assert "does not hold endcap's DALI operators" in loaded(text)
+def test_what_cannot_be_loaded_is_refused(
+    tmp_path: Path, copy: Path, dali_operators: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import nvidia.dali
 
-
-def test_a_library_that_cannot_be_opened_is_refused(copy: Path) -> None:
-    content = copy.read_bytes()
-    copy.write_bytes(b"not ELF" + content[7:])
-    said = loaded(copy)
-    assert said.startswith(f"{copy} cannot be loaded (")
-    assert said.endswith("build it anew with `endcap dali build --force`")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made_for_another_dali(copy)
+    (tmp_path / "text.so").write_text("no library")
+    content = dali_operators.read_bytes()
+    (tmp_path / "damaged.so").write_bytes(b"not ELF" + content[7:])
+    names = ("absent.so", "text.so", "damaged.so", copy.name)
+    unbuilt, absent, text, damaged, other = loaded("", *(tmp_path / name for name in names))
+    assert unbuilt.startswith(
+        f"the DALI operators are not built for DALI {nvidia.dali.__version__}"
+    )
+    assert unbuilt.endswith("build them with `endcap dali build`")
+    assert "No such file" in absent
+    assert "does not hold endcap's DALI operators" in text
+    assert damaged.startswith(f"{tmp_path / 'damaged.so'} cannot be loaded (")
+    assert damaged.endswith("build it anew with `endcap dali build --force`")
+    assert other.startswith(f"{copy} was built for DALI 9")
 
 
 def test_a_core_of_another_interface_is_refused(tmp_path: Path, copy: Path) -> None:
@@ -122,7 +121,4 @@ def test_a_core_of_another_interface_is_refused(tmp_path: Path, copy: Path) -> N
     source.write_text('extern "C" int endcap_c_abi() { return 99; }\n')
     command = [*find_compiler(), "-shared", "-fPIC", str(source), "-o", str(tmp_path / CORE_NAME)]
     subprocess.run(command, check=True)
-    said = loaded(copy)
-    assert said.startswith(f"{copy} cannot be loaded (")
-    os.remove(tmp_path / CORE_NAME)
-    assert loaded(copy) == str(copy)
+    assert loaded(copy)[0].startswith(f"{copy} cannot be loaded (")

@@ -40,12 +40,6 @@ def test_every_pixel_format(pixel_format: str) -> None:
         assert status[i] == [0]
 
 
-def test_one_channel_is_gray_among_colour_images() -> None:
-    images, _, _ = resize([PHOTOS[0], GRAYS[0]], size=32)
-    gray = endcap.preprocess(GRAYS[0][..., 0], pixel_format="gray", size=32)
-    np.testing.assert_array_equal(images[1], gray.images[0])
-
-
 def test_after_dali_s_own_decoder() -> None:
     file = jpegs.photo_jpeg(120, 90)
 
@@ -71,11 +65,6 @@ def test_sizes_and_regions_of_each_sample() -> None:
         np.testing.assert_array_equal(images[i], wanted.images)
         np.testing.assert_array_equal(geometry[i], wanted.geometry)
         assert not status[i].any()
-
-
-def test_the_layout_is_set() -> None:
-    pipeline = build(lambda images: fn.endcap.resize_normalize(images, size=8), ["images"], 1)
-    assert feed(pipeline, {"images": PHOTOS[:1]})[0].layout() == "CHW"
 
 
 def test_an_image_without_pixels_has_a_status() -> None:
@@ -111,5 +100,6 @@ def test_a_batch_with_a_known_layout() -> None:
         return fn.endcap.resize_normalize(pixels, size=16)
 
     images, _, _ = feed(build(graph, [], 5), {"images": PHOTOS})
+    assert images.layout() == "CHW"
     wanted = [endcap.preprocess(picture, size=16).images[0] for picture in PHOTOS]
     np.testing.assert_array_equal(np.stack(samples_of(images)), np.stack(wanted))

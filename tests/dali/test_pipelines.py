@@ -12,7 +12,6 @@ import pytest
 
 import endcap
 from endcap.dali import (
-    DaliError,
     detection_postprocess,
     detection_preprocess,
 )
@@ -80,11 +79,6 @@ def test_another_device_is_refused(define: Callable[..., Any]) -> None:
         define(device="mixed", batch_size=1, **ON_CPU)
 
 
-def test_another_parameter_is_refused() -> None:
-    with pytest.raises((KeyError, RuntimeError), match="no_such"):
-        detection_preprocess(no_such=1, batch_size=1, **ON_CPU).build()
-
-
 def test_pipelines_are_serialised(photos: list[bytes]) -> None:
     from nvidia.dali import Pipeline
     from nvidia.dali.plugin.triton import autoserialize
@@ -144,9 +138,3 @@ def test_postprocessing_without_geometry_of_a_head_of_two_tensors() -> None:
 def test_status_without_geometry_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="status is True without geometry"):
         detection_postprocess(geometry=False, batch_size=1, **ON_CPU)
-
-
-def test_without_dali_pipelines_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nvidia.dali.__version__", "1.40.0")
-    with pytest.raises(DaliError, match=r"DALI 1\.40\.0 is older"):
-        detection_preprocess(batch_size=1, **ON_CPU)

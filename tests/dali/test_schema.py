@@ -80,6 +80,13 @@ def test_arguments_are_the_parameters(operator: str) -> None:
     assert own_arguments(operator) == parameters - LEFT_OUT[operator] | EXTRA[operator]
     assert LEFT_OUT[operator] <= parameters
     assert not EXTRA[operator] & parameters
+    schema = schema_of(operator)
+    of_samples = {n for n in own_arguments(operator) if schema.IsTensorArgument(n)}
+    required = {n for n in own_arguments(operator) if not schema.IsArgumentOptional(n)}
+    if operator == "endcap__Postprocess":
+        assert (of_samples, required) == (set(), {"head"})
+    else:
+        assert (of_samples, required) == ({"size", "rois"}, set())
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -94,26 +101,6 @@ def test_types_and_words_are_the_table_s(operator: str) -> None:
             assert doc.endswith(OTHER_HERE[row.name])
         else:
             assert doc.startswith(f"{row.meaning}: {row.allowed} ({row.value} by default)")
-
-
-@pytest.mark.parametrize("operator", [*OPERATORS, "endcap__Nms"])
-def test_nothing_is_required_but_the_family(operator: str) -> None:
-    schema = schema_of(operator)
-    required = {n for n in own_arguments(operator) if not schema.IsArgumentOptional(n)}
-    assert required == ({"head"} if operator == "endcap__Postprocess" else set())
-
-
-@pytest.mark.parametrize(
-    ("operator", "tensors"),
-    [
-        ("endcap__Preprocess", {"size", "rois"}),
-        ("endcap__ResizeNormalize", {"size", "rois"}),
-        ("endcap__Postprocess", set()),
-    ],
-)
-def test_arguments_of_each_sample_s_own(operator: str, tensors: set[str]) -> None:
-    schema = schema_of(operator)
-    assert {n for n in own_arguments(operator) if schema.IsTensorArgument(n)} == tensors
 
 
 @pytest.mark.parametrize(
@@ -136,11 +123,6 @@ def test_help_shows_the_documentation(function: str, backends: tuple[str, ...]) 
     if function == "preprocess":
         assert "the filter, with half-pixel centres" in page
         assert "of ``dtype``" in page
-
-
-def test_the_module_has_the_operators_and_no_other() -> None:
-    public = {name for name in dir(fn.endcap) if not name.startswith("_")}
-    assert public == {"preprocess", "resize_normalize", "postprocess", "nms"}
 
 
 def test_outputs_are_counted_before_a_pipeline_runs() -> None:

@@ -1,4 +1,4 @@
-"""What the model `preprocess_dali` is made of, without a server, beside `preprocess_python`."""
+"""What `preprocess_dali` is made of, without a server, compared with `preprocess_python`."""
 
 from __future__ import annotations
 
@@ -53,10 +53,8 @@ def assert_same(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) ->
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"size": 64},
         {"size": "48,64", "dtype": "uint8", "layout": "nhwc", "color": "bgr"},
         {"size": 32, "dtype": "float16", "mean": "0.1,0.2,0.3", "std": 0.5, "upscale": "false"},
-        {"preset": "torchvision", "threads": 3},
         {"size": 64, "on_error": "blank"},
     ],
 )

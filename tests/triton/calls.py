@@ -41,10 +41,6 @@ def grpc_inputs(tensors: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
     return _inputs(grpc_client, tensors)
 
 
-def http_inputs(tensors: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
-    return _inputs(http_client, tensors)
-
-
 def _inputs(client: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
     inputs = []
     for name, array in tensors.items():

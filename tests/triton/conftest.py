@@ -18,7 +18,6 @@ from tests.triton import (
     served_models,
     shared_memory_models,
 )
-from tests.triton.model_folders import VARIANTS
 from tests.triton.running_server import RunningServer, run_server
 
 # The shipped models, but for those that a server without DALI or with other streams cannot have.
@@ -28,18 +27,6 @@ COMPILED = (
     "cascade",
 )
 IN_PYTHON = ("preprocess_python", "detector_python", "postprocess_python", "detect_bls")
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    marked = metafunc.definition.get_closest_marker("both_variants") is not None
-    if marked and "variant" in metafunc.fixturenames:
-        metafunc.parametrize("variant", VARIANTS, indirect=True, scope="session")
-
-
-@pytest.fixture(scope="session")
-def variant(request: pytest.FixtureRequest) -> str:
-    """What runs endcap's steps: compiled backends, and Python models where a test is for both."""
-    return str(getattr(request, "param", "compiled"))
 
 
 @pytest.fixture(scope="session")
@@ -58,8 +45,9 @@ def compiled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
         served_models.write_all(repository, "python", suffix="_python")
         for model in IN_PYTHON:
             copy_model(model, repository)
-    cache = "--cache-config=local,size=4194304"
-    with run_server(repository, "--model-control-mode=explicit", cache) as running:
+    caches = locate_or_install_server().executable.parents[1] / "caches"
+    options = (f"--cache-directory={caches}", "--cache-config=local,size=4194304")
+    with run_server(repository, "--model-control-mode=explicit", *options) as running:
         yield running
 
 
@@ -142,6 +130,5 @@ def detecting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runni
     repository = tmp_path_factory.mktemp("clients")
     detecting_models.write_all(repository)
     with run_server(repository, "--disable-auto-complete-config") as running:
-        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
-        assert not failed
+        running.expect_all()
         yield running

@@ -1,4 +1,4 @@
-"""A Triton server with options of its own, and what its HTTP endpoints tell."""
+"""A Triton server that tests run, and what its HTTP endpoints return."""
 
 from __future__ import annotations
 
@@ -100,6 +100,11 @@ class RunningServer:
             for model in models:
                 if states[model] != "READY":
                     client.load_model(model)
+
+    def expect_all(self) -> None:
+        """Expects every model of the repository to be ready."""
+        failed = {n: m.get("reason") for n, m in self.index().items() if m["state"] != "READY"}
+        assert not failed, "\n".join(self.log.lines())
 
     def refusal(self, model: str) -> str:
         """The reason why a model of the repository does not load."""

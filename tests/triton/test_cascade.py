@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -67,20 +66,6 @@ def test_python_pipelines_respond_as_the_compiled_one(server, client):
         assert response.keys() == expected.keys()
         for name, values in expected.items():
             assert response[name].tobytes() == values.tobytes(), name
-
-
-def test_eight_clients_of_a_python_pipeline_at_once(server, client):
-    singles = [{"encoded": strings([file])} for file in FILES]
-    expected = [infer(client, "detect", single) for single in singles]
-
-    def send_request(index: int) -> None:
-        with grpc_client.InferenceServerClient(server.grpc) as own:
-            for turn in range(2):
-                number = (index + turn) % len(FILES)
-                assert_close(infer(own, "detect_bls", singles[number]), expected[number])
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(send_request, range(8)))
 
 
 def test_a_bad_image_fails_its_request_of_a_python_pipeline_and_no_other(server):

@@ -336,7 +336,7 @@ class Load:
             thread.join()
 
     def wait_for_more(self, images: int) -> None:
-        """Waits until each client has so many more responses."""
+        """Waits until each client has this number of further responses."""
         wanted = [len(each) + images for each in self._responses]
         wait_for(
             lambda: all(len(e) >= w for e, w in zip(self._responses, wanted, strict=True)),

@@ -49,8 +49,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def guide_server(reader: Path) -> Iterator[RunningServer]:
     with run_server(reader / "models") as running:
-        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
-        assert not failed, "\n".join(running.log.lines())
+        running.expect_all()
         yield running
 
 

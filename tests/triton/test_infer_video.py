@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 from collections import Counter, defaultdict
@@ -71,17 +70,6 @@ def test_tracks_keep_their_ids_and_are_drawn(
             assert np.abs(edge - class_color(each["track_id"])).max() < 60
 
 
-def test_frames_by_rate_as_rows(server: RunningServer, clip: Path) -> None:
-    done = endcap("infer", clip, "--rate", 5, "--csv", "--url", server.grpc)
-    assert done.returncode == 0, done.stderr
-    rows = list(csv.DictReader(done.stdout.splitlines()))
-    assert list(rows[0])[:5] == ["source", "frame_index", "pts_seconds", "dropped", "status"]
-    assert "track_id" not in rows[0]
-    seconds = sorted({float(row["pts_seconds"]) for row in rows})
-    assert len(seconds) == pytest.approx(FRAMES / RATE * 5, abs=1)
-    assert np.diff(seconds) == pytest.approx(0.2, abs=1e-4)
-
-
 def test_a_damaged_video_among_good_ones(server: RunningServer, clip: Path, tmp_path: Path) -> None:
     """One of the good ones is at an address."""
     damaged = tmp_path / "damaged.mp4"
@@ -112,10 +100,3 @@ def test_the_server_tracks_a_sequence(server: RunningServer, clip: Path) -> None
     assert len(ids - {None}) >= 3
     refused = endcap("infer", clip, "--track", "--sequence", "7", *arguments)
     assert refused.returncode == 2
-
-
-def test_frames_over_one_stream(server: RunningServer, clip: Path) -> None:
-    arguments = ["--json", "--track", "--every", 8, "--url", server.grpc]
-    streamed = endcap("infer", clip, "--stream", *arguments)
-    assert streamed.returncode == 0, streamed.stderr
-    assert rows_of(streamed) == rows_of(endcap("infer", clip, *arguments))

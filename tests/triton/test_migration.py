@@ -57,8 +57,7 @@ def run_shell(command: str, folder: Path) -> str:
 @pytest.fixture(scope="module")
 def migrating_server(reader: Path) -> Iterator[RunningServer]:
     with run_server(reader / "models") as running:
-        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
-        assert not failed, "\n".join(running.log.lines())
+        running.expect_all()
         yield running
 
 

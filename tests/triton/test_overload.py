@@ -101,17 +101,6 @@ def test_over_http_it_is_503(server, client):
     assert REFUSAL.match(json.loads(body)["error"])
 
 
-def test_through_an_ensemble(server, client):
-    with flood(client, "limited_single", batched=False):
-        error = refusal(
-            lambda: infer(client, "through", {"encoded": strings([SLOW], batched=False)})
-        )
-    assert error.status() == "StatusCode.UNAVAILABLE"
-    prefix, _, rest = error.message().partition(", ")
-    assert prefix == "in ensemble 'through'"
-    assert REFUSAL.match(rest)
-
-
 def test_a_timeout_that_cannot_be_met_is_refused(server, client):
     encoded = {"encoded": strings([SLOW], batched=False)}
     for model in ("limited_single", "through"):
@@ -123,14 +112,6 @@ def test_a_timeout_that_cannot_be_met_is_refused(server, client):
         infer(client, model, encoded, timeout=30_000_000)
     assert counted(server, "refused_total", model="limited_single", reason="deadline") > 0
     infer(client, "unlimited", {"encoded": strings([SLOW])}, timeout=2000)
-
-
-def test_small_images_are_served_beside_a_flood_of_others(server, client):
-    small = {"encoded": strings([SMALL])}
-    with flood(client, "limited") as load:
-        for _ in range(30):
-            infer(client, "limited", small)
-    assert load.outcomes["ok"] > 0  # and those are not starved
 
 
 def test_responses_are_those_of_a_model_without_the_limit(client):

@@ -95,7 +95,7 @@ def test_models_without_batches(server, client):
 
 def test_bytes_input_holds_one_file_a_row(server, client):
     length = max(map(len, FILES))
-    # What follows a file's end marker is no part of the image.
+    # What follows a file's end marker is not part of the image.
     rows = np.stack([np.frombuffer(file.ljust(length, b"\0"), np.uint8) for file in FILES])
     assert_same(infer(client, "pre_bytes", {"encoded": rows}), expected_of(FILES))
 
@@ -104,13 +104,6 @@ def test_model_that_has_some_of_the_outputs(server, client):
     response = infer(client, "pre_subset", {"encoded": strings(FILES)})
     assert list(response) == ["geometry"]
     np.testing.assert_array_equal(response["geometry"], expected_of(FILES).geometry)
-
-
-def test_other_layout_and_dtype(server, client):
-    response = infer(client, "pre_uint8", {"encoded": strings(FILES)})
-    expected = expected_of(FILES, dtype="uint8", layout="nhwc", color="gray")
-    assert response["images"].dtype == np.uint8
-    assert_same(response, expected)
 
 
 def test_blank_returns_zeros_and_a_status(server, client):

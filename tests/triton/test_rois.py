@@ -85,7 +85,7 @@ def test_a_corrupt_image_fails_its_request_or_blanks_its_regions(server, client)
     assert infer(client, "rois_blank", tensors(b"no picture", ROIS[:0]))["images"].shape[0] == 0
 
 
-def test_corrupt_images_beside_good_ones(server):
+def test_corrupt_images_next_to_good_ones(server):
     """Requests of different lengths at the same time, every third with a damaged file."""
     start = threading.Barrier(6)
 

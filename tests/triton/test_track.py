@@ -96,7 +96,7 @@ def test_memory_stays_flat_over_many_sequences(
         return server.resident_bytes() - before
 
     ended = counted(server, "ended")
-    # More threads may be at work at once than before, and keep memory of their own.
+    # More threads may be at work at once than before, and keep their own memory.
     assert any(growth() < 1 << 20 for _ in range(5))
     assert (counted(server, "ended") - ended) % (16 * 20) == 0
 
@@ -374,7 +374,7 @@ def test_clients_refuse_what_cannot_be_tracked(
 def test_infer_tracks_a_folder_of_frames(
     server: RunningServer, frames: list[Path], tmp_path: Path, options: list[str]
 ) -> None:
-    """In a sequence of the server, or with several requests in flight and a tracker of its own."""
+    """In a sequence of the server, or with several requests in flight and the command's tracker."""
     arguments = ["--url", server.grpc, *options]
     drawn = tmp_path / "drawn"
     done = endcap_command("infer", frames[0].parent, *arguments, "--json", "--draw", drawn)

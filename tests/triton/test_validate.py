@@ -14,7 +14,7 @@ from tests.support.echo_ensembles import LOADED, REFUSED, write_called
 from tests.support.echo_model import write_model
 from tests.triton import served_models
 from tests.triton.bad_configs import BAD, BAD_POSTPROCESS, BAD_ROIS
-from tests.triton.model_folders import write_postprocess, write_preprocess
+from tests.triton.model_folders import VARIANTS, write_postprocess, write_preprocess
 from tests.triton.running_server import run_server
 
 # What the damaged ensemble of the shipped repository calls.
@@ -86,7 +86,7 @@ def test_the_server_refuses_ensembles_with_an_error(
     assert states.get(name) != "READY"
 
 
-@pytest.mark.both_variants
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_nothing_is_wrong_with_the_models_of_the_shared_server(
     tmp_path: Path, variant: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_nothing_is_wrong_with_the_models_of_the_shared_server(
     assert validate_repository(tmp_path).findings == []
 
 
-@pytest.mark.both_variants
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", sorted({*BAD} - {"not_in_this_build"}))  # up to the machine
 def test_what_endcaps_models_refuse_is_an_error(name: str, tmp_path: Path, variant: str) -> None:
     write = write_postprocess if name in BAD_POSTPROCESS else write_preprocess

@@ -46,39 +46,14 @@ MAX_FRAMES = 12
 MAX_SECONDS = 3
 MAX_FILE_BYTES = 400_000
 
-# Frames that are 320 pixels wide fail, in others nothing is seen.
-FAILING_DETECT = """
-import time
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def execute(self, requests):
-        time.sleep(0.02)  # others come meanwhile
-        return [self.respond(request) for request in requests]
-
-    def respond(self, request):
-        file = pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy().reshape(-1)[0]
-        if file.startswith(b"YUV4MPEG2 W320 "):
-            error = pb_utils.TritonError("corrupt_image: it is 320 pixels wide")
-            return pb_utils.InferenceResponse([], error)
-        tensors = {"num_detections": np.zeros((1, 1), np.int32),
-                   "detection_boxes": np.zeros((1, 4, 4), np.float32),
-                   "detection_scores": np.zeros((1, 4), np.float32),
-                   "detection_classes": np.zeros((1, 4), np.int32),
-                   "detection_indices": np.full((1, 4), -1, np.int32),
-                   "status": np.zeros((1, 1), np.int32)}
-        return pb_utils.InferenceResponse([pb_utils.Tensor(n, a) for n, a in tensors.items()])
-"""
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[RunningServer]:
-    """A server of its own: streams to other models can end decoupled ones, as `video` is.
+    """A separate server: streams to other models can end decoupled ones, such as `video`.
 
     `video_urls` opens a camera and addresses, `video_small` has low limits, `video_one` takes one
-    request at a time, `video_failing` calls a model that fails, and `video_strict` one that
-    refuses requests.
+    request at a time, `video_limited` calls a model that fails for the clip's frames, and
+    `video_strict` one that refuses requests.
     """
     repository = tmp_path_factory.mktemp("videos")
     for model in ("detect", "preprocess", "detector", "postprocess", "video"):
@@ -90,26 +65,22 @@ def server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Run
     limits |= {"max_file_bytes": MAX_FILE_BYTES}
     write_variant(repository, "video_small", url_prefixes=prefix, **limits)
     write_variant(repository, "video_one", url_prefixes=prefix, max_videos=1)
-    write_variant(repository, "video_failing", model="failing_detect")
-    config = copy_model("detect", repository, name="failing_detect") / "config.pbtxt"
-    text = config.read_text().replace('platform: "ensemble"', 'backend: "python"')
-    text = text[: text.index("ensemble_scheduling")].replace("[ 300", "[ -1")
-    config.write_text(text + "dynamic_batching { }\n")
-    (config.parent / "1").mkdir(exist_ok=True)
-    (config.parent / "1" / "model.py").write_text(FAILING_DETECT)
-    # What costs more than a millisecond waits for the one before it, or is refused.
-    write_variant(repository, "preprocess_strict", "preprocess", max_queue_cost=1, threads=1)
-    write_variant(repository, "video_strict", model="detect_strict")
-    strict = copy_model("detect", repository, name="detect_strict") / "config.pbtxt"
-    step = 'model_name: "preprocess"'
-    assert strict.read_text().count(step) == 1
-    strict.write_text(strict.read_text().replace(step, 'model_name: "preprocess_strict"'))
+    for name, parameters in (
+        # What costs more than a millisecond waits for the one before it, or is refused.
+        ("strict", {"max_queue_cost": 1, "threads": 1}),
+        ("limited", {"max_pixels": 100_000}),
+    ):
+        write_variant(repository, f"preprocess_{name}", "preprocess", **parameters)
+        write_variant(repository, f"video_{name}", model=f"detect_{name}")
+        config = copy_model("detect", repository, name=f"detect_{name}") / "config.pbtxt"
+        step = 'model_name: "preprocess"'
+        assert config.read_text().count(step) == 1
+        config.write_text(config.read_text().replace(step, f'model_name: "preprocess_{name}"'))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GATE_PASSWORD", SECRET)
         # The configs are whole; completing them would start each Python model twice.
         with run_server(repository, "--disable-auto-complete-config") as running:
-            failed = {n: m["reason"] for n, m in running.index().items() if m["state"] != "READY"}
-            assert not failed
+            running.expect_all()
             yield running
 
 
@@ -132,7 +103,7 @@ def read(
 
 
 def failure(server: RunningServer, video: Any, model: str = "video", **options: Any) -> str:
-    """The message of a video of which there is no frame."""
+    """The error message of a video without a frame."""
     (result,) = read(server, video, model, **options)
     assert not result.ok
     assert result.frame is None
@@ -251,14 +222,6 @@ def test_videos_at_once_do_not_mix(server: RunningServer) -> None:
         assert list(pool.map(run, clips * 2)) == expected * 2
 
 
-def test_frames_of_one_video_share_batches(server: RunningServer) -> None:
-    executions = server.executions("failing_detect")
-    results = read(server, CLIP, "video_failing")
-    assert [result.status for result in results] == ["ok"] * len(FRAMES)
-    done = server.executions("failing_detect") - executions
-    assert len(FRAMES) / 4 <= done < len(FRAMES), "four frames are in flight at the most"
-
-
 def test_the_page_about_videos(
     server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -287,13 +250,12 @@ def test_the_page_about_videos(
 
 
 def test_a_frame_that_fails_has_its_status_and_the_video_goes_on(server: RunningServer) -> None:
-    small = encode([frame[:240, :320] for frame in FRAMES[:3]], "mjpeg")
-    results = read(server, small, "video_failing")
-    assert [result.status for result in results] == ["corrupt_image"] * 3
+    results = read(server, CLIP, "video_limited", max_frames=3)
+    assert [result.status for result in results] == ["image_limit"] * 3
     assert [result.frame.index for result in results if result.frame is not None] == [0, 1, 2]
     assert not any(result.final for result in results)
     (line,) = wait_for(lambda: server.log_lines("3 frames have failed, the first of them"))
-    assert "model 'failing_detect': " in line
+    assert "model 'detect_limited': " in line
 
 
 def test_what_is_no_video_is_an_error(server: RunningServer) -> None:
@@ -343,11 +305,6 @@ def test_the_most_frames(server: RunningServer) -> None:
     assert results[-1].error is not None
     assert f"more than {MAX_FRAMES} frames" in results[-1].error
     assert len(read(server, CLIP, "video_small", max_frames=MAX_FRAMES)) == (MAX_FRAMES)
-
-
-def test_the_largest_file(server: RunningServer) -> None:
-    large = CLIP + b"\0" * MAX_FILE_BYTES
-    assert "limit of the parameter max_file_bytes" in failure(server, large, "video_small")
 
 
 @pytest.mark.parametrize(
@@ -568,10 +525,3 @@ def test_frames_that_a_called_model_refuses_are_repeated(server: RunningServer) 
     assert [result.status for result in results] == ["ok"] * len(FRAMES)
     labels = {"model": "preprocess_strict", "reason": "queue"}
     assert server.metric("endcap_preprocess_refused_total", **labels) > 0
-
-
-def test_the_configuration_says_how_to_ask(server: RunningServer) -> None:
-    config = server.config("video")
-    assert config["model_transaction_policy"] == {"decoupled": True}
-    optional = {each["name"]: each.get("optional", False) for each in config["input"]}
-    assert optional == {"encoded": True, "source": True, "options": True}
