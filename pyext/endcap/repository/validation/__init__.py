@@ -17,7 +17,6 @@ from endcap.repository.validation.endcap_model import (
     BLS,
     TRACK,
     check_called_models,
-    check_video,
     examine_endcap_model,
 )
 from endcap.repository.validation.ensemble import Known, check_ensemble
@@ -64,8 +63,6 @@ def validate_repository(repository: Path) -> Report:
             findings += check_ensemble(model, known)
         elif model.needed_backend == BLS:
             findings += check_called_models(model, interfaces[model.name], known.folders)
-        elif model.reads_videos:
-            findings += check_video(model, known.folders)
     findings = [*dict.fromkeys(findings)]  # of a preprocess model in several ensembles
     return Report(len(folders), sorted(findings, key=lambda f: (str(f.file), f.line or 0)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,7 +27,6 @@ from endcap.triton.model_contract import (
 from endcap.triton.parameters import OPTIONAL, SERVER_PARAMETERS
 from endcap.triton.stage_settings import read_class_names
 from endcap.triton.tensor_spec import TensorSpec, free_dims
-from endcap.triton.video_settings import read_video_settings
 
 BLS = "endcap_bls"
 TRACK = "endcap_track"
@@ -200,29 +198,3 @@ def check_called_models(
                 f"{parameter} names model {name}, which is not in this repository; add it, or "
                 "correct the name",
             )
-
-
-def check_video(model: Model, folders: frozenset[str]) -> Iterator[Finding]:
-    """Check the parameters of a model that reads videos, and that the model it calls exists."""
-    values = {name: {"string_value": value} for name, value in model.parameters.items()}
-    line = model.config.line_of("parameters")
-    try:
-        settings = read_video_settings({"name": model.name, "parameters": values})
-    except InvalidArgumentError as error:
-        problem, *remedy = re.split("[:;] ", str(error), maxsplit=1)
-        name = _parameter_in(str(error), model.parameters)
-        text = f"{problem}; {''.join(remedy).replace('; ', ', ') or 'leave it out'}"
-        yield model.error(model.parameter_line(name) if name else line, text)
-        return
-    if settings.model not in folders:
-        yield model.warning(
-            model.parameter_line("model") if "model" in model.parameters else line,
-            f"model names {settings.model}, which is not in this repository; add it, or correct "
-            "the name: frames cannot be detected without it",
-        )
-    if not model.message.model_transaction_policy.decoupled:
-        yield model.error(
-            model.config.line_of("backend"),
-            "a model of videos that is not decoupled; add model_transaction_policy { decoupled: "
-            "true }",
-        )
