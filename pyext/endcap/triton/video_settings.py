@@ -57,7 +57,7 @@ def read_video_settings(
 
     Args:
         model_config: config.pbtxt in JSON's terms.
-        environment: The server's, for the secrets of ``cameras``; None for a check elsewhere.
+        environment: The server's, for the secrets of ``cameras``; None leaves them out.
 
     Raises:
         InvalidArgumentError: a parameter that is not known, or that cannot be what it is, as the
@@ -67,7 +67,7 @@ def read_video_settings(
     given = read_parameters(model_config, [*known, "labels"])
     given.pop("labels", None)  # of the detections, for clients
     values: dict[str, Any] = dict(given)
-    for name in _COUNTS & given.keys():
+    for name in [each for each in given if each in _COUNTS]:
         values[name] = parse_count(name, given[name])
         if values[name] == 0 and name != "decode_threads":
             raise InvalidArgumentError(f"{name} is 0: give 1 or more")

@@ -111,8 +111,7 @@ def parse_cameras(text: str, environment: Mapping[str, str] | None = None) -> di
 
     Args:
         text: The parameter.
-        environment: Values for ``${NAME}``, which are percent-encoded; None for a check elsewhere
-            than on the server, which leaves them out.
+        environment: Values for ``${NAME}``, which are percent-encoded; None leaves them out.
 
     Raises:
         InvalidArgumentError: An entry is malformed. The message does not repeat its address.
