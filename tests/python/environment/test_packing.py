@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -249,10 +248,3 @@ def test_a_name_that_was_not_given_replaces_nothing(
 
 def test_only_tar_gz_is_written(shop: Workshop, tmp_path: Path) -> None:
     assert_error_message(shop.pack("-o", tmp_path / "env.zip"), "name it .tar.gz")
-
-
-def test_a_tar_of_another_kind_has_no_environment(tmp_path: Path) -> None:
-    archive = tmp_path / "env.tar.gz"
-    with tarfile.open(archive, "w:gz") as content:
-        content.add(__file__, "readme.txt")
-    assert_error_message(endcap("env", "check", archive), "has no bin/activate")
