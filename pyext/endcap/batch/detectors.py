@@ -139,7 +139,7 @@ class Detect:
             EncodedImage(
                 f"image {row}" if paths is None else paths[row],
                 memoryview(cell.as_buffer()).cast("B") if cell.is_valid else None,
-                "there are no bytes",
+                None if cell.is_valid else "there are no bytes",
             )
             for row, cell in enumerate(batch[_BYTES])
         ]
