@@ -97,5 +97,6 @@ def test_the_best_of_the_classes_that_are_asked_for(activation: str) -> None:
 
 def test_a_threshold_for_each_class() -> None:
     options: dict[str, Any] = {"activation": "none", "multi_label": True, "classes": [0, 1, 2]}
-    result = classify([0.6, 0.2, 0.8, 0.9], score_thresholds=[0.5, 0.1, 0.9, 0.2], **options)
+    # The third score equals its threshold.
+    result = classify([0.6, 0.2, 0.875, 0.9], score_thresholds=[0.5, 0.1, 0.875, 0.2], **options)
     assert result.class_ids.tolist() == [[0, 1, -1, -1]]
