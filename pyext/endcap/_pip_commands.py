@@ -1,4 +1,4 @@
-"""pip commands in error messages.
+"""pip commands in error messages, and imports of packages that may be missing.
 
 A package index may have no endcap, or another project of that name. The commands name an extra's
 packages, or a wheel of endcap in the current folder.
@@ -6,11 +6,13 @@ packages, or a wheel of endcap in the current folder.
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 _OWN_EXTRAS = re.compile(r"endcap\[([\w,\s-]+)\]")
 _EXTRA_OF_MARKER = re.compile(r"""extra\s*==\s*["']([\w-]+)["']""")
@@ -24,6 +26,28 @@ def install_command(extra: str = "", *options: str) -> str:
         options: Options of `pip install`.
     """
     return shlex.join(["pip", "install", *options, *sorted(set(_packages(extra)))])
+
+
+def import_extra(
+    module: str, extra: str, what: str, error: Callable[[str], Exception], *, package: str = ""
+) -> Any:
+    """Return a module of an extra's packages.
+
+    Args:
+        module: Its name.
+        extra: The extra that brings it.
+        what: What takes it, at the beginning of the error message.
+        error: Makes the error that is raised where it is missing or cannot be loaded.
+        package: The package to install instead of the extra's.
+    """
+    try:
+        return importlib.import_module(module)
+    except (ImportError, RuntimeError) as cause:  # tritonclient wraps a missing part of it
+        command = f"pip install {package}" if package else install_command(extra)
+        raise error(
+            f"{what} takes {module.partition('.')[0]}, which cannot be imported ({cause}); "
+            f"run `{command}`"
+        ) from cause
 
 
 def reinstall_command() -> str:

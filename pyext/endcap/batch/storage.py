@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from endcap._files import whole_file
-from endcap._pip_commands import install_command
+from endcap._pip_commands import import_extra
 from endcap.errors import EndcapError, InvalidArgumentError
 
 
@@ -21,19 +19,9 @@ class BatchError(EndcapError, RuntimeError):
     """
 
 
-def import_package(module: str) -> ModuleType:
-    """Return a module of the extra `ray`.
-
-    Raises:
-        BatchError: It is not installed, or cannot be loaded.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise BatchError(
-            f"data sets need the package {module.partition('.')[0]}, which cannot be imported "
-            f"({error}); run `{install_command('ray')}`"
-        ) from error
+def import_package(module: str) -> Any:
+    """Return a module of the extra `ray`; BatchError where it is missing."""
+    return import_extra(module, "ray", "a data set", BatchError)
 
 
 class Storage:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any
 
-from endcap._pip_commands import install_command
+from endcap._pip_commands import import_extra
 from endcap.client.errors import (
     UNREADABLE,
     ClientError,
@@ -39,12 +39,7 @@ _thread = threading.local()
 @functools.cache
 def import_client(module: str) -> Any:
     """Return a module of tritonclient, as "grpc" or "http.aio"; ClientError where it is missing."""
-    try:
-        return importlib.import_module(f"tritonclient.{module}")
-    except (ImportError, RuntimeError) as error:  # tritonclient wraps a missing part of it
-        raise ClientError(
-            f"Triton's client is not installed ({error}); run `{install_command('client')}`"
-        ) from error
+    return import_extra(f"tritonclient.{module}", "client", "a client", ClientError)
 
 
 def make_transport(address: Address, options: ConnectionOptions, *, is_async: bool) -> Transport:

@@ -7,7 +7,6 @@ its standard input and writes its result as JSON to its standard output.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import os
 import re
@@ -15,11 +14,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
-from endcap._pip_commands import install_command
+from endcap._pip_commands import import_extra
 from endcap._python_process import in_one_line, worker_command
 from endcap.environment import ExecutionEnvironmentError
 from endcap.errors import EndcapError, InvalidArgumentError
@@ -117,19 +115,9 @@ def _install(
     raise ExecutionEnvironmentError(f"{problem} ({reason}); {remedy}") from cause
 
 
-def import_tool(module: str) -> ModuleType:
-    """Return a module of py-rattler or conda-pack.
-
-    Raises:
-        ExecutionEnvironmentError: It is not installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ExecutionEnvironmentError(
-            f"packing an environment takes py-rattler and conda-pack, and {module} cannot be "
-            f"imported ({error}); run `{install_command('env')}`"
-        ) from error
+def import_tool(module: str) -> Any:
+    """Return a module of py-rattler or conda-pack; ExecutionEnvironmentError without it."""
+    return import_extra(module, "env", "packing an environment", ExecutionEnvironmentError)
 
 
 def resolve_channels(channels: Sequence[str], *, offline: bool) -> list[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-from endcap._pip_commands import install_command
+from endcap._pip_commands import import_extra
 from endcap.errors import EndcapError
 
 # How ONNX Runtime, C++ and Python say that an allocation failed.
@@ -39,16 +38,6 @@ class UnknownOperatorError(RepositoryError):
     """ONNX Runtime lacks an operator of the network, which may be TensorRT's own."""
 
 
-def import_onnx(module: str = "onnx") -> ModuleType:
-    """Return a module of the package `onnx`.
-
-    Raises:
-        RepositoryError: It is not installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise RepositoryError(
-            f"reading a network takes the package onnx, which cannot be imported ({error}); "
-            f"run `{install_command('init')}`"
-        ) from error
+def import_onnx(module: str = "onnx") -> Any:
+    """Return a module of the package `onnx`; RepositoryError without it."""
+    return import_extra(module, "init", "reading a network", RepositoryError)

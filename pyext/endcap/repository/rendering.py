@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shlex
@@ -11,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from endcap._pip_commands import install_command
+from endcap._pip_commands import import_extra
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import PreprocessBackend, Runtime, decided_values
 from endcap.repository.plan import Plan
@@ -49,13 +48,7 @@ def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]
         folder: Its name, for the README.
         picture_bytes: The length of the warm-up's picture.
     """
-    try:
-        jinja2: Any = importlib.import_module("jinja2")
-    except ImportError as error:
-        raise RepositoryError(
-            f"writing a repository takes jinja2, which cannot be imported ({error}); run "
-            f"`{install_command('init')}`"
-        ) from error
+    jinja2 = import_extra("jinja2", "init", "writing a repository", RepositoryError)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         undefined=jinja2.StrictUndefined,

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from endcap._pip_commands import install_command
+from endcap._pip_commands import import_extra
 from endcap.errors import InvalidArgumentError
 from endcap.triton.errors import ServerError
 
@@ -97,16 +97,9 @@ def _protobuf_modules() -> tuple[Any, ModuleType]:
     Raises:
         ServerError: Triton's gRPC client is not installed.
     """
-    try:
-        return (
-            importlib.import_module("google.protobuf.text_format"),
-            importlib.import_module("tritonclient.grpc.model_config_pb2"),
-        )
-    except (ImportError, RuntimeError) as error:  # tritonclient wraps a missing part of it
-        raise ServerError(
-            f"reading a model's configuration takes Triton's gRPC client, which is not installed "
-            f"({error}); run `{install_command('client')}`"
-        ) from error
+    what = "reading a model's configuration"
+    config = import_extra("tritonclient.grpc.model_config_pb2", "client", what, ServerError)
+    return importlib.import_module("google.protobuf.text_format"), config
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import math
 import os
@@ -13,23 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from endcap._pip_commands import install_command
+from endcap._pip_commands import import_extra
 from endcap.errors import InvalidArgumentError, VideoError
 
 
 def import_av() -> Any:
-    """Return PyAV's module, which the extra `video` brings.
-
-    Raises:
-        VideoError: It is not installed, or cannot be loaded.
-    """
-    try:
-        return importlib.import_module("av")
-    except ImportError as error:
-        raise VideoError(
-            f"videos need the package av, which cannot be imported ({error}); run "
-            f"`{install_command('video')}`"
-        ) from error
+    """Return PyAV's module; VideoError where it is missing or cannot be loaded."""
+    return import_extra("av", "video", "a video", VideoError)
 
 
 VideoSource: TypeAlias = "str | os.PathLike[str] | bytes | IO[bytes] | int"

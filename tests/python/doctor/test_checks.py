@@ -121,7 +121,7 @@ def test_a_repository_that_cannot_be_served(
         f"-> `endcap validate '{repository}'` says what to do",
     )
     monkeypatch.setitem(sys.modules, "tritonclient.grpc.model_config_pb2", None)
-    expect(check("repository", repository), NOTE, "gRPC client, which is not installed", "-> run")
+    expect(check("repository", repository), NOTE, "takes tritonclient, which cannot be", "-> run")
 
 
 def test_backends_that_the_server_does_not_have(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, clip: bytes
     real = builtins.__import__
     monkeypatch.setitem(sys.modules, "av", None)
     assert real is builtins.__import__
-    with pytest.raises(VideoError, match=r"videos need the package av, .* run `pip install"):
+    with pytest.raises(VideoError, match=r"a video takes av, .* run `pip install"):
         VideoReader(clip)
 
 
