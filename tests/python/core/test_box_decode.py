@@ -189,6 +189,8 @@ SELECTIONS: dict[str, dict[str, Any]] = {
     "thresholds": {"score_thresholds": THRESHOLDS, "multi_label": False},
     "both": {"classes": [1, 3, 0], "score_thresholds": THRESHOLDS, "multi_label": True},
 }
+# Parameters of the tensors' shapes, which the definition takes from the tensors.
+SAMPLE_SIZES = ("mask_coefficients", "prototype_size", "num_keypoints", "keypoint_values")
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -220,10 +222,6 @@ def test_candidates_are_those_of_the_definition(name: str, dtype: type, selectio
     actual = endcap.box_decode(given, **options, **chosen, **filters, max_candidates=limit)
     assert_candidates(actual, expected, options)
     assert actual.truncated == truncated
-
-
-# Parameters of the tensors' shapes, which the definition takes from the tensors.
-SAMPLE_SIZES = ("mask_coefficients", "prototype_size", "num_keypoints", "keypoint_values")
 
 
 @given(

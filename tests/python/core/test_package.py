@@ -6,7 +6,6 @@ import importlib.metadata
 import inspect
 import pickle
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,19 +54,6 @@ def test_import_is_light() -> None:
     )
     heavy = {"cv2", "torch", "tritonclient", "onnxruntime", "PIL", "typer", "rich", "grpc"}
     assert not heavy & set(child.stdout.split())
-
-
-EXTENSION = Path(_core.__file__)
-
-
-@pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
-def test_the_extension_exports_neither_its_own_code_nor_the_jpeg_library() -> None:
-    symbols = subprocess.run(
-        ["nm", "-D", "--defined-only", str(EXTENSION)], capture_output=True, check=True, text=True
-    ).stdout
-    names = [line.split()[-1] for line in symbols.splitlines()]
-    assert "PyInit__core" in names
-    assert [n for n in names if n.startswith(("jpeg_", "_ZN6endcap", "_ZNK6endcap"))] == []
 
 
 def test_without_numpy_the_import_fails_and_nothing_aborts() -> None:

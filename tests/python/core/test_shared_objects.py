@@ -68,6 +68,13 @@ def test_backends_export_their_entry_points_only(path: Path) -> None:
     assert [name for name in names if not name.startswith("TRITONBACKEND_")] == []
 
 
+def test_the_module_exports_neither_its_own_code_nor_the_jpeg_library() -> None:
+    lines = output_of("nm", "--dynamic", "--defined-only", MODULES[0]).splitlines()
+    names = [line.split()[-1] for line in lines]
+    assert "PyInit__core" in names
+    assert [name for name in names if re.match("jpeg_|_ZNK?6endcap", name)] == []
+
+
 def test_the_c_library_comes_with_its_header_and_exports_what_that_declares() -> None:
     (library,) = C_LIBRARIES
     header = (library.parent / "include/endcap/c_api.h").read_text()
