@@ -11,6 +11,7 @@ import http.client
 import importlib
 import re
 import threading
+import weakref
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,7 @@ class _HttpTransport(_AnyHttpTransport):
         client, hub = getattr(self._own, "client", None), self._gevent.get_hub()
         if client is None:
             client = self._own.client = self._open()
-            self._own.end = _end_with_thread(hub)
+            self._own.end = _close_with_thread(client, hub)
         request = object()
         self._waiting[request] = hub, self._gevent.getcurrent()
         try:
@@ -286,25 +287,30 @@ class _HttpTransport(_AnyHttpTransport):
 
 
 class _ThreadEnd:
-    """Destroys a thread's event loop, whose files gevent would leave open, with the thread."""
+    """Closes a thread's clients and event loop, which gevent leaves open, with the thread."""
 
     def __init__(self, hub: Any) -> None:
         self._hub = hub
+        # The default one resolves in another thread, whose loop stays open, too.
+        hub.resolver = importlib.import_module("gevent.resolver.blocking").Resolver(hub)
+        self.clients: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def __del__(self) -> None:
+        importlib.import_module("gevent.hub").set_hub(self._hub)  # or gevent would make another
+        for client in [*self.clients]:
+            client.close()
         self._hub.loop.run(nowait=True)  # it closes the sockets
         self._hub.destroy(destroy_loop=True)
 
 
-def _end_with_thread(hub: Any) -> _ThreadEnd | None:
-    """Return what a thread's clients keep alive until their sockets are closed."""
+def _close_with_thread(client: Any, hub: Any) -> _ThreadEnd | None:
+    """Have a client closed when its thread ends; return what must not be freed before it."""
     if threading.current_thread() is threading.main_thread():
         return None
     if not hasattr(_thread, "end"):
-        # The default one resolves in another thread, whose files it leaves open, too.
-        hub.resolver = importlib.import_module("gevent.resolver.blocking").Resolver(hub)
         _thread.end = _ThreadEnd(hub)
     end: _ThreadEnd = _thread.end
+    end.clients.add(client)
     return end
 
 
