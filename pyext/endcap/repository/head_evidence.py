@@ -99,22 +99,19 @@ def score_activation(scores: Numbers) -> Decision | None:
     """Return the activation that scores [N, C] still need; None for columns of several kinds."""
     if are_fractions(scores):
         return Decision("none", "scores of a trial run are from 0 to 1")
-    low, high = float(scores.min()), float(scores.max())
     leaves = (scores.min(axis=0) < -_ROUNDING) | (scores.max(axis=0) > 1 + _ROUNDING)
-    if not leaves.all() or max(-low, high) > _MAX_LOGIT:
+    if not leaves.all() or abs(scores).max() > _MAX_LOGIT:
         return None
-    return Decision("sigmoid", f"scores of a trial run are from {low:.1f} to {high:.1f}")
+    reason = f"scores of a trial run are from {scores.min():.1f} to {scores.max():.1f}"
+    return Decision("sigmoid", reason)
 
 
 def pair_activation(scores: Numbers, *, has_background: bool) -> Decision:
     """Return the activation of scores next to boxes."""
-    usual = "softmax" if has_background else "sigmoid"
-    if not scores.any():
-        return Decision(usual, "what networks with such scores need; it could not be seen")
-    if are_fractions(scores):
+    if scores.any() and are_fractions(scores):
         return Decision("none", "scores of a trial run are from 0 to 1")
-    low, high = float(scores.min()), float(scores.max())
-    return Decision(usual, f"scores of a trial run are from {low:.1f} to {high:.1f}")
+    reason = f"scores of a trial run are from {scores.min():.1f} to {scores.max():.1f}"
+    return Decision("softmax" if has_background else "sigmoid", reason)
 
 
 def find_background(scores: Numbers) -> Decision | None:

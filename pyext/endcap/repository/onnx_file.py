@@ -116,7 +116,7 @@ def read_onnx(path: Path) -> OnnxFile:
         )
     weights = {each.name for each in model.graph.initializer}
     for each in (*model.graph.input, *model.graph.output):
-        if not each.name.isprintable():
+        if not isinstance(each.name, str) or not each.name.isprintable():  # or no UTF-8
             raise RepositoryError(
                 f"{path} has a tensor whose name has control characters ({each.name!r}); export it "
                 "with other names"

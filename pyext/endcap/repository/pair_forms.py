@@ -128,14 +128,14 @@ def _queries(
 ) -> Head:
     preset = "rfdetr" if is_rfdetr else None
     is_rfdetr |= _exceed_fractions(boxes.values)
-    classes, background, missing = _read_columns(scores, hints, "rfdetr" if is_rfdetr else "detr")
+    classes, read, missing = _read_columns(scores, hints, "rfdetr" if is_rfdetr else "detr")
     unit = Decision("normalized", FAMILY_DEFAULT)
     if not is_rfdetr and boxes.values.any():
         unit = box_unit(boxes.values)
-    parameters = {"box_unit": unit, **_score_parameters(scores, background)}
+    parameters = {"box_unit": unit, **read}
     if is_rfdetr:
         parameters["activation"] = Decision("sigmoid", "what RF-DETR's scores need")
-    elif background and background.value != "none":
+    elif read and read["background"].value != "none":
         parameters["multi_label"] = Decision("false", "as DETR's queries are one object or none")
     inputs = {"logits": scores, "boxes": boxes}
     return Head(
@@ -168,20 +168,19 @@ def _with_masks(head: Head, outputs: Outputs, hints: Hints) -> Head:
 
 def _read_columns(
     scores: NetworkOutput, hints: Hints, kind: str
-) -> tuple[int | None, Decision | None, str]:
-    """Return the number of classes, which column is for no object, and what is missing.
+) -> tuple[int | None, dict[str, Decision], str]:
+    """Return the number of classes, parameters of the columns, and what is missing.
 
-    It is the last one of the kinds rfdetr and detr, and at either end of ssd.
+    The column for no object is the last one of the kinds rfdetr and detr, and at either end of ssd.
     """
     columns, classes, values = scores.dims[1], hints.num_classes, scores.values
-    given = hints.options.settings.get("background")
-    is_sigmoid = bool(values.any()) and are_fractions(values) and not add_up(values)
+    given, adds_up = hints.options.settings.get("background"), add_up(values)
     background = None
     if given in ("none", "first", "last"):
         background = Decision(given, AS_GIVEN)
     elif classes == columns or columns == 1:
         background = Decision("none", f"{columns} scores for as many classes")
-    elif classes == columns - 1 or (classes is None and kind != "rfdetr" and add_up(values)):
+    elif classes == columns - 1 or (classes is None and kind != "rfdetr" and adds_up):
         reason = "one score more than classes" if classes else "scores of a trial run add up to 1"
         background = find_background(values) if kind == "ssd" else Decision("last", reason)
         if background is None:
@@ -189,18 +188,21 @@ def _read_columns(
                 f"nothing tells which of the {columns} scores of {scores.name} is for no object; "
                 "give --set background=first or last"
             )
-            return columns - 1, None, missing
+            return columns - 1, {}, missing
     elif classes is None and kind == "rfdetr" and columns == _COCO_IDS:
         background = Decision(
             "none",
-            f"assumed: {columns} scores, as RF-DETR's weights for COCO have for its category ids "
-            f"from 0 to {columns - 1}; with --num-classes {columns - 1} the last is for no object",
+            f"assumed: {columns} scores, as RF-DETR's weights for COCO have for its category ids; "
+            f"with --num-classes {columns - 1} the last is for no object",
         )
-    elif classes is None and kind != "rfdetr" and is_sigmoid:
+    elif classes is None and kind != "rfdetr" and values.any() and are_fractions(values):
         reason = "scores of a trial run are from 0 to 1 and do not add up to 1"
         background = Decision("none", reason)
     if background is not None:
-        return columns - (background.value != "none"), background, ""
+        has_background = background.value != "none"
+        activation = pair_activation(values, has_background=has_background)
+        parameters = {"background": background, "activation": activation}
+        return columns - has_background, parameters, ""
     unclear = f"nothing tells whether one of the {columns} scores of {scores.name} is for no object"
     if classes is not None:
         unclear = f"{scores.name} has {columns} scores for each box, and the classes are {classes}"
@@ -208,23 +210,14 @@ def _read_columns(
         f"{unclear}; give --labels FILE, or --num-classes {columns - 1} (one is for no object, as "
         f"in DETR, SSD and fine-tuned RF-DETR) or {columns} (none is, as in RT-DETR and RetinaNet)"
     )
-    return None, None, missing
-
-
-def _score_parameters(scores: NetworkOutput, background: Decision | None) -> dict[str, Decision]:
-    if background is None:
-        return {}
-    has_background = background.value != "none"
-    activation = pair_activation(scores.values, has_background=has_background)
-    return {"background": background, "activation": activation}
+    return None, {}, missing
 
 
 def _anchors(scores: NetworkOutput, outputs: Outputs, reason: str, hints: Hints) -> Head:
     """Return an ssd head of boxes that are decoded, or offsets from anchors, maybe an output."""
-    classes, background, missing = _read_columns(scores, hints, "ssd")
-    parameters = _score_parameters(scores, background)
+    classes, parameters, missing = _read_columns(scores, hints, "ssd")
     variances = Decision("0.1,0.1,0.2,0.2", "SSD's, as a score is for no object")
-    if background is not None and background.value == "none":
+    if parameters and parameters["background"].value == "none":
         variances = Decision("1,1,1,1", "RetinaNet's, as each score is a class's")
     placed = {each.name: placed_box_parameters(each.values, hints.size) for each in outputs}
     anchors = [each for each in outputs if any(part in each.name.lower() for part in ANCHOR_NAMES)]
