@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -99,21 +98,11 @@ def _run(
     device_id = _device_to_use(boxes, device)
     if device_id is None:
         refuse_stream(stream)
-        host = _HostBoxes.take(boxes, scores, class_ids, 4)
-        return _core.nms(host.boxes, host.scores, host.class_ids, min(threshold, 1.0))
+        return _core.nms(*_host_boxes(boxes, scores, class_ids, 4), min(threshold, 1.0))
     target = cuda_target(device_id, stream)
-    gpu = _CudaBoxes.take(boxes, scores, class_ids, 4, target)
-    return CudaArray(
-        _core.nms_cuda(
-            gpu.boxes,
-            gpu.scores,
-            gpu.class_ids,
-            min(threshold, 1.0),
-            target.device_id,
-            target.stream,
-            target.stream_owner,
-        )
-    )
+    taken = _cuda_boxes(boxes, scores, class_ids, 4, target)
+    work = (target.device_id, target.stream, target.stream_owner)
+    return CudaArray(_core.nms_cuda(*taken, min(threshold, 1.0), *work))
 
 
 def nms_rotated(
@@ -166,25 +155,12 @@ def nms_rotated(
     device_id = _device_to_use(boxes, device)
     if device_id is None:
         refuse_stream(stream)
-        host = _HostBoxes.take(boxes, scores, class_ids, 5)
-        return _core.nms_rotated(
-            host.boxes, host.scores, host.class_ids, threshold, str(method), limit
-        )
+        host = _host_boxes(boxes, scores, class_ids, 5)
+        return _core.nms_rotated(*host, threshold, str(method), limit)
     target = cuda_target(device_id, stream)
-    gpu = _CudaBoxes.take(boxes, scores, class_ids, 5, target)
-    return CudaArray(
-        _core.nms_rotated_cuda(
-            gpu.boxes,
-            gpu.scores,
-            gpu.class_ids,
-            threshold,
-            str(method),
-            limit,
-            target.device_id,
-            target.stream,
-            target.stream_owner,
-        )
-    )
+    taken = _cuda_boxes(boxes, scores, class_ids, 5, target)
+    work = (target.device_id, target.stream, target.stream_owner)
+    return CudaArray(_core.nms_rotated_cuda(*taken, threshold, str(method), limit, *work))
 
 
 def rotated_iou(
@@ -259,46 +235,32 @@ def _require_threshold(iou_threshold: object) -> float:
     return float(number)
 
 
-@dataclass(frozen=True)
-class _HostBoxes:
-    """One image's boxes in host memory, as the core takes them; no class_ids are one class."""
+def _host_boxes(
+    boxes: Array, scores: Array, class_ids: Array | None, columns: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+    """Return one image's boxes, scores and class ids checked; no class ids are one class.
 
-    boxes: npt.NDArray[np.float32]
-    scores: npt.NDArray[np.float32]
-    class_ids: npt.NDArray[np.int32]
-
-    @classmethod
-    def take(cls, boxes: Array, scores: Array, class_ids: Array | None, columns: int) -> _HostBoxes:
-        """Return them checked; ``columns`` is how many numbers a box has."""
-        box_array = to_array(_detach(boxes), np.float32, "boxes")
-        score_array = _to_scores(scores)
-        count = _count(box_array.shape, score_array.shape, columns)
-        classes = np.empty(0, np.int32)
-        if class_ids is not None:
-            refuse_cuda(class_ids, "class_ids")
-            classes = to_class_ids(_detach(class_ids), count)
-        return cls(box_array, score_array, classes)
+    `columns` is how many numbers a box has.
+    """
+    box_array = to_array(_detach(boxes), np.float32, "boxes")
+    score_array = _to_scores(scores)
+    count = _count(box_array.shape, score_array.shape, columns)
+    if class_ids is None:
+        return box_array, score_array, np.empty(0, np.int32)
+    refuse_cuda(class_ids, "class_ids")
+    return box_array, score_array, to_class_ids(_detach(class_ids), count)
 
 
-@dataclass(frozen=True)
-class _CudaBoxes:
-    """The same in a GPU's memory."""
-
-    boxes: _core.CudaTensor
-    scores: _core.CudaTensor
-    class_ids: _core.CudaTensor | None
-
-    @classmethod
-    def take(
-        cls, boxes: Array, scores: Array, class_ids: Array | None, columns: int, target: Target
-    ) -> _CudaBoxes:
-        """Return them checked, and what is in host memory copied to the target."""
-        _core.require_cuda(target.device_id)
-        box_tensor = _to_floats(boxes, target, "boxes")
-        score_tensor = _to_floats(scores, target, "scores")
-        count = _count(tuple(box_tensor.shape), tuple(score_tensor.shape), columns)
-        classes = None if class_ids is None else _to_cuda_classes(class_ids, count, target)
-        return cls(box_tensor, score_tensor, classes)
+def _cuda_boxes(
+    boxes: Array, scores: Array, class_ids: Array | None, columns: int, target: Target
+) -> tuple[_core.CudaTensor, _core.CudaTensor, _core.CudaTensor | None]:
+    """Return the same in a GPU's memory; what is in host memory is copied there."""
+    _core.require_cuda(target.device_id)
+    box_tensor = _to_floats(boxes, target, "boxes")
+    score_tensor = _to_floats(scores, target, "scores")
+    count = _count(tuple(box_tensor.shape), tuple(score_tensor.shape), columns)
+    classes = None if class_ids is None else _to_cuda_classes(class_ids, count, target)
+    return box_tensor, score_tensor, classes
 
 
 def _count(boxes: tuple[int, ...], scores: tuple[int, ...], columns: int) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
-from functools import cached_property
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -82,16 +81,18 @@ class Postprocessor:
         parameters = to_parameters({"head": head, "num_classes": num_classes, **fields})
         self._device_id = cuda_device(device)
         core = _core.Postprocessor(parameters, thread_count(threads), self._device_id)
-        engine = _Engine(core, head, packed_masks, core.inputs, core.outputs)
-        if packed_masks and engine.has_source_masks:
+        self._core, self._family = core, head
+        self._inputs, self._outputs = core.inputs, core.outputs
+        names = [name for name, _, _ in core.outputs]
+        self._fields = [_FIELDS.get(name, name.removeprefix("detection_")) for name in names]
+        self._has_masks = "mask_size" in names
+        self._has_source_masks = _MASKS not in names  # which have no output of bits
+        self._packed_masks = packed_masks
+        if packed_masks and self._has_source_masks:
             raise InvalidArgumentError(
                 f"packed_masks has nothing to pack with head {head}"
-                + (": give mask_resolution=prototype or input" if engine.has_masks else "")
+                + (": give mask_resolution=prototype or input" if self._has_masks else "")
             )
-        self._core = core
-        self._calls: _HostCalls | _CudaCalls = (
-            _HostCalls(engine) if self._device_id is None else _CudaCalls(engine, self._device_id)
-        )
 
     def __repr__(self) -> str:
         head, classes = self.parameters["head"], self.parameters["num_classes"]
@@ -147,7 +148,25 @@ class Postprocessor:
             CudaError: a CUDA call failed, or earlier work on the stream.
             OutOfMemoryError: the host's, or the device's.
         """
-        return self._calls.run(head, geometry, status, stream)
+        if self._device_id is not None:
+            target = cuda_target(self._device_id, stream)
+            part = self._part(target, head, geometry, status, with_rle=self._has_masks)
+            [(items, rle)] = self._core.run([part], target.stream)
+            _raise_first(items)
+            fields = self._cuda_fields(part)
+            truncated = np.array([truncated for _, _, truncated, _ in items], np.bool_)
+            dropped = np.array([dropped for _, _, _, dropped in items], np.int32)
+            return self._result(fields, truncated, dropped, rle)
+        refuse_stream(stream)
+        tensors, _ = to_batched(head, self._inputs)
+        count = len(tensors[0])
+        rows, truncated, dropped, rle = self._core(
+            tensors,
+            _checked_rows(geometry, np.float32, (count, 8), "geometry"),
+            _checked_rows(status, np.int32, (count,), "status"),
+            self._packed_masks,
+        )
+        return self._result(dict(zip(self._fields, rows, strict=True)), truncated, dropped, rle)
 
     def enqueue(
         self,
@@ -173,105 +192,12 @@ class Postprocessor:
             CudaError: a CUDA call failed.
             OutOfMemoryError: the host's, or the device's.
         """
-        return self._calls.enqueue(head, geometry, status, stream)
-
-
-@dataclass(frozen=True)
-class _Engine:
-    """A compiled postprocessor, and how its results are read.
-
-    Attributes:
-        core: the compiled postprocessor.
-        family: the head's family.
-        packed_masks: whether masks are wanted as bits.
-        inputs: name, dtype and shape of the head's tensors.
-        outputs: the same of the results.
-    """
-
-    core: _core.Postprocessor
-    family: str
-    packed_masks: bool
-    inputs: Specs
-    outputs: Specs
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The outputs' names."""
-        return [name for name, _, _ in self.outputs]
-
-    @cached_property
-    def fields(self) -> list[str]:
-        """The fields of the result that the outputs become."""
-        return list(map(_field, self.names))
-
-    @cached_property
-    def has_masks(self) -> bool:
-        """Whether the family has masks."""
-        return "mask_size" in self.names
-
-    @cached_property
-    def has_source_masks(self) -> bool:
-        """Whether masks have the source image's pixels, and so no output of bits."""
-        return _MASKS not in self.names
-
-
-class _HostCalls:
-    """Calls of an engine on the CPU."""
-
-    def __init__(self, engine: _Engine) -> None:
-        self._engine = engine
-
-    def run(
-        self, head: Head, geometry: Array | None, status: Array | None, stream: object
-    ) -> Result:
-        engine = self._engine
-        refuse_stream(stream)
-        tensors, _ = to_batched(head, engine.inputs)
-        count = len(tensors[0])
-        rows, truncated, dropped, rle = engine.core(
-            tensors,
-            _checked_rows(geometry, np.float32, (count, 8), "geometry"),
-            _checked_rows(status, np.int32, (count,), "status"),
-            engine.packed_masks,
-        )
-        fields: dict[str, Any] = dict(zip(engine.fields, rows, strict=True))
-        if engine.family == "classification":
-            return Classification(**fields)
-        fields["truncated"], fields["dropped"] = truncated, dropped
-        if engine.has_masks:
-            fields["rle"] = rle
-        fields["has_source_masks"] = engine.has_source_masks
-        return _make_detections(fields)
-
-    def enqueue(
-        self, head: Head, geometry: Array | None, status: Array | None, stream: object
-    ) -> Result:
-        raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
-
-
-class _CudaCalls:
-    """Calls of an engine on one GPU."""
-
-    def __init__(self, engine: _Engine, device_id: int) -> None:
-        self._engine = engine
-        self._device_id = device_id
-
-    def run(
-        self, head: Head, geometry: Array | None, status: Array | None, stream: object
-    ) -> Result:
-        target = cuda_target(self._device_id, stream)
-        part = self._part(target, head, geometry, status, with_rle=self._engine.has_masks)
-        [(items, rle)] = self._engine.core.run([part], target.stream)
-        _raise_first(items)
-        return self._result(part, items, rle)
-
-    def enqueue(
-        self, head: Head, geometry: Array | None, status: Array | None, stream: object
-    ) -> Result:
+        if self._device_id is None:
+            raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
         target = cuda_target(self._device_id, stream)
         part = self._part(target, head, geometry, status, with_rle=False)
-        self._engine.core.enqueue([part], target.stream)
-        return self._result(part, None, None)
+        self._core.enqueue([part], target.stream)
+        return self._result(self._cuda_fields(part), None, None, None)
 
     def _part(
         self,
@@ -282,44 +208,43 @@ class _CudaCalls:
         *,
         with_rle: bool,
     ) -> _core.HeadPart:
-        engine = self._engine
-        tensors = to_cuda_batched(head, engine.inputs, target)
+        tensors = to_cuda_batched(head, self._inputs, target)
         count = tensors[0].shape[0]
         return (
             tensors,
             _cuda_geometry(geometry, count, target),
             _checked_rows(status, np.int32, (count,), "status"),
-            _output_tensors(engine.outputs, count, target, engine.packed_masks),
+            _output_tensors(self._outputs, count, target, self._packed_masks),
             with_rle,
         )
 
-    def _result(
-        self,
-        part: _core.HeadPart,
-        items: list[_Item] | None,
-        rle: list[list[bytes]] | None,
-    ) -> Result:
-        engine = self._engine
-        fields: dict[str, Any] = {
-            _field(name): CudaArray(
-                tensor.reshape(tensor.shape[:1]) if name in _ONE_PER_IMAGE else tensor
+    def _cuda_fields(self, part: _core.HeadPart) -> dict[str, Any]:
+        """Return the results of a part that has been enqueued."""
+        return {
+            field: CudaArray(
+                tensor.reshape(tensor.shape[:1]) if field in _ONE_PER_IMAGE else tensor
             )
-            for name, tensor in zip(engine.names, part[3], strict=True)
+            for field, tensor in zip(self._fields, part[3], strict=True)
             if isinstance(tensor, _core.CudaTensor)
         }
-        if engine.family == "classification":
+
+    def _result(
+        self,
+        fields: dict[str, Any],
+        truncated: npt.NDArray[np.bool_] | None,
+        dropped: npt.NDArray[np.int32] | None,
+        rle: list[list[bytes]] | None,
+    ) -> Result:
+        if self._family == "classification":
             return Classification(**fields)
-        if engine.has_masks:
+        if self._has_masks:
             fields["rle"] = rle
-            fields["has_source_masks"] = engine.has_source_masks
-        if items is not None:
-            fields["truncated"] = np.array([truncated for _, _, truncated, _ in items], np.bool_)
-            fields["dropped"] = np.array([dropped for _, _, _, dropped in items], np.int32)
+        fields |= {
+            "truncated": truncated,
+            "dropped": dropped,
+            "has_source_masks": self._has_source_masks,
+        }
         return _make_detections(fields)
-
-
-def _field(output: str) -> str:
-    return _FIELDS.get(output, output.removeprefix("detection_"))
 
 
 _DEFAULTS = {
