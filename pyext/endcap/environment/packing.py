@@ -77,6 +77,11 @@ class PackOptions:
                     f"--pip is '{text}'; give a requirement or a wheel, and pip's options by its "
                     "environment variables, such as PIP_INDEX_URL"
                 )
+            if self.offline and re.search(r"\b(?!file:)\w+://", text):  # despite --no-index
+                raise InvalidArgumentError(
+                    f"--pip is '{text}', and --offline reads folders only; download the package "
+                    "and give its file, or leave --offline out"
+                )
         if self.endcap.endswith(".whl") and not Path(self.endcap).is_file():
             raise InvalidArgumentError(
                 f"--endcap {self.endcap} does not exist; give a wheel of endcap"

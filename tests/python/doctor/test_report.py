@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from endcap.doctor import CHECKS, Check, Severity, Subject, run_checks
 from tests.support.damage import SHIPPED
-from tests.support.doctor_world import doctor, run, subject
+from tests.support.doctor_world import World, copied_server, doctor, run, subject
 from tests.support.echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 
@@ -87,3 +89,11 @@ def test_start_sends_nothing_to_an_unknown_ensemble(tmp_path: Path) -> None:
     found = doctor("--start", "--repository", write_echo_model(tmp_path)).findings["start"]
     assert found["severity"] == "ok"
     assert found["found"].endswith("no request sent: no model 'detect', and no only ensemble")
+
+
+@pytest.mark.slow
+def test_start_in_an_environment_with_spaces_in_its_path(tmp_path: Path) -> None:
+    world = World(tmp_path / "my environment")
+    report = world.doctor("--start", "--tritonserver", copied_server(tmp_path / "my server"))
+    assert report.findings["start"]["severity"] == "ok", report.findings["start"]
+    assert report.errors == set()

@@ -34,6 +34,15 @@ def test_an_option_of_pip_is_not_a_requirement(text: str) -> None:
         PackOptions(python="3.11", endcap="0.1.0", pip_packages=(text,))
 
 
+@pytest.mark.parametrize("text", ["a @ https://example.org/a.whl", "git+https://example.org/a"])
+def test_offline_downloads_no_package_by_its_address(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"--pip is .* --offline reads folders only"):
+        PackOptions(offline=True, pip_packages=(text,))
+    local = ("a @ file:///wheels/a.whl", "/wheels/a.whl")
+    assert PackOptions(offline=True, pip_packages=local).pip_packages == local
+    assert PackOptions(pip_packages=(text,)).pip_packages == (text,)
+
+
 def test_channels_by_name_address_and_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
