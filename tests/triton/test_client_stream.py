@@ -206,10 +206,11 @@ def test_results_come_while_the_source_of_a_thread_waits(detecting_server: Runni
 def test_latency_does_not_count_what_the_caller_takes(detecting_server: RunningServer) -> None:
     with DetectionClient(detecting_server.grpc, concurrency=2) as client:
         latencies = []
-        for result in client.detect_stream(map(file_of, range(1, 5))):
+        for result in client.detect_stream(map(file_of, range(1, 4))):
             latencies.append(result.latency_ms or 0.0)
-            time.sleep(0.4)
-    assert max(latencies) < 400
+            if len(latencies) == 1:
+                time.sleep(3.0)  # the next request is in flight
+    assert max(latencies) < 3000
     assert min(latencies) > 0
 
 

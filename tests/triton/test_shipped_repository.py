@@ -143,7 +143,7 @@ def test_infer_has_the_same_results_with_all_options(
     ("protocol", "service", "model", "said"),
     [
         ("http", "grpc", "detect", "this looks like the gRPC port: give grpc://127.0.0.1:"),
-        ("http", "metrics", "detect", "is not a Triton server's http service"),
+        ("http", "metrics", "detect", "or give its address with --url"),
         ("grpc", "http", "detect", "this looks like the HTTP port: give http://127.0.0.1:"),
         ("grpc", "metrics", "detect", "or give its address with --url"),
         ("grpc", "grpc", "preprocess", "does not take encoded images and return detections"),
