@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// The pending format DLPack 0.8, declared here as far as it is used: a capsule named "dltensor"
+// The pending format DLPack 0.8, declared here as far as needed: a capsule named "dltensor"
 // holds a DLManagedTensor, and is named "used_dltensor" once a consumer has taken it over.
 // https://dmlc.github.io/dlpack/latest/c_api.html
 

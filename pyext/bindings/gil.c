@@ -10,7 +10,7 @@
    by pthread_exit, which unwinds its stack: that aborts the process at the first noexcept function,
    and runs destructors that need the GIL. The handler below runs first and keeps the thread waiting
    until the process ends, as 3.14 does by itself. In C, because a handler of C++ is reached by
-   unwinding, which a module with an unwinder of its own (-static-libgcc) cannot take part in. */
+   unwinding, which a module with its own unwinder (-static-libgcc) cannot take part in. */
 static void WaitForExit(void* unused) {
   (void)unused;
   for (;;) pause();

@@ -19,7 +19,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     does not fetch new memory from the system each time.
 
     Raises:
-        OutOfMemoryError: there is no room for it.
+        OutOfMemoryError: not enough memory for it.
     """
     try:
         return _core.empty(dtype, list(shape))

@@ -53,7 +53,7 @@ def borrow(source: Any, target: Target, name: str) -> _core.CudaTensor:
     """Return a view of an array on the target's device; ``name`` is for the error.
 
     What fills the array comes before what is enqueued on the target's stream from now on; for a
-    CudaArray the core sees to that. A torch tensor's memory is not used anew before that work is
+    CudaArray the core sees to that. A torch tensor's memory is not reused before that work is
     done; arrays of other libraries must live until then, unless they were made on that stream.
 
     Raises:
@@ -114,7 +114,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], target: Target) -> _core
     """Return an uninitialised tensor on the target's device.
 
     Raises:
-        OutOfMemoryError: there is no room for it.
+        OutOfMemoryError: not enough memory for it.
     """
     return _core.CudaTensor.empty(
         dtype.str, list(shape), target.device_id, target.stream, target.stream_owner
@@ -127,7 +127,7 @@ def empty_arrays(
     """Return uninitialised tensors of these shapes and dtypes that share one allocation.
 
     Raises:
-        OutOfMemoryError: there is no room for them.
+        OutOfMemoryError: not enough memory for them.
     """
     return _core.CudaTensor.empty_arrays(
         specs, target.device_id, target.stream, target.stream_owner

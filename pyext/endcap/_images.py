@@ -56,7 +56,7 @@ def open_image(image: Image, pixel_format: str, limits: SizeLimits) -> Image:
     core rejects it, as it rejects such bytes. A Pillow image that is too large is not decoded.
 
     Raises:
-        InvalidArgumentError: a path that is no file, or a Pillow image of no such pixels.
+        InvalidArgumentError: a path that is not a file, or a Pillow image of no such pixels.
         OSError: a file that cannot be read.
     """
     if isinstance(image, (str, os.PathLike)):
@@ -113,7 +113,7 @@ def pillow_pixels(image: Any, pixel_format: str) -> npt.NDArray[np.uint8]:
 
 
 def check_pixels(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise InvalidArgumentError for an array that is no image.
+    """Raise InvalidArgumentError for an array that is not an image.
 
     Images are uint8: encoded bytes [N], pixels [H,W], [H,W,1] or [H,W,3], or a batch of pixels.
     """

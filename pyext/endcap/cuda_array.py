@@ -155,5 +155,5 @@ def _owner_of_stream(stream: int, device_id: int) -> Any:
 
 
 def on_host(array: npt.NDArray[Any] | CudaArray) -> npt.NDArray[Any]:
-    """Return an array of the host as it is, and a copy of one in the memory of a GPU."""
+    """Return an array of the host unmodified, and a copy of one in the memory of a GPU."""
     return array.to_numpy() if isinstance(array, CudaArray) else array

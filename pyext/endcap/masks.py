@@ -23,7 +23,7 @@ def encode_rle(mask: npt.ArrayLike) -> bytes:
 
     Returns:
         COCO's compressed ``counts``, equal to ``pycocotools.mask.encode(mask)["counts"]``. The size
-        is no part of it.
+        is not part of it.
 
     Raises:
         InvalidArgumentError: no two axes, or 2^32 pixels or more.
@@ -53,7 +53,7 @@ def decode_rle(
 
     Raises:
         InvalidArgumentError: not such an RLE, or not that of a mask of that size.
-        OutOfMemoryError: there is no room for the mask.
+        OutOfMemoryError: not enough memory for the mask.
     """
     if isinstance(rle, str):
         rle = rle.encode("utf-8")

@@ -136,7 +136,7 @@ def nms_rotated(
         iou_threshold: 0 to 1.
         class_ids: as for batched_nms. By default all boxes are of one class.
         method: ``polygon``, ``probiou`` or ``probiou_fast``.
-        max_detections: stop after so many kept boxes; by default there is no limit.
+        max_detections: stop after that many kept boxes; unlimited by default.
         device: as for nms.
         stream: as for nms.
 
@@ -179,7 +179,7 @@ def rotated_iou(
 
     Raises:
         InvalidArgumentError: shapes that do not fit, an unknown method, an array on a GPU.
-        OutOfMemoryError: there is no room for the result.
+        OutOfMemoryError: not enough memory for the result.
     """
     first = _to_boxes(boxes_a, "boxes_a")
     second = _to_boxes(boxes_b, "boxes_b")

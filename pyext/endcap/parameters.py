@@ -53,7 +53,7 @@ def to_text(value: object) -> str:
 
 
 def check_name(name: object, what: str, advice: str) -> None:
-    """Raise InvalidArgumentError for a preset or head that is no text; what, advice: of the error.
+    """Raise InvalidArgumentError for a preset or head that is not text; what, advice: of the error.
 
     A number in its place is a size or a number of classes.
     """

@@ -65,7 +65,7 @@ _OPTIONAL: dict[Task, tuple[str, ...]] = {
     Task.classification: ("class_labels", "status"),
     Task.tensors: ("status",),
 }
-# Those of preprocess, which is no model that clients call.
+# Those of preprocess, which clients do not call.
 _PREPROCESS_OUTPUTS = {"images", "geometry", "status"}
 # The outputs that describe a whole image, which a response for one detection lacks.
 _IMAGE_OUTPUTS = {"num_detections", "status"}
@@ -85,7 +85,7 @@ def task_of(
 ) -> Task | None:
     """Return the task of a model with these outputs, None for one that clients cannot use.
 
-    A model with boxes is no classifier, whatever other outputs it has. One with `geometry` and
+    A model with boxes is not a classifier, whatever other outputs it has. One with `geometry` and
     other outputs returns tensors, as an ensemble of `endcap init --head none`. A decoupled one may
     send a response for each detection: it needs no number of them and no status.
 
@@ -140,7 +140,7 @@ class ImageResult:
         final: Whether no other result of this image follows; only of `detect_stream` it may be
             False.
         upright: Whether boxes, keypoints and masks are in pixels after the EXIF orientation; else,
-            of a model that ignores the orientation, in those of the image as it is stored.
+            of a model that ignores the orientation, in those of the image as stored.
         frame: Of a model that reads videos: which frame it is.
         tensors: Of the task tensors: all outputs by name but `status`, NumPy arrays without the
             batch dimension.

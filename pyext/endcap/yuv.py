@@ -147,7 +147,7 @@ def nv12(
         range: ``limited`` (video: Y from 16 to 235) or ``full`` (0 to 255, as in JPEGs).
 
     Raises:
-        InvalidArgumentError: another matrix or range, or a sequence that is no pair.
+        InvalidArgumentError: another matrix or range, or a sequence that is not a pair.
     """
     if not isinstance(pixels, (list, tuple)):
         return YuvImage("nv12", (pixels,), matrix, range)

@@ -280,7 +280,7 @@ def connected(address: str | None) -> Iterator[Any]:
         address: HOST:PORT of a cluster; None starts one on this machine.
 
     Raises:
-        BatchError: Ray is missing, or there is no cluster.
+        BatchError: Ray or its cluster is missing.
     """
     if address is None and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
         # Ray listens on all interfaces of the machine, and whoever connects may run programs. It

@@ -22,7 +22,7 @@ EXAMPLES = """
 
 - `endcap validate models --json > findings.json`
 
-**Exit code**: 0 when there is no error, 1 when there is one, 2 when the repository could not be
+**Exit code**: 0 without an error, 1 with one, 2 when the repository could not be
 read.
 """
 

@@ -22,7 +22,7 @@ class DetectionClient(Detector):
     child needs its own client. `AsyncDetectionClient` is for asyncio: it connects when its
     `async with` block begins, and any number of tasks of that event loop may use it at once.
 
-    An image is bytes or a path of an encoded file, which is sent as it is, a Pillow image, or an
+    An image is bytes or a path of an encoded file, which is sent unmodified, a Pillow image, or an
     array uint8 of NumPy or with __dlpack__: [N] of an encoded file, [H,W,3] or [H,W] of pixels.
 
     Args:

@@ -56,7 +56,7 @@ class Connection:
     """A connection to a server: one channel over gRPC, one connection a request over HTTP.
 
     Nothing is sent before the first request. Every method that sends a request raises RequestError
-    where there is no response in time, or the server responds with an error; in a forked child
+    where the response is late, or the server responds with an error; in a forked child
     ClientError: it would receive the parent's responses. With `Threads` it is thread-safe. With
     `Tasks` it is for one event loop, and a task that is cancelled while it waits cancels its
     request.

@@ -54,7 +54,7 @@ class ImageReader:
 
         Raises:
             RequestError: With the status "unreadable" for a file that cannot be read, and
-                "invalid_argument" for an object that is no image.
+                "invalid_argument" for an object that is not an image.
         """
         if isinstance(image, (str, os.PathLike)):
             if is_address(image):

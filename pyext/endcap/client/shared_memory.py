@@ -490,7 +490,7 @@ class SharedMemoryPool(Pool):
             of the GPU device_id, by default 0.
 
     Raises:
-        OutOfMemoryError: There is no room in /dev/shm.
+        OutOfMemoryError: /dev/shm has no room for it.
         UnsupportedError: The server cannot use the memory.
         RequestError: The server does not respond.
     """

@@ -189,7 +189,7 @@ def copy_with_neighbours(library: Path, folder: Path) -> Path:
 
 
 def _is_copy(file: Path) -> bool:
-    """Return whether a file is a library that has this package's name in a name of its own."""
+    """Return whether a file is a library that has this package's name in its own name."""
     if file.is_symlink() or not file.is_file():
         return False
     content = file.read_bytes()

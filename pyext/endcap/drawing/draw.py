@@ -130,7 +130,7 @@ def draw_detections(
             enlarged by a whole factor where something is to be drawn.
 
     Raises:
-        InvalidArgumentError: A mask that is no run-length encoding.
+        InvalidArgumentError: A mask that is not a run-length encoding.
     """
     picture = oriented(image, upright=upright).convert("RGB")
     source_size = picture.size

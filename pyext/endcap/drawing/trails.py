@@ -62,7 +62,7 @@ class TrailDrawer:
             result: Of the frame: detections, such as `ImageDetections`, or the result of a client.
 
         Raises:
-            InvalidArgumentError: A frame that is no such array, or a damaged mask.
+            InvalidArgumentError: A frame that is not such an array, or a damaged mask.
         """
         if isinstance(frame, np.ndarray):
             picture = _to_picture(frame)

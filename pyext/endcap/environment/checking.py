@@ -74,7 +74,7 @@ def find_numpy_limit(
 
     Raises:
         ServerError: `tritonserver` is not a server.
-        StubError: There is no stub for this Python.
+        StubError: This Python has no stub.
     """
     try:
         server = locate_server(tritonserver) if real is None else None

@@ -54,7 +54,7 @@ class PackOptions:
         channels: Names, URLs or folders, the first one before the others.
         find_links: Folders of wheels in which pip looks as well.
         offline: Read folders only, no channel or index of the network.
-        compress_level: 0 (as large as it is) to 9 (slowest).
+        compress_level: 0 (uncompressed) to 9 (slowest).
     """
 
     python: str = RUNNING_PYTHON

@@ -66,7 +66,7 @@ def place(
 
     Raises:
         InvalidArgumentError: The model or the name is invalid, or a file cannot be written.
-        StubError: There is no stub for this Python.
+        StubError: This Python has no stub.
         OSError: A file cannot be read or written.
     """
     check_model(model)

@@ -109,7 +109,7 @@ def load_dataset(folder: Path, annotations: Path, *, limit: int | None = None) -
     Args:
         folder: The images.
         annotations: COCO's JSON file. An annotation without `area` gets its box's.
-        limit: Takes the first so many images.
+        limit: Takes only that many images, the first ones.
 
     Raises:
         InvalidArgumentError: The file is not COCO's format, names images that are not in `folder`,

@@ -181,7 +181,7 @@ def broken_limits(
     max_difference: float | None,
     min_map50: float | None,
 ) -> tuple[str, ...]:
-    """Return a message for each limit that is not kept; None is no limit.
+    """Return a message for each limit that is not kept; None sets no limit.
 
     Args:
         served: The server's accuracy.

@@ -78,7 +78,7 @@ _NO_ROTATED_BOXES = (
     "(head yolov8_obb); name another detector with --model"
 )
 
-# Starts to show the progress of so many steps of something, and yields what to call after each.
+# Starts to show the progress of a number of steps of something, and yields what to call after each.
 ShowProgress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 

@@ -57,7 +57,7 @@ class RowMemory:
         """Return the first rows of one array, uninitialised.
 
         Raises:
-            OutOfMemoryError: there is no room for them.
+            OutOfMemoryError: not enough memory for them.
         """
         array = self._arrays.get(name)
         if array is None or len(array) < count:

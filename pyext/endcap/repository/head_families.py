@@ -63,7 +63,7 @@ says whose pixels a mask has; `mask_size` is their height and width. `detection_
 strings, COCO's compressed run-length encoding (RLE) of the masks, which pycocotools and
 `endcap.masks.decode_rle` read (empty in rows that do not count). `detection_masks` has a bit
 for each pixel, rows from the left, in whole bytes, as `numpy.unpackbits` reads them; not where
-`mask_resolution` is `source`, as then each image's has a size of its own. An output that is
+`mask_resolution` is `source`, as then each image's has another size. An output that is
 not requested is not computed. Masks are computed in the boxes of the kept detections only.""",
         (*_YOLO, *_MASKS),
     ),
@@ -92,7 +92,7 @@ that also suppressed boxes suppress, as ultralytics does it.""",
         """\
 One row for each detection: x1, y1, x2, y2, score, class. Overlaps are suppressed in the network
 (YOLOv10, YOLO26, or an export with NMS inside); boxes are mapped back, and `iou_threshold` is
-not used. What the network has left out by a threshold of its own (`conf` of Ultralytics' export,
+not used. What the network has left out by its own threshold (`conf` of Ultralytics' export,
 0.25 by default) no lower `score_threshold` brings back.""",
         (*_GENERAL, *_BOXES, "activation"),
     ),
@@ -139,7 +139,7 @@ One row for each anchor: offsets of the box from the anchor, and scores; SSD, Re
 their kind. `background` says where a row of scores has a column for no object (which
 `num_classes` does not count): `first` and a softmax by default, `none` and a sigmoid for
 RetinaNet. `anchors` are a tensor in `box_format` and `box_unit`; or `grid`, and then
-`anchor_grid` describes them and there is no such input; or `none`, where the boxes are decoded
+`anchor_grid` describes them and that input is missing; or `none`, where the boxes are decoded
 already. Offsets are multiplied by `variances`, then the centre moves by parts of the anchor's
 size, and the logarithms of width and height grow by log(1000/16) at most (`variances` are 0.1,
 0.1, 0.2, 0.2 for SSD and 1 for RetinaNet). An anchor_grid is a list of levels, each a stride

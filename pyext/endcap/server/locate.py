@@ -46,7 +46,7 @@ class ServerInstallation:
     @property
     def is_private(self) -> bool:
         """Whether it is endcap's own, whose Python models have a separate environment."""
-        with contextlib.suppress(EndcapError):  # there is no place for one
+        with contextlib.suppress(EndcapError):  # no place for one
             return self.executable == private_server_folder() / EXECUTABLE
         return False
 

@@ -16,13 +16,13 @@ from endcap.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class Labels:
-    """The lines of a file of class names, by class id; none of them where there is no file.
+    """The lines of a file of class names, by class id; none of them without a file.
 
     A line may be the class's path in a taxonomy, from the root to the class itself.
 
     Attributes:
         lines: whole lines.
-        names: what stands behind the last separator; the lines where there is no separator.
+        names: what stands behind the last separator; the lines without a separator.
     """
 
     lines: Sequence[bytes] = ()

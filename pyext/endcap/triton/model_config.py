@@ -110,11 +110,11 @@ class Block:
     fields: tuple[Field, ...]
 
     def values(self, name: str) -> list[str]:
-        """Return the values of a field that is no message."""
+        """Return the values of a field that is not a message."""
         return [f.value for f in self.fields if f.name == name and isinstance(f.value, str)]
 
     def value(self, name: str) -> str:
-        """Return the value of a field that is no message, the last one, "" without one."""
+        """Return the value of a field that is not a message, the last one, "" without one."""
         return next(reversed(self.values(name)), "")
 
     def blocks(self, name: str) -> list[Block]:
@@ -155,7 +155,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Field:
-    """One value of a field: a message, a string's content, or any other scalar as it is written.
+    """One value of a field: a message, a string's content, or any other scalar as written.
 
     Attributes:
         name, value: Of the field.
@@ -171,7 +171,7 @@ class Field:
 
 @dataclass(frozen=True)
 class _Token:
-    """A part of a text that is no space: its kind, which is a group of _TOKEN, and its place."""
+    """A part of a text that is not space: its kind, which is a group of _TOKEN, and its place."""
 
     kind: str
     text: str
@@ -190,7 +190,7 @@ def read_lines(text: str) -> Block:
 
 
 def read_leading_lines(text: str) -> Block:
-    """Return the tree of any text: the fields before the first one that is no whole field."""
+    """Return the tree of any text: the fields before the first one that is not a whole field."""
     fields: list[Field] = []
     with contextlib.suppress(ValueError):
         fields.extend(_Reader(text).fields())
@@ -329,7 +329,7 @@ def _tokenize(text: str) -> Iterator[_Token]:
 
 
 def _unescape(written: list[str]) -> str:
-    """Return what neighbouring strings say, which are one; a wrong escape as it is written."""
+    """Return what neighbouring strings say, which are one; a wrong escape as written."""
     if "\\" not in "".join(written):
         return "".join(written)
     _protobuf_modules()

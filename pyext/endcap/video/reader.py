@@ -72,7 +72,7 @@ class VideoReader:
         source: Path of a file, its bytes, a file object opened in binary mode, an address of http,
             https, rtsp or rtsps, or the number of a camera (0 for /dev/video0).
         rate: Frames a second, chosen by their time stamps; None for all.
-        every: The first of so many frames, and so on; not with `rate`.
+        every: The first of that many frames, and so on; not with `rate`.
         keyframes_only: Whether only key frames are decoded; `rate` and `every` choose among them.
         queue_size: Decoded frames that wait.
         on_full: What happens when the queue is full: "wait" for room, or "drop_oldest" of the
@@ -98,7 +98,7 @@ class VideoReader:
 
     Raises:
         VideoError: The source cannot be opened or holds no video, or PyAV is not installed.
-        FileNotFoundError: There is no such file or camera.
+        FileNotFoundError: The file or camera does not exist.
         InvalidArgumentError: A parameter or source that cannot be used.
     """
 

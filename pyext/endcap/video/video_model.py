@@ -77,7 +77,7 @@ class VideoModel:
         self._watcher.start()
 
     def execute(self, requests: list[Any]) -> None:
-        """Begin with each request; its responses are sent by a thread of its own."""
+        """Begin with each request; its responses are sent by a separate thread."""
         for request in requests:
             sender = request.get_response_sender()
             try:

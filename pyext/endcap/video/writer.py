@@ -41,7 +41,7 @@ class VideoWriter:
 
     The video is H.264 (yuv420p, BT.709, limited range). It is a temporary file beside `path` until
     the writer is closed, and replaces `path` then. A `with` block closes it however it ends, so
-    that a video that was interrupted plays until there. Without any picture there is no file. Not
+    that a video that was interrupted plays until there. Without any picture no file is written. Not
     thread-safe.
 
     Args:

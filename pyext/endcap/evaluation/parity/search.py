@@ -23,11 +23,11 @@ Floats = NDArray[np.float32]
 # Mean difference in 8-bit steps that an explanation may leave, or this part of what there was.
 SMALL_STEPS = 0.25
 _SMALL_PART = 0.35
-# A normalisation that no library uses is worse by so many steps, and must leave little.
+# A normalisation that no library uses is worse by that many steps, and must leave little.
 _UNKNOWN_NORMALIZATION = 0.3
 _STRAIGHT, _UNKNOWN_STEPS = 0.98, 1.0
 # A change counts when it lowers the mean logarithm of the differences, to which this noise is
-# added, by the least gain, and the difference of an image to this part and by so many steps.
+# added, by the least gain, and the difference of an image to this part and by that many steps.
 _NOISE, _LEAST_GAIN, _LEAST_PART, _LEAST_STEPS = 0.05, 0.08, 0.6, 0.04
 _CHANGE_COST = 0.005  # for equal fits, fewer changes
 _BEAM, _MAX_CHANGES = 4, 8

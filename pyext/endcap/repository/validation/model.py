@@ -74,7 +74,7 @@ class Model(ModelFolder):
     """A folder and what its config.pbtxt says.
 
     Attributes:
-        message: The inference.ModelConfig; an empty one where there is no config.pbtxt.
+        message: The inference.ModelConfig; an empty one without a config.pbtxt.
     """
 
     message: Any
