@@ -132,11 +132,11 @@ def serve(
     """Run a Triton server with endcap's backends, until Ctrl-C or SIGTERM.
 
     Without an installed server, endcap's own is downloaded once, with the packages for Python
-    models where there are any; to install it again, delete its folder. Prints the addresses when
-    every model is ready, and the server's release with its date. Warnings and errors of the server are
-    printed to standard error, and its last log lines when it ends by itself. A model whose
-    config.pbtxt has the parameter `optional` is left out, with a message, where DALI or the Python
-    that it needs is missing, unless --model names it.
+    models where there are any; to install it again, delete its folder. Prints the addresses
+    when every model is ready, and the server's release with its date. Warnings and errors of
+    the server are printed to standard error, and its last log lines when it ends by itself. A
+    model whose config.pbtxt has the parameter `optional` is left out, with a message, where
+    DALI or the Python that it needs is missing, unless --model names it.
     """
     settings = dataclasses.replace(settings, ports=ports, verbose=verbose, echo_problems=True)
     with (

@@ -77,7 +77,7 @@ def find_source(source: VideoSource) -> Source:
 
     Raises:
         FileNotFoundError: A path of nothing.
-        InvalidArgumentError: A path that is not a file, another type, or another scheme of an address.
+        InvalidArgumentError: Not a file, an address of another scheme, or another type.
     """
     if isinstance(source, bool) or (isinstance(source, int) and source < 0):
         raise InvalidArgumentError(f"the source is {source}: give a camera's number, from 0 on")
