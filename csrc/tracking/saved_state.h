@@ -28,13 +28,13 @@ class StateWriter {
   std::string bytes_;
 };
 
-// Throws kInvalidArgument: the bytes are no state. `why` follows "the state of a tracker".
+// Throws kInvalidArgument: the bytes are not a state. `why` follows "the state of a tracker".
 [[noreturn]] inline void FailState(const char* why) {
   FailArgument("the state of a tracker ", why, ": give bytes that Save has written");
 }
 
 // Boxes within Tracker::kFarthest stay far below, the aspect of a very flat one included.
-inline constexpr double kMostNumber = 1e100;
+inline constexpr double kMaxNumber = 1e100;
 
 class StateReader {
  public:
@@ -70,7 +70,7 @@ inline int64_t StateReader::TakeInteger(int64_t low, int64_t high) {
 
 inline double StateReader::TakeNumber() {
   const auto number = std::bit_cast<double>(Take());
-  if (!(std::abs(number) <= kMostNumber)) FailState("has a number that cannot be");
+  if (!(std::abs(number) <= kMaxNumber)) FailState("has a number that cannot be");
   return number;
 }
 

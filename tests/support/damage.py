@@ -71,6 +71,6 @@ def remove(*path: str) -> Callable[[Path], object]:
     return change
 
 
-NO_CONFIG = "this is no model configuration that Triton knows: "
+NO_CONFIG = "this is not a model configuration that Triton knows: "
 IMAGES = "dims: [ 3, 640, 640 ]"
 WARMUP = 'model_warmup {{ name: "one" batch_size: 1 inputs {{ key: "{}" value {{ {} }} }} }}'

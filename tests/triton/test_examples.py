@@ -46,7 +46,7 @@ def expected(served: RunningServer) -> dict[str, list[Detection]]:
 @pytest.fixture
 def broken(tmp_path: Path) -> str:
     path = tmp_path / 'not "a" jpeg.jpg'
-    path.write_bytes(b"this is no JPEG")
+    path.write_bytes(b"not a JPEG file")
     return str(path)
 
 

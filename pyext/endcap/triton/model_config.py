@@ -50,7 +50,7 @@ class ModelConfigError(ServerError):
         message = message.strip().rstrip(".")
         if len(message) > _MAX_MESSAGE:  # protobuf quotes a token whole
             message = f"{message[:_MAX_MESSAGE]}..."
-        super().__init__(f"{path} is no model configuration that Triton knows: {message}")
+        super().__init__(f"{path} is not a model configuration that Triton knows: {message}")
         self.line = line
         self.reason = _PLACE.sub("", message)
 

@@ -182,8 +182,8 @@ def read_repository(repository: Path, config_name: str | None = None) -> list[Mo
     for model in models:
         if not (model.path / CONFIG_NAME).is_file() and not model.versions:
             raise ServerError(
-                f"{model.path} is no model (it has neither a config.pbtxt nor a version folder), "
-                "and Triton does not start beside such a folder; move it elsewhere, or into a model"
+                f"{model.path} is not a model (it has neither a config.pbtxt nor a version "
+                "folder); Triton does not start next to it: move it elsewhere, or into a model"
             )
     return models
 

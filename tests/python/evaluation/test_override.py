@@ -69,8 +69,8 @@ def test_a_comment_may_be_in_any_encoding(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        (POST + "colour: 3", r"a/config\.pbtxt is no model configuration .*\"colour\""),
-        (POST + "max_batch_size: {", "is no model configuration"),
+        (POST + "colour: 3", r"a/config\.pbtxt is not a model configuration .*\"colour\""),
+        (POST + "max_batch_size: {", "is not a model configuration"),
         ('backend: "python"', r"no model of .* backend endcap_postprocess.* a \(python\)"),
     ],
 )

@@ -89,7 +89,7 @@ def test_one_broken_model_hides_nothing_in_another(tmp_path: Path) -> None:
         DAMAGES[name].says.replace("FOLDER", str(repository / DAMAGES[name].model))
         for name in names
     ]
-    for says in [*expected, "this is no model, and Triton does not start beside such a folder"]:
+    for says in [*expected, "this is not a model, and Triton does not start next to such a folder"]:
         assert [f for f in findings if f.problem.startswith(says)], says
     assert len(findings) == len(names) + 1  # and nothing that follows from these
 

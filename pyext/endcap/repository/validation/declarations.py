@@ -100,7 +100,7 @@ def _check_versions(model: Model) -> Iterator[Finding]:
             make = model.warning if {*loaded} & {*there} else model.error
             yield make(
                 model.config.nth("version_policy", 0).nth("specific", 0).line_of("versions"),
-                f"version_policy asks for version {version}, and there is no such folder; `mkdir "
+                f"version_policy asks for version {version}, which has no folder; `mkdir "
                 f"{model.path / str(version)}`, or take it out of the list",
             )
     line = model.config.line_of("default_model_filename", "backend", "platform")

@@ -151,15 +151,15 @@ def read_model(folder: Path) -> Model | Finding:
             return Model(folder, read.text, parse_config(read.text, file))
         file = folder
         problem = (
-            "this is no model, and Triton does not start beside such a folder: it has neither a "
-            "config.pbtxt nor a version folder"
+            "this is not a model, and Triton does not start next to such a folder: it has neither "
+            "a config.pbtxt nor a version folder"
         )
         remedy = "move it elsewhere, or into a model"
     except OSError as error:
         problem, remedy = f"it cannot be read: {error.strerror}", "make it readable"
     except ModelConfigError as error:
         line = error.line
-        problem = f"this is no model configuration that Triton knows: {error.reason}"
+        problem = f"this is not a model configuration that Triton knows: {error.reason}"
         remedy = "correct it; nothing else of this model was checked"
     return Finding(file, line, Severity.ERROR, folder.name, problem, remedy)
 
