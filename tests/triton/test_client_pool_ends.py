@@ -123,7 +123,7 @@ def test_a_program_ends_although_the_server_hangs(pool_server: RunningServer) ->
         proxy.stall()
         begin = time.monotonic()
         assert process.communicate(timeout=30) == ("", None)
-        assert time.monotonic() - begin < 6
+        assert time.monotonic() - begin < 20
         assert not [path for path in FOLDER.iterdir() if f"-{process.pid}-" in path.name]
 
 

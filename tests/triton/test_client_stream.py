@@ -15,7 +15,7 @@ import pytest
 from endcap.client import AsyncDetectionClient, ConnectionOptions, DetectionClient, ImageResult
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from tests.triton.commands import endcap
-from tests.triton.detecting_models import SLOW_S, file_of
+from tests.triton.detecting_models import SLOW_S, file_of, sizes
 from tests.triton.running_server import RunningServer
 
 Streamed = Callable[..., list[ImageResult]]
@@ -115,18 +115,22 @@ def test_no_more_than_concurrency_are_taken_ahead(detecting_server: RunningServe
 
 
 def test_results_do_not_wait_for_the_next_image(detecting_server: RunningServer) -> None:
-    async def slowly() -> AsyncIterator[bytes]:
-        yield file_of(5)
-        await asyncio.sleep(1.5)
-        yield file_of(6)
+    async def run() -> list[int]:
+        first_is_there = asyncio.Event()
 
-    async def run() -> list[float]:
-        begin = time.monotonic()
+        async def images() -> AsyncIterator[bytes]:
+            yield file_of(5)
+            await asyncio.wait_for(first_is_there.wait(), 20)
+            yield file_of(6)
+
+        results = []
         async with AsyncDetectionClient(detecting_server.grpc) as client:
-            return [time.monotonic() - begin async for _ in client.detect_stream(slowly())]
+            async for result in client.detect_stream(images()):
+                results.append(result)
+                first_is_there.set()
+        return sizes(results)
 
-    first, second = asyncio.run(run())
-    assert first < 1.2 < 1.5 < second
+    assert asyncio.run(run()) == [5, 6]
 
 
 def test_a_request_that_times_out_fails_and_the_stream_continues(

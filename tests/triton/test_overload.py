@@ -182,7 +182,7 @@ def test_unloading_serves_what_was_accepted(server, client):
 @pytest.mark.usefixtures("python_models")
 @pytest.mark.parametrize("model", ["cascade", "detect_bls"])
 def test_a_refusal_is_passed_on_with_its_code_and_hint(server, client, model):
-    server.load("detect", model)
+    server.load("detect", "preprocess_rois", "classify", model)
     config = server.config("preprocess")
     for name, value in (("max_queue_cost", "100"), ("threads", "1")):
         config["parameters"][name] = {"string_value": value}

@@ -60,7 +60,7 @@ def test_a_request_that_was_reset_is_sent_again(kind: str) -> None:
 def test_a_head_that_trickles_in_is_not_waited_for(kind: str) -> None:
     def trickle(wire: socket.socket, _: int) -> None:
         wire.sendall(b"HTTP/1.1 200 OK\r\n")
-        for _ in range(150):
+        for _ in range(1500):
             wire.sendall(b"x: y\r\n")
             time.sleep(0.02)
 
@@ -68,7 +68,7 @@ def test_a_head_that_trickles_in_is_not_waited_for(kind: str) -> None:
         begin = time.monotonic()
         with pytest.raises(RequestError, match=r"no response within 0\.2 s"):
             infer(server, kind, timeout_s=0.2)
-        assert time.monotonic() - begin < 1.5
+        assert time.monotonic() - begin < 15
 
 
 @KINDS
