@@ -97,6 +97,7 @@ ScanSummary CheckScans(const uint8_t* bytes, size_t size, const JpegMarkers& mar
                        const DecodeLimits& limits) {
   if (!markers.has_several_scans()) return {.count = 1, .complete = true, .end = size};
   const ScanSummary scans = ReadScans(bytes, size, markers, limits.max_scans + 1);
+  if (scans.segment_count > kMaxJpegSegments) FailTooManySegments();
   if (scans.count > limits.max_scans) {
     Fail(ErrorCode::kImageLimit, "the JPEG has more than ", limits.max_scans,
          " scans, which is what max_scans allows");

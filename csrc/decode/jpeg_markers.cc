@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "common/fail.h"
-#include "decode/byte_reader.h"
 
 namespace endcap {
 namespace {
@@ -133,7 +132,46 @@ void ReadApplication(uint8_t marker, const ByteReader& segment, ExifSegments& ex
   }
 }
 
+// Skips entropy-coded data up to the marker that ends it, and returns that marker; 0 at the end of
+// the file. A zero byte after 0xFF is data, and restart markers belong to the data.
+uint8_t SkipToMarker(ByteReader& reader) noexcept {
+  while (reader.remaining() >= 2) {
+    const void* found = std::memchr(reader.here(), 0xFF, reader.remaining() - 1);
+    if (found == nullptr) return 0;
+    reader.Skip(static_cast<size_t>(static_cast<const uint8_t*>(found) - reader.here()) + 1);
+    const uint8_t code = *reader.here();
+    if (code == 0xFF) continue;
+    reader.Skip(1);
+    if (code != 0 && (code < kRst0 || code > kRst7)) return code;
+  }
+  return 0;
+}
+
+// One bit for each component of the frame that takes part in a scan. In a progressive file only
+// scans that begin the DC coefficients count.
+unsigned ScanComponents(ByteReader segment, const JpegMarkers& markers) noexcept {
+  unsigned found = 0;
+  const int count = segment.Byte();
+  for (int i = 0; i < count; ++i) {
+    const uint8_t id = segment.Byte();
+    segment.Skip(1);
+    for (int c = 0; c < markers.component_count; ++c) {
+      if (markers.components[static_cast<size_t>(c)].id == id) found |= 1U << c;
+    }
+  }
+  const uint8_t spectral_start = segment.Byte();
+  segment.Skip(1);
+  const int bits_before = segment.Byte() >> 4;
+  const bool begins = !markers.progressive() || (spectral_start == 0 && bits_before == 0);
+  return begins ? found : 0;
+}
+
 }  // namespace
+
+void FailTooManySegments() {
+  Fail(ErrorCode::kImageLimit, "the JPEG has more than ", kMaxJpegSegments,
+       " marker segments; write the image again without its metadata");
+}
 
 JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
   JpegMarkers markers;
@@ -141,7 +179,8 @@ JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
   bool regular = true;
   ByteReader reader(bytes, size);
   reader.Skip(2);  // SOI
-  for (;;) {
+  for (int count = 0;; ++count) {
+    if (count > kMaxJpegSegments) FailTooManySegments();
     const uint8_t marker = NextMarker(reader);
     if (marker == 0) FailCorrupt("the JPEG ends before its image data");
     if (marker == kEoi) FailCorrupt("the JPEG holds no image data");
@@ -192,51 +231,14 @@ JpegColor DetectColor(const JpegMarkers& markers) noexcept {
   return named_rgb ? JpegColor::kRgb : JpegColor::kYcbcr;
 }
 
-namespace {
-
-// Skips entropy-coded data up to the marker that ends it, and returns that marker; 0 at the end of
-// the file. A zero byte after 0xFF is data, and restart markers belong to the data.
-uint8_t SkipToMarker(ByteReader& reader) noexcept {
-  while (reader.remaining() >= 2) {
-    const void* found = std::memchr(reader.here(), 0xFF, reader.remaining() - 1);
-    if (found == nullptr) return 0;
-    reader.Skip(static_cast<size_t>(static_cast<const uint8_t*>(found) - reader.here()) + 1);
-    const uint8_t code = *reader.here();
-    if (code == 0xFF) continue;
-    reader.Skip(1);
-    if (code != 0 && (code < kRst0 || code > kRst7)) return code;
-  }
-  return 0;
-}
-
-// One bit for each component of the frame that takes part in a scan. In a progressive file only
-// scans that begin the DC coefficients count.
-unsigned ScanComponents(ByteReader segment, const JpegMarkers& markers) noexcept {
-  unsigned found = 0;
-  const int count = segment.Byte();
-  for (int i = 0; i < count; ++i) {
-    const uint8_t id = segment.Byte();
-    segment.Skip(1);
-    for (int c = 0; c < markers.component_count; ++c) {
-      if (markers.components[static_cast<size_t>(c)].id == id) found |= 1U << c;
-    }
-  }
-  const uint8_t spectral_start = segment.Byte();
-  segment.Skip(1);
-  const int bits_before = segment.Byte() >> 4;
-  const bool begins = !markers.progressive() || (spectral_start == 0 && bits_before == 0);
-  return begins ? found : 0;
-}
-
-}  // namespace
-
 ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
                       int stop_after) noexcept {
   ScanSummary summary{.end = size};
   unsigned seen = 0;
   ByteReader reader(bytes, size);
   reader.Seek(markers.scan_offset);
-  while (summary.count < stop_after) {
+  while (summary.count < stop_after && summary.segment_count <= kMaxJpegSegments) {
+    ++summary.segment_count;
     const uint8_t marker = SkipToMarker(reader);
     if (marker == 0 || marker == kEoi) break;
     // Without a segment, or skipped by libjpeg-turbo where it looks for a restart marker.

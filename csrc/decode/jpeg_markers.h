@@ -39,6 +39,11 @@ inline constexpr uint8_t kCom = 0xFE;
 
 inline constexpr size_t kMaxJpegComponents = 4;
 
+// Before the first scan, and from there on; reading more takes longer than a small image's pixels.
+// An ICC profile has 255 segments at most, and 100 MB of XMP have 1,600.
+inline constexpr int kMaxJpegSegments = 1 << 14;
+[[noreturn]] void FailTooManySegments();
+
 // A scan's header (SOS). Source: ITU-T T.81, B.2.3.
 struct ScanHeader {
   struct Component {
@@ -90,19 +95,20 @@ struct JpegMarkers {
   }
 };
 
-// Reads the segments up to the first scan. Allocates nothing. Throws kCorruptImage.
+// Reads the segments up to the first scan. Allocates nothing. Throws kCorruptImage and kImageLimit.
 // Source: ITU-T T.81, B.1.1 and B.2.
 JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size);
 
 // The scans of a file, from its first to its end marker.
 struct ScanSummary {
   int count = 0;
+  int segment_count = 0;
   bool complete = false;  // every component has a scan; in a progressive file, its first DC scan
   size_t end = 0;         // of the file; the marker of a segment that it ends in
 };
 
-// Counts the scans, whatever the segments between them are; gives up after `stop_after` scans.
-// Allocates nothing. Source: ITU-T T.81, B.2.3 and G.1.1.
+// Counts the scans, whatever the segments between them are; gives up after `stop_after` scans
+// or more than kMaxJpegSegments segments. Allocates nothing. Source: ITU-T T.81, B.2.3 and G.1.1.
 ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
                       int stop_after) noexcept;
 

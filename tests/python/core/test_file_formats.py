@@ -482,11 +482,12 @@ def files_with_idle_bytes() -> dict[str, tuple[bytes, bytes]]:
         files[f"png_{kind.decode()}"] = (image_files.png(SMALL, 2, 8, chunks=[chunk]), png)
         files[f"png_{kind.decode()}_behind"] = (png[:-12] + chunk + png[-12:], png)
     for name, data in (("jpeg", jpeg), ("jpeg_progressive", progressive)):
-        comment, exif = b"\xff\xfe\0\2", b"\xff\xe1\0\x08Exif\0\0"
+        comment = b"\xff\xfe\0\x76" + bytes(116)
+        exif = b"\xff\xe1\0\x76Exif\0\0" + bytes(110)
         files[f"{name}_end"] = (data + b"\xff\xd0" * 900_000, data)
-        files[f"{name}_COM"] = (data[:2] + comment * 400_000 + data[2:], data)
-        files[f"{name}_APP1"] = (data[:2] + exif * 190_000 + data[2:], data)
-        files[f"{name}_COM_behind"] = (data[:-2] + comment * 400_000 + data[-2:], data)
+        files[f"{name}_COM"] = (data[:2] + comment * 16_000 + data[2:], data)
+        files[f"{name}_APP1"] = (data[:2] + exif * 16_000 + data[2:], data)
+        files[f"{name}_COM_behind"] = (data[:-2] + comment * 16_000 + data[-2:], data)
     return files
 
 
@@ -498,7 +499,7 @@ def cpu_seconds(data: bytes) -> float:
     seconds = []
     for _ in range(3):
         begin = time.process_time()
-        with contextlib.suppress(endcap.CorruptImageError):
+        with contextlib.suppress(endcap.CorruptImageError, endcap.ImageLimitError):
             decode(data)
         seconds.append(time.process_time() - begin)
     return min(seconds)
@@ -516,6 +517,17 @@ def test_bytes_without_pixels_take_little_time(name: str, plain_seconds: float) 
     assert len(data) < 2_000_000
     np.testing.assert_array_equal(decode(data), decode(plain))
     assert cpu_seconds(data) < plain_seconds
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_marker_segments_without_end_are_refused(behind: bool, plain_seconds: float) -> None:
+    jpeg = encode(Image.fromarray(SMALL), "JPEG", progressive=True)
+    place = len(jpeg) - 2 if behind else 2
+    for segment in (b"\xff\xfe\0\2", b"\xff\xe1\0\x08Exif\0\0"):
+        data = jpeg[:place] + segment * 400_000 + jpeg[place:]
+        with pytest.raises(endcap.ImageLimitError, match="more than 16384 marker segments"):
+            decode(data)
+        assert cpu_seconds(data) < plain_seconds
 
 
 def test_codes_without_pixels_are_corrupt(plain_seconds: float) -> None:
