@@ -3,7 +3,6 @@
 #include <charconv>
 #include <memory>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "core.h"

@@ -1,9 +1,7 @@
 #include "onnx/onnx_model.h"
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "endcap/thread_pool.h"

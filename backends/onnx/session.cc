@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
-#include <utility>
 
 #include "endcap/thread_pool.h"
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "endcap/contract.h"
 #include "postprocess/labels.h"

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <iostream>

@@ -1,7 +1,6 @@
 #include "track/track_model.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "endcap/contract.h"
 #include "track/sequences.h"

@@ -1,6 +1,5 @@
 // The functions that Triton calls in a backend; they forward to Backend, Model and Instance.
 
-#include <memory>
 #include <string>
 
 #include "triton_util/model.h"

@@ -1,7 +1,6 @@
 #include "endcap/cascade.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "common/fail.h"
 #include "common/param_reader.h"

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "common/fail.h"

@@ -1,7 +1,5 @@
 #include "decode/plane_decoder.h"
 
-#include <algorithm>
-
 #include "common/fail.h"
 #include "decode/file_formats.h"
 

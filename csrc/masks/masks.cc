@@ -1,7 +1,6 @@
 #include "endcap/masks.h"
 
 #include <cmath>
-#include <limits>
 
 #include "common/fail.h"
 #include "common/score_order.h"

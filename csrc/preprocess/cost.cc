@@ -1,7 +1,6 @@
 #include "endcap/cost.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "common/fail.h"
 #include "common/param_table.h"

@@ -1,5 +1,4 @@
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "bindings/bind.h"
 #include "bindings/convert.h"

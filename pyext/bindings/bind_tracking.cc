@@ -1,6 +1,4 @@
-#include <memory>
 #include <mutex>
-#include <string>
 
 #include "bindings/bind.h"
 #include "bindings/convert.h"

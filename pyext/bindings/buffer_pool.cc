@@ -1,6 +1,5 @@
 #include "bindings/buffer_pool.h"
 
-#include <cstdint>
 #include <cstdlib>
 #include <iterator>
 #include <memory>

@@ -1,7 +1,6 @@
 #include "preprocess/cuda/device_batch.h"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <mutex>
 #include <utility>

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "preprocess/resize/resize_arithmetic.h"
