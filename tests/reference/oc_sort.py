@@ -7,9 +7,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tests.reference.matching import Floats, assign_all, overlaps
+from tests.reference.matching import Floats, match
 
 # Centre x, y, area, width over height; the velocities of the first three.
 _TRANSITION = np.eye(7) + np.eye(7, k=4)
@@ -138,24 +137,34 @@ class OcSort:
         """Return the id of each detection, -1 for none."""
         boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
         scores = np.asarray(scores, np.float32)
-        self.ids = [-1] * len(scores)
+        ids = [-1] * len(scores)
         if not self.tracks and len(scores) == 0:
-            return self.ids
+            return ids
         for track in self.tracks:
             track.predict()
         numbers = np.flatnonzero(scores >= np.float32(self.high)).tolist()
         wanted = list(self.tracks)
-        momentum = self._momentum(wanted, boxes[numbers], scores[numbers])
-        predicted = [track.filter.box() for track in wanted]
-        self._match(wanted, numbers, (boxes, class_ids), predicted, momentum, self.ious[0])
-        last = [track.last for track in wanted]
-        self._match(wanted, numbers, (boxes, class_ids), last, None, self.ious[1])
+        gains: Floats | float = self._momentum(wanted, boxes[numbers], scores[numbers])
+        for stage, least in enumerate(self.ious):  # where motion says, then where it was seen last
+            track_boxes = [track.last if stage else track.filter.box() for track in wanted]
+            for track, number in match(
+                *(wanted, numbers, (boxes, class_ids), track_boxes, least),
+                class_agnostic=self.class_agnostic,
+                momentum=gains,
+            ):
+                track.correct(boxes[number], self.direction_frames)
+                if self.frame <= self.confirm_frames or track.consecutive >= self.confirm_frames:
+                    if track.id < 0:
+                        track.id = self.next_id
+                        self.next_id += 1
+                    ids[number] = track.id
+            gains = 0.0
         for number in numbers:
             if float(scores[number]) >= self.new:
                 self.tracks.append(Track(boxes[number], int(class_ids[number])))
         self.tracks = [track for track in self.tracks if track.missed <= self.max_lost_frames]
         self.frame += 1
-        return self.ids
+        return ids
 
     def _momentum(self, tracks: list[Track], boxes: Floats, scores: Any) -> Floats:
         """Return what each pair gains by its direction."""
@@ -169,32 +178,3 @@ class OcSort:
                 consistency = (math.pi / 2 - math.acos(cosine)) / math.pi
                 gains[row, column] = self.direction_weight * consistency * float(scores[column])
         return gains
-
-    def _match(
-        self,
-        wanted: list[Track],
-        numbers: list[int],
-        detections: tuple[Floats, npt.NDArray[np.int32]],
-        track_boxes: list[Floats],
-        momentum: Floats | None,
-        least: float,
-    ) -> None:
-        """Match tracks with detections, and take both from the lists."""
-        boxes, class_ids = detections
-        ious = overlaps(track_boxes, boxes[numbers])
-        if not self.class_agnostic:
-            classes = np.array([track.class_id for track in wanted]).reshape(-1, 1)
-            ious[classes != np.asarray(class_ids)[numbers]] = 0
-        pairs = assign_all(ious if momentum is None else ious + momentum, ious, least)
-        for row, column in pairs:
-            track, number = wanted[row], numbers[column]
-            track.correct(boxes[number], self.direction_frames)
-            track.class_id = int(class_ids[number])
-            if self.frame <= self.confirm_frames or track.consecutive >= self.confirm_frames:
-                if track.id < 0:
-                    track.id = self.next_id
-                    self.next_id += 1
-                self.ids[number] = track.id
-        rows, columns = {row for row, _ in pairs}, {column for _, column in pairs}
-        wanted[:] = [each for row, each in enumerate(wanted) if row not in rows]
-        numbers[:] = [each for column, each in enumerate(numbers) if column not in columns]

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tests.reference.matching import Floats, assign_all, overlaps
+from tests.reference.matching import Floats, match
 
 _TRANSITION = np.eye(8) + np.eye(8, k=4)
 _SEEN = np.eye(4, 8)
@@ -72,11 +71,18 @@ class SideByteTrack:
         is_low = ~is_high & (scores >= np.float32(self.low))
         wanted = list(self.tracks)
         high = np.flatnonzero(is_high).tolist()
-        for numbers, least in (
-            (high, self.ious[0]),
-            (np.flatnonzero(is_low).tolist(), self.ious[1]),
-        ):
-            self._match(wanted, numbers, least, (boxes, class_ids), ids)
+        low = np.flatnonzero(is_low).tolist()
+        for numbers, least in zip((high, low), self.ious, strict=True):
+            last = [track.mean[:4] for track in wanted]
+            for track, number in match(
+                *(wanted, numbers, (boxes, class_ids), last, least),
+                class_agnostic=self.class_agnostic,
+            ):
+                track.correct(boxes[number])
+                if track.id < 0 and track.consecutive >= self.confirm_frames:
+                    track.id = self.next_id
+                    self.next_id += 1
+                ids[number] = track.id
         for number in high:
             if float(scores[number]) >= self.new:
                 mean = np.concatenate([boxes[number], np.zeros(4)])
@@ -87,30 +93,3 @@ class SideByteTrack:
             if track.missed <= self.max_lost_frames and (track.id > 0 or track.missed == 0)
         ]
         return ids
-
-    def _match(
-        self,
-        wanted: list[Track],
-        numbers: list[int],
-        least: float,
-        detections: tuple[Floats, npt.NDArray[np.int32]],
-        ids: list[int],
-    ) -> None:
-        """Match tracks with detections, and take both from the lists."""
-        boxes, class_ids = detections
-        ious = overlaps([track.mean[:4] for track in wanted], boxes[numbers])
-        if not self.class_agnostic:
-            classes = np.array([track.class_id for track in wanted]).reshape(-1, 1)
-            ious[classes != np.asarray(class_ids)[numbers]] = 0
-        pairs = assign_all(ious, ious, least)
-        for row, column in pairs:
-            track, number = wanted[row], numbers[column]
-            track.correct(boxes[number])
-            track.class_id = int(class_ids[number])
-            if track.id < 0 and track.consecutive >= self.confirm_frames:
-                track.id = self.next_id
-                self.next_id += 1
-            ids[number] = track.id
-        rows, columns = {row for row, _ in pairs}, {column for _, column in pairs}
-        wanted[:] = [each for row, each in enumerate(wanted) if row not in rows]
-        numbers[:] = [each for column, each in enumerate(numbers) if column not in columns]
