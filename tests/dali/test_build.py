@@ -272,20 +272,3 @@ def test_a_compiler_that_is_missing_or_says_nothing(tmp_path: Path, sources: Pat
         silent = write_compiler(tmp_path / "silent", end)
         with pytest.raises(DaliError, match=f"ended (with|by) {how} and without output: .*TMPDIR"):
             build_from(sources, compiler=silent)
-
-
-def test_a_copy_that_finds_no_room_names_its_place(tmp_path: Path, dali_operators: Path) -> None:
-    code = """
-import resource, sys
-from pathlib import Path
-from endcap.dali.building import copy_with_neighbours
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-try:
-    copy_with_neighbours(Path(sys.argv[1]), Path(sys.argv[2]))
-except OSError as error:
-    print(error)
-"""
-    folder = tmp_path / "full"
-    said = response_of(start_python(code, dali_operators, folder))
-    assert str(folder / "libendcap_c.so") in said
-    assert list(folder.iterdir()) == []

@@ -147,12 +147,6 @@ def test_a_size_that_cannot_be_used(size: npt.NDArray[Any], came: str) -> None:
         run_sized([size, size])
 
 
-def test_a_crop_of_each_sample_s_own_is_within_its_image() -> None:
-    sizes = [np.array(size, np.int32) for size in ((64, 64), (65, 64))]
-    with pytest.raises(ValueError, match="image index 1 of 2: size is 65,64 with fit center_crop"):
-        run_sized(sizes, fit="center_crop", resize_shorter=64)
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -67,36 +67,6 @@ def test_samples_behind_a_condition(chosen: list[int]) -> None:
         np.testing.assert_array_equal(kept[i], endcap.nms(boxes, HEADS[i][4], 0.5))
 
 
-def test_several_operators_and_dalis_own_on_their_tensors() -> None:
-    def graph(encoded: Any) -> Any:
-        images, _, _ = fn.endcap.preprocess(encoded, size=32)
-        large, _, _ = fn.endcap.preprocess(encoded, size=64)
-        again, _, _ = fn.endcap.preprocess(encoded, size=32)
-        cut = fn.slice(images, 0, 16, axis_names="W")
-        return large, again, fn.transpose(images, perm=[1, 2, 0]), cut
-
-    outputs = feed(build(graph, ["encoded"], 4), FOUR)
-    assert outputs[2].layout() == "HWC"
-    small, large = (endcap.preprocess(FILES[:4], size=size).images for size in (32, 64))
-    wanted = [large, small, small.transpose(0, 2, 3, 1), small[..., :16]]
-    for output, array in zip(outputs, wanted, strict=True):
-        np.testing.assert_array_equal(np.stack(samples_of(output)), array)
-
-
-def test_pipelines_at_the_same_time() -> None:
-    graph = lambda encoded: fn.endcap.preprocess(encoded, size=48)  # noqa: E731
-    pipelines = [build(graph, ["encoded"], 4) for _ in range(3)]
-    wanted = endcap.preprocess(FILES[:4], size=48).images
-    for _ in range(3):
-        for pipeline in pipelines:
-            pipeline.feed_input("encoded", FOUR["encoded"])
-            pipeline.schedule_run()
-        for pipeline in pipelines:
-            images, _, _ = pipeline.share_outputs()
-            np.testing.assert_array_equal(np.stack(samples_of(images)), wanted)
-            pipeline.release_outputs()
-
-
 def test_batches_that_are_made_ahead() -> None:
     """Several are under way at once, each with sizes of its own."""
 
@@ -259,19 +229,4 @@ def test_a_thousand_batches_leave_no_memory_behind() -> None:
     run(100)
     before = resident_mib()
     run(1000)
-    assert resident_mib() - before < DALI_GROWTH_MIB
-
-
-def test_pipelines_that_end_with_an_error_leave_no_memory_behind() -> None:
-    graph = lambda encoded: fn.endcap.preprocess(encoded, size=32, on_error="error")  # noqa: E731
-
-    def fail(count: int) -> None:
-        for _ in range(count):
-            pipeline = build(graph, ["encoded"], 8)
-            with pytest.raises(RuntimeError, match="corrupt_image: image index 6 of 8"):
-                feed(pipeline, {"encoded": BATCHES[0]["encoded"]})
-
-    fail(20)
-    before = resident_mib()
-    fail(100)
     assert resident_mib() - before < DALI_GROWTH_MIB

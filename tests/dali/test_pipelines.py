@@ -16,7 +16,9 @@ from endcap.dali import (
     detection_preprocess,
 )
 from endcap.errors import InvalidArgumentError, Status
+from tests.dali.dali_runs import feed, samples_of
 from tests.support import jpegs
+from tests.support.sample_heads import yolov8_head
 
 Arrays = list[npt.NDArray[Any]]
 
@@ -30,15 +32,9 @@ def photos() -> list[bytes]:
     return [jpegs.photo_jpeg(*side, seed=i) for i, side in enumerate(SIDES)]
 
 
-def samples(outputs: Any) -> list[Arrays]:
-    return [[np.array(output.at(i)) for i in range(len(output))] for output in outputs]
-
-
 def run_fed(pipeline: Any, **inputs: Any) -> list[Arrays]:
     pipeline.build()
-    for name, arrays in inputs.items():
-        pipeline.feed_input(name, arrays)
-    return samples(pipeline.run())
+    return [samples_of(output) for output in feed(pipeline, inputs)]
 
 
 def run_photos(photos: list[bytes], **arguments: Any) -> list[Arrays]:
@@ -60,7 +56,7 @@ def test_files_are_read(tmp_path: Path, photos: list[bytes]) -> None:
         path.write_bytes(photo)
     pipeline = detection_preprocess(paths, size=64, batch_size=3, **ON_CPU)
     pipeline.build()
-    images, *_ = samples(pipeline.run())
+    images = samples_of(pipeline.run()[0])
     fed, *_ = run_photos(photos[:3], size=64)
     np.testing.assert_array_equal(images, fed)
     assert pipeline.epoch_size("files") == 3
@@ -91,11 +87,6 @@ def test_pipelines_are_serialised(photos: list[bytes]) -> None:
     np.testing.assert_array_equal(images, endcap.preprocess(photos[:2], size=48).images)
 
 
-def yolov8_head(random: np.random.Generator) -> npt.NDArray[np.float32]:
-    boxes = random.uniform(20, 600, (4, 60))
-    return np.vstack([boxes, random.uniform(0, 1, (3, 60)) ** 4]).astype(np.float32)
-
-
 def expect_detections(found: list[Arrays], i: int, wanted: endcap.Detections) -> None:
     expected = [wanted.num_detections, wanted.boxes, wanted.scores, wanted.class_ids,
                 wanted.indices]  # fmt: skip
@@ -104,8 +95,7 @@ def expect_detections(found: list[Arrays], i: int, wanted: endcap.Detections) ->
 
 
 def test_postprocessing_is_endcap_s() -> None:
-    random = np.random.default_rng(1)
-    heads = [yolov8_head(random) for _ in range(3)]
+    heads = [yolov8_head(seed, anchors=60, num_classes=3) for seed in range(3)]
     geometry = [np.float32([0.5, 0.5, 0, 10 * i, 1280, 1200, 1, 0]) for i in range(3)]
     pipeline = detection_postprocess(num_classes=3, max_detections=20, batch_size=3, **FED)
     status = [np.int32([0]), np.int32([Status.CORRUPT_IMAGE]), np.int32([0])]

@@ -38,10 +38,6 @@ def test_what_an_array_is(shape: tuple[int, ...], dtype: str) -> None:
     np.testing.assert_array_equal(taken_over(array.__dlpack__()), values)
 
 
-def test_repr_tells_no_contents() -> None:
-    assert repr(on_gpu(VALUES)) == "CudaArray(shape=(2, 3, 4), dtype=float32, device='cuda:0')"
-
-
 def test_nothing_copies_it_to_the_host_unasked() -> None:
     for convert in (np.asarray, np.array, lambda array: np.add(array, 1)):
         with pytest.raises(TypeError, match="to_numpy"):
@@ -117,19 +113,3 @@ def test_borrowed_memory_keeps_its_owner() -> None:
     gc.collect()
     assert borrowed.contiguous
     np.testing.assert_array_equal(borrowed.to_numpy(), VALUES)
-
-
-def test_an_array_with_gaps_is_none_to_copy() -> None:
-    array = on_gpu(VALUES)
-    pointer = array.__cuda_array_interface__["data"][0]
-    rows = _core.CudaTensor.borrow(pointer, "<f4", [2, 4], [48, 4], 0, 0, array)
-    assert not rows.contiguous
-    assert rows.strides == [48, 4]
-    with pytest.raises(endcap.InvalidArgumentError, match="contiguous"):
-        rows.to_numpy()
-
-
-def test_too_much_memory_is_an_error_of_its_class() -> None:
-    for shape in ([2**40], [2**40, 2**40]):
-        with pytest.raises(endcap.OutOfMemoryError):
-            _core.CudaTensor.empty("<f4", shape, 0, 0, None)

@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 
 import endcap
-from endcap._device import Target
-from endcap.python_backend.preprocess_stage import PreprocessStage
-from endcap.triton.stage_settings import preprocess_settings
 from tests.support import jpegs
 from tests.support.cuda_inputs import HOLDERS, on_gpu
 from tests.support.rois import HEIGHT, RECIPES, ROIS, WIDTH
-from tests.support.server_requests import StubRequest, responses_of
 from tests.support.yuv_images import noise
 
 FILE = jpegs.photo_jpeg(HEIGHT, WIDTH)
@@ -97,19 +93,3 @@ def test_many_regions_in_memory_of_the_callers() -> None:
         result = preprocessor(FILE, rois=rois, out=out)
     assert result.images is out
     np.testing.assert_array_equal(out.to_numpy(), expected.images)
-
-
-def test_a_python_model() -> None:
-    given = {
-        "max_batch_size": 0,
-        "input": [{"name": "rois"}],
-        "parameters": {"size": {"string_value": "32"}, "on_error": {"string_value": "blank"}},
-    }
-    settings = preprocess_settings(given)
-    rois = np.array([*ROIS, *NONE], np.float32)
-    file = np.array([FILE], np.object_)
-    requests = [StubRequest({"encoded": file, "rois": rois}, ("images", "geometry", "status"))]
-    (actual,) = responses_of(PreprocessStage(settings, Target(0)), requests)
-    (expected,) = responses_of(PreprocessStage(settings, None), requests)
-    for name, rows in expected.items():
-        np.testing.assert_array_equal(np.asarray(actual[name]), rows, name)

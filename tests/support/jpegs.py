@@ -66,7 +66,7 @@ def encode(
     """Pixels [H, W], [H, W, 1], [H, W, 3] (RGB) or [H, W, 4] (CMYK, stored Adobe's way) -> JPEG.
 
     keep_rgb stores R, G, B without a color transform and says so in an Adobe segment.
-    subsampling: 4:4:4, 4:2:2 or 4:2:0; see encode_sampled for the rarer ones.
+    subsampling: 4:4:4, 4:2:2 or 4:2:0.
     """
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
@@ -87,16 +87,6 @@ def encode(
     )
     data = out.getvalue()
     return data if orientation is None else with_exif(data, exif_segment(orientation))
-
-
-def encode_sampled(pixels: Pixels, sampling_factor: int) -> bytes:
-    """RGB pixels -> JPEG with a sampling of cv2.IMWRITE_JPEG_SAMPLING_FACTOR_*."""
-    import cv2  # the tests on a GPU do without
-
-    options = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, sampling_factor]
-    done, data = cv2.imencode(".jpg", pixels[..., ::-1], options)
-    assert done
-    return data.tobytes()
 
 
 def photo_jpeg(height: int, width: int, *, seed: int = 0, quality: int = 90) -> bytes:
@@ -172,8 +162,3 @@ def repeat_last_scan(data: bytes, times: int) -> bytes:
     """A progressive file whose last scan is sent `times` times more."""
     start = data.rindex(bytes([0xFF, SOS]))
     return data[:-2] + data[start:-2] * times + EOI
-
-
-def without_end_marker(data: bytes) -> bytes:
-    assert data.endswith(EOI)
-    return data[:-2]

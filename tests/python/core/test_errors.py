@@ -67,14 +67,6 @@ def test_status_codes_are_the_contract() -> None:
     assert {s.name: s.value for s in endcap.Status} == expected
 
 
-def test_a_lost_restart_interval_is_corrupt() -> None:
-    data = jpegs.encode(jpegs.photo(64, 80), restart_blocks=2)
-    first = data.index(b"\xff\xd0")
-    second = data.index(b"\xff\xd1")
-    with pytest.raises(endcap.CorruptImageError):
-        endcap.decode(data[:first] + data[second:])
-
-
 REFUSE_IN_LITTLE_MEMORY = """
 import resource, sys
 import endcap

@@ -93,18 +93,3 @@ def test_kinds_of_pixels_agree() -> None:
     np.testing.assert_array_equal(
         endcap.preprocess(gray, size=SIZE, pixel_format="gray").images, expected
     )
-
-
-def test_a_list_mixes_files_and_pixels() -> None:
-    images = [jpegs.photo_jpeg(50, 70), jpegs.photo(30, 90), jpegs.photo_jpeg(64, 48, seed=2)]
-    batch = endcap.preprocess(images, size=SIZE)
-    assert batch.images.shape == (3, 3, *SIZE)
-    assert batch.geometry.shape == (3, 8)
-    assert batch.geometry.dtype == np.float32
-    assert batch.status.dtype == np.int32
-    assert batch.geometry[:, 7].tolist() == [0, 1, 2]
-    assert batch.decoders == ("cpu", "", "cpu")
-    for i, image in enumerate(images):
-        alone = endcap.preprocess(image, size=SIZE)
-        np.testing.assert_array_equal(batch.images[i], alone.images[0])
-        np.testing.assert_array_equal(batch.geometry[i, :7], alone.geometry[0, :7])

@@ -102,15 +102,6 @@ def test_any_regions(quadruples: list[tuple[float, float, float, float]]) -> Non
             assert not result.images[i].any()
 
 
-@pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_a_region_that_is_the_image_is_the_image(color: str) -> None:
-    file = jpegs.photo_jpeg(HEIGHT, WIDTH)
-    whole = endcap.preprocess(file, size=96, color=color)
-    region = endcap.preprocess(file, size=96, color=color, rois=[[0, 0, WIDTH, HEIGHT]])
-    np.testing.assert_array_equal(region.images, whole.images)
-    np.testing.assert_array_equal(region.geometry, whole.geometry)
-
-
 def test_decode_fast_does_not_apply() -> None:
     file = jpegs.photo_jpeg(HEIGHT, WIDTH)
     exact = endcap.preprocess(file, size=16, rois=ROIS)
