@@ -1,39 +1,19 @@
 // Files of all formats but JPEG: a window against the whole image, gray and four channels against
 // three, and the promises of their headers. Of Y4M files that planes lie inside the file.
 
-#include <optional>
-
 #include "agreement.h"
 #include "common/color_conversion.h"
-#include "endcap/decode.h"
+#include "small_files.h"
 
 namespace endcap::fuzz {
 namespace {
 
-DecodeLimits SmallLimits() {
-  DecodeLimits limits;
-  limits.max_pixels = 64 * 64;
-  limits.max_side = 320;
+DecodeLimits LimitsOfFormats() {
+  DecodeLimits limits = SmallLimits();
   limits.max_decoded_bytes = 16 * 64 * 64;
   limits.formats = {FileFormat::kPng, FileFormat::kWebp, FileFormat::kBmp, FileFormat::kGif,
                     FileFormat::kY4m};
   return limits;
-}
-
-std::optional<ImageHeader> ReadSmallHeader(const ImageView& image) {
-  const DecodeLimits limits = SmallLimits();
-  try {
-    const ImageHeader header = ReadHeader(image, limits);
-    Require(limits.formats.Contains(header.format), "a format that was not accepted");
-    Require(header.width >= 1 && header.height >= 1, "an empty image was accepted");
-    Require(header.width <= limits.max_side && header.height <= limits.max_side, "max_side");
-    Require(int64_t{header.width} * header.height <= limits.max_pixels, "max_pixels");
-    Require(header.orientation >= 1 && header.orientation <= 8, "an unknown orientation");
-    return header;
-  } catch (const Error& error) {
-    Require(error.code() != ErrorCode::kInternal, "internal error: ", error.what());
-    return std::nullopt;
-  }
 }
 
 PixelRect PickWindow(FuzzInput& input, const ImageHeader& header) {
@@ -65,7 +45,7 @@ std::vector<uint8_t> PartAs(const PixelBuffer& image, const PixelRect& part, int
 
 // The planes of a Y4M file: as large as the header says, all of their bytes in the file.
 void CheckPlanes(const ImageView& file, const ImageHeader& header) {
-  const std::optional<ImageView> view = ViewY4mPlanes(file, SmallLimits());
+  const std::optional<ImageView> view = ViewY4mPlanes(file, LimitsOfFormats());
   Require(view.has_value(), "a Y4M file without planes");
   Require(view->width == header.width && view->height == header.height, "another size");
   const bool is_nv12 = view->format == PixelFormat::kNv12;
@@ -110,7 +90,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (uint8_t& byte : choice) byte = input.Byte();
   const std::vector<uint8_t> file = input.Rest();
   const ImageView image = ImageView::Encoded(file.data(), file.size());
-  const std::optional<ImageHeader> header = ReadSmallHeader(image);
+  const std::optional<ImageHeader> header =
+      ReadSmallHeader(image, Damaged::kReject, LimitsOfFormats());
   if (!header) return 0;
   if (header->format == FileFormat::kY4m) {
     CheckPlanes(image, *header);

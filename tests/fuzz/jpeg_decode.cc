@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "agreement.h"
-#include "jpeg_files.h"
 #include "plain_jpeg.h"
+#include "small_files.h"
 
 namespace endcap::fuzz {
 namespace {

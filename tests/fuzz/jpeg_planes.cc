@@ -3,7 +3,7 @@
 
 #include "agreement.h"
 #include "decode/planes.h"
-#include "jpeg_files.h"
+#include "small_files.h"
 
 namespace endcap::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 // A window of a decoded image against the whole image, with both implementations.
 
 #include "agreement.h"
-#include "jpeg_files.h"
+#include "small_files.h"
 
 namespace endcap::fuzz {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "endcap/preprocess.h"
-#include "jpeg_files.h"
+#include "small_files.h"
 
 namespace endcap::fuzz {
 

@@ -21,12 +21,22 @@ inline DecodeLimits SmallLimits() {
   return limits;
 }
 
-// The header of a file that these limits let pass.
+// The header of a file that the limits let pass, which keeps to them.
 inline std::optional<ImageHeader> ReadSmallHeader(const ImageView& image,
-                                                  Damaged damaged = Damaged::kReject) {
+                                                  Damaged damaged = Damaged::kReject,
+                                                  const DecodeLimits& limits = SmallLimits()) {
   try {
-    return ReadHeader(image, SmallLimits(), damaged);
-  } catch (const Error&) {  // jpeg_header is the target for these
+    const ImageHeader header = ReadHeader(image, limits, damaged);
+    Require(limits.formats.Contains(header.format), "a format that was not accepted");
+    Require(header.width >= 1 && header.height >= 1, "an empty image was accepted");
+    Require(header.width <= limits.max_side && header.height <= limits.max_side, "max_side");
+    Require(int64_t{header.width} * header.height <= limits.max_pixels, "max_pixels");
+    Require(header.scan_count <= limits.max_scans, "max_scans");
+    Require(header.orientation >= 1 && header.orientation <= 8, "an unknown orientation");
+    return header;
+  } catch (const Error& error) {
+    Require(error.code() != ErrorCode::kInternal, "internal error: ", error.what());
+    Require(error.what()[0] != '\0', "an error without a message");
     return std::nullopt;
   }
 }
