@@ -26,20 +26,6 @@ namespace {
 
 using testing::Throws;
 
-TEST(ErrorCode, ValuesAreTheContractWithClients) {
-  const std::vector<std::pair<int, std::string>> table = {{0, "ok"},
-                                                          {1, "corrupt_image"},
-                                                          {2, "image_limit"},
-                                                          {3, "unsupported"},
-                                                          {4, "invalid_argument"},
-                                                          {5, "cuda"},
-                                                          {6, "out_of_memory"},
-                                                          {7, "internal"}};
-  for (const auto& [value, name] : table) {
-    EXPECT_EQ(ErrorCodeName(static_cast<ErrorCode>(value)), name);
-  }
-}
-
 template <typename Thrown>
 ItemStatus MakeStatus(const Thrown& thrown) {
   try {
@@ -58,24 +44,6 @@ TEST(Status, TellsExceptionsApart) {
   EXPECT_EQ(MakeStatus(std::runtime_error("x")).code, ErrorCode::kInternal);
   EXPECT_EQ(MakeStatus(42).code, ErrorCode::kInternal);
   EXPECT_TRUE(ItemStatus{}.ok());
-}
-
-TEST(TensorView, CountsElementsAndBytes) {
-  TensorView view;
-  view.dtype = DType::kFloat16;
-  view.rank = 3;
-  view.shape = {3, 640, 480};
-  EXPECT_EQ(view.size(), 3 * 640 * 480);
-  EXPECT_EQ(view.size_bytes(), 2U * 3 * 640 * 480);
-  view.shape[1] = 0;
-  EXPECT_EQ(view.size_bytes(), 0U);
-}
-
-TEST(TensorView, NamesAndSizesOfDtypes) {
-  EXPECT_EQ(DTypeName(DType::kInt8), "int8");
-  EXPECT_EQ(DTypeName(DType::kFloat16), "float16");
-  EXPECT_EQ(GetElementSize(DType::kUint8), 1U);
-  EXPECT_EQ(GetElementSize(DType::kInt32), 4U);
 }
 
 TEST(Logarithm, IsThatOfTheLibrary) {

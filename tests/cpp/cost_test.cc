@@ -46,20 +46,6 @@ TEST(Cost, CountsTheScansOfAProgressiveFile) {
   EXPECT_GT(header.scan_count, 1);
 }
 
-TEST(Cost, GrowsWithTheWork) {
-  const PreprocessParams params = Preset("ultralytics");
-  const double small = PredictCostMs(params, Encoded(MakeJpeg(480, 640)));
-  const double large = PredictCostMs(params, Encoded(MakeJpeg(1920, 2560)));
-  EXPECT_GT(large, 4 * small);
-  const testing::JpegOptions progressive{.progressive = true};
-  EXPECT_GT(PredictCostMs(params, Encoded(MakeJpeg(480, 640, 3, progressive))), 1.5 * small);
-  const Bytes file = MakeJpeg(480, 640);
-  PreprocessParams big = params;
-  big.height = big.width = 1280;
-  EXPECT_GT(PredictCostMs(big, Encoded(file)), small);
-  EXPECT_GT(PredictCostMs(params, Encoded(file), /*regions=*/50), 5 * small);
-}
-
 TEST(Cost, FastDecodingTransformsLess) {
   const Bytes file = MakeJpeg(1280, 1280);
   PreprocessParams params = Preset("ultralytics");

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -20,29 +19,6 @@ namespace endcap::testing {
 inline const bool kLibraryIsNamed = setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, 1) == 0;
 
 inline constexpr DeviceId kGpu{Device::kCuda, 0};
-
-// What a run leaves behind, tensors in CPU memory.
-struct Results {
-  std::vector<Bytes> tensors;
-  std::vector<std::array<float, 8>> geometry;
-  std::vector<int32_t> status;
-  std::vector<PreprocessItem> items;
-
-  explicit Results(size_t count) : tensors(count), geometry(count), status(count, -1) {}
-};
-
-inline Results OnCpu(const PreprocessParams& params, const std::vector<ImageView>& images) {
-  Results results(images.size());
-  std::vector<PreprocessOutput> outputs;
-  for (size_t i = 0; i < images.size(); ++i) {
-    TensorView view = ImageTensor(params, nullptr);
-    results.tensors[i].resize(view.size_bytes());
-    view.data = results.tensors[i].data();
-    outputs.push_back({view, results.geometry[i].data(), &results.status[i], static_cast<int>(i)});
-  }
-  results.items = Preprocessor(params, 2).Run(images, outputs);
-  return results;
-}
 
 // A run whose tensors may not be complete yet.
 class CudaRun {

@@ -29,15 +29,6 @@ std::vector<uint8_t> Numbers(size_t count) {
   return numbers;
 }
 
-TEST(CudaRuntime, DescribesTheDevice) {
-  const CudaState& state = DescribeCuda();
-  ASSERT_TRUE(state.available) << state.reason;
-  ASSERT_EQ(state.devices.size(), 1U);
-  EXPECT_GT(state.devices[0].memory_bytes, 0);
-  EXPECT_GT(state.devices[0].multiprocessors, 0);
-  RequireCuda(0);
-}
-
 TEST(CudaRuntime, AnEventIsWaitedForByTheHostAndIsDoneBeforeItWasRecorded) {
   const CudaStream stream(0);
   CudaEvent event(0);
@@ -50,29 +41,6 @@ TEST(CudaRuntime, AnEventIsWaitedForByTheHostAndIsDoneBeforeItWasRecorded) {
   CudaEvent moved(std::move(event));
   moved.Wait();
   EXPECT_EQ(down.data()[3], 9);
-}
-
-TEST(CudaRuntime, BuffersGrowAndStay) {
-  const CudaStream stream(0);
-  DeviceBuffer device(0);
-  PinnedBuffer pinned(0);
-  device.Reserve(1000, stream.get());
-  pinned.Reserve(1000);
-  const uint8_t* const device_data = device.data();
-  const uint8_t* const pinned_data = pinned.data();
-  device.Reserve(10, stream.get());
-  pinned.Reserve(1000);
-  EXPECT_EQ(device.data(), device_data);
-  EXPECT_EQ(pinned.data(), pinned_data);
-  device.Reserve(1001, stream.get());
-  pinned.Reserve(1001);
-  EXPECT_GE(device.capacity(), 1500U);
-  EXPECT_GE(pinned.capacity(), 1500U);
-  const DeviceBuffer moved(std::move(device));
-  EXPECT_GE(moved.capacity(), 1500U);
-  pinned = PinnedBuffer(0);
-  EXPECT_EQ(pinned.data(), nullptr);
-  EXPECT_EQ(pinned.capacity(), 0U);
 }
 
 TEST(CudaRuntime, TheDeviceOfMemoryIsKnownOnAThreadWithoutAContext) {

@@ -157,7 +157,6 @@ EXPORTED Status nvjpegGetProperty(int property, int* value) {
 }
 
 EXPORTED Status nvjpegCreateEx(nv::Backend backend, void*, void*, unsigned, nv::Handle* handle) {
-  if (state.refuses) return nv::kNotInitialized;
   if (backend == nv::kBackendHardware && !state.has_engine) return nv::kArchMismatch;
   return Create(handle);
 }
@@ -222,9 +221,7 @@ EXPORTED Status nvjpegDecodeBatched(nv::Handle, nv::JpegState batch,
                                     nv::Image* destinations, nv::CudaStream on) {
   std::vector<Planes> planes(static_cast<size_t>(batch->batch_size));
   for (size_t i = 0; i < planes.size(); ++i) {
-    const Status status = state.fails_batches
-                              ? nv::kExecutionFailed
-                              : Decode(bytes[i], sizes[i], batch->format, planes[i]);
+    const Status status = Decode(bytes[i], sizes[i], batch->format, planes[i]);
     if (status == nv::kSuccess) continue;
     ++state.refused_batches;
     for (size_t k = 0; k < i; ++k) {

@@ -11,14 +11,12 @@ namespace endcap::testing {
 
 struct FakeNvjpeg {
   // What the library does.
-  bool refuses = false;  // no handle is given out
   bool has_engine = true;
   int refused_width = 0;  // the engine does not support files of this width
   // Files of this width pass for supported, and a batch that holds one is refused. The engine has
   // begun with the images before it by then: it writes to their planes when the state is destroyed,
   // or else after the next batch of the same state.
   int failing_width = 0;
-  bool fails_batches = false;  // the engine refuses every batch
   std::function<void()> on_parse;
 
   // What it did.

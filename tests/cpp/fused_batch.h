@@ -49,14 +49,10 @@ class OnDevice {
 // What the CPU's scalar implementation, the definition, makes of an image.
 inline Bytes OnCpu(const PreprocessParams& params, const ImageView& image) {
   ForceImplementation("scalar");
-  Bytes tensor(ImageTensor(params, nullptr).size_bytes());
-  const std::array images = {image};
-  const std::array outputs = {
-      PreprocessOutput{ImageTensor(params, tensor.data()), nullptr, nullptr, 0}};
-  const auto items = Preprocessor(params, 1).Run(images, outputs);
-  EXPECT_EQ(items[0].status.code, ErrorCode::kOk) << items[0].status.message;
+  const Results results = OnCpu(params, std::vector{image});
+  EXPECT_EQ(results.items[0].status.code, ErrorCode::kOk) << results.items[0].status.message;
   ForceImplementation("auto");
-  return tensor;
+  return results.tensors[0];
 }
 
 // One launch of the kernel, image by image put together by a test.

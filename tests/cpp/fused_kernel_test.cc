@@ -59,30 +59,6 @@ TEST(FusedKernel, WideTensorsTakeSeveralBlocks) {
   }
 }
 
-TEST(FusedKernel, ABatchOfEverything) {
-  const Bytes pixels = MakePixels(20, 30, 3);
-  const ImageView image = Pixels(PixelFormat::kRgb, pixels, 30, 20);
-  const Bytes file = MakeJpeg(61, 35);
-  const Bytes gray = MakeJpeg(11, 90, 1);
-  const PreprocessParams params = Sized(16, 24, Fit::kLetterbox);
-  FusedBatch batch(params);
-  batch.AddPixels(image);
-  batch.AddBlank();
-  batch.AddJpeg(testing::Encoded(file));
-  const size_t with_one_of_a_size = batch.plan().block_bytes();
-  batch.AddJpeg(testing::Encoded(file));
-  EXPECT_LE(batch.plan().block_bytes(), with_one_of_a_size + sizeof(FusedImage) + 16)
-      << "images of one size share their taps";
-  batch.AddJpeg(testing::Encoded(gray));
-  const auto tensors = batch.Run();
-  const Bytes expected = OnCpu(params, testing::Encoded(file));
-  EXPECT_TRUE(tensors[0] == OnCpu(params, image));
-  EXPECT_TRUE(tensors[1] == Bytes(tensors[1].size(), 0));
-  EXPECT_TRUE(tensors[2] == expected);
-  EXPECT_TRUE(tensors[3] == expected);
-  EXPECT_TRUE(tensors[4] == OnCpu(params, testing::Encoded(gray)));
-}
-
 // JPEG planes through the kernel.
 struct Sampling {
   int channels;

@@ -45,51 +45,6 @@ Bytes Jpeg(int height, int width, int orientation, int luma_columns = 2, int lum
   return MakeJpeg(height, width, 3, options);
 }
 
-TEST_F(PreprocessOnGpu, FilesOfEveryKindInOneBatch) {
-  const std::vector<Bytes> files = {Jpeg(45, 67, 0),
-                                    Jpeg(67, 45, 6),
-                                    Jpeg(40, 30, 3, 1, 1),
-                                    Jpeg(33, 90, 8, 2, 1),
-                                    Jpeg(50, 50, 0, 1, 2),
-                                    MakeJpeg(31, 64, 1),
-                                    MakeJpeg(40, 41, 4),
-                                    Jpeg(20, 100, 0, 4, 1),
-                                    Jpeg(300, 200, 5),
-                                    Jpeg(3, 3, 0),
-                                    MakeJpeg(90, 60, 3, {.progressive = true})};
-  std::vector<ImageView> images;
-  for (const Bytes& file : files) images.push_back(Encoded(file));
-  for (const DecodeMode decode : {DecodeMode::kExact, DecodeMode::kFast}) {
-    for (const Color color : {Color::kRgb, Color::kGray}) {
-      PreprocessParams params = Sized(24, 36);
-      params.decode = decode;
-      params.color = color;
-      const Results results = OnGpu(params, images);
-      ExpectSame(results, OnCpu(params, images));
-      EXPECT_EQ(results.items[0].decoder, JpegDecoder::kHybrid);
-      EXPECT_EQ(results.items[6].decoder, JpegDecoder::kCpu) << "CMYK";
-      EXPECT_GT(results.items[0].decode_ns, 0);
-    }
-  }
-}
-
-TEST_F(PreprocessOnGpu, ABadImageIsBlankAndItsNeighboursAreWhole) {
-  const Bytes good = Jpeg(45, 67, 0);
-  Bytes cut = good;
-  cut.resize(cut.size() / 2);
-  const Bytes garbage(100, 7);
-  ImageView yuv;
-  yuv.format = PixelFormat::kNv12;
-  const std::vector<ImageView> images = {Encoded(good), Encoded(cut), Encoded(garbage), yuv,
-                                         Encoded(good)};
-  const PreprocessParams params = Sized(24, 36);
-  const Results results = OnGpu(params, images);
-  ExpectSame(results, OnCpu(params, images));
-  EXPECT_EQ(results.items[1].status.code, ErrorCode::kCorruptImage);
-  EXPECT_EQ(results.tensors[1], Bytes(results.tensors[1].size(), 0));
-  EXPECT_EQ(results.items[3].status.code, ErrorCode::kInvalidArgument);
-}
-
 TEST_F(PreprocessOnGpu, ImagesMayChangeAsSoonAsRunReturns) {
   const PreprocessParams params = Sized(24, 36);
   Preprocessor preprocessor(params, kGpu, 1);
@@ -115,25 +70,6 @@ TEST_F(PreprocessOnGpu, ManyRunsOnTheirWayAtATime) {
   }
   for (size_t i = 0; i < files.size(); ++i) {
     ExpectSame(runs[i].Fetch(), OnCpu(params, {Encoded(files[i]), Encoded(files[0])}));
-  }
-}
-
-TEST_F(PreprocessOnGpu, ThreadsShareOnePreprocessor) {
-  const PreprocessParams params = Sized(24, 36);
-  Preprocessor preprocessor(params, kGpu, 2);
-  const std::vector<Bytes> files = {Jpeg(45, 67, 0), Jpeg(120, 45, 6), Jpeg(30, 31, 2)};
-  std::vector<std::thread> threads;
-  std::vector<Results> results(files.size(), Results(1));
-  for (size_t i = 0; i < files.size(); ++i) {
-    threads.emplace_back([&, i] {
-      for (int repeat = 0; repeat < 5; ++repeat) {
-        results[i] = CudaRun(preprocessor, {Encoded(files[i])}, nullptr).Fetch();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < files.size(); ++i) {
-    ExpectSame(results[i], OnCpu(params, {Encoded(files[i])}));
   }
 }
 

@@ -50,24 +50,6 @@ TEST(FusedRows, BlocksOfSeveralRows) {
   }
 }
 
-TEST(FusedRows, ManyRowsAreSharedAmongFewerBlocks) {
-  const Bytes pixels = MakePixels(3, 4, 3);
-  FusedBatch batch(Sized(640, 4));
-  for (const int images : {1, 6, 64}) {
-    batch.plan().Clear();
-    for (int i = 0; i < images; ++i) batch.AddPixels(Pixels(PixelFormat::kRgb, pixels, 4, 3));
-    const int rows = batch.plan().Launch(nullptr).block_rows;
-    EXPECT_LE(rows, kFusedMaxBlockRows);
-    EXPECT_TRUE(rows == 1 || images * 640 / rows >= kFusedManyBlocks) << images << " images";
-    if (images == 1) {
-      EXPECT_EQ(rows, 1);
-    }
-    if (images == 64) {
-      EXPECT_EQ(rows, kFusedMaxBlockRows);
-    }
-  }
-}
-
 // Returns the variant that an image takes, alone in its batch.
 FusedVariant GetVariant(const PreprocessParams& params, const ImageView& image) {
   FusedBatch batch(params);

@@ -62,30 +62,6 @@ TEST(CompactTaps, EveryFilterAndManySizes) {
   }
 }
 
-TEST(CompactTaps, TapsThatAreNoNeighboursAreRefused) {
-  AxisTaps axis;
-  axis.taps = 2;
-  axis.index = {0, 5};
-  axis.fixed_weight = {1, 1};
-  EXPECT_THROW(Compact(axis, 10), Error);
-}
-
-TEST(FusedTaps, RowsHaveNoTapThatNoOutputUses) {
-  PreprocessParams params;
-  params.fit = Fit::kStretch;
-  params.interpolation = Interpolation::kBilinear;
-  const auto taps_of = [&](int height) {
-    params.height = 10;
-    params.width = 10;
-    std::vector<int32_t> words;
-    return AppendTaps(params, Place(params, 10, height), 10, height, words).rows.taps;
-  };
-  EXPECT_EQ(taps_of(10), 1);
-  EXPECT_EQ(taps_of(30), 1);  // each output lies on a sample
-  EXPECT_EQ(taps_of(20), 2);
-  EXPECT_EQ(taps_of(33), 2);
-}
-
 // A span holds every sample of its columns, as stored, and begins with a group.
 TEST(FusedSpan, HoldsWhatItsColumnsRead) {
   for (int samples = 1; samples <= 60; ++samples) {

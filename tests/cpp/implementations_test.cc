@@ -13,6 +13,7 @@
 
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"
+#include "image_tensor.h"
 #include "jpeg_writer.h"
 
 namespace endcap {
@@ -22,6 +23,8 @@ using testing::Bytes;
 using testing::Encoded;
 using testing::JpegOptions;
 using testing::MakeJpeg;
+using testing::OnCpu;
+using testing::Results;
 
 // Ends what a test forced.
 class PathsTest : public ::testing::Test {
@@ -32,34 +35,16 @@ class PathsTest : public ::testing::Test {
   }
 };
 
-struct Tensor {
-  std::unique_ptr<uint8_t[]> data;
-  size_t size_bytes;
-  bool operator==(const Tensor& other) const {
-    return size_bytes == other.size_bytes &&
-           std::equal(data.get(), data.get() + size_bytes, other.data.get());
-  }
-};
-
-Tensor Run(const PreprocessParams& params, const ImageView& image) {
-  const TensorSpec spec = PreprocessOutputs(params)[0];
-  TensorView view;
-  view.dtype = spec.dtype;
-  view.shape = spec.shape;
-  view.rank = spec.rank;
-  Tensor tensor{std::make_unique<uint8_t[]>(view.size_bytes()), view.size_bytes()};
-  view.data = tensor.data.get();
-  const std::array images = {image};
-  const std::array outputs = {PreprocessOutput{view, nullptr, nullptr, 0}};
-  const auto items = Preprocessor(params, 1).Run(images, outputs);
-  EXPECT_EQ(items[0].status.code, ErrorCode::kOk) << items[0].status.message;
-  return tensor;
+Bytes Run(const PreprocessParams& params, const ImageView& image) {
+  const Results results = OnCpu(params, {image});
+  EXPECT_EQ(results.items[0].status.code, ErrorCode::kOk) << results.items[0].status.message;
+  return results.tensors[0];
 }
 
 void ExpectEqualImplementations(const PreprocessParams& params, const ImageView& image,
                                 const std::string& what) {
   ForceImplementation("scalar");
-  const Tensor expected = Run(params, image);
+  const Bytes expected = Run(params, image);
   ForceImplementation("simd");
   for (const std::string_view target : SimdTargets()) {
     ForceSimdTarget(target);

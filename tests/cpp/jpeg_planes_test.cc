@@ -1,6 +1,5 @@
 // Which files have planes, and what of a reader is an error. Planes are compared as pixels: by
-// yuv_test.cc at full size, by fused_kernel_test.cc at every scale, in part by
-// tests/fuzz/jpeg_planes.cc.
+// fused_kernel_test.cc at every scale, in part by tests/fuzz/jpeg_planes.cc.
 
 #include <gtest/gtest.h>
 

@@ -13,6 +13,7 @@
 #include "endcap/postprocess.h"
 #include "endcap/preprocess.h"
 #include "head_tensors.h"
+#include "image_tensor.h"
 #include "jpeg_writer.h"
 #include "yuv_images.h"
 
@@ -78,20 +79,10 @@ class MachinesTest : public ::testing::TestWithParam<const char*> {
 };
 
 void AddTensor(const PreprocessParams& params, const ImageView& image, Hash& hash) {
-  const TensorSpec spec = PreprocessOutputs(params)[0];
-  TensorView view;
-  view.dtype = spec.dtype;
-  view.shape = spec.shape;
-  view.rank = spec.rank;
-  Bytes memory(view.size_bytes());
-  view.data = memory.data();
-  std::array<float, 8> geometry{};
-  const std::array images = {image};
-  const std::array outputs = {PreprocessOutput{view, geometry.data(), nullptr, 0}};
-  const auto items = Preprocessor(params, 1).Run(images, outputs);
-  ASSERT_EQ(items[0].status.code, ErrorCode::kOk) << items[0].status.message;
-  hash.Add(memory.data(), memory.size());
-  hash.Add(geometry.data(), sizeof(geometry));
+  const testing::Results results = testing::OnCpu(params, {image});
+  ASSERT_EQ(results.items[0].status.code, ErrorCode::kOk) << results.items[0].status.message;
+  hash.Add(results.tensors[0].data(), results.tensors[0].size());
+  hash.Add(results.geometry[0].data(), sizeof(results.geometry[0]));
 }
 
 // Every way to resize an image into every dtype.

@@ -9,7 +9,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -86,7 +85,10 @@ class NvjpegPreprocess : public ::testing::Test {
       CopyCuda(to, from, bytes, {0, stream_.get()});
     };
   }
-  void TearDown() override { EXPECT_EQ(fake_->broken_rules, 0); }
+  void TearDown() override {
+    EXPECT_EQ(fake_->objects, 0);
+    EXPECT_EQ(fake_->broken_rules, 0);
+  }
 
   void Now(const std::function<void()>& work) {
     work();
@@ -264,6 +266,32 @@ TEST_F(NvjpegPreprocess, DecodesTheFileThatItChecked) {
   const Results results = OnGpu(preprocessor, files);
   ExpectDecoder(results.items[0], JpegDecoder::kNvjpeg);
   EXPECT_EQ(results.tensors, OnCpu(params, unchanged).tensors);
+}
+
+// The fake aborts where two threads use one bitstream object.
+TEST_F(NvjpegPreprocess, ParsesOnSeveralThreadsAndCreatesNothingAgain) {
+  constexpr int kThreads = 3;
+  std::mutex mutex;
+  std::condition_variable all_there;
+  int inside = 0;
+  bool met = true;
+  fake_->on_parse = [&] {
+    std::unique_lock lock(mutex);
+    if (++inside == kThreads) all_there.notify_all();
+    met = all_there.wait_for(lock, std::chrono::seconds(60), [&] { return inside >= kThreads; }) &&
+          met;
+  };
+  Preprocessor preprocessor(FastBy(JpegDecoder::kNvjpeg), kGpu, kThreads);
+  const std::vector<Bytes> files = {MakeJpeg(40, 61), MakeJpeg(33, 50), MakeJpeg(21, 34, 1)};
+  for (int context = 0; context < 2; ++context) {  // batches take turns with two of them
+    inside = 0;
+    OnGpu(preprocessor, files);
+    EXPECT_TRUE(met) << "parsing waits for the parsing of other threads";
+  }
+  fake_->on_parse = nullptr;
+  const int created = fake_->objects_created;
+  for (int i = 0; i < 4; ++i) OnGpu(preprocessor, files);
+  EXPECT_EQ(fake_->objects_created, created);
 }
 
 TEST_F(NvjpegPreprocess, WithoutAnEngineAutoTakesTheCpuAndItsNameIsAnError) {

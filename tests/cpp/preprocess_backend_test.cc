@@ -35,26 +35,13 @@ constexpr char kSpills[] = "endcap_preprocess_spills_total";
 
 const std::map<std::string, std::string> kParameters{{"size", "24,32"}, {"threads", "1"}};
 const std::vector<testing::Bytes> kFiles{testing::MakeJpeg(30, 50), testing::MakeJpeg(48, 20)};
-constexpr size_t kTensor = size_t{3} * 24 * 32;
+const PreprocessParams kParams = ParsePreprocessParams({{"size", "24,32"}});
 
-struct Expected {
-  std::vector<float> images;
-  std::vector<float> geometry;
-  std::vector<int32_t> status;
-};
-
-Expected OnCpu() {
-  const PreprocessParams params = ParsePreprocessParams({{"size", "24,32"}});
-  Expected expected{std::vector<float>(2 * kTensor), std::vector<float>(16), {9, 9}};
-  std::vector<ImageView> views;
-  std::vector<PreprocessOutput> outputs;
-  for (size_t i = 0; i < 2; ++i) {
-    views.push_back(testing::Encoded(kFiles[i]));
-    outputs.push_back({testing::ImageTensor(params, expected.images.data() + i * kTensor),
-                       expected.geometry.data() + i * 8, &expected.status[i], static_cast<int>(i)});
-  }
-  Preprocessor(params, 1).Run(views, outputs);
-  return expected;
+// The tensors of several images as one.
+testing::Bytes Join(const std::vector<testing::Bytes>& tensors) {
+  testing::Bytes all;
+  for (const testing::Bytes& tensor : tensors) all.insert(all.end(), tensor.begin(), tensor.end());
+  return all;
 }
 
 // `encoded` as a BYTES tensor, cut into `parts` buffers.
@@ -83,10 +70,11 @@ fake::Request Wanting(std::vector<std::string> outputs, fake::Input input) {
 }
 
 void ExpectSame(const Response& response) {
-  const Expected expected = OnCpu();
+  const testing::Results expected =
+      testing::OnCpu(kParams, {testing::Encoded(kFiles[0]), testing::Encoded(kFiles[1])});
   ASSERT_EQ(response.error, "");
-  EXPECT_EQ(response.outputs.at("images").Values<float>(), expected.images);
-  EXPECT_EQ(response.outputs.at("geometry").Values<float>(), expected.geometry);
+  EXPECT_EQ(response.outputs.at("images").Values<uint8_t>(), Join(expected.tensors));
+  EXPECT_EQ((response.outputs.at("geometry").Values<std::array<float, 8>>()), expected.geometry);
   EXPECT_EQ(response.outputs.at("status").Values<int32_t>(), expected.status);
 }
 
@@ -216,16 +204,12 @@ fake::Request RoisRequest(const testing::Bytes& file, const std::vector<Roi>& ro
   return request;
 }
 
-std::vector<float> RoisOnCpu(const testing::Bytes& file, const std::vector<Roi>& rois) {
-  const PreprocessParams params = ParsePreprocessParams({{"size", "24,32"}});
-  std::vector<float> tensors(kTensor * rois.size());
-  std::vector<PreprocessOutput> outputs;
-  for (size_t i = 0; i < rois.size(); ++i) {
-    outputs.push_back({testing::ImageTensor(params, tensors.data() + kTensor * i)});
-  }
+testing::Bytes RoisOnCpu(const testing::Bytes& file, const std::vector<Roi>& rois) {
+  testing::Results results(rois.size());
+  const std::vector<PreprocessOutput> outputs = results.Outputs(kParams);
   const std::array images = {PreprocessInput{testing::Encoded(file), rois, outputs}};
-  EXPECT_TRUE(Preprocessor(params, 1).Run(images)[0].status.ok());
-  return tensors;
+  EXPECT_TRUE(Preprocessor(kParams, 1).Run(images)[0].status.ok());
+  return Join(results.tensors);
 }
 
 TEST(RoisBackend, SeveralRequestsInOneCallKeepApart) {
@@ -245,14 +229,14 @@ TEST(RoisBackend, SeveralRequestsInOneCallKeepApart) {
       }
       EXPECT_EQ(responses[0].outputs.at("geometry").shape, (std::vector<int64_t>{2, 8}));
       EXPECT_EQ(responses[0].outputs.at("status").Values<int32_t>(), (std::vector<int32_t>{0, 0}));
-      EXPECT_EQ(responses[0].outputs.at("images").Values<float>(), RoisOnCpu(kFiles[0], two));
+      EXPECT_EQ(responses[0].outputs.at("images").Values<uint8_t>(), RoisOnCpu(kFiles[0], two));
       EXPECT_TRUE(responses[1].error.starts_with("corrupt_image: ")) << responses[1].error;
       ASSERT_EQ(responses[2].error, "");
       EXPECT_EQ(responses[2].outputs.at("images").shape, (std::vector<int64_t>{0, 3, 24, 32}));
       EXPECT_TRUE(responses[3].error.starts_with("invalid_argument: roi index 0 of 1"))
           << responses[3].error;
       ASSERT_EQ(responses[4].error, "");
-      EXPECT_EQ(responses[4].outputs.at("images").Values<float>(), RoisOnCpu(kFiles[1], one));
+      EXPECT_EQ(responses[4].outputs.at("images").Values<uint8_t>(), RoisOnCpu(kFiles[1], one));
     }
   }
 }

@@ -14,6 +14,7 @@
 #include "image_tensor.h"
 #include "jpeg_writer.h"
 #include "preprocess/placement.h"
+#include "yuv_images.h"
 
 namespace endcap {
 namespace {
@@ -23,30 +24,11 @@ using testing::Encoded;
 using testing::ImageTensor;
 using testing::MakeJpeg;
 using testing::MakePixels;
+using testing::Preprocess;
+using testing::Results;
 using testing::Throws;
-
-struct Tensors {
-  std::vector<uint8_t> images;  // raw bytes of the batch
-  std::vector<float> geometry;
-  std::vector<int32_t> status;
-  std::vector<PreprocessItem> items;
-};
-
-Tensors Preprocess(Preprocessor& preprocessor, const std::vector<ImageView>& images) {
-  const size_t bytes = ImageTensor(preprocessor.params(), nullptr).size_bytes();
-  Tensors result;
-  result.images.assign(bytes * images.size(), 0xEE);
-  result.geometry.assign(8 * images.size(), -1.0F);
-  result.status.assign(images.size(), -1);
-  std::vector<PreprocessOutput> outputs;
-  for (size_t i = 0; i < images.size(); ++i) {
-    outputs.push_back({ImageTensor(preprocessor.params(), result.images.data() + i * bytes),
-                       result.geometry.data() + 8 * i, result.status.data() + i,
-                       static_cast<int>(i)});
-  }
-  result.items = preprocessor.Run(images, outputs);
-  return result;
-}
+using testing::YuvImage;
+using testing::YuvKind;
 
 ImageView Rgb(const Bytes& pixels, int width, int height) {
   return ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), width, height, width * 3);
@@ -76,6 +58,47 @@ TEST(Preprocess, WrongOutputsAreRefusedBeforeAnyWork) {
   wrong.image.shape[1] = 9;
   EXPECT_TRUE(refused({wrong}));
   EXPECT_TRUE(std::all_of(memory.begin(), memory.end(), [](float v) { return v == 5.0F; }));
+}
+
+void ExpectRefused(const ImageView& view, const std::string& what,
+                   ErrorCode code = ErrorCode::kInvalidArgument) {
+  Preprocessor preprocessor(ParsePreprocessParams({{"size", "8,8"}}), 1);
+  const Results result = Preprocess(preprocessor, {view});
+  const ItemStatus& status = result.items[0].status;
+  EXPECT_EQ(status.code, code) << what;
+  EXPECT_NE(status.message.find(what), std::string::npos) << status.message;
+  EXPECT_EQ(result.tensors[0], Bytes(result.tensors[0].size(), 0));
+}
+
+TEST(Preprocess, PlanesThatCannotBeReadAreRefused) {
+  const YuvImage nv12(YuvKind{}, 6, 10);
+  const YuvImage planar({PixelFormat::kPlanarYuv}, 6, 10);
+  ImageView view = nv12.view;
+  view.planes[0].data = nullptr;
+  ExpectRefused(view, "pixels; both sides");
+  view = nv12.view;
+  view.planes[1].data = nullptr;
+  ExpectRefused(view, "no UV plane");
+  view = planar.view;
+  view.planes[2].data = nullptr;
+  ExpectRefused(view, "no V plane");
+  view = planar.view;
+  view.chroma_step_x = 4;
+  ExpectRefused(view, "chroma step of 1 or 2");
+  view = planar.view;
+  view.chroma_step_y = 0;
+  ExpectRefused(view, "chroma step of 1 or 2");
+  view = nv12.view;
+  view.planes[1].row_stride_bytes = 9;
+  ExpectRefused(view, "rows of the UV plane lie 9 bytes apart; each has 10");
+  view = planar.view;
+  view.planes[0].row_stride_bytes = -9;
+  ExpectRefused(view, "rows of the Y plane lie -9 bytes apart");
+  view = planar.view;
+  view.width = 70000;
+  view.planes[0].row_stride_bytes = view.planes[1].row_stride_bytes = 70000;
+  view.planes[2].row_stride_bytes = 70000;
+  ExpectRefused(view, "max_side", ErrorCode::kImageLimit);
 }
 
 // 6/8 and 7/8 are not chosen, whatever the size.
@@ -114,54 +137,17 @@ TEST(Preprocess, WithoutTensorsStatusAndGeometryAreTheSame) {
       {{"size", "8,8"}, {"fit", "center_crop"}, {"resize_shorter", "20"}, {"color", "gray"}}};
   for (const ParameterList& recipe : recipes) {
     Preprocessor preprocessor(ParsePreprocessParams(recipe), 2);
-    const Tensors expected = Preprocess(preprocessor, images);
-    std::vector<float> geometry(8 * images.size(), -1.0F);
-    std::vector<int32_t> status(images.size(), -1);
-    std::vector<PreprocessOutput> outputs;
+    const Results expected = Preprocess(preprocessor, images);
+    const Results actual = Preprocess(preprocessor, images, /*wants_tensors=*/false);
+    EXPECT_EQ(actual.status, (std::vector<int32_t>{0, 1, 0, 0, 1}));
+    EXPECT_EQ(actual.status, expected.status);
+    EXPECT_EQ(actual.geometry, expected.geometry);
     for (size_t i = 0; i < images.size(); ++i) {
-      outputs.push_back({{}, geometry.data() + 8 * i, &status[i], static_cast<int>(i)});
-    }
-    const std::vector<PreprocessItem> items = preprocessor.Run(images, outputs);
-    EXPECT_EQ(status, (std::vector<int32_t>{0, 1, 0, 0, 1}));
-    EXPECT_EQ(status, expected.status);
-    EXPECT_EQ(geometry, expected.geometry);
-    for (size_t i = 0; i < images.size(); ++i) {
-      EXPECT_EQ(items[i].status.message, expected.items[i].status.message);
-      EXPECT_EQ(items[i].decoder, expected.items[i].decoder);
+      EXPECT_EQ(actual.items[i].status.message, expected.items[i].status.message);
+      EXPECT_EQ(actual.items[i].decoder, expected.items[i].decoder);
     }
   }
 }
-
-// The tensors of the regions of one image, and the memory they lie in.
-class RoiBatch {
- public:
-  RoiBatch(const PreprocessParams& params, const ImageView& image, std::vector<Roi> rois)
-      : rois_(std::move(rois)), bytes_(ImageTensor(params, nullptr).size_bytes()) {
-    images_.assign(bytes_ * rois_.size(), 0xEE);
-    geometry_.assign(8 * rois_.size(), -1.0F);
-    status_.assign(rois_.size(), -1);
-    for (size_t i = 0; i < rois_.size(); ++i) {
-      outputs_.push_back({ImageTensor(params, images_.data() + i * bytes_),
-                          geometry_.data() + 8 * i, status_.data() + i, 0});
-    }
-    job_ = {image, rois_, outputs_};
-  }
-  RoiBatch(const RoiBatch&) = delete;
-  RoiBatch& operator=(const RoiBatch&) = delete;
-
-  const PreprocessInput& job() const { return job_; }
-  const float* geometry(size_t roi) const { return geometry_.data() + 8 * roi; }
-  int32_t status(size_t roi) const { return status_[roi]; }
-
- private:
-  std::vector<Roi> rois_;
-  size_t bytes_;
-  Bytes images_;
-  std::vector<float> geometry_;
-  std::vector<int32_t> status_;
-  std::vector<PreprocessOutput> outputs_;
-  PreprocessInput job_;
-};
 
 // What is read of an image whose tensors nobody wants, and what is found there.
 TEST(Rois, WithoutTensorsHaveTheSameStatusAndGeometry) {
@@ -183,23 +169,23 @@ TEST(Rois, WithoutTensorsHaveTheSameStatusAndGeometry) {
   Preprocessor preprocessor(params, 2);
   for (size_t i = 0; i < images.size(); ++i) {
     for (const std::vector<Roi>& rois : choices) {
-      RoiBatch expected(params, images[i], rois);
-      RoiBatch actual(params, images[i], rois);
-      std::vector<PreprocessOutput> outputs(actual.job().outputs.begin(),
-                                            actual.job().outputs.end());
-      for (PreprocessOutput& output : outputs) output.image.data = nullptr;
+      Results expected(rois.size());
+      Results actual(rois.size());
+      const auto expected_outputs = expected.Outputs(params);
+      auto outputs = actual.Outputs(params, /*wants_tensors=*/false);
+      const PreprocessInput expected_job{images[i], rois, expected_outputs};
       const PreprocessInput job{images[i], rois, outputs};
-      const PreprocessItem with = preprocessor.Run({&expected.job(), 1})[0];
+      const PreprocessItem with = preprocessor.Run({&expected_job, 1})[0];
       const PreprocessItem without = preprocessor.Run({&job, 1})[0];
       EXPECT_EQ(without.status.message, with.status.message) << i;
       EXPECT_EQ(without.decoder, with.decoder) << i;
       for (size_t k = 0; k < rois.size(); ++k) {
         EXPECT_EQ(without.rois[k].message, with.rois[k].message) << i;
-        EXPECT_EQ(actual.status(k), expected.status(k)) << i;
-        EXPECT_TRUE(std::equal(expected.geometry(k), expected.geometry(k) + 8, actual.geometry(k)));
       }
+      EXPECT_EQ(actual.status, expected.status) << i;
+      EXPECT_EQ(actual.geometry, expected.geometry) << i;
       if (rois.size() < 2) continue;
-      outputs[0].image = expected.job().outputs[0].image;
+      outputs[0].image = expected_outputs[0].image;
       EXPECT_TRUE(
           Throws(ErrorCode::kInvalidArgument, "1 of 3 rois", [&] { preprocessor.Run({&job, 1}); }));
     }

@@ -131,7 +131,8 @@ TEST(ScanOrder, EveryScanCounts) {
   const Pieces good = Split(MakeJpeg(40, 56, 1, options));
   const auto count = static_cast<int>(good.scans.size());
   for (const Bytes& between : {Bytes{0xFF, 0xFE, 0, 0}, Bytes{0xFF, 0xFE, 0, 1}, Bytes{0xFF, kTem},
-                               Bytes{0xFF, 0xFE, 0, 2}, Bytes{7, 0xFF, 0xFF, kRst0}}) {
+                               Bytes{0xFF, 0xFE, 0, 2}, Bytes{0xFF, 0xFE, 0, 4, 0xFF, kEoi},
+                               Bytes{7, 0xFF, 0xFF, kRst0}}) {
     Pieces pieces = good;
     pieces.scans[1].insert(pieces.scans[1].begin(), between.begin(), between.end());
     const Bytes file = pieces.Join();
