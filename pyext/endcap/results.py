@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 INPUT = "encoded"
 # Those of a model that reads videos: the bytes of a file, or a URL.
-VIDEO_INPUTS = frozenset({INPUT, "source", "options"})
+VIDEO_INPUTS = frozenset({INPUT, "options"})
 # The output that Triton's classification extension takes the best elements of.
 PROBABILITIES = "class_probabilities"
 

@@ -1,13 +1,9 @@
-"""The model `video` on the real server: results, sources, limits, cancellation, attacks."""
+"""The model `video` on the real server: results, limits, cancellation."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import functools
-import json
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,7 +21,6 @@ from endcap.triton.model_config import set_parameter
 from endcap.video.reader import VideoReader
 from tests.support.damage import SHIPPED, copy_model
 from tests.support.doc_pages import blocks, run_python
-from tests.support.http_site import Site, content, redirect, run_site
 from tests.support.videos import encode, moving_frames
 from tests.triton.plain_calls import assert_close, detect_in_python
 from tests.triton.running_server import RunningServer, run_server, wait_for
@@ -35,36 +30,23 @@ CLIP = encode(FRAMES, options={"g": "8"})
 LONG = encode(FRAMES * 20)
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with run_site() as running:
-        yield running
-
-
-SECRET = "pa:ss@word"
 MAX_FRAMES = 12
-MAX_SECONDS = 3
-MAX_FILE_BYTES = 400_000
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A separate server: streams to other models can end decoupled ones, such as `video`.
 
-    `video_urls` opens a camera and addresses, `video_small` has low limits, `video_one` takes one
+    `video_small` has low limits, `video_short` takes a second, `video_one` takes one
     request at a time, `video_limited` calls a model that fails for the clip's frames, and
     `video_strict` one that refuses requests.
     """
     repository = tmp_path_factory.mktemp("videos")
     for model in ("detect", "preprocess", "detector", "postprocess", "video"):
         copy_model(model, repository)
-    prefix = f"http://127.0.0.1:{site.port}/videos/"
-    camera = f"gate=http://user:${{GATE_PASSWORD}}@127.0.0.1:{site.port}/private/clip.mp4"
-    write_variant(repository, "video_urls", cameras=camera, url_prefixes=prefix)
-    limits = {"max_frames": MAX_FRAMES, "max_seconds": MAX_SECONDS, "timeout_s": 2}
-    limits |= {"max_file_bytes": MAX_FILE_BYTES}
-    write_variant(repository, "video_small", url_prefixes=prefix, **limits)
-    write_variant(repository, "video_one", url_prefixes=prefix, max_videos=1)
+    write_variant(repository, "video_small", max_frames=MAX_FRAMES, max_file_bytes=len(LONG) - 1)
+    write_variant(repository, "video_short", max_seconds=1)
+    write_variant(repository, "video_one", max_videos=1)
     for name, parameters in (
         # What costs more than a millisecond waits for the one before it, or is refused.
         ("strict", {"max_queue_cost": 1, "threads": 1}),
@@ -76,12 +58,10 @@ def server(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Run
         step = 'model_name: "preprocess"'
         assert config.read_text().count(step) == 1
         config.write_text(config.read_text().replace(step, f'model_name: "preprocess_{name}"'))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GATE_PASSWORD", SECRET)
-        # The configs are whole; completing them would start each Python model twice.
-        with run_server(repository, "--disable-auto-complete-config") as running:
-            running.expect_all()
-            yield running
+    # The configs are whole; completing them would start each Python model twice.
+    with run_server(repository, "--disable-auto-complete-config") as running:
+        running.expect_all()
+        yield running
 
 
 def write_variant(
@@ -265,16 +245,14 @@ def test_what_is_no_video_is_an_error(server: RunningServer) -> None:
 @pytest.mark.parametrize(
     ("inputs", "part"),
     [
-        ({}, "neither of the inputs 'encoded' and 'source'"),
-        ({"encoded": CLIP, "source": b"http://a/b"}, "both of the inputs"),
+        ({"encoded": b""}, "input 'encoded' has no bytes"),
         ({"encoded": CLIP, "options": b'{"evry": 2}'}, "did you mean 'every'?"),
-        ({"source": b"\xff"}, "input 'source' is no UTF-8"),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(
     server: RunningServer, inputs: dict[str, bytes], part: str
 ) -> None:
-    _, (error,) = stream(server, "video", inputs or {"options": b"{}"})
+    _, (error,) = stream(server, "video", inputs)
     assert error.startswith("invalid_argument: ")
     assert part in error
 
@@ -307,56 +285,10 @@ def test_the_most_frames(server: RunningServer) -> None:
     assert len(read(server, CLIP, "video_small", max_frames=MAX_FRAMES)) == (MAX_FRAMES)
 
 
-@pytest.mark.parametrize(
-    ("pause_s", "limit"),
-    [(0, "the limit of the parameter max_file_bytes"), (0.5, f"more than {MAX_SECONDS} seconds")],
-)
-def test_a_stream_without_an_end_is_ended(
-    server: RunningServer, site: Site, pause_s: float, limit: str
-) -> None:
-    width, height = (64, 48) if pause_s else (640, 480)
-
-    def respond(handler: Any) -> None:
-        handler.send_response(200)
-        handler.end_headers()
-        handler.wfile.write(f"YUV4MPEG2 W{width} H{height} F25:1 C420jpeg\n".encode())
-        while True:  # the connection's end raises
-            handler.wfile.write(b"FRAME\n" + bytes(width * height * 3 // 2))
-            time.sleep(pause_s)
-
-    site.paths["/videos/endless.y4m"] = respond
-    *_, last = read(server, site.url("/videos/endless.y4m"), "video_small")
-    assert limit in str(last.error)
-
-
-def test_a_download_that_breaks_off_is_no_end(server: RunningServer, site: Site) -> None:
-    def respond(handler: Any) -> None:
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(stream)))
-        handler.end_headers()
-        handler.wfile.write(stream[: len(stream) // 2])
-
-    stream = encode(FRAMES * 2, "mpeg2", options={"b": "40M"})
-    site.paths["/videos/cut.ts"] = respond
-    *frames, last = read(server, site.url("/videos/cut.ts"), "video_urls")
-    assert len(frames) < 2 * len(FRAMES)
-    assert last.final
-    assert not last.ok
-
-
-def held(site: Site, path: str, start: bytes) -> threading.Event:
-    """A file of which the beginning comes, and the rest not before the event is set."""
-    released = threading.Event()
-
-    def respond(handler: Any) -> None:
-        handler.send_response(200)
-        handler.end_headers()
-        handler.wfile.write(start)
-        handler.wfile.flush()
-        released.wait(30)
-
-    site.paths[path] = respond
-    return released
+def test_the_limits_of_bytes_and_seconds(server: RunningServer) -> None:
+    assert "the limit of the parameter max_file_bytes" in failure(server, LONG, "video_small")
+    *_, last = read(server, LONG, "video_short")
+    assert "more than 1 seconds" in str(last.error)
 
 
 def there_is_room(client: DetectionClient) -> bool:
@@ -364,23 +296,15 @@ def there_is_room(client: DetectionClient) -> bool:
     return all(result.ok for result in client.video(CLIP, options={"max_frames": 1}))
 
 
-def test_the_most_videos_at_a_time(server: RunningServer, site: Site) -> None:
-    released = held(site, "/videos/held.ts", b"")
+def test_the_most_videos_at_a_time(server: RunningServer) -> None:
     with DetectionClient(server.grpc, model="video_one") as client:
-        first: list[ImageResult] = []
-        thread = threading.Thread(
-            target=lambda: first.extend(client.video(site.url("/videos/held.ts")))
-        )
-        thread.start()
-        try:
-            wait_for(lambda: "/videos/held.ts" in site.requested)
-            (refused,) = client.video(CLIP)
-            assert refused.status == "unavailable"
-            assert "1 videos are being read already" in str(refused.error)
-        finally:
-            released.set()
-            thread.join()
-        assert not first[-1].ok
+        wait_for(lambda: there_is_room(client))
+        first = client.video(LONG)
+        assert next(first).ok
+        (refused,) = client.video(CLIP)
+        assert refused.status == "unavailable"
+        assert "1 videos are being read already" in str(refused.error)
+        first.close()
         wait_for(lambda: there_is_room(client))
 
 
@@ -395,128 +319,6 @@ def test_a_client_that_stops_ends_the_work(server: RunningServer) -> None:
         wait_for(lambda: there_is_room(client))
     assert server.requests("detect") - frames < len(FRAMES) * 15, "most were read all the same"
     assert any("video_one" in line for line in server.log_lines("the request was cancelled"))
-
-
-def test_a_client_that_stops_ends_a_silent_download(server: RunningServer, site: Site) -> None:
-    released = held(site, "/videos/silent.ts", b"")
-    try:
-        with DetectionClient(server.grpc, model="video_one", timeout_s=1) as client:
-            (late,) = client.video(site.url("/videos/silent.ts"))
-            assert late.status == "timeout"
-            begin = time.monotonic()
-            wait_for(lambda: there_is_room(client))
-            assert time.monotonic() - begin < 8, "the model's own timeout of 10 s was waited for"
-    finally:
-        released.set()
-
-
-# --- cameras and addresses ------------------------------------------------------------------------
-
-
-def test_a_camera_is_opened_by_its_name(server: RunningServer, site: Site) -> None:
-    user = base64.b64encode(f"user:{SECRET}".encode()).decode()
-
-    def respond(handler: Any) -> None:
-        if handler.headers.get("Authorization") == f"Basic {user}":
-            content(handler, body=CLIP)
-            return
-        handler.send_response(401)
-        handler.send_header("WWW-Authenticate", 'Basic realm="videos"')
-        handler.end_headers()
-
-    site.paths["/private/clip.mp4"] = respond
-    assert [result.ok for result in read(server, "camera:gate", "video_urls")] == [True] * len(
-        FRAMES
-    )
-    assert site.heads[-1]["Host"] == f"127.0.0.1:{site.port}"
-    del site.paths["/private/clip.mp4"]
-    said = failure(server, "camera:gate", "video_urls")
-    assert "camera gate" in said
-    assert "404" in said
-    assert "not a camera of this model; send the name of a camera (gate)" in failure(
-        server, "camera:yard", "video_urls"
-    )
-    log = "\n".join(server.log_lines(""))
-    for secret in (SECRET, "pa%3Ass%40word", user):
-        assert secret not in said + log + json.dumps(server.config("video_urls"))
-
-
-def test_the_shipped_model_opens_no_address(server: RunningServer, site: Site) -> None:
-    requests_before = len(site.requested)
-    said = failure(server, site.url("/videos/clip.mp4"))
-    assert "no entry of the parameter url_prefixes allows it" in said
-    assert len(site.requested) == requests_before
-
-
-# tests/python/python_backend/test_video_sources.py has more addresses.
-REFUSED = [
-    "/etc/passwd",
-    "file:/etc/passwd",
-    "file,http://127.0.0.1:PORT/videos/clip.mp4",
-    "concat:http://127.0.0.1:PORT/videos/clip.mp4|file:///etc/passwd",
-    "subfile,,start,0,end,100,,:///etc/passwd",
-    "crypto+http://127.0.0.1:PORT/videos/clip.mp4",
-    "pipe:0",
-    "rtsp://127.0.0.1:PORT/videos/clip.mp4",
-    "http://127.0.0.1:1/videos/clip.mp4",
-    "http://127.0.0.1:PORT/videos/%2e%2e/secret",
-    "http://127.0.0.1:PORT/videos/clip.mp4\r\nX-A: b",
-    "http://127.0.0.1:PORT/videos/" + 3000 * "a",
-]
-
-
-def test_other_sources_are_refused_without_a_connection(server: RunningServer, site: Site) -> None:
-    site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
-    requests_before = len(site.requested)
-    for source in REFUSED:
-        given = source.replace("PORT", str(site.port)).encode()
-        _, (error,) = stream(server, "video_urls", {"source": given})
-        assert error.startswith("invalid_argument: the source ")
-        assert "; send the name of a camera (gate), an address that url_prefixes allows or" in error
-    assert len(site.requested) == requests_before
-
-
-def test_an_address_is_opened_and_redirects_are_not_followed(
-    server: RunningServer, site: Site
-) -> None:
-    site.paths["/videos/clip.mp4"] = lambda handler: content(handler, body=CLIP)
-    url = site.url("/videos/clip.mp4?token=1")
-    (result,) = read(server, url, "video_urls", max_frames=1)
-    assert (result.ok, result.image) == (True, url)
-    site.paths["/videos/start"] = redirect("/videos/clip.mp4")
-    requests_before = len(site.requested)
-    said = failure(server, site.url("/videos/start"), "video_urls")
-    assert said.startswith("invalid_argument: ")
-    assert "redirects to another address" in said
-    assert site.requested[requests_before:] == ["/videos/start"]
-
-
-def playlists(port: int) -> dict[str, bytes]:
-    """Files that name other files, which FFmpeg would open in their place."""
-    url, file = f"http://127.0.0.1:{port}/secret", "/etc/passwd"
-    hls = (
-        f'#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-KEY:METHOD=AES-128,URI="{url}"\n#EXTINF:1.0,\n'
-        f"{url}\n#EXT-X-ENDLIST\n"
-    )
-    sdp = (
-        "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
-        f"m=video {port} RTP/AVP 96\na=rtpmap:96 H264/90000\n"
-    )
-    texts = {"hls": hls, "concat": f"ffconcat version 1.0\nfile '{file}'\n", "sdp": sdp}
-    return {name: text.encode() for name, text in texts.items()}
-
-
-def test_playlists_at_an_allowed_address_are_not_followed(
-    server: RunningServer, site: Site
-) -> None:
-    site.paths["/secret"] = lambda handler: content(handler, body=CLIP)
-    for playlist in playlists(site.port).values():
-        site.paths["/videos/list.m3u8"] = functools.partial(content, body=playlist)
-        requests_before = len(site.requested)
-        said = failure(server, site.url("/videos/list.m3u8"), "video_urls")
-        assert "no video that is read here" in said
-        assert "root:" not in said
-        assert {*site.requested[requests_before:]} == {"/videos/list.m3u8"}
 
 
 def test_frames_that_a_called_model_refuses_are_repeated(server: RunningServer) -> None:

@@ -168,8 +168,7 @@ class DetectionClient(Detector):
         early ends the server's work.
 
         Args:
-            video: The bytes of a video file, its path, an address that the server's
-                parameter `url_prefixes` allows, or "camera:NAME" for one of its `cameras`.
+            video: The bytes of a video file, or its path.
             options: Of the model, as `{"every": 2}`: see "On a server" in the documentation of
                 videos.
 

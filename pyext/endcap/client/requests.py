@@ -27,7 +27,6 @@ MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region of default si
 _LENGTH_BYTES = 4  # before each element of a BYTES tensor
 _ALIGNMENT = 64  # of tensors in a region
 _WITHOUT_ROOM = ("BYTES", "BF16")  # of no size, and of none of NumPy's types
-_CAMERA = "camera:"
 _MAX_SEQUENCE_ID = 2**63 - 1  # gRPC's parameters have no greater numbers
 _MAX_SEQUENCE_ID_BYTES = 128
 
@@ -121,14 +120,8 @@ class RequestFormat:
             InvalidArgumentError: Options that cannot be written as JSON.
             RequestError: A file that cannot be read.
         """
-        name = "encoded"
-        if isinstance(video, str) and ("://" in video or video.startswith(_CAMERA)):
-            name, content = "source", video.removeprefix(_CAMERA).encode()
-        elif isinstance(video, (str, os.PathLike)):
-            content = read_file(Path(video))
-        else:
-            content = bytes(video)
-        inputs = [self._texts(name, [content], (1,))]
+        content = read_file(Path(video)) if isinstance(video, (str, os.PathLike)) else bytes(video)
+        inputs = [self._texts("encoded", [content], (1,))]
         if options:
             inputs.append(self._texts("options", [check_options(options)], (1,)))
         return self._with_inputs(inputs, request_id)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from endcap.errors import InvalidArgumentError
 from endcap.triton.parameters import parse_count, read_parameters
-from endcap.triton.video_sources import Address, parse_cameras, parse_prefixes
 
 _MAX_RATE = 1000.0  # frames a second
 _ON_FULL = ("wait", "drop_oldest")
@@ -27,12 +26,9 @@ class VideoSettings:
         frames_in_flight: the most frames of one video that are detected at a time.
         max_frames: the most frames of one video that are detected; the video then ends.
         max_seconds: the longest that a request may take; the video then ends.
-        max_file_bytes: the largest file, as input or at an address.
-        timeout_s: the longest silence of an address's server, and time to open a video. As long is
-            a frame repeated that the model refuses because it has too much work.
+        max_file_bytes: the largest file.
+        timeout_s: how long a frame is repeated that the model refuses because it has too much work.
         decode_threads: threads that decode one video; 0 leaves it to FFmpeg.
-        cameras: addresses by the names that clients send.
-        url_prefixes: beginnings of the addresses that clients may send.
     """
 
     model: str = "detect"
@@ -43,21 +39,13 @@ class VideoSettings:
     max_file_bytes: int = 1 << 30
     timeout_s: int = 10
     decode_threads: int = 1
-    cameras: Mapping[str, Address] = field(default_factory=dict)
-    url_prefixes: tuple[Address, ...] = ()
 
 
 _COUNTS = {each.name for each in fields(VideoSettings) if each.type == "int"}
 
 
-def read_video_settings(
-    model_config: Mapping[str, Any], environment: Mapping[str, str] | None = None
-) -> VideoSettings:
-    """Read the parameters of a config.pbtxt.
-
-    Args:
-        model_config: config.pbtxt in JSON's terms.
-        environment: The server's, for the secrets of ``cameras``; None leaves them out.
+def read_video_settings(model_config: Mapping[str, Any]) -> VideoSettings:
+    """Read the parameters of a config.pbtxt, given in JSON's terms.
 
     Raises:
         InvalidArgumentError: a parameter that is not known, or that cannot be what it is, as the
@@ -71,10 +59,6 @@ def read_video_settings(
         values[name] = parse_count(name, given[name])
         if values[name] == 0 and name != "decode_threads":
             raise InvalidArgumentError(f"{name} is 0: give 1 or more")
-    if "cameras" in given:
-        values["cameras"] = parse_cameras(given["cameras"], environment)
-    if "url_prefixes" in given:
-        values["url_prefixes"] = parse_prefixes(given["url_prefixes"])
     settings = VideoSettings(**values)
     if not settings.model:
         raise InvalidArgumentError("model is empty: give the name of a model of the repository")
@@ -97,8 +81,8 @@ class VideoOptions:
         frame_rate: frames a second for the tracker; None takes that of the frames.
         score_threshold: detections of a lower score are left out, before the tracker.
         max_frames: the most frames; the model's own limit holds as well.
-        on_full: what happens to frames that the model is too slow for: None waits with files and
-            drops the oldest ones of live sources.
+        on_full: what happens to frames that the model is too slow for: "wait", as None does, or
+            "drop_oldest".
     """
 
     rate: float | None = None

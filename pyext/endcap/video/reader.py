@@ -104,7 +104,7 @@ class VideoReader:
 
     def __init__(
         self,
-        source: VideoSource | Source,
+        source: VideoSource,
         *,
         rate: float | None = None,
         every: int = 1,
@@ -129,7 +129,7 @@ class VideoReader:
         ):
             if value < least:
                 raise InvalidArgumentError(f"{name} is {value}: give a number from {least} on")
-        found = source if isinstance(source, Source) else find_source(source)
+        found = find_source(source)
         if reconnect and not found.can_reconnect:
             raise InvalidArgumentError(
                 "reconnect is for addresses and cameras: a file is read once, leave it out"

@@ -26,12 +26,9 @@ from endcap.python_backend.bls import CallModel, ModelCall, Tensor
 from endcap.python_backend.failures import ModelCallError, RequestCancelledError, status_of
 from endcap.tracking import Tracker
 from endcap.triton.video_settings import VideoOptions, VideoSettings
-from endcap.triton.video_sources import find_address
 from endcap.video.frames import VideoFrame
 from endcap.video.in_order import submit_in_order
 from endcap.video.reader import VideoReader
-from endcap.video.relay import Relay
-from endcap.video.source import Source
 from endcap.yuv import YuvImage
 
 _RATE_WITHOUT_ONE = 30.0  # frames a second, for the tracker
@@ -40,22 +37,6 @@ _ROWS = ("detection_boxes", "detection_scores", "detection_classes", "detection_
 _NUMBERS = ("num_detections", "status")
 
 Row = dict[str, npt.NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class VideoInput:
-    """What a request names: the bytes of a file, or a camera or address."""
-
-    encoded: bytes | None = None
-    source: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.encoded is None) == (self.source is None):
-            given = "both" if self.encoded is not None else "neither"
-            raise InvalidArgumentError(
-                f"the request has {given} of the inputs 'encoded' and 'source': give the bytes of "
-                "a video, or the name of a camera or an address"
-            )
 
 
 @dataclass(frozen=True)
@@ -68,10 +49,10 @@ class _Detected:
 
 
 class VideoJob:
-    """One request, from its source to the outputs of each frame.
+    """One request, from the bytes of a video to the outputs of each frame.
 
     Args:
-        given: What to read.
+        encoded: The bytes of a video file.
         settings: Of the model.
         options: Of the request.
         call: Calls a model from any thread; raises ModelCallError where that fails.
@@ -80,22 +61,21 @@ class VideoJob:
 
     def __init__(
         self,
-        given: VideoInput,
+        encoded: bytes,
         settings: VideoSettings,
         options: VideoOptions,
         *,
         call: CallModel,
         threads: Executor,
     ) -> None:
-        self._given = given
+        self._encoded = encoded
         self._settings = settings
         self._options = options
         self._call = call
         self._threads = threads
         self._stopped_by: Exception | None = None
         self._has_stopped = threading.Event()
-        self._lock = threading.Lock()
-        self._opened: list[Relay | VideoReader] = []
+        self._reader: VideoReader | None = None
         self.failed_frames = 0
         self.first_failure: Exception | None = None
 
@@ -105,87 +85,44 @@ class VideoJob:
         Args:
             reason: RequestCancelledError where it is None.
         """
-        with self._lock:
-            if self._stopped_by is not None:
-                return
-            self._stopped_by = reason or RequestCancelledError()
-            opened = list(self._opened)
+        self._stopped_by = self._stopped_by or reason or RequestCancelledError()
         self._has_stopped.set()
-        for each in opened:  # the relay first, which ends a read that the reader waits for
-            each.close()
+        if self._reader is not None:
+            self._reader.close()
 
     def frames(self) -> Iterator[Row]:
         """Yield the outputs of each frame, in their order.
 
         Raises:
-            InvalidArgumentError: The source is not allowed, or there is none.
             ImageLimitError: The video is larger or longer than the model takes.
             EndcapError: The video cannot be read.
             RequestCancelledError: `stop` was called, or the reason that it was given.
         """
-        with contextlib.ExitStack() as stack:
-            try:
-                reader = self._open(stack)
-                self._check_stopped()
+        try:
+            with self._open() as reader:
+                self._reader = reader
+                self._check_stopped()  # it may have been called before there was a reader to close
                 yield from self._detect(reader)
-            except Exception:
-                self._check_source()  # whatever came of that
-                raise
-            self._check_source()
+        except Exception:
+            self._check_stopped()  # a closed reader raises its own errors
+            raise
+        self._check_stopped()
 
-    def _open(self, stack: contextlib.ExitStack) -> VideoReader:
-        options, settings = self._options, self._settings
-        reader = VideoReader(
-            self._source(stack),
+    def _open(self) -> VideoReader:
+        options, size, most = self._options, len(self._encoded), self._settings.max_file_bytes
+        if size > most:
+            raise ImageLimitError(
+                f"the video has {size} bytes, and {most} is the limit of the parameter "
+                "max_file_bytes"
+            )
+        return VideoReader(
+            self._encoded,
             rate=options.rate,
             every=options.every,
             keyframes_only=options.keyframes_only,
             on_full=options.on_full,  # type: ignore[arg-type]
-            timeout_s=settings.timeout_s,
-            threads=settings.decode_threads,
+            threads=self._settings.decode_threads,
         )
-        stack.callback(reader.close)
-        self._keep(reader)
-        return reader
-
-    def _source(self, stack: contextlib.ExitStack) -> bytes | Source:
-        """Return what the reader opens."""
-        settings = self._settings
-        if self._given.encoded is not None:
-            size = len(self._given.encoded)
-            if size > settings.max_file_bytes:
-                raise ImageLimitError(
-                    f"the video has {size} bytes, and {settings.max_file_bytes} is the limit of "
-                    "the parameter max_file_bytes"
-                )
-            return self._given.encoded
-        name, address = find_address(
-            self._given.source or "", settings.cameras, settings.url_prefixes
-        )
-        is_file = address.scheme.startswith("http")
-        relay = Relay(
-            name,
-            address,
-            timeout_s=settings.timeout_s,
-            max_bytes=settings.max_file_bytes if is_file else None,
-        )
-        stack.callback(relay.close)
-        self._keep(relay)
-        return relay.source
-
-    def _keep(self, opened: Relay | VideoReader) -> None:
-        with self._lock:
-            self._opened.append(opened)
-            is_stopped = self._stopped_by is not None
-        if is_stopped:
-            opened.close()
-
-    def _check_source(self) -> None:
-        """Raise what ended the video before its end, which a decoder takes for damage."""
-        self._check_stopped()
-        for each in self._opened:
-            if isinstance(each, Relay) and each.error is not None:
-                raise each.error
 
     def _check_stopped(self) -> None:
         if self._stopped_by is not None:

@@ -133,22 +133,6 @@ def _address(url: str, scheme: str) -> Source:
     return Source(name, url, None, protocols, f"{_STREAMS},{_CONTAINERS}", None, True)
 
 
-def make_relayed_source(name: str, url: str, *, host: str) -> Source:
-    """Return a source at a relay, which nothing but a container is read from.
-
-    Args:
-        name: For messages.
-        url: The relay's, of http or rtsp.
-        host: The name of the server behind it.
-    """
-    if url.startswith("rtsp:"):
-        options = {"rtsp_transport": "tcp"}
-        return Source(name, url, "rtsp", "rtsp,tcp", f"rtsp,{_CONTAINERS}", True, True, options)
-    # An empty proxy: FFmpeg would take the one of the environment.
-    options = {"headers": f"Host: {host}\r\n", "http_proxy": ""}
-    return Source(name, url, None, "http,tcp", _CONTAINERS, False, False, options)
-
-
 def hide_password(url: str) -> str:
     """Return an address without the user's name and password."""
     return re.sub(r"^([^/]*//)[^/?#]*@", r"\1", url)

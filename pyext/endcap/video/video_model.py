@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +17,11 @@ from endcap.python_backend.failures import RequestCancelledError, describe
 from endcap.python_backend.requests import find_input, on_host
 from endcap.python_backend.responses import ModelLog, failed, to_tensors
 from endcap.triton.video_settings import read_video_options, read_video_settings
-from endcap.video.served import VideoInput, VideoJob
+from endcap.video.served import VideoJob
 from endcap.video.source import import_av
 
 VIDEO_INPUTS: Tensors = {
     "encoded": ("TYPE_STRING", [1]),
-    "source": ("TYPE_STRING", [1]),
     "options": ("TYPE_STRING", [1]),
 }
 VIDEO_OUTPUTS: Tensors = {
@@ -64,7 +62,7 @@ class VideoModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         """Read the parameters; what cannot be carried out fails the load with a message."""
-        self._settings = read_video_settings(json.loads(args["model_config"]), os.environ)
+        self._settings = read_video_settings(json.loads(args["model_config"]))
         import_av()
         self._log = ModelLog(args)
         calls = min(MAX_CALLS, self._settings.max_videos * self._settings.frames_in_flight)
@@ -114,9 +112,11 @@ class VideoModel:
 
     def _begin(self, request: Any, sender: Any) -> _Running | None:
         """Return a request that is counted as running; None where there are too many."""
-        given = VideoInput(_element(request, "encoded"), _text(request, "source"))
+        encoded = _element(request, "encoded")
+        if encoded is None:
+            raise InvalidArgumentError("input 'encoded' has no bytes; give those of a video file")
         options = read_video_options(_element(request, "options"))
-        job = VideoJob(given, self._settings, options, call=call_model, threads=self._calls)
+        job = VideoJob(encoded, self._settings, options, call=call_model, threads=self._calls)
         deadline = time.monotonic() + self._settings.max_seconds
         running = _Running(job, sender, deadline, threading.Lock())
         with self._lock:
@@ -177,11 +177,3 @@ def _element(request: Any, name: str) -> bytes | None:
     if array.size != 1:
         raise InvalidArgumentError(f"input '{name}' has {array.size} elements; give one")
     return bytes(array.reshape(-1)[0]) or None
-
-
-def _text(request: Any, name: str) -> str | None:
-    content = _element(request, name)
-    try:
-        return None if content is None else content.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"input '{name}' is no UTF-8 ({error})") from error

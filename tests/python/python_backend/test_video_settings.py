@@ -14,7 +14,6 @@ from endcap.triton.video_settings import (
     read_video_options,
     read_video_settings,
 )
-from endcap.triton.video_sources import Address
 
 
 def settings(name: str = "video", **parameters: str) -> VideoSettings:
@@ -22,10 +21,8 @@ def settings(name: str = "video", **parameters: str) -> VideoSettings:
     return read_video_settings({"name": name, "parameters": values})
 
 
-def test_defaults_open_nothing() -> None:
-    read = settings(labels="a,b", optional="true")
-    assert read == VideoSettings()
-    assert (read.cameras, read.url_prefixes) == ({}, ())
+def test_defaults() -> None:
+    assert settings(labels="a,b", optional="true") == VideoSettings()
 
 
 def test_every_parameter() -> None:
@@ -38,8 +35,6 @@ def test_every_parameter() -> None:
         max_file_bytes="6",
         timeout_s="7",
         decode_threads="0",
-        cameras="gate=rtsp://b/c",
-        url_prefixes="http://a/,",
     )
     assert read == VideoSettings(
         model="other",
@@ -50,8 +45,6 @@ def test_every_parameter() -> None:
         max_file_bytes=6,
         timeout_s=7,
         decode_threads=0,
-        cameras={"gate": Address("rtsp", "b", 554, "/c")},
-        url_prefixes=(Address("http", "a", 80, "/"),),
     )
 
 
@@ -61,9 +54,6 @@ def test_every_parameter() -> None:
         ({"max_video": "1"}, "'max_video' is not a parameter"),
         ({"max_videos": "0"}, "max_videos is 0"),
         ({"max_frames": "-1"}, "max_frames is '-1'"),
-        ({"allow_urls": "http://a/*"}, "'allow_urls' is not a parameter .* cameras, url_prefixes"),
-        ({"cameras": "rtsp://a"}, "entry 1 of cameras"),
-        ({"url_prefixes": "http://a, file:///b"}, "entry 2 of url_prefixes: it is not an address"),
         ({"model": ""}, "model is empty"),
         ({"model": "video"}, "which is this model"),
     ],

@@ -24,7 +24,7 @@ from endcap.triton.video_settings import VideoOptions, VideoSettings
 from endcap.video import VideoFrame, detect_video
 from endcap.video.detection import tracked
 from endcap.video.in_order import submit_in_order
-from endcap.video.served import VideoInput, VideoJob, _Detected
+from endcap.video.served import VideoJob, _Detected
 
 
 def in_order(
@@ -205,7 +205,7 @@ def test_an_object_keeps_its_id_over_dropped_frames_in_the_served_model() -> Non
     settings = VideoSettings(model="detect")
     with ThreadPoolExecutor() as threads:
         job = VideoJob(
-            VideoInput(encoded=b"a video"),
+            b"a video",
             settings,
             VideoOptions(),
             call=lambda call: {},
@@ -244,7 +244,7 @@ def test_a_response_that_is_not_of_one_image_fails_its_frame(
     }
     with ThreadPoolExecutor() as threads:
         job = VideoJob(
-            VideoInput(encoded=b"a video"), VideoSettings(), VideoOptions(),
+            b"a video", VideoSettings(), VideoOptions(),
             call=lambda call: outputs, threads=threads,
         )  # fmt: skip
         detected = job._detect_frame(frame_with(0, 0))

@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 from endcap.errors import VideoError
-from endcap.triton.video_sources import parse_address
 from endcap.video import VideoReader
-from endcap.video.relay import Relay
 from tests.support import rtsp_server
 from tests.support.tcp_proxy import proxy_to
 from tests.support.videos import encode, scene
@@ -164,12 +162,3 @@ def test_a_slow_program_gets_recent_frames_and_counts(server: str) -> None:
 
 def resident_kib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def test_frames_come_through_the_relay(server: str) -> None:
-    address = parse_address(f"rtsp://me:secret@{server}/h264")
-    with contextlib.closing(Relay("gate", address, timeout_s=5, max_bytes=None)) as relay:
-        with VideoReader(relay.source) as reader:
-            assert len(list(itertools.islice(reader, 3))) == 3
-            assert (reader.name, reader.is_live) == ("gate", True)
-        assert relay.error is None
