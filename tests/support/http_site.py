@@ -19,7 +19,6 @@ class Site:
     port: int
     paths: dict[str, Callable[[Any], None]] = field(default_factory=dict)
     requested: list[str] = field(default_factory=list)
-    heads: list[dict[str, str]] = field(default_factory=list)
 
     def url(self, path: str = "/file", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"
@@ -30,7 +29,6 @@ def run_site() -> Iterator[Site]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             running.requested.append(self.path)
-            running.heads.append(dict(self.headers.items()))
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 running.paths.get(self.path.partition("?")[0], missing)(self)
 

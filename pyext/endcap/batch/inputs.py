@@ -1,12 +1,11 @@
-"""Images of a data set: folders, Parquet files and tar archives, here or in an object store.
+"""Images of a data set: folders and Parquet files, here or in an object store.
 
-A data set is divided into shards: some files of a folder, row groups of a Parquet file, or one tar
-archive. A shard is repeated when a process or a machine is lost.
+A data set is divided into shards: some files of a folder, or row groups of a Parquet file. A shard
+is repeated when a process or a machine is lost.
 
 Ray's own readers are not used. `read_binary_files` ends the run, or drops the file, where one
-cannot be read, and reads it whole before its size can be refused; `read_webdataset` trusts the
-sizes in a tar's headers, so that one of 2**40 bytes seeks without end; and paths in Parquet cells
-have to be checked before anything opens them.
+cannot be read, and reads it whole before its size can be refused; and paths in Parquet cells have
+to be checked before anything opens them.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import itertools
 import os
 import posixpath
 import re
-import tarfile
-import zlib
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,15 +26,12 @@ from endcap.batch.storage import BatchError, Storage, escaped, import_package
 from endcap.errors import InvalidArgumentError
 
 _PARQUET_SUFFIXES = (".parquet", ".pq")
-_TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 _GLOB = re.compile(r"[*?\[]")
 _READERS = 8  # threads that read files of one shard: object stores are slow to respond
 _MAX_SHARDS = 200
 _MIN_IMAGES, _MAX_IMAGES = 16, 2000  # of a shard
 _ROWS_AT_A_TIME = 64  # of a Parquet file
-_MAX_BYTES = 256 << 20  # of an image's file; archives may be compressed a thousandfold
-_MAX_SKIPPED_BYTES = 1 << 36
-_MAX_HEADER_BYTES = 64 << 10  # names have up to 4096 bytes
+_MAX_BYTES = 256 << 20  # of an image's file
 # Usual names of the column of images, in the order of preference.
 _COLUMNS = ("bytes", "image", "jpg", "jpeg", "png", "webp", "encoded", "content", "path", "file",
             "filename", "url")  # fmt: skip
@@ -67,12 +61,12 @@ class Shard:
     """A part of a data set.
 
     Attributes:
-        kind: ``files``, ``parquet`` or ``tar``.
+        kind: ``files`` or ``parquet``.
         location: A location in the file system of the paths.
         paths: Image files, or the one file that holds the images.
         groups: Row groups of a Parquet file.
         column: The column of a Parquet file that holds the images' bytes or paths.
-        count: The number of images; 0 if unknown.
+        count: The number of images.
     """
 
     kind: str
@@ -104,8 +98,8 @@ def list_images(
     """Return the images at locations, in shards.
 
     Args:
-        locations: Paths or URLs of folders (with all below), glob patterns, image files, Parquet
-            files and tar archives.
+        locations: Paths or URLs of folders (with all below), glob patterns, image files and Parquet
+            files.
         column: The column of Parquet files with bytes or paths of images.
         done: Locations of image files to leave out.
 
@@ -125,8 +119,6 @@ def list_images(
             taken.add(url)
             if suffix in _PARQUET_SUFFIXES:
                 listing.shards += _parquet_shards(storage, path, column)
-            elif suffix in _TAR_SUFFIXES:
-                listing.shards.append(Shard("tar", location, (path,)))
             elif url in done:
                 listing.done += 1
             else:
@@ -141,7 +133,7 @@ def list_images(
         only = ", ".join(f"{number} {suffix}" for suffix, number in listing.skipped.items())
         raise InvalidArgumentError(
             f"there are no images in {', '.join(locations)}{f' (only {only})' if only else ''}; "
-            "image files are known by their suffixes, and so are .parquet and .tar files"
+            "image files are known by their suffixes, and so are .parquet files"
         )
     return listing
 
@@ -158,8 +150,6 @@ def read_shard(shard: Shard, *, allow_any_path: bool = False) -> Iterator[Encode
     storage = Storage(shard.location)
     if shard.kind == "files":
         return _read_files((storage, path) for path in shard.paths)
-    if shard.kind == "tar":
-        return _read_tar(storage, shard.paths[0])
     return _read_parquet(storage, shard, allow_any_path)
 
 
@@ -177,7 +167,7 @@ def _expand(storage: Storage, skipped: Counter[str]) -> list[str]:
             files = [path]
     except OSError as error:
         raise BatchError(f"{storage.location} cannot be listed: {error}") from error
-    known = (*IMAGE_SUFFIXES, *_PARQUET_SUFFIXES, *_TAR_SUFFIXES)
+    known = (*IMAGE_SUFFIXES, *_PARQUET_SUFFIXES)
     hidden = (".", "_")  # such files accompany data sets
     good = [
         each
@@ -186,7 +176,7 @@ def _expand(storage: Storage, skipped: Counter[str]) -> list[str]:
     ]
     if files == [path] != good:
         raise InvalidArgumentError(
-            f"{storage.location} is not an image, .parquet or .tar file, by its suffix"
+            f"{storage.location} is not an image or .parquet file, by its suffix"
         )
     skipped.update(_suffix(each) or "no suffix" for each in set(files).difference(good))
     return good
@@ -203,9 +193,7 @@ def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 def _suffix(path: str) -> str:
-    name = posixpath.basename(path).lower()
-    tar = next((suffix for suffix in _TAR_SUFFIXES if name.endswith(suffix)), None)
-    return tar or posixpath.splitext(name)[1]
+    return posixpath.splitext(path.lower())[1]
 
 
 def _parquet_shards(storage: Storage, path: str, column: str | None) -> list[Shard]:
@@ -256,54 +244,11 @@ def _read_file(place: EncodedImage | _Place) -> EncodedImage:
             return EncodedImage(name, None, "it is not a file")  # a pipe would be waited for
         with storage.filesystem.open_input_file(path) as file:
             if file.size() > _MAX_BYTES:
-                return EncodedImage(name, None, _too_large(file.size()))
+                reason = f"the file has {file.size()} bytes; at most {_MAX_BYTES} are read"
+                return EncodedImage(name, None, reason)
             return EncodedImage(name, file.read())
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         return EncodedImage(name, None, f"the file cannot be read: {error}")
-
-
-class _BoundedHeader(tarfile.TarInfo):
-    """A member that ends reading where `tarfile` would fill the memory with its headers."""
-
-    def _proc_member(self, archive: tarfile.TarFile) -> Any:
-        if self.type in b"LKxgX" and self.size > _MAX_HEADER_BYTES:  # long names and PAX headers
-            raise tarfile.ReadError(f"a header claims {self.size} bytes")
-        return super()._proc_member(archive)  # type: ignore[misc]
-
-    def _refuse_map(self, *_: object) -> None:
-        raise tarfile.ReadError("it has sparse files, whose maps have no limit")
-
-    _proc_sparse = _proc_gnusparse_10 = _refuse_map
-
-
-def _read_tar(storage: Storage, path: str) -> Iterator[EncodedImage]:
-    """Yield the images of a tar archive, which is read from its start to its end."""
-    archive = storage.url(path)
-    try:
-        with (
-            storage.filesystem.open_input_stream(path, compression=None) as stream,
-            tarfile.open(fileobj=stream, mode="r|*", tarinfo=_BoundedHeader) as tar,
-        ):
-            for member in tar:
-                if not 0 <= member.size <= _MAX_SKIPPED_BYTES:  # `tarfile` would read to its end
-                    raise tarfile.ReadError(f"a header claims {member.size} bytes")
-                tar.members.clear()  # type: ignore[attr-defined]  # each is needed once only
-                if not member.isfile() or _suffix(member.name) not in IMAGE_SUFFIXES:
-                    continue
-                name = f"{archive}/{member.name}"
-                if member.issparse():
-                    yield EncodedImage(name, None, "it is stored as a sparse file")
-                    continue
-                if member.size > _MAX_BYTES:
-                    yield EncodedImage(name, None, _too_large(member.size))
-                    continue
-                content = tar.extractfile(member)
-                data = b"" if content is None else content.read()
-                if len(data) < member.size:
-                    raise tarfile.ReadError("it ends within a file")
-                yield EncodedImage(name, data)
-    except (OSError, EOFError, ValueError, RecursionError, tarfile.TarError, zlib.error) as error:
-        yield EncodedImage(archive, None, f"the archive cannot be read further: {error}")
 
 
 def _read_parquet(storage: Storage, shard: Shard, allow_any_path: bool) -> Iterator[EncodedImage]:
@@ -362,7 +307,3 @@ def _is_below(storage: Storage, path: str, neighbour: str) -> bool:
         return resolve(path).startswith(f"{folder}/")
     except ValueError:  # no path of a file: it cannot be read
         return True
-
-
-def _too_large(size: int) -> str:
-    return f"the file has {size} bytes; at most {_MAX_BYTES} are read"

@@ -50,8 +50,8 @@ class BatchPlan:
     """A run and its settings.
 
     Attributes:
-        inputs: Paths or URLs of folders (with all below), glob patterns, image files, Parquet files
-            with a column of bytes or paths, and tar archives.
+        inputs: Paths or URLs of folders (with all below), glob patterns, image files, and Parquet
+            files with a column of bytes or paths.
         detector: The model.
         output: The folder of results, or its URL.
         column: The column of Parquet files that holds the images.
@@ -88,7 +88,7 @@ class BatchReport:
         seconds: The time that it took.
         coco: The file in COCO's format, if requested.
         skipped: Files of the data set that are not images, by suffix.
-        total: The number of all images; None if the data set has archives to be read.
+        total: The number of all images.
     """
 
     output: str
@@ -97,7 +97,7 @@ class BatchReport:
     seconds: float = 0.0
     coco: str | None = None
     skipped: Counter[str] = field(default_factory=Counter)
-    total: int | None = None
+    total: int = 0
 
     @property
     def failed(self) -> int:
@@ -140,8 +140,7 @@ def run_batch(
     before = report.statuses.total()
     listing = list_images(plan.inputs, column=plan.column, done=done)
     report.skipped = listing.skipped
-    if all(shard.kind != "tar" for shard in listing.shards):
-        report.total = listing.done + sum(shard.count for shard in listing.shards)
+    report.total = listing.done + sum(shard.count for shard in listing.shards)
     on_progress(report)
     if listing.shards:
         results.storage.filesystem.create_dir(results.storage.path, recursive=True)

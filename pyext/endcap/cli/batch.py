@@ -51,8 +51,8 @@ def batch(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            help="Folders (with all below), glob patterns, image files, Parquet files and tar "
-            "archives; paths, or URLs such as s3://bucket/folder.",
+            help="Folders (with all below), glob patterns, image files and Parquet files; paths, "
+            "or URLs such as s3://bucket/folder.",
             metavar="INPUT",
         ),
     ],
@@ -179,11 +179,9 @@ class _Display:
         """Print the progress of the run, unless that was a moment ago."""
         now, done = time.monotonic(), report.statuses.total()
         if self._last is None:
-            images = "images" if report.total is None else count(report.total, "image")
-            say(f"endcap: {images}, {done} done before")
+            say(f"endcap: {count(report.total, 'image')}, {done} done before")
         elif now - self._last >= _LINES_EVERY_S:
-            total = "" if report.total is None else f" of {report.total}"
-            say(f"endcap: {done}{total} images, {report.failed} failed")
+            say(f"endcap: {done} of {report.total} images, {report.failed} failed")
         else:
             return
         self._last = now

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
 import socket
-import subprocess
-import sys
-import tarfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -86,7 +81,7 @@ def test_shards_hold_whole_batches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("missing", "does not exist"), ("notes.txt", r"is not an image, \.parquet or \.tar"),
+    [("missing", "does not exist"), ("notes.txt", r"is not an image or \.parquet file"),
      ("*.bmp", "there are no images in .* image files are known by their suffixes")],
 )  # fmt: skip
 def test_what_cannot_be_read_is_told(tmp_path: Path, name: str, message: str) -> None:
@@ -105,17 +100,11 @@ def test_a_password_in_a_location_is_refused() -> None:
         list_images(["s3://key:secret@bucket/photos"])
 
 
-@pytest.mark.parametrize("is_archive", [False, True])
-def test_a_large_file_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_archive: bool
-) -> None:
+def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "_MAX_BYTES", 100)
     files = {"a_large.jpg": bytes(101), "b_small.jpg": bytes(100)}
-    if is_archive:
-        write_tar(tmp_path / "a.tar", files)
-    else:
-        for name, content in files.items():
-            (tmp_path / name).write_bytes(content)
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
     large, small = read_all(tmp_path)
     assert (large.data, large.error) == (None, "the file has 101 bytes; at most 100 are read")
     assert small.data == bytes(100)
@@ -296,136 +285,3 @@ def test_a_parquet_file_that_is_damaged_later_gives_an_error_row(tmp_path: Path)
     images = list(read_shard(shard))
     assert [image.data for image in images] == [None]
     assert "cannot be read further" in str(images[0].error)
-
-
-# Tar archives.
-
-
-def write_tar(path: Path, members: dict[str, bytes], mode: str = "w") -> Path:
-    with tarfile.open(path, mode) as tar:
-        for name, content in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return path
-
-
-@pytest.mark.parametrize(("name", "mode"), [("a.tar", "w"), ("a.tar.gz", "w:gz")])
-def test_a_web_dataset(tmp_path: Path, name: str, mode: str) -> None:
-    members = {"0/a.jpg": b"one", "0/a.json": b"{}", "0/b.png": b"two", "0/b.cls": b"7"}
-    path = write_tar(tmp_path / name, members, mode)
-    images = read_all(path)
-    assert [(image.path, image.data) for image in images] == [
-        (f"{path}/0/a.jpg", b"one"), (f"{path}/0/b.png", b"two"),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "mode"), [("a.tar", "w"), ("a.tar.gz", "w:gz")])
-def test_a_truncated_archive_gives_what_it_has_and_an_error(
-    tmp_path: Path, name: str, mode: str
-) -> None:
-    members = {f"{n}.jpg": bytes([n]) * 5000 for n in range(8)}
-    if mode == "w:gz":  # what cannot be compressed
-        members = {name: bytes(range(256)) * 20 for name in members}
-    path = write_tar(tmp_path / name, members, mode)
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    *good, last = read_all(path)
-    assert 0 <= len(good) < 8
-    assert all(len(image.data or b"") >= 5000 for image in good)
-    assert (last.path, last.data) == (str(path), None)
-    assert "cannot be read further" in str(last.error)
-
-
-def header(kind: bytes, size: int, name: str = "a.jpg") -> bytes:
-    member = tarfile.TarInfo(name)
-    member.type, member.size = kind, size
-    return member.tobuf(tarfile.GNU_FORMAT)
-
-
-def pax_size(size: int) -> bytes:
-    """Headers of a member whose PAX header has the size."""
-    record = b" size=%d\n" % size
-    length = next(n for n in range(len(record), 99) if len(b"%d" % n) + len(record) == n)
-    return header(tarfile.XHDTYPE, length) + (b"%d" % length + record).ljust(512, b"\0")
-
-
-READ_SHARDS = """
-import sys
-from endcap.batch.inputs import list_images, read_shard
-for shard in list_images(sys.argv[1:]).shards:
-    *_, last = read_shard(shard)
-    print(last.data, last.error)
-"""
-
-
-def test_a_size_that_an_archive_cannot_have_ends_reading(tmp_path: Path) -> None:
-    expected = {}
-    for size in (1 << 40, 1 << 80, -512, -(1 << 40)):
-        for name in ("b.jpg", "b.json"):
-            for damage in (header(b"0", size, name), pax_size(size) + header(b"0", 3, name)):
-                content = header(b"0", 3) + b"one".ljust(512, b"\0") + damage + bytes(1536)
-                for suffix, written in ((".tar", content), (".tar.gz", gzip.compress(content))):
-                    path = tmp_path / f"{len(expected):02}{suffix}"
-                    path.write_bytes(written)
-                    expected[path] = "a header claims"
-    command = [sys.executable, "-c", READ_SHARDS, *map(str, expected)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    for line, message in zip(done.stdout.splitlines(), expected.values(), strict=True):
-        assert line.startswith(f"None the archive cannot be read further: {message}")
-
-
-SPARSE_1_0 = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
-MEMBER = header(b"0", 3) + b"one".ljust(512, b"\0")
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (header(tarfile.GNUTYPE_LONGNAME, 1) + bytes(512), "further"),
-        ((header(tarfile.GNUTYPE_LONGNAME, 1) + b"a".ljust(512, b"\0")) * 3000, "further"),
-        (
-            header(tarfile.XHDTYPE, 24) + b"24 GNU.sparse.map=a,b,c\n".ljust(512, b"\0")
-            + header(b"0", 0),
-            "further",
-        ),
-        (header(tarfile.GNUTYPE_LONGNAME, 200 << 20), "a header claims 209715200 bytes"),
-        (header(tarfile.XHDTYPE, 200 << 20), "a header claims 209715200 bytes"),
-        (header(tarfile.XGLTYPE, 200 << 20), "a header claims 209715200 bytes"),
-        (header(tarfile.GNUTYPE_SPARSE, 3), "it has sparse files"),
-        (
-            header(tarfile.XHDTYPE, len(SPARSE_1_0)) + SPARSE_1_0.ljust(512, b"\0")
-            + header(b"0", 3) + b"9999999\n".ljust(512, b"1"),
-            "it has sparse files",
-        ),
-        # It replaces the size of each member, but not the place of the next one.
-        (header(tarfile.XGLTYPE, 13) + b"13 size=1024\n".ljust(512, b"\0") + MEMBER * 2, "further"),
-    ],
-    ids=["cut", "nested", "broken sparse map", "name", "PAX", "global PAX", "old sparse map",
-         "sparse map", "overlapping members"],
-)  # fmt: skip
-def test_a_bad_header_gives_what_was_before_it_and_an_error(
-    tmp_path: Path, damage: bytes, message: str
-) -> None:
-    """Also one that could fill the memory."""
-    path = tmp_path / "a.tar"
-    path.write_bytes(MEMBER + damage + bytes(20_000))
-    first, *_, last = read_all(path)
-    assert (first.data, last.data) == (b"one", None)
-    assert "cannot be read further" in str(last.error)
-    assert message in str(last.error)
-
-
-@pytest.mark.parametrize("suffix", [".tar", ".tar.gz"])
-def test_an_archive_without_the_two_blocks_at_its_end_is_read(tmp_path: Path, suffix: str) -> None:
-    content = MEMBER * 2
-    path = tmp_path / f"a{suffix}"
-    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
-    assert contents(read_all(path)) == [b"one", b"one"]
-
-
-def test_a_member_whose_name_is_no_text_is_read(tmp_path: Path) -> None:
-    path = write_tar(tmp_path / "a.tar", {"b\udcff.jpg": b"one", "c.jpg": b"two"})
-    images = read_all(path)
-    assert contents(images) == [b"one", b"two"]
-    assert images[0].path == f"{path}/b\\udcff.jpg"

@@ -7,13 +7,13 @@ import json
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -96,15 +96,14 @@ def test_on_this_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_archive_goes_on_where_it_ended(tmp_path: Path) -> None:
-    """Images that have a row are left out, also where their archive has others."""
+def test_a_parquet_file_goes_on_where_it_ended(tmp_path: Path) -> None:
+    """Images that have a row are left out, also where their file has others."""
     photos, output = tmp_path / "photos", tmp_path / "results"
     write_data_set(photos, 20)
     for count in (8, 20):
-        with tarfile.open(tmp_path / "photos.tar", "w") as archive:
-            for path in sorted(photos.iterdir())[:count]:
-                archive.add(path, path.name)
-        result = endcap_batch(tmp_path / "photos.tar", "--repository", REPOSITORY, "--output",
+        images = [path.read_bytes() for path in sorted(photos.iterdir())[:count]]
+        pq.write_table(pa.table({"image": images}), tmp_path / "photos.parquet")
+        result = endcap_batch(tmp_path / "photos.parquet", "--repository", REPOSITORY, "--output",
                               output, "--json")  # fmt: skip
         assert result.returncode == 0, result.stderr
         assert json.loads(result.stdout)["processed"] == (8 if count == 8 else 12)
