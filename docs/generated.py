@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import endcap
-from endcap.doctor import CHECKS, START
+from endcap.doctor import CHECKS
 from endcap.repository.head_families import HEAD_FAMILIES, readable_families
 from endcap.triton.model_contract import ModelContract, postprocess_contract
 from endcap.triton.tensor_spec import TRITON_TYPES
@@ -148,7 +148,7 @@ def _dimension(size: int, slopes: list[int]) -> str:
 
 def checks() -> str:
     """Return the table of the checks of `endcap doctor`."""
-    rows = ([c.group, c.title, f"`{c.name}`", c.meaning] for c in (*CHECKS, START))
+    rows = ([c.group, c.title, f"`{c.name}`", c.meaning] for c in CHECKS)
     return table(["group", "title", "name", "what is checked"], rows)
 
 

@@ -176,7 +176,7 @@ def replace_needed(library: Path, name: str, other: str) -> None:
 
 def subject(repository: Path, **options: Any) -> Subject:
     """What the doctor is asked to look at."""
-    return Subject(find_repository=lambda: repository, find_sample=Path, **options)
+    return Subject(find_repository=lambda: repository, **options)
 
 
 def check(name: str, repository: Path, **options: Any) -> Finding:

@@ -13,17 +13,16 @@ import typer
 from rich.text import Text
 
 from endcap.cli.console import PlainConsole, count
-from endcap.cli.files import SAMPLES, find_repository
-from endcap.cli.images import expand_images
+from endcap.cli.files import find_repository
 from endcap.cli.options import command
-from endcap.doctor import CHECKS, START, Finding, Severity, Subject, run_checks
+from endcap.doctor import Finding, Severity, Subject, run_checks
 
 EXAMPLES = """
 **Examples**
 
 - `endcap doctor`
 
-- `endcap doctor --repository my_models --start`
+- `endcap doctor --repository my_models`
 
 - `endcap doctor --json > findings.json`
 
@@ -53,9 +52,6 @@ def doctor(
             help="Server to check, as for `endcap serve`: a program or an installation's folder.",
         ),
     ] = None,
-    start: Annotated[
-        bool, typer.Option("--start", help="Start the server, and send it a sample image.")
-    ] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print a JSON list of findings, not text.")
     ] = False,
@@ -76,20 +72,11 @@ def doctor(
     """
     subject = Subject(
         find_repository=find_repository if repository is None else lambda: repository,
-        find_sample=_sample,
         tritonserver=tritonserver,
     )
-    findings = run_checks(
-        subject,
-        [*CHECKS, *([START] if start else [])],
-        on_broken=traceback.print_exc if verbose else lambda: None,
-    )
+    findings = run_checks(subject, on_broken=traceback.print_exc if verbose else lambda: None)
     made = _print_json(findings) if json_output else _print_report(findings, verbose)
     raise typer.Exit(_EXIT_CODES[max(finding.severity for finding in made)])
-
-
-def _sample() -> Path:
-    return expand_images([str(find_repository() / SAMPLES)])[0]
 
 
 def _print_json(findings: Iterable[Finding]) -> list[Finding]:

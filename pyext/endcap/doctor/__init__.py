@@ -13,7 +13,7 @@ from endcap.doctor.finding import Check, Finding, Problem, Severity
 from endcap.doctor.subject import Subject
 from endcap.errors import EndcapError
 
-__all__ = ["CHECKS", "START", "Check", "Finding", "Severity", "Subject", "run_checks"]
+__all__ = ["CHECKS", "Check", "Finding", "Severity", "Subject", "run_checks"]
 
 CHECKS = (
     Check("endcap", "endcap", "installation", system.check_installation),
@@ -29,7 +29,6 @@ CHECKS = (
     Check("nvjpeg", "GPU", "nvJPEG", gpu.check_nvjpeg),
     Check("dali", "GPU", "DALI", gpu.check_dali),
 )
-START = Check("start", "start", "real start", server.check_start)
 
 
 def run_checks(

@@ -1,29 +1,20 @@
-"""The Triton server: where it is, whether it runs, and a real start."""
+"""The Triton server: where it is, and whether it runs."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
-import time
-from collections.abc import Sequence
 
-from endcap.client import DetectionClient
-from endcap.doctor.finding import Problem, Severity, Skipped, reason_of
+from endcap.doctor.finding import Problem, Severity, reason_of
 from endcap.doctor.subject import Subject
-from endcap.errors import EndcapError
-from endcap.results import Task
-from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.locate import NoServerError, ServerInstallation
 from endcap.server.private_server import why_no_private_server
 from endcap.server.release import BULLETINS, read_release
 from endcap.triton.errors import ServerError
-from endcap.triton.model_folder import ModelFolder
 
 _HELP_WITHIN_S = 20.0  # for a program on a slow disk; it takes far less
 _MISSING = re.compile(r"while loading shared libraries: ([^:]+)")
-_ENSEMBLE = "detect"
 
 
 def check_server(subject: Subject) -> str:
@@ -83,50 +74,3 @@ def _check_program(server: ServerInstallation) -> None:
         f"{server.executable} is not tritonserver: {reason}; name the tritonserver file, or the "
         "folder that holds bin/tritonserver: `--tritonserver PATH`",
     )
-
-
-def check_start(subject: Subject) -> str:
-    """Start the server on the repository and send it one JPEG.
-
-    With `--start`: the server starts on the repository, on free ports, and the ensemble
-    `detect`, or else the only ensemble that there is, responds to a sample picture.
-    """
-    if isinstance(subject.repository, EndcapError):
-        raise Skipped("there is no repository")
-    repository, models = subject.repository
-    free = ServerPorts(http=0, grpc=0, metrics=0)
-    server = TritonServer(repository, ServerSettings(tritonserver=subject.tritonserver, ports=free))
-    command = shlex.join(["endcap", "serve", str(repository), "--verbose"])
-    serve = f"all output of the server: `{command}`"
-    begin = time.perf_counter()
-    try:
-        server.start()
-    except EndcapError as error:
-        raise Problem("not ready", f"{error}; {serve}") from error
-    try:
-        ready = f"ready after {time.perf_counter() - begin:.1f} s"
-        ensemble = _ensemble(models)
-        if ensemble is None:
-            return f"{ready}; no request sent: no model '{_ENSEMBLE}', and no only ensemble"
-        try:
-            return f"{ready}; {_send_sample(server, ensemble, subject)}"
-        except EndcapError as error:
-            raise Problem(ready, f"{ensemble} does not respond: {error}; {serve}") from error
-    finally:
-        server.stop()
-
-
-def _ensemble(models: Sequence[ModelFolder]) -> str | None:
-    names = [model.path.name for model in models if model.steps]
-    return _ENSEMBLE if _ENSEMBLE in names else names[0] if len(names) == 1 else None
-
-
-def _send_sample(server: TritonServer, ensemble: str, subject: Subject) -> str:
-    sample = subject.find_sample()
-    with DetectionClient(server.grpc_url, model=ensemble, concurrency=1) as client:
-        (result,) = client.detect([sample])
-    if not result.ok:
-        raise ServerError(f"{sample.name} failed with {result.status}: {result.error}")
-    kind = {Task.classification: "classes", Task.tensors: "tensors"}.get(result.task, "detections")
-    count = len(result.tensors or result.predictions)
-    return f"{count} {kind} in {sample.name}, in {result.latency_ms:.0f} ms"

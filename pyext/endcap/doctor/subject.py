@@ -26,13 +26,11 @@ class Subject:
 
     Attributes:
         find_repository: Returns the model repository, or raises an EndcapError.
-        find_sample: Returns a picture to send to the server.
         tritonserver: As for `locate_server`.
         shared_memory: Where Python-backend models put their tensors.
     """
 
     find_repository: Callable[[], Path]
-    find_sample: Callable[[], Path]
     tritonserver: Path | None = None
     shared_memory: Path = SHARED_MEMORY
 

@@ -1,15 +1,12 @@
-"""endcap doctor: the form of its reports, and a real start."""
+"""endcap doctor: the form of its reports."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from endcap.doctor import CHECKS, Check, Severity, Subject, run_checks
 from tests.support.damage import SHIPPED
-from tests.support.doctor_world import World, copied_server, doctor, run, subject
-from tests.support.echo_model import ECHO, TENSORS, write_echo_model, write_model
+from tests.support.doctor_world import doctor, run, subject
 
 
 def test_every_check_is_reported_and_nothing_here_is_an_error() -> None:
@@ -61,39 +58,3 @@ def test_a_check_that_breaks_is_an_error_and_the_others_go_on() -> None:
     assert "endcap doctor --verbose" in str(first.remedy)
     assert second.severity is Severity.OK
     assert len(tracebacks) == 1
-
-
-# --- a real start ---------------------------------------------------------------------------------
-
-
-def test_start_sends_a_sample() -> None:
-    found = doctor("--start").findings["start"]
-    assert found["severity"] == "ok", found
-    assert found["found"].startswith("ready after ")
-    assert "detections in shapes_" in found["found"]
-    assert " 0 detections" not in found["found"]
-
-
-def test_start_reports_why_a_server_does_not_start(tmp_path: Path) -> None:
-    code = ECHO + "\n    def initialize(self, args):\n        raise OSError('no such camera')\n"
-    repository = write_model(tmp_path / "my models", "echo", 'backend: "python"' + TENSORS, code)
-    report = doctor("--start", "--repository", repository)
-    report.expect(
-        "start", "error", "failed to load 'echo'", "no such camera",
-        f"`endcap serve '{repository}' --verbose`",
-    )  # fmt: skip
-    assert report.errors == {"start"}
-
-
-def test_start_sends_nothing_to_an_unknown_ensemble(tmp_path: Path) -> None:
-    found = doctor("--start", "--repository", write_echo_model(tmp_path)).findings["start"]
-    assert found["severity"] == "ok"
-    assert found["found"].endswith("no request sent: no model 'detect', and no only ensemble")
-
-
-@pytest.mark.slow
-def test_start_in_an_environment_with_spaces_in_its_path(tmp_path: Path) -> None:
-    world = World(tmp_path / "my environment")
-    report = world.doctor("--start", "--tritonserver", copied_server(tmp_path / "my server"))
-    assert report.findings["start"]["severity"] == "ok", report.findings["start"]
-    assert report.errors == set()
