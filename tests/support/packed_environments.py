@@ -29,14 +29,9 @@ class Workshop:
     temporary: Path
 
     def arguments(self, *options: object, channel: Path | str | None = None) -> list[str]:
-        """The arguments of an `endcap env pack` that is quick rather than small.
-
-        channel: another one than this, and an address where not all is to come from folders.
-        """
+        """The arguments of an `endcap env pack` that is quick rather than small."""
         given = ["env", "pack", "--python", VERSION, "--endcap", self.wheel]
         given += ["--channel", channel or self.channel, "--compress-level", 1, *options]
-        if not isinstance(channel, str):
-            given.append("--offline")
         return [str(each) for each in given]
 
     def pack(self, *options: object, channel: Path | str | None = None) -> Result:
@@ -55,6 +50,7 @@ def workshop(folder: Path) -> Iterator[Workshop]:
     packages.append({"name": "numpy", "version": "2.1.0", "depends": ["python"]})
     channel = write_channel(folder / "channel", packages)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
         patch.setenv("RATTLER_CACHE_DIR", str(folder / "cache"))
         patch.setenv("TMPDIR", str(temporary))
         patch.setattr("tempfile.tempdir", None)  # TMPDIR is read anew

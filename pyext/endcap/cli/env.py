@@ -41,7 +41,7 @@ PACK_EXAMPLES = """
 - `endcap env pack --package "scipy >=1.10" --pip onnxruntime --into models/detector_python`
 
 - `endcap env pack --endcap dist/endcap-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl
-  --channel ./channel --find-links ./wheels --offline --into models/preprocess_python`
+  --channel ./channel --into models/preprocess_python`
 
 **Exit code**: 0 when the archive was written and works, 2 when not: the error message says why, no
 broken archive is left, and a model that could not get it keeps its files.
@@ -92,8 +92,6 @@ _PACK = {
         "--channel",
         metavar="CHANNEL",
     ),
-    "find_links": _in_sources("A folder of wheels for pip; may be repeated.", metavar="FOLDER"),
-    "offline": _in_sources("Use packages from folders only.", "--offline"),
     "compress_level": typer.Option(
         min=0, max=9, help="9 makes the smallest archive and takes longest."
     ),

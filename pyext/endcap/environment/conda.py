@@ -120,13 +120,13 @@ def import_tool(module: str) -> Any:
     return import_extra(module, "env", "packing an environment", ExecutionEnvironmentError)
 
 
-def resolve_channels(channels: Sequence[str], *, offline: bool) -> list[str]:
+def resolve_channels(channels: Sequence[str]) -> list[str]:
     """Return the channels as py-rattler takes them; folders as absolute paths.
 
     A path is a folder when it exists or is written with a slash.
 
     Raises:
-        InvalidArgumentError: A folder does not exist or, offline, a channel is not a folder.
+        InvalidArgumentError: A folder does not exist.
     """
     resolved = []
     for channel in channels:
@@ -135,10 +135,9 @@ def resolve_channels(channels: Sequence[str], *, offline: bool) -> list[str]:
         is_path = address.scheme == "file" or channel.startswith((".", "/", "~"))
         if folder.is_dir():
             channel = str(folder.resolve())
-        elif is_path or offline:
+        elif is_path:
             raise InvalidArgumentError(
-                f"channel '{without_secrets(channel)}' is not a folder; give one that is a channel"
-                f"{', or leave --offline out' if offline else ''}"
+                f"channel '{channel}' is not a folder; give one that is a channel"
             )
         resolved.append(channel)
     return resolved

@@ -52,8 +52,6 @@ class PackOptions:
         pip_packages: Requirements for pip, or paths of wheels.
         endcap: A wheel of endcap, or the version that pip is to find.
         channels: Names, URLs or folders, the first one before the others.
-        find_links: Folders of wheels in which pip looks as well.
-        offline: Read folders only, no channel or index of the network.
         compress_level: 0 (uncompressed) to 9 (slowest).
     """
 
@@ -62,8 +60,6 @@ class PackOptions:
     pip_packages: tuple[str, ...] = ()
     endcap: str = __version__
     channels: tuple[str, ...] = (_DEFAULT_CHANNEL,)
-    find_links: tuple[Path, ...] = ()
-    offline: bool = False
     compress_level: int = 4
 
     def __post_init__(self) -> None:
@@ -76,11 +72,6 @@ class PackOptions:
                 raise InvalidArgumentError(
                     f"--pip is '{text}'; give a requirement or a wheel, and pip's options by its "
                     "environment variables, such as PIP_INDEX_URL"
-                )
-            if self.offline and re.search(r"\b(?!file:)\w+://", text):  # despite --no-index
-                raise InvalidArgumentError(
-                    f"--pip is '{text}', and --offline reads folders only; download the package "
-                    "and give its file, or leave --offline out"
                 )
         if self.endcap.endswith(".whl") and not Path(self.endcap).is_file():
             raise InvalidArgumentError(
@@ -117,7 +108,7 @@ def build_archive(
     """
     scratch = archive.parent
     prefix = scratch / "environment"
-    channels = resolve_channels(options.channels, offline=options.offline)
+    channels = resolve_channels(options.channels)
     requested = [f"python {options.python}.*", "numpy", *options.packages]
     constraints = [f"numpy {limit.specifier}"] if limit.specifier else []
     progress("installing conda packages")
@@ -163,19 +154,17 @@ def _install_pip_packages(options: PackOptions, prefix: Path) -> None:
         pip, environment = pip_command(), environment_for_pip()
     except PipError as error:
         raise ExecutionEnvironmentError(str(error)) from error
-    sources = ["--no-index"] if options.offline else []
-    sources += [word for folder in options.find_links for word in ("--find-links", str(folder))]
     command = [
         *pip, "--python", str(prefix / "bin" / "python3"),
         "install", "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
-        "--quiet", "--constraint", str(constraints), *sources, *options.pip_requirements,
+        "--quiet", "--constraint", str(constraints), *options.pip_requirements,
     ]  # fmt: skip
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if finished.returncode:
         raise ExecutionEnvironmentError(
             f"pip could not install {', '.join(options.pip_requirements)}: "
             f"{pip_errors(finished.stderr)}; check --pip, give the wheel by --endcap where it is "
-            "endcap, and offline put the wheels into a folder of --find-links"
+            "endcap, or `export PIP_FIND_LINKS=DIR` for a folder of wheels"
         )
 
 

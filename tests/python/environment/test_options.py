@@ -34,15 +34,6 @@ def test_an_option_of_pip_is_not_a_requirement(text: str) -> None:
         PackOptions(python="3.11", endcap="0.1.0", pip_packages=(text,))
 
 
-@pytest.mark.parametrize("text", ["a @ https://example.org/a.whl", "git+https://example.org/a"])
-def test_offline_downloads_no_package_by_its_address(text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"--pip is .* --offline reads folders only"):
-        PackOptions(offline=True, pip_packages=(text,))
-    local = ("a @ file:///wheels/a.whl", "/wheels/a.whl")
-    assert PackOptions(offline=True, pip_packages=local).pip_packages == local
-    assert PackOptions(pip_packages=(text,)).pip_packages == (text,)
-
-
 def test_channels_by_name_address_and_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,22 +42,13 @@ def test_channels_by_name_address_and_folder(
     (folder / "noarch" / "repodata.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     given = ["conda-forge", "https://example.org/c", "./my channel", folder.as_uri(), str(folder)]
-    resolved = resolve_channels(given, offline=False)
+    resolved = resolve_channels(given)
     assert resolved == ["conda-forge", "https://example.org/c", *[str(folder)] * 3]
-    assert resolve_channels(given[2:], offline=True) == [str(folder)] * 3
 
 
-@pytest.mark.parametrize(
-    ("channel", "offline", "message"),
-    [
-        ("conda-forge", True, "leave --offline out"),
-        ("https://example.org/c", True, "leave --offline out"),
-        ("./nothing", False, "is not a folder; give one"),
-    ],
-)
-def test_a_channel_that_cannot_be_read(channel: str, offline: bool, message: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=message):
-        resolve_channels([channel], offline=offline)
+def test_a_channel_that_is_not_a_folder() -> None:
+    with pytest.raises(InvalidArgumentError, match="is not a folder; give one"):
+        resolve_channels(["./nothing"])
 
 
 def test_the_stubs_of_the_server_need_numpy_1() -> None:

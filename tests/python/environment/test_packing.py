@@ -185,7 +185,7 @@ def test_what_an_environment_lacks_is_reported(
         (["--package", "*"], "one of --package is not a conda specification"),
         (["--pip", "nosuchpackage"], "No matching distribution found for nosuchpackage"),
         (["--pip", "numpy>=2"], "numpy"),
-        (["--channel", "nothing/here"], "is not a folder"),
+        (["--channel", "./nothing/here"], "is not a folder"),
         (["--into", "nowhere"], "has no config.pbtxt"),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else "",
