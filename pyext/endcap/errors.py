@@ -5,7 +5,9 @@ The codes are those of the ``status`` tensor and of ``endcap/error.h``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import Any
 
 
 class Status(IntEnum):
@@ -94,3 +96,11 @@ _CLASSES: dict[Status, type[EndcapError]] = {
 def error_for_status(status: int, message: str) -> EndcapError:
     """Return the error that stands for a status code other than 0, holding ``message``."""
     return _CLASSES.get(Status(status), EndcapError)(message)
+
+
+def raise_first(items: Sequence[tuple[Any, ...]]) -> None:
+    """Raise the error of the first image that failed; an item begins with status and message."""
+    for index, (status, message, *_) in enumerate(items):
+        if status != 0:
+            place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
+            raise error_for_status(status, place + message)

@@ -87,7 +87,23 @@ FileFormats = str | Sequence[str]
 Numbers = float | Sequence[float] | str  # one for all, or one for each
 
 
-class PreprocessParameters(TypedDict, total=False):
+class DecodeParameters(TypedDict, total=False):
+    """What `decode` takes by name."""
+
+    exif: Literal["apply", "ignore"] | None
+    formats: FileFormats | None
+    alpha: Literal["drop", "white"] | None
+    max_pixels: int | None
+    max_side: int | None
+    max_bytes: int | None
+    max_scans: int | None
+    max_coefficient_bytes: int | None
+    max_decoded_bytes: int | None
+    truncated: Literal["reject", "accept"] | None
+    damaged: Literal["reject", "accept"] | None
+
+
+class PreprocessParameters(DecodeParameters, total=False):
     """What `Preprocessor` and `preprocess` take by name."""
 
     size: Size | None
@@ -105,20 +121,9 @@ class PreprocessParameters(TypedDict, total=False):
     scale: float | None
     mean: Numbers | None
     std: Numbers | None
-    exif: Literal["apply", "ignore"] | None
-    formats: FileFormats | None
     base64: Literal["accept", "reject"] | None
-    alpha: Literal["drop", "white"] | None
     decode: Literal["exact", "fast"] | None
     jpeg_decoder: Literal["auto", "cpu", "hybrid", "nvjpeg"] | None
-    max_pixels: int | None
-    max_side: int | None
-    max_bytes: int | None
-    max_scans: int | None
-    max_coefficient_bytes: int | None
-    max_decoded_bytes: int | None
-    truncated: Literal["reject", "accept"] | None
-    damaged: Literal["reject", "accept"] | None
     max_rois: int | None
     max_roi_bytes: int | None
     on_error: Literal["error", "blank"] | None

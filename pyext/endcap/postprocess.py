@@ -14,7 +14,7 @@ from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thre
 from endcap.box_decode import Head, Specs, to_batched, to_cuda_batched
 from endcap.cuda_array import CudaArray
 from endcap.detections import Classification, Detections
-from endcap.errors import InvalidArgumentError, error_for_status
+from endcap.errors import InvalidArgumentError, raise_first
 from endcap.parameters import (
     Parameter,
     PostprocessParameters,
@@ -152,7 +152,7 @@ class Postprocessor:
             target = cuda_target(self._device_id, stream)
             part = self._part(target, head, geometry, status, with_rle=self._has_masks)
             [(items, rle)] = self._core.run([part], target.stream)
-            _raise_first(items)
+            raise_first(items)
             fields = self._cuda_fields(part)
             truncated = np.array([truncated for _, _, truncated, _ in items], np.bool_)
             dropped = np.array([dropped for _, _, _, dropped in items], np.int32)
@@ -262,13 +262,6 @@ def _make_detections(values: dict[str, Any]) -> Detections:
     vars(detections).update(_DEFAULTS)
     vars(detections).update(values)
     return detections
-
-
-def _raise_first(items: list[_Item]) -> None:
-    for index, (code, message, _, _) in enumerate(items):
-        if code != 0:
-            place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
-            raise error_for_status(code, place + message)
 
 
 def _output_tensors(

@@ -24,7 +24,7 @@ from endcap._images import (
     to_cuda_buffer,
 )
 from endcap.cuda_array import CudaArray
-from endcap.errors import InvalidArgumentError, error_for_status
+from endcap.errors import InvalidArgumentError, raise_first
 from endcap.parameters import (
     Parameter,
     PreprocessParameters,
@@ -210,7 +210,7 @@ class Preprocessor:
             0 if target is None else target.stream,
         )
         if self._raises:
-            _raise_first(items)
+            raise_first(items)
         if regions is not None:
             items = items * count  # the one image is that of every region
         return PreprocessResult(
@@ -273,13 +273,6 @@ def _cached_preprocessor(
 def presets() -> list[str]:
     """Return the names of the presets."""
     return _core.preset_names()
-
-
-def _raise_first(items: list[tuple[int, str, int, str]]) -> None:
-    for index, (status, message, *_) in enumerate(items):
-        if status != 0:
-            place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
-            raise error_for_status(status, place + message)
 
 
 Shape = tuple[int, ...]

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 
 from endcap import _core
 from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, UnsupportedError
-from endcap.parameters import Parameter, to_parameters
+from endcap.parameters import Parameter, list_parameters, to_parameters
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Preset = Literal["bytetrack", "bytetrack_trackers", "ocsort"]
 _BUFFER_RATE = 30.0  # frames a second that track_buffer is counted in
 _MOST_RATE = 1000
 _MOST_BUFFER = 30000
+
+
+class TrackParameters(TypedDict, total=False):
+    """What `Tracker` takes by name, in addition to preset, frame_rate and track_buffer."""
+
+    high_score_threshold: float | None
+    low_score_threshold: float | None
+    new_track_threshold: float | None
+    match_threshold: float | None
+    second_match_threshold: float | None
+    unconfirmed_match_threshold: float | None
+    fuse_score: bool | None
+    class_agnostic: bool | None
+    duplicate_iou: float | None
+    max_tracks: int | None
+    confirm_frames: int | None
+    direction_weight: float | None
+    direction_frames: int | None
 
 
 class Tracker:
@@ -35,46 +56,21 @@ class Tracker:
             ``ocsort``, as the package ``trackers`` has these.
         frame_rate: frames a second, by which ``track_buffer`` is scaled.
         track_buffer: frames that a track without detections is kept for, at 30 frames a second.
-        high_score_threshold: least score of the detections that are matched first.
-        low_score_threshold: detections with scores above it and below ``high_score_threshold`` are
-            matched with the tracks that remain.
-        new_track_threshold: least score of a detection that starts a track.
-        match_threshold: matches of the first stage cost less (but in ``bytetrack`` at most): 1 -
-            IoU, or with ``fuse_score`` 1 - IoU * score.
-        second_match_threshold: the same of the second stage, whose matches cost 1 - IoU; in
-            ``ocsort`` with the boxes that were seen last.
-        unconfirmed_match_threshold: the same of tracks that have been seen in one frame.
-        fuse_score: whether a detection's score counts in its matches.
-        class_agnostic: whether detections may continue tracks of other classes.
-        duplicate_iou: where a track and a lost one overlap more, the younger one is dropped.
-        max_tracks: tracks at a time, lost ones included; no more are started.
-        confirm_frames: frames in a row with a detection that give a track its id.
-        direction_weight: what the direction of motion counts in the first stage, beside IoU.
-        direction_frames: frames over which directions of motion are taken.
+        fields: the parameters by name, of ``TrackParameters``, such as high_score_threshold=0.5 or
+            max_tracks=200. ``describe()`` and docs/tracking.md tell their meanings.
 
     Raises:
         InvalidArgumentError: an unknown preset or an impossible value.
     """
 
+    @list_parameters(TrackParameters)
     def __init__(
         self,
         preset: Preset = "bytetrack",
         *,
         frame_rate: float = _BUFFER_RATE,
         track_buffer: int = 30,
-        high_score_threshold: float | None = None,
-        low_score_threshold: float | None = None,
-        new_track_threshold: float | None = None,
-        match_threshold: float | None = None,
-        second_match_threshold: float | None = None,
-        unconfirmed_match_threshold: float | None = None,
-        fuse_score: bool | None = None,
-        class_agnostic: bool | None = None,
-        duplicate_iou: float | None = None,
-        max_tracks: int | None = None,
-        confirm_frames: int | None = None,
-        direction_weight: float | None = None,
-        direction_frames: int | None = None,
+        **fields: Unpack[TrackParameters],
     ) -> None:
         if not 0 < frame_rate <= _MOST_RATE:
             raise InvalidArgumentError(
@@ -85,25 +81,11 @@ class Tracker:
                 f"track_buffer is {track_buffer}: give a number of frames from 0 to {_MOST_BUFFER}"
             )
         frames = frame_rate / _BUFFER_RATE * track_buffer
-        fields = {
-            "preset": preset,
-            "high_score_threshold": high_score_threshold,
-            "low_score_threshold": low_score_threshold,
-            "new_track_threshold": new_track_threshold,
-            "match_threshold": match_threshold,
-            "second_match_threshold": second_match_threshold,
-            "unconfirmed_match_threshold": unconfirmed_match_threshold,
-            "fuse_score": fuse_score,
-            "class_agnostic": class_agnostic,
-            "max_lost_frames": int(frames) if preset == "bytetrack" else math.ceil(frames),
-            "duplicate_iou": duplicate_iou,
-            "max_tracks": max_tracks,
-            "confirm_frames": confirm_frames,
-            "direction_weight": direction_weight,
-            "direction_frames": direction_frames,
-        }
+        lost = int(frames) if preset == "bytetrack" else math.ceil(frames)
         self._preset = preset
-        self._core = _core.Tracker(to_parameters(fields))
+        self._core = _core.Tracker(
+            to_parameters({"preset": preset, "max_lost_frames": lost, **fields})
+        )
 
     def __call__(self, detections: ImageDetections) -> ImageDetections:
         """Take in the next frame, and return its detections with ``track_ids``.

@@ -1,4 +1,4 @@
-"""What the engines of a model instance share: device, core, and memory kept from call to call."""
+"""What the engines of a model instance share: the device, the core, and memory for outputs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from endcap import _core
+from endcap import _core, _cuda_input
 from endcap._arrays import empty
 from endcap._device import Target
 from endcap.cuda_array import CudaArray
-from endcap.errors import CudaError, error_for_status
+from endcap.errors import CudaError
 from endcap.triton.stage_settings import StageSettings
 
 
@@ -38,37 +37,8 @@ def target_of(args: Mapping[str, str]) -> Target | None:
     return target
 
 
-class RowMemory:
-    """Arrays of a row for each image, as large as the largest batch so far.
-
-    The server copies outputs into shared memory before it calls ``execute`` again, so that the same
-    rows can take the next results: memory that is fresh from the system costs a page fault for
-    every 4 KiB.
-
-    Args:
-        specs: name, dtype and shape of one row, as the core tells them.
-    """
-
-    def __init__(self, specs: Sequence[tuple[str, str, list[int]]]) -> None:
-        self._specs = {name: (np.dtype(dtype), tuple(shape)) for name, dtype, shape in specs}
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
-
-    def rows(self, name: str, count: int) -> npt.NDArray[Any]:
-        """Return the first rows of one array, uninitialised.
-
-        Raises:
-            OutOfMemoryError: not enough memory for them.
-        """
-        array = self._arrays.get(name)
-        if array is None or len(array) < count:
-            dtype, shape = self._specs[name]
-            self._arrays.pop(name, None)  # goes back first
-            array = self._arrays[name] = empty((count, *shape), dtype)
-        return array[:count]
-
-
 class CoreStage:
-    """Base of the engines: the core on a device, and memory for its results.
+    """Base of the engines: the core on a device.
 
     Args:
         engine: the core's class of the stage.
@@ -85,18 +55,17 @@ class CoreStage:
         device_id = None if target is None else target.device_id
         self._core = engine(settings.parameters, settings.threads, device_id)
         self._specs = self._core.outputs
-        self._memory = RowMemory(self._specs)
 
     @property
     def parameters(self) -> dict[str, str]:
         """Every parameter and its value as text."""
         return {name: value for name, _, _, value in self._core.parameters}
 
-    def _raise_first_failure(self, items: Sequence[tuple[Any, ...]]) -> None:
-        for index, (code, message, *_) in enumerate(items):
-            if code != 0:
-                place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
-                raise error_for_status(code, place + message)
+    def _rows(self, dtype: str, shape: Sequence[int]) -> Any:
+        """Return memory for rows of an output, uninitialised; raise OutOfMemoryError."""
+        if self._target is None:
+            return empty(tuple(shape), np.dtype(dtype))
+        return _cuda_input.empty(tuple(shape), np.dtype(dtype), self._target)
 
     def _shaped(self, rows: Any) -> Any:
         """Return rows as the model's output, without a batch dimension where it has none."""

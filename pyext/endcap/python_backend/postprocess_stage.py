@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core, _cuda_input
+from endcap import _core
 from endcap._device import Target
-from endcap.errors import InvalidArgumentError
+from endcap.errors import InvalidArgumentError, raise_first
 from endcap.masks import pad_rle
 from endcap.python_backend.instance import CoreStage
 from endcap.python_backend.requests import find_input, get_input, in_place, on_host
@@ -126,7 +126,8 @@ class PostprocessStage(CoreStage):
 
     def run(self, jobs: Sequence[HeadJob]) -> None:
         """Process the heads of all requests."""
-        self._give_memory(jobs)
+        for job in jobs:
+            self._give_memory(job)
         stream = 0 if self._target is None else self._target.stream
         results = self._core.run([job.part for job in jobs], stream)
         for job, (items, rle) in zip(jobs, results, strict=True):
@@ -138,7 +139,7 @@ class PostprocessStage(CoreStage):
         Raises:
             EndcapError: its first bad head.
         """
-        self._raise_first_failure(job.items)
+        raise_first(job.items)
         results = {name: rows for name, rows in job.out.items() if name in job.wanted}
         if _wants_labels(job):
             ids = job.out["class_ids"]
@@ -149,20 +150,10 @@ class PostprocessStage(CoreStage):
             results["detection_rle"] = pad_rle(job.rle, self._max_detections)
         return {name: self._shaped(rows) for name, rows in results.items() if name in job.wanted}
 
-    def _give_memory(self, jobs: Sequence[HeadJob]) -> None:
-        total = sum(job.count for job in jobs)
+    def _give_memory(self, job: HeadJob) -> None:
         for name, dtype, shape in self._specs:
-            begin = 0
-            for job in jobs:
-                end = begin + job.count
-                if name not in job.wanted and not (name == "class_ids" and _wants_labels(job)):
-                    job.out[name] = None
-                elif self._target is None:
-                    job.out[name] = self._memory.rows(name, total)[begin:end]
-                else:
-                    rows = (job.count, *shape)
-                    job.out[name] = _cuda_input.empty(rows, np.dtype(dtype), self._target)
-                begin = end
+            is_needed = name in job.wanted or (name == "class_ids" and _wants_labels(job))
+            job.out[name] = self._rows(dtype, (job.count, *shape)) if is_needed else None
 
 
 def _wants_labels(job: HeadJob) -> bool:

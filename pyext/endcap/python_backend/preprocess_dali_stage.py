@@ -47,19 +47,10 @@ class PreprocessDaliStage(PreprocessStage):
     def run(self, jobs: Sequence[PreprocessJob]) -> None:
         """Process the images of all requests."""
         files = [file for job in jobs for file in job.files]
-        self._results = self._run_pipeline(files)
-        begin = 0
-        for job in jobs:
-            rows = slice(begin, begin + len(job.files))
-            job.begin = begin
-            job.items = [
-                self._item(int(status), file)
-                for status, file in zip(
-                    self._results["status"][rows].reshape(-1), job.files, strict=True
-                )
-            ]
-            self._results["geometry"][rows, 7] = np.arange(len(job.files))
-            begin = rows.stop
+        results = self._run_pipeline(files)
+        codes = results["status"].reshape(-1).tolist()
+        items = [self._item(*each) for each in zip(codes, files, strict=True)]
+        self._distribute(jobs, items, results)
 
     def _run_pipeline(self, files: Sequence[ImageBuffer]) -> dict[str, Any]:
         encoded = [np.frombuffer(file, np.uint8) for file in files]
@@ -74,7 +65,8 @@ class PreprocessDaliStage(PreprocessStage):
                 results[name] = np.asarray(output.as_tensor())
             else:
                 # DALI's memory cannot always be shared with the server's process; ours can.
-                results[name] = images = self._cuda_images(len(files))
+                _, dtype, shape = self._specs[0]
+                results[name] = images = self._rows(dtype, (len(files), *shape))
                 output.as_tensor().copy_to_external(ctypes.c_void_p(images.pointer))
         return results
 

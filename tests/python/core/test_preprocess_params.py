@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 import endcap
-from endcap.parameters import HeadParameters, PostprocessParameters, PreprocessParameters
+from endcap.parameters import (
+    DecodeParameters,
+    HeadParameters,
+    PostprocessParameters,
+    PreprocessParameters,
+)
+from endcap.tracking import TrackParameters
 from tests.support import jpegs
 
 DEFAULTS = {
@@ -254,6 +260,8 @@ def test_names_and_choices_are_the_tables(parameters: type) -> None:
         (endcap.preprocess, PreprocessParameters),
         (endcap.Postprocessor, PostprocessParameters),
         (endcap.box_decode, HeadParameters),
+        (endcap.decode, DecodeParameters),
+        (endcap.Tracker, TrackParameters),
     ],
 )
 def test_signatures_list_them(function: Callable[..., Any], parameters: type) -> None:

@@ -17,7 +17,6 @@ from endcap.python_backend.failures import (
     describe,
     status_of,
 )
-from endcap.python_backend.instance import RowMemory
 from endcap.python_backend.postprocess_stage import PostprocessStage, read_heads
 from endcap.python_backend.requests import (
     encoded_files,
@@ -151,17 +150,6 @@ def test_labels_that_are_paths(tmp_path: Path) -> None:
 
 def test_without_a_file_every_label_is_empty() -> None:
     assert Labels().names_of(IDS).tolist() == [[b"", b""]] * 2
-
-
-def test_rows_are_kept_and_grow() -> None:
-    memory = RowMemory([("images", "float32", [3, 4])])
-    first = memory.rows("images", 2)
-    assert first.shape == (2, 3, 4)
-    assert first.dtype == np.float32
-    assert np.shares_memory(memory.rows("images", 1), first)
-    larger = memory.rows("images", 5)
-    assert larger.shape == (5, 3, 4)
-    assert np.shares_memory(memory.rows("images", 2), larger)
 
 
 def test_files_are_read_in_place() -> None:
