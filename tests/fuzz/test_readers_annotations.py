@@ -85,7 +85,7 @@ def read(annotations: bytes, results: bytes) -> None:
 def check_measured(dataset: Dataset, predictions: Any) -> None:
     json.dumps(predictions.rows, allow_nan=False)
     with only_own_errors():
-        classes = match_categories(dataset.categories, labels=["cat", "dog"], allow_unmatched=True)
+        classes = match_categories(dataset.categories, labels=["cat", "dog"])
         accuracy = measure(dataset, predictions, classes.category_ids)
         assert 0 <= (accuracy.figures["map50"] or 0) <= 1
 

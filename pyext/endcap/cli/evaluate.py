@@ -74,13 +74,6 @@ _PLAN = {
     "score_threshold": _in_reference(
         "Score threshold of the reference, and with --repository of the server.", min=0, max=1
     ),
-    "categories_by": typer.Option(
-        help="How class ids and categories match: by label and name, or by the order of category "
-        "ids. Default: name where the server has labels, else order."
-    ),
-    "allow_unmatched": typer.Option(
-        "--allow-unmatched", help="Leave out classes without a category, and the reverse."
-    ),
     "limit": typer.Option(min=1, help="Take the first N images.", metavar="N"),
     "max_difference": typer.Option(
         min=0, help="Exit with 1 when mAP50 or mAP50-95 of the two differ by more than this."

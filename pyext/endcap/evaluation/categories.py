@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,17 +12,7 @@ from endcap.errors import InvalidArgumentError
 from endcap.evaluation.annotations import Row
 
 _MAX_NAMED = 8
-_ADVICE = (
-    "make them agree, choose the other way with --categories-by, or leave out the rest with "
-    "--allow-unmatched"
-)
-
-
-class CategoriesBy(str, Enum):
-    """How class ids are matched with categories."""
-
-    name = "name"  # a class's label is the category's name
-    order = "order"  # class 0 is the category with the lowest id, and so on
+_ADVICE = "set the parameter `labels` of the ensemble to the names of the categories"
 
 
 @dataclass(frozen=True)
@@ -31,11 +20,14 @@ class ClassMap:
     """A mapping of class ids, which count from 0, to category ids.
 
     Attributes:
-        allow_unmatched: Detections of a class without a category are left out instead of an error.
+        by_name: Classes and categories are matched by their names, not by order; then detections
+            of a class without a category are left out.
+        note: The classes and categories without a partner; "" where all have one.
     """
 
     category_of: Mapping[int, int]
-    allow_unmatched: bool
+    by_name: bool = True
+    note: str = ""
 
     @property
     def category_ids(self) -> list[int]:
@@ -48,93 +40,68 @@ class ClassMap:
         """Return one image's detections as COCO's results: boxes [N, 4], the others [N].
 
         Raises:
-            InvalidArgumentError: For a class id that has no category.
+            InvalidArgumentError: Matched by order, for a class id beyond the categories.
         """
         rows: list[Row] = []
         for box, score, class_id in zip(
             boxes_xyxy.tolist(), scores.tolist(), class_ids.tolist(), strict=True
         ):
-            category_id = self.category_of.get(class_id)
-            if category_id is not None:
+            if class_id in self.category_of:
+                row = {"image_id": image_id, "category_id": self.category_of[class_id]}
                 bbox = [*box[:2], box[2] - box[0], box[3] - box[1]]
-                rows.append(
-                    {
-                        "image_id": image_id,
-                        "category_id": category_id,
-                        "bbox": bbox,
-                        "score": score,
-                    }
-                )
-            elif not self.allow_unmatched:
+                rows.append({**row, "bbox": bbox, "score": score})
+            elif not self.by_name:
                 raise InvalidArgumentError(
-                    f"class id {class_id} came back, and no category of the annotations is that "
-                    f"class; {_ADVICE}"
+                    f"class id {class_id} came back, and there are {len(self.category_of)} "
+                    f"categories; {_ADVICE}"
                 )
         return rows
 
 
 def match_categories(
-    categories: Mapping[int, str],
-    *,
-    labels: Sequence[str] | None,
-    num_classes: int | None = None,
-    by: CategoriesBy | None = None,
-    allow_unmatched: bool = False,
+    categories: Mapping[int, str], *, labels: Sequence[str] | None, num_classes: int | None = None
 ) -> ClassMap:
-    """Find the category of each class.
+    """Find the category of each class: by name, or without labels by the order of category ids.
 
     Args:
         categories: Id -> name.
         labels: Names of the classes in the order of their ids, None where the server has none.
         num_classes: Of the model, None where it is not known.
-        by: None is by name where there are labels, else by the order of the category ids.
-        allow_unmatched: Accept classes without a category, and categories without a class.
 
     Raises:
-        InvalidArgumentError: Labels and num_classes disagree, names are ambiguous, nothing matches,
-            or, unless allow_unmatched, a category or a class has no partner.
+        InvalidArgumentError: Labels and num_classes disagree, two categories have one name, or
+            nothing matches: no name, or without labels the number of classes.
     """
-    if by is None:
-        by = CategoriesBy.name if labels else CategoriesBy.order
     if labels and num_classes not in (None, len(labels)):
         raise InvalidArgumentError(
             f"the server has {len(labels)} labels and the reference {num_classes} classes; give "
             "the network that is served, and the ensemble a label for each of its classes"
         )
-    count = len(labels) if labels else num_classes
-    if by is CategoriesBy.order:
-        category_of = dict(list(enumerate(sorted(categories)))[:count])
-    elif labels:
-        category_of = _by_name(categories, labels)
-    else:
-        raise InvalidArgumentError(
-            "the server gives no labels to match with category names; set the parameter `labels` "
-            "of its ensemble, or use --categories-by order"
-        )
-    matched = set(category_of.values())
-    classes = labels or ["class"] * (count or 0)
-    alone = [f"{name} ({i})" for i, name in categories.items() if i not in matched]
-    others = [f"{name} ({i})" for i, name in enumerate(classes) if i not in category_of]
-    if not category_of or (not allow_unmatched and (alone or others)):
-        raise InvalidArgumentError(
-            f"matched by {by.value}, the model's classes and the annotations' categories do not "
-            f"agree (categories without a class: {_listed(alone)}; classes without a category: "
-            f"{_listed(others)}); {_ADVICE}"
-        )
-    return ClassMap(category_of, allow_unmatched)
-
-
-def _by_name(categories: Mapping[int, str], labels: Sequence[str]) -> dict[int, int]:
-    for names, whose in ((categories.values(), "categories"), (labels, "classes")):
-        keys = [_key(name) for name in names]
-        twice = [name for name, key in zip(names, keys, strict=True) if keys.count(key) > 1]
-        if twice:
+    if not labels:
+        if num_classes not in (None, len(categories)):
             raise InvalidArgumentError(
-                f"two {whose} are named {twice[0]!r}, so that names cannot tell them apart; use "
-                "--categories-by order"
+                f"the model has {num_classes} classes without labels, and the annotations have "
+                f"{len(categories)} categories; {_ADVICE}"
             )
+        return ClassMap(dict(enumerate(sorted(categories))), by_name=False)
     ids = {_key(name): category_id for category_id, name in categories.items()}
-    return {number: ids[_key(label)] for number, label in enumerate(labels) if _key(label) in ids}
+    if len(ids) < len(categories):
+        raise InvalidArgumentError(
+            "two categories have the same name, so that labels cannot tell them apart; rename one"
+        )
+    keys = [_key(label) for label in labels]
+    category_of = {number: ids[key] for number, key in enumerate(keys) if key in ids}
+    alone = [f"{name} ({i})" for i, name in categories.items() if _key(name) not in keys]
+    others = [f"{name} ({i})" for i, name in enumerate(labels) if i not in category_of]
+    note = ""
+    if alone or others:
+        note = (
+            "labels and categories do not agree (categories without a class: "
+            f"{_listed(alone)}; classes without a category: {_listed(others)})"
+        )
+    if not category_of:
+        raise InvalidArgumentError(f"{note}; {_ADVICE}")
+    return ClassMap(category_of, note=note and f"{note}, and these are not measured")
 
 
 def _key(name: str) -> str:

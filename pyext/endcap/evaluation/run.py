@@ -19,7 +19,7 @@ from endcap.evaluation.annotations import (
     load_dataset,
     load_predictions,
 )
-from endcap.evaluation.categories import CategoriesBy, ClassMap, match_categories
+from endcap.evaluation.categories import ClassMap, match_categories
 from endcap.evaluation.coco import Evaluation, broken_limits, measure
 from endcap.evaluation.errors import import_package
 from endcap.evaluation.reference import Reference, predict_reference
@@ -47,7 +47,7 @@ def predict_served(
         on_image: Is called after each image.
 
     Raises:
-        InvalidArgumentError: A class has no category.
+        InvalidArgumentError: As `ClassMap.as_rows`.
     """
     rows: list[Row] = []
     failures: list[Failure] = []
@@ -102,8 +102,6 @@ class EvaluationPlan:
     reference: Path | None = None
     predictions: Path | None = None
     score_threshold: float = LOWEST_THRESHOLD
-    categories_by: CategoriesBy | None = None
-    allow_unmatched: bool = False
     max_difference: float | None = None
     min_map50: float | None = None
 
@@ -153,8 +151,6 @@ def run(
             dataset.categories,
             labels=client.labels,
             num_classes=reference.num_classes if reference else None,
-            by=plan.categories_by,
-            allow_unmatched=plan.allow_unmatched,
         )
         with progress("served", len(dataset.images)) as advance:
             served = predict_served(client, dataset, classes, on_image=advance)
@@ -172,7 +168,10 @@ def run(
         detections=len(served.rows),
         lowest_score=served.lowest_score,
         failures=served.failures + (other.failures if other is not None else ()),
-        notes=_notes(served) if plan.repository is None or plan.url else (),
+        notes=(
+            *filter(None, [classes.note]),
+            *(_notes(served) if plan.repository is None or plan.url else ()),
+        ),
         problems=broken_limits(
             accuracy, compared, max_difference=plan.max_difference, min_map50=plan.min_map50
         ),

@@ -191,7 +191,7 @@ def test_an_image_whose_head_is_not_finite_fails_alone(tmp_path: Path) -> None:
     found = predict_reference(
         Reference(network, recipe),
         Dataset(images, {3: "cat"}, ()),
-        ClassMap({0: 3}, allow_unmatched=False),
+        ClassMap({0: 3}),
         on_image=lambda: None,
     )
     assert {row["image_id"] for row in found.rows} == {1}
