@@ -25,8 +25,6 @@ EXAMPLES = """
 
 - `endcap parity photos/ --training torchvision:resnet50 --preset torchvision`
 
-- `endcap parity photos/ --training preprocessor_config.json --repository models`
-
 - `endcap parity photos/ --training my_training:load_image --repository models`
 
 **Exit code**: 0 when nothing differs, 1 when something does or an image failed, 2 when nothing
@@ -51,8 +49,7 @@ def parity(
     training: Annotated[
         str,
         _in_training(
-            f"Training pipeline: {', '.join(names())}, with :MODEL where it has one; a "
-            "preprocessor_config.json of transformers or a config.json of timm; or "
+            f"Training pipeline: {', '.join(names())}, with :MODEL where it has one; or "
             "MODULE:FUNCTION, which takes a path and returns the tensor.",
             metavar="PIPELINE",
         ),

@@ -160,7 +160,6 @@ def test_an_image_that_fails_is_named_and_the_others_are_compared(
     [
         (["--training", "m:f"], "give --repository DIR or --preset NAME"),
         (["--training", "nothing", "--preset", "ultralytics"], "--training is 'nothing'"),
-        (["--training", "no.json", "--preset", "ultralytics"], "no.json is no file"),
         (["--training", "no_module:f", "--preset", "ultralytics"], "cannot be imported"),
         (["--training", "json:f", "--preset", "ultralytics"], "json has no function f"),
         (

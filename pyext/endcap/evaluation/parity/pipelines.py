@@ -1,8 +1,7 @@
 """Training pipelines: an image file to the tensor that a network was trained with.
 
-A pipeline is named (`ultralytics`, `torchvision:resnet50`), read from a configuration file
-(transformers' preprocessor_config.json, timm's config.json), or a Python function
-`module:function` that takes the path of an image file and returns its tensor.
+A pipeline is named (`ultralytics`, `torchvision:resnet50`), or a Python function `module:function`
+that takes the path of an image file and returns its tensor.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -79,16 +77,13 @@ def load_pipeline(text: str, size: Size) -> TrainingPipeline:
     """Return the pipeline that a text means.
 
     Args:
-        text: A name with or without `:ARGUMENT`, a configuration file, or `module:function`.
+        text: A name with or without `:ARGUMENT`, or `module:function`.
         size: Of the tensor, for pipelines that do not have a size of their own.
 
     Raises:
         EvaluationError: A package is missing.
         InvalidArgumentError: The text means no pipeline.
     """
-    path = Path(text)
-    if path.suffix == ".json" or path.is_dir():
-        return _from_file(path)
     name, _, argument = text.partition(":")
     if name in _NAMED:
         import_package(name, package=name)
@@ -96,8 +91,7 @@ def load_pipeline(text: str, size: Size) -> TrainingPipeline:
     if argument:
         return TrainingPipeline(text, _import_function(name, argument))
     raise InvalidArgumentError(
-        f"--training is '{text}'; give one of {', '.join(_NAMED)}, a configuration file such as "
-        "preprocessor_config.json, or module:function"
+        f"--training is '{text}'; give one of {', '.join(_NAMED)}, or module:function"
     )
 
 
@@ -152,12 +146,9 @@ def _timm(argument: str, size: Size) -> Function:
             f"timm has no model '{argument}'; give the name of one of its models, such as "
             "timm:resnet50"
         )
-    return _timm_transform(timm.get_pretrained_cfg(argument).to_dict())
-
-
-def _timm_transform(config: Mapping[str, Any]) -> Function:
-    data: Any = import_package("timm.data", package="timm")
-    transform = data.create_transform(**data.resolve_data_config({}, pretrained_cfg=dict(config)))
+    data: Any = importlib.import_module("timm.data")
+    config = timm.get_pretrained_cfg(argument).to_dict()
+    transform = data.create_transform(**data.resolve_data_config({}, pretrained_cfg=config))
     return lambda path: transform(_read_pillow(path))
 
 
@@ -173,47 +164,6 @@ def _read_pillow(path: Path) -> Image.Image:
     with Image.open(path) as image:
         rgb: Image.Image = image.convert("RGB")
         return rgb
-
-
-# --- pipelines of files ---
-
-
-def _from_file(path: Path) -> TrainingPipeline:
-    folder_file = path / "preprocessor_config.json"
-    file = folder_file if path.is_dir() else path
-    if not file.is_file():
-        raise InvalidArgumentError(f"--training {path} is no file; give an existing one")
-    try:
-        content = json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"--training {file} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        content = {}
-    if isinstance(content.get("pretrained_cfg"), dict):
-        import_package("timm", package="timm")
-        transform = _timm_transform(content["pretrained_cfg"])
-        return TrainingPipeline(_versioned(str(path), "timm"), transform)
-    if "image_processor_type" in content or "image_mean" in content:
-        return TrainingPipeline(_versioned(str(path), "transformers"), _transformers(file, content))
-    raise InvalidArgumentError(
-        f"--training {file} is neither transformers' preprocessor_config.json nor timm's "
-        "config.json"
-    )
-
-
-def _transformers(file: Path, content: Mapping[str, Any]) -> Function:
-    transformers: Any = import_package("transformers", package="transformers torch torchvision")
-    kind = content.get("image_processor_type") or content.get("feature_extractor_type")
-    named = getattr(transformers, str(kind), None)
-    # The file may be of others: nothing of transformers is called but an image processor.
-    if not isinstance(named, type) or not issubclass(named, transformers.ImageProcessingMixin):
-        raise InvalidArgumentError(
-            f"{file} names the image processor {kind!r}, which transformers "
-            f"{transformers.__version__} does not have for images"
-        )
-    processor_class: Any = named
-    processor = processor_class.from_dict(dict(content))
-    return lambda path: processor(_read_pillow(path), return_tensors="pt")["pixel_values"]
 
 
 # --- functions ---
