@@ -82,15 +82,7 @@ def draw_class(
         labels: Class names by id, for a class without a label.
         within: As for `draw_detections`.
     """
-    picture, _ = scaled(oriented(image).convert("RGB"), draws=True, within=within)
-    draw_class_onto(picture, best, labels)
-    return picture
-
-
-def draw_class_onto(
-    picture: Image.Image, best: ClassScore, labels: Sequence[str] | None = None
-) -> None:
-    """Draw a class onto an RGB picture, as `draw_class` does."""
+    picture, _ = _scaled(oriented(image).convert("RGB"), draws=True, within=within)
     canvas = ImageDraw.Draw(picture)
     margin = line_width_of(picture)
     caption = _caption(best, labels)
@@ -98,6 +90,7 @@ def draw_class_onto(
     letters *= min(1, picture.width / label_size(canvas, caption, margin, letters)[0])
     label = Label((0, 0, 0, 0), caption, class_color(best.class_id))
     draw_label(canvas, (0, 0), label, margin, letters)
+    return picture
 
 
 def draw_detections(
@@ -134,27 +127,7 @@ def draw_detections(
     """
     picture = oriented(image, upright=upright).convert("RGB")
     source_size = picture.size
-    picture, scale = scaled(picture, draws=bool(detections), within=within)
-    draw_detections_onto(picture, detections, labels, source_size, scale)
-    return picture
-
-
-def draw_detections_onto(
-    picture: Image.Image,
-    detections: Sequence[Detection],
-    labels: Sequence[str] | None,
-    source_size: tuple[int, int],
-    scale: float,
-) -> None:
-    """Draw detections onto an RGB picture, as `draw_detections` does.
-
-    Args:
-        picture: The picture, changed in place.
-        detections: Of the picture before it was scaled.
-        labels: Class names by id, for detections that carry none.
-        source_size: Width and height before it was scaled.
-        scale: The factor of the scaling.
-    """
+    picture, scale = _scaled(picture, draws=bool(detections), within=within)
     best_first = sorted(detections, key=lambda detection: detection.score, reverse=True)
     marks = [
         Label(
@@ -175,6 +148,7 @@ def draw_detections_onto(
     for mark, place in reversed(list(zip(marks, places, strict=True))):  # no line crosses a label
         if place is not None:
             draw_label(canvas, place, mark, line_width, letters)
+    return picture
 
 
 def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:
@@ -183,19 +157,19 @@ def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:
     return mask["size"] == [height, width]
 
 
-def scaled(
-    picture: Image.Image, *, draws: bool, within: tuple[int, int] | None = None
-) -> tuple[Image.Image, float]:
-    """Return the picture to draw on, scaled, and the factor of the scaling.
+def readable_scale(size: tuple[int, int]) -> int:
+    """Return the whole number by which a picture is enlarged for letters to be readable."""
+    whole = math.ceil(_READABLE_SIDE / min(size))
+    return max(1, min(whole, _LONGEST_ENLARGED_SIDE // max(size)))
 
-    Without a size that it has to fit it is enlarged, by a whole number, for letters to be readable.
-    """
-    scale: float = 1
+
+def _scaled(
+    picture: Image.Image, *, draws: bool, within: tuple[int, int] | None
+) -> tuple[Image.Image, float]:
+    """Return the picture to draw on, scaled, and the factor of the scaling."""
+    scale: float = readable_scale(picture.size) if draws else 1
     if within is not None:
         scale = min(within[0] / picture.width, within[1] / picture.height)
-    elif draws:
-        whole = math.ceil(_READABLE_SIDE / min(picture.size))
-        scale = max(1, min(whole, _LONGEST_ENLARGED_SIDE // max(picture.size)))
     if scale != 1:
         width, height = (max(1, round(side * scale)) for side in picture.size)
         picture = picture.resize((width, height), Image.Resampling.LANCZOS)

@@ -132,20 +132,8 @@ def test_results_of_clients() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"length": -1}, "length is -1: give a number of frames from 0 to 10000"),
-        ({"length": 10_001}, "length is 10001"),
-    ],
-)
-def test_options_that_are_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(endcap.InvalidArgumentError, match=message):
-        PixelDrawer(**options)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "pixels", [np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)]
+    "pixels", [np.zeros((4, 4, 2), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)]
 )
 def test_frames_that_are_refused(pixels: NDArray[np.uint8]) -> None:
-    with pytest.raises(endcap.InvalidArgumentError, match=r"give RGB pixels, uint8 \[H,W,3\]"):
+    with pytest.raises(endcap.InvalidArgumentError, match=r"give .*\[H,W,3\]"):
         PixelDrawer()(pixels, [])
