@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from tests.support.onnx_heads import declare, network
 
 Floats = npt.NDArray[np.float32]
 WEIGHTS = np.array([0.08, -0.05, 0.03], np.float32)
@@ -84,58 +86,46 @@ class Network:
     def write(self, path: Path) -> Path:
         """Write the ONNX file."""
         axes = [2, 3] if self.layout == "nchw" else [1, 2]
-        nodes = [
-            helper.make_node("Cast", ["images"], ["numbers"], to=TensorProto.FLOAT),
-            helper.make_node("ReduceMean", ["numbers"], ["means"], axes=axes, keepdims=0),
-            helper.make_node("MatMul", ["means", "weights"], ["feature"]),
-        ]
-        constants = [
-            numpy_helper.from_array(self.weights[:, None], "weights"),
-            numpy_helper.from_array(np.array([0]), "first"),
-        ]
-        values = []
-        for name, output in self.outputs.items():
-            nodes += _nodes(name, output)
+        nodes = f"numbers = Cast<to=1>(images) means = ReduceMean<axes={axes}, keepdims=0>(numbers)"
+        nodes += " feature = MatMul(means, weights)"
+        constants: dict[str, Any] = {"weights": self.weights[:, None], "first": np.array([0])}
+        outputs, names = [], {}
+        for number, (name, output) in enumerate(self.outputs.items()):
+            key = f"o{number}"
             base = np.asarray(output.base, np.float32)
             change = np.broadcast_to(np.asarray(output.change, np.float32), base.shape)
-            constants += [
-                numpy_helper.from_array(base[None], f"{name}_base"),
-                numpy_helper.from_array(np.ascontiguousarray(change[None]), f"{name}_change"),
-                numpy_helper.from_array(np.array([-1, *[1] * base.ndim]), f"{name}_rank"),
-            ]
+            constants[f"{key}_base"] = base[None]
+            constants[f"{key}_change"] = np.ascontiguousarray(change[None])
+            constants[f"{key}_rank"] = np.array([-1, *[1] * base.ndim])
+            steps = [f"Reshape({{}}, {key}_rank)", f"Mul({{}}, {key}_change)"]
+            steps.append(f"Add({{}}, {key}_base)")
+            if output.softmax:
+                steps.append("Softmax<axis=-1>({})")
             if output.for_one:
-                constants.append(numpy_helper.from_array(np.array([1, *base.shape]), f"{name}_1"))
+                constants[f"{key}_one"] = np.array([1, *base.shape])
+                steps.append(f"Reshape({{}}, {key}_one)")
+            if not output.batch:
+                steps.append("Squeeze({}, first)")
             element = _ELEMENTS[output.dtype]
+            steps.append(f"Cast<to={element}>({{}})")
+            last = "feature"
+            for place, step in enumerate(steps):
+                nodes += f" {key}_{place} = {step.format(last)}"
+                last = f"{key}_{place}"
             first = self.batch if output.declared is None else output.declared
             shape = [first, *base.shape] if output.batch else [*base.shape]
-            values.append(helper.make_tensor_value_info(name, element, shape))
-        image = helper.make_tensor_value_info("images", _ELEMENTS[self.dtype], self.input_shape)
-        graph = helper.make_graph(nodes, "network", [image], values, constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+            outputs.append(declare(last, shape, element))
+            names[last] = name
+        image = declare("images", self.input_shape, _ELEMENTS[self.dtype])
+        model = network(f"({image}) => ({', '.join(outputs)})", nodes, **constants)
+        for node in model.graph.node:  # names that ONNX's text format does not have
+            node.output[0] = names.get(node.output[0], node.output[0])
+        for made in model.graph.output:
+            made.name = names[made.name]
         helper.set_model_props(model, dict(self.metadata))
         onnx.checker.check_model(model)
         onnx.save(model, str(path))
         return path
-
-
-def _nodes(name: str, output: Output) -> list[Any]:
-    nodes = [
-        helper.make_node("Reshape", ["feature", f"{name}_rank"], [f"{name}_feature"]),
-        helper.make_node("Mul", [f"{name}_feature", f"{name}_change"], [f"{name}_moved"]),
-        helper.make_node("Add", [f"{name}_moved", f"{name}_base"], [f"{name}_sum"]),
-    ]
-    last = f"{name}_sum"
-    if output.softmax:
-        nodes.append(helper.make_node("Softmax", [last], [f"{name}_softmax"], axis=-1))
-        last = f"{name}_softmax"
-    if output.for_one:
-        nodes.append(helper.make_node("Reshape", [last, f"{name}_1"], [f"{name}_alone"]))
-        last = f"{name}_alone"
-    if not output.batch:
-        nodes.append(helper.make_node("Squeeze", [last, "first"], [f"{name}_one"]))
-        last = f"{name}_one"
-    nodes.append(helper.make_node("Cast", [last], [name], to=_ELEMENTS[output.dtype]))
-    return nodes
 
 
 def grid_rows(

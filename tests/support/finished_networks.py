@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+
+from tests.support.onnx_heads import network
 
 Floats = npt.NDArray[np.float32]
 SIDE = 64
@@ -78,69 +80,55 @@ class Finished:
 
     def write(self, path: Path) -> Path:
         """Write the ONNX file."""
-        make = helper.make_node
-        first = int(self.softmax)
-        constants = {
-            "mean": np.float32(self.mean)[:, None, None],
-            "std": np.float32(STD)[:, None, None],
-            "boxes_of_all": self.boxes(),
-            "logits": self.logits(),
-            "masks_of_all": np.ones((ROWS, 1, 2, 2), np.float32),
-            "gain": np.float32(ROWS_PER_MEAN),
-            "least": np.float32(self.least),
-            "none": np.float32(0),
-            "most": np.float32(ROWS),
-            "zero": np.array([0]),
-            "one": np.array([1]),
-            "first": np.array([first]),
-            "end": np.array([2**31]),
-            "first_class": np.array(first),
-        }
-        nodes = [make("Squeeze", ["image", "zero"], ["single"])] if self.has_batch else []
-        last = "single" if self.has_batch else "image"
-        if self.normalizes:
-            nodes += [
-                make("Sub", [last, "mean"], ["centred"]),
-                make("Div", ["centred", "std"], ["normalized"]),
-            ]
-            last = "normalized"
-        nodes += [
-            make("ReduceMean", [last], ["brightness"], keepdims=0),
-            make("Mul", ["brightness", "gain"], ["many"]),
-            make("Floor", ["many"], ["whole"]),
-            make("Add", ["whole", "least"], ["more"]),
-            make("Clip", ["more", "none", "most"], ["some"]),
-            make("Cast", ["some"], ["number"], to=TensorProto.INT64),
-            make("Unsqueeze", ["number", "zero"], ["count"]),
-            make("Mul", ["brightness", "none"], ["nothing"]),
-            make("Add", ["logits", "nothing"], ["moved"]),
-            make("Softmax" if self.softmax else "Sigmoid", ["moved"], ["each"]),
-            make("Slice", ["each", "first", "end", "one"], ["of_classes"]),
-            make("ReduceMax", ["of_classes"], ["scores_of_all"], axes=[1], keepdims=0),
-            make("ArgMax", ["of_classes"], ["best"], axis=1, keepdims=0),
-            make("Add", ["best", "first_class"], ["classes_of_all"]),
-        ]
-        named = dict(zip(self.order, self.names, strict=True))
-        for part, name in {**named, **({"masks": "masks"} if self.more else {})}.items():
-            nodes.append(make("Slice", [f"{part}_of_all", "zero", "count", "zero"], [name]))
-        shapes = {"boxes": ["K", 4], "scores": ["K"], "classes": ["K"], "masks": ["K", 1, 2, 2]}
-        outputs = [
-            helper.make_tensor_value_info(
-                name,
-                TensorProto.INT64 if part == "classes" else TensorProto.FLOAT,
-                shapes[part],
-            )
-            for part, name in {**named, **({"masks": "masks"} if self.more else {})}.items()
-        ]
-        shape = [3, SIDE, SIDE]
-        image = helper.make_tensor_value_info(
-            "image", TensorProto.FLOAT, [1, *shape] if self.has_batch else shape
+        parts = ["boxes", "scores", "classes"] + ["masks"] * self.more
+        nodes = "single = Squeeze(image, zero)" if self.has_batch else "single = Identity(image)"
+        nodes += (
+            " centred = Sub(single, mean) given = Div(centred, std)"
+            if self.normalizes
+            else " given = Identity(single)"
         )
-        initializers = [
-            numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()
-        ]
-        graph = helper.make_graph(nodes, "finished", [image], outputs, initializers)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        nodes += (
+            " brightness = ReduceMean<keepdims=0>(given) many = Mul(brightness, gain)"
+            " whole = Floor(many) more = Add(whole, least) some = Clip(more, none, most)"
+            " number = Cast<to=7>(some) count = Unsqueeze(number, zero)"
+            " nothing = Mul(brightness, none) moved = Add(logits, nothing)"
+            f" each = {'Softmax' if self.softmax else 'Sigmoid'}(moved)"
+            " of_classes = Slice(each, first, end, one)"
+            " scores_of_all = ReduceMax<axes=[1], keepdims=0>(of_classes)"
+            " best = ArgMax<axis=1, keepdims=0>(of_classes) classes_of_all = Add(best, first)"
+        )
+        nodes += "".join(f" {part} = Slice({part}_of_all, zero, count, zero)" for part in parts)
+        shapes = {
+            "boxes": "float[K,4] boxes",
+            "scores": "float[K] scores",
+            "classes": "int64[K] classes",
+            "masks": "float[K,1,2,2] masks",
+        }
+        made = [*self.order, *parts[3:]]
+        side = f"{'1,' if self.has_batch else ''}3,{SIDE},{SIDE}"
+        model = network(
+            f"(float[{side}] image) => ({', '.join(shapes[part] for part in made)})",
+            nodes,
+            mean=np.float32(self.mean)[:, None, None],
+            std=np.float32(STD)[:, None, None],
+            boxes_of_all=self.boxes(),
+            logits=self.logits(),
+            masks_of_all=np.ones((ROWS, 1, 2, 2), np.float32),
+            gain=np.float32(ROWS_PER_MEAN),
+            least=np.float32(self.least),
+            none=np.float32(0),
+            most=np.float32(ROWS),
+            zero=np.array([0]),
+            one=np.array([1]),
+            first=np.array([int(self.softmax)]),
+            end=np.array([2**31]),
+        )
+        named = dict(zip(self.order, self.names, strict=True))
+        for each in (*model.graph.output, *model.graph.node[-len(parts) :]):
+            if isinstance(each, onnx.NodeProto):
+                each.output[0] = named.get(each.output[0], each.output[0])
+            else:
+                each.name = named.get(each.name, each.name)
         helper.set_model_props(model, dict(self.metadata or {}))
         onnx.checker.check_model(model, full_check=True)
         onnx.save(model, str(path))

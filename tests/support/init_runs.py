@@ -15,8 +15,7 @@ from endcap.repository.options import InitOptions
 from endcap.repository.plan import Plan, make_plan
 from tests.support.cli_runs import endcap
 from tests.support.family_networks import Network
-
-Shape = list[Any]  # a text stands for a free dimension
+from tests.support.onnx_heads import Shape, declare, network
 
 # What is written whatever runs the network.
 COMMON = {
@@ -56,33 +55,17 @@ def write_shapes(
     The batch dimension is the first input's; the others are fixed.
     """
     (first, *_) = inputs
-    nodes = []
-    initializers = []
+    axes = list(range(1, len(inputs[first])))
+    nodes = f"all = Cast<to=1>({first}) mean = ReduceMean<axes={axes}, keepdims=0>(all)"
+    constants: dict[str, Any] = {}
     for name, shape in outputs.items():
-        zeros = np.zeros([1, *shape[1:]], np.float32)
-        initializers.append(onnx.numpy_helper.from_array(zeros, f"{name}_zeros"))
-        ones = onnx.numpy_helper.from_array(np.array([-1, *[1] * (len(shape) - 1)]), f"{name}_rank")
-        initializers.append(ones)
-        nodes += [
-            helper.make_node("Cast", [first], [f"{name}_numbers"], to=TensorProto.FLOAT),
-            helper.make_node(
-                "ReduceMean",
-                [f"{name}_numbers"],
-                [f"{name}_mean"],
-                axes=list(range(1, len(inputs[first]))),
-                keepdims=0,
-            ),
-            helper.make_node("Reshape", [f"{name}_mean", f"{name}_rank"], [f"{name}_each"]),
-            helper.make_node("Mul", [f"{name}_each", f"{name}_zeros"], [name]),
-        ]
-    graph = helper.make_graph(
-        nodes,
-        "network",
-        [helper.make_tensor_value_info(name, element, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs.items()],
-        initializers,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        constants[f"{name}_zeros"] = np.zeros([1, *shape[1:]], np.float32)
+        constants[f"{name}_rank"] = np.array([-1, *[1] * (len(shape) - 1)])
+        nodes += f" {name}_each = Reshape(mean, {name}_rank)"
+        nodes += f" {name} = Mul({name}_each, {name}_zeros)"
+    given = ", ".join(declare(name, shape, element) for name, shape in inputs.items())
+    made = ", ".join(declare(name, shape) for name, shape in outputs.items())
+    model = network(f"({given}) => ({made})", nodes, **constants)
     helper.set_model_props(model, dict(metadata or {}))
     onnx.save(model, str(path))
     return path

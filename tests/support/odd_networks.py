@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 from tests.support.family_networks import Network, Output, yolov8
+from tests.support.onnx_heads import network
 
 
 def transposed(network: Network) -> Network:
@@ -18,12 +18,6 @@ def transposed(network: Network) -> Network:
         name: replace(output, base=output.base.T, change=np.asarray(output.change).T)
         for name, output in network.outputs.items()
     }
-    return replace(network, outputs=outputs)
-
-
-def without_batch(network: Network) -> Network:
-    """The same network with outputs of no batch dimension, as some exports of one image have."""
-    outputs = {name: replace(each, batch=False) for name, each in network.outputs.items()}
     return replace(network, outputs=outputs)
 
 
@@ -56,40 +50,18 @@ def tensorflow_detector() -> Network:
 
 def write_plugin(path: Path) -> Path:
     """A file that ends in TensorRT's EfficientNMS, which ONNX Runtime cannot run."""
-    image = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 64, 64])
-    shapes = {"num_dets": [1], "det_boxes": [20, 4], "det_scores": [20], "det_classes": [20]}
-    whole = ("num_dets", "det_classes")
-    outputs = [
-        helper.make_tensor_value_info(
-            name,
-            TensorProto.INT32 if name in whole else TensorProto.FLOAT,
-            ["batch", *shape],
-        )
-        for name, shape in shapes.items()
-    ]
-    constants = [
-        numpy_helper.from_array(np.zeros((1, 84, 4), np.float32), "boxes"),
-        numpy_helper.from_array(np.zeros((1, 84, 6), np.float32), "scores"),
-    ]
-    nodes = [
-        helper.make_node("ReduceMean", ["images"], ["mean"], axes=[1, 2, 3], keepdims=0),
-        helper.make_node("Add", ["boxes", "mean"], ["moved"]),
-        helper.make_node(
-            "EfficientNMS_TRT",
-            ["moved", "scores"],
-            list(shapes),
-            background_class=-1,
-            box_coding=1,
-            iou_threshold=0.7,
-            max_output_boxes=20,
-            plugin_version="1",
-            score_activation=0,
-            score_threshold=0.25,
-        ),
-    ]
-    graph = helper.make_graph(nodes, "network", [image], outputs, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, str(path))
+    outputs = "int32[n,1] num_dets, float[n,20,4] det_boxes, float[n,20] det_scores"
+    made = network(
+        f"(float[n,3,64,64] images) => ({outputs}, int32[n,20] det_classes)",
+        "mean = ReduceMean<axes=[1, 2, 3], keepdims=0>(images) moved = Add(boxes, mean)"
+        "num_dets, det_boxes, det_scores, det_classes ="
+        ' EfficientNMS_TRT<background_class=-1, box_coding=1, plugin_version="1",'
+        " iou_threshold=0.7, max_output_boxes=20, score_activation=0, score_threshold=0.25>"
+        "(moved, scores)",
+        boxes=np.zeros((1, 84, 4), np.float32),
+        scores=np.zeros((1, 84, 6), np.float32),
+    )
+    onnx.save(made, str(path))
     return path
 
 
@@ -118,20 +90,20 @@ def named(network: Network, classes: int) -> Network:
 
 def write_mixing(path: Path) -> Path:
     """A head from which the mean of the batch is taken, as by a network in training mode."""
-    network = yolov8()
-    model = onnx.load(str(network.write(path)))
+    model = onnx.load(str(yolov8().write(path)))
     for node in model.graph.node:
         if node.op_type == "ReduceMean":
             node.output[0] = "own_means"
     graph = model.graph
     position = next(i for i, node in enumerate(graph.node) if node.op_type == "MatMul")
-    mixing = [
-        helper.make_node("ReduceMean", ["own_means"], ["all_means"], axes=[0], keepdims=1),
-        helper.make_node("Sub", ["own_means", "all_means"], ["off"]),
-        helper.make_node("Mul", ["off", "many"], ["means"]),
-    ]
-    graph.initializer.append(numpy_helper.from_array(np.array(1e4, np.float32), "many"))
-    for offset, node in enumerate(mixing):
+    mixing = network(
+        "(float[n,3] own_means) => (float[n,3] means)",
+        "all_means = ReduceMean<axes=[0]>(own_means) off = Sub(own_means, all_means)"
+        "means = Mul(off, many)",
+        many=np.float32(1e4),
+    ).graph
+    graph.initializer.extend(mixing.initializer)
+    for offset, node in enumerate(mixing.node):
         graph.node.insert(position + offset, node)
     onnx.save(model, str(path))
     return path
@@ -144,16 +116,14 @@ def write_open(path: Path) -> Path:
     graph.output[0].type.tensor_type.shape.dim[1].dim_param = "rows"
     graph.output[0].type.tensor_type.shape.dim[2].dim_param = "anchors"
     graph.node[-1].output[0] = "before"
-    graph.initializer.append(numpy_helper.from_array(np.array(0, np.float32), "nothing"))
-    graph.initializer.append(numpy_helper.from_array(np.array([0, 7, 84]), "known"))
-    graph.node.extend(
-        [
-            helper.make_node("ReduceMean", ["images"], ["brightness"], keepdims=0),
-            helper.make_node("Mul", ["brightness", "nothing"], ["zero"]),
-            helper.make_node("Cast", ["zero"], ["offset"], to=TensorProto.INT64),
-            helper.make_node("Add", ["known", "offset"], ["shape"]),
-            helper.make_node("Reshape", ["before", "shape"], ["output0"]),
-        ]
-    )
+    end = network(
+        "(float[n] images, float[n] before) => (float[n] output0)",
+        "brightness = ReduceMean<keepdims=0>(images) zero = Mul(brightness, nothing)"
+        "offset = Cast<to=7>(zero) shape = Add(known, offset) output0 = Reshape(before, shape)",
+        nothing=np.float32(0),
+        known=np.array([0, 7, 84]),
+    ).graph
+    graph.initializer.extend(end.initializer)
+    graph.node.extend(end.node)
     onnx.save(model, str(path))
     return path

@@ -1,8 +1,8 @@
-"""Networks for tests: heads that are constants, and the sum of a tensor's numbers."""
+"""Networks for tests, in ONNX's text format: heads that are constants, and sums of pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,115 +11,93 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-Shape = list[Any]  # a text stands for a free dimension
+Shape = Sequence[Any]  # a text stands for a free dimension
+
+
+def network(signature: str, nodes: str, **constants: npt.ArrayLike) -> onnx.ModelProto:
+    """A network of opset 17: `(INPUTS) => (OUTPUTS)`, nodes such as `y = Add(x, one)`, constants.
+
+    Every ONNX Runtime that the backend takes knows this opset.
+    """
+    header = '<ir_version: 8, opset_import: ["" : 17]> network'
+    made = onnx.parser.parse_model(f"{header} {signature} {{ {nodes} }}")
+    for name, value in constants.items():
+        made.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    return made
+
+
+def declare(name: str, shape: Shape, element: int = TensorProto.FLOAT) -> str:
+    """An input or output in a signature."""
+    dims = f"[{','.join(map(str, shape))}]" if shape else ""
+    return f"{TensorProto.DataType.Name(element).lower()}{dims} {name}"
 
 
 def write_network(
     path: Path,
     head: npt.NDArray[np.float32],
     *,
-    image: Shape | None = None,
+    image: Shape = (1, 3, 64, 96),
     element: int = TensorProto.FLOAT,
-    heads: int = 1,
     factor: float = 0.0,
     channels: int = 1,
 ) -> Path:
-    """head [X, Y] becomes each output [1, X, Y]; the image's mean is added, times `factor`.
+    """head [X, Y] is the output head0 [1, X, Y]; the image's mean is added, times `factor`.
 
     channels: that an image must have; any number will do where it is 1.
     """
-    number = np.array(factor, helper.tensor_dtype_to_np_dtype(element))
-    scale = numpy_helper.from_array(number, "factor")
-    black = numpy_helper.from_array(np.zeros((1, channels, 1, 1), number.dtype), "black")
-    constant = head[None].astype(helper.tensor_dtype_to_np_dtype(element))
-    nodes = [
-        helper.make_node("Add", ["images", "black"], ["same"]),
-        helper.make_node("ReduceMean", ["same"], ["mean"], keepdims=0),
-        helper.make_node("Mul", ["mean", "factor"], ["added"]),
-    ]
-    outputs = []
-    for number in range(heads):
-        nodes.append(helper.make_node("Add", ["head", "added"], [f"head{number}"]))
-        shape = list(constant.shape)
-        outputs.append(helper.make_tensor_value_info(f"head{number}", element, shape))
-    graph = helper.make_graph(
-        nodes,
-        "constant",
-        [helper.make_tensor_value_info("images", element, image or [1, 3, 64, 96])],
-        outputs,
-        [scale, black, numpy_helper.from_array(constant, "head")],
+    dtype = helper.tensor_dtype_to_np_dtype(element)
+    output = declare("head0", (1, *head.shape), element)
+    made = network(
+        f"({declare('images', image, element)}) => ({output})",
+        "same = Add(images, black) mean = ReduceMean<keepdims=0>(same) added = Mul(mean, factor)"
+        "head0 = Add(head, added)",
+        factor=np.array(factor, dtype),
+        black=np.zeros((1, channels, 1, 1), dtype),
+        head=head[None].astype(dtype),
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    onnx.save(model, path)
+    onnx.save(made, path)
     return path
 
 
 def write_heads(
-    path: Path, heads: Mapping[str, npt.NDArray[np.generic]], *, image: Shape | None = None
+    path: Path, heads: Mapping[str, npt.NDArray[np.generic]], *, image: Shape = (3, 64, 96)
 ) -> Path:
     """Each array, of one image, becomes an output of its name, for any number of images."""
-    weights = {"none": np.zeros((), np.float32)}
-    nodes = [
-        helper.make_node("ReduceMean", ["images"], ["mean"], axes=[1, 2, 3], keepdims=0),
-        helper.make_node("Mul", ["mean", "none"], ["zero"]),
-    ]
+    nodes = "mean = ReduceMean<axes=[1, 2, 3], keepdims=0>(images) zero = Mul(mean, none)"
+    constants: dict[str, npt.ArrayLike] = {"none": np.float32(0)}
     outputs = []
     for name, head in heads.items():
-        weights[f"{name}_constant"] = head[None].astype(np.float32)
-        weights[f"{name}_shape"] = np.array([-1, *[1] * head.ndim])
         element = helper.np_dtype_to_tensor_dtype(head.dtype)
-        nodes += [
-            helper.make_node("Reshape", ["zero", f"{name}_shape"], [f"{name}_zero"]),
-            helper.make_node("Add", [f"{name}_constant", f"{name}_zero"], [f"{name}_sum"]),
-            helper.make_node("Cast", [f"{name}_sum"], [name], to=element),
-        ]
-        outputs.append(helper.make_tensor_value_info(name, element, ["N", *head.shape]))
-    return _save(path, nodes, ["N", *(image or [3, 64, 96])], outputs, weights)
+        outputs.append(declare(name, ("N", *head.shape), element))
+        constants[f"{name}_head"] = head[None].astype(np.float32)
+        constants[f"{name}_rank"] = np.array([-1, *[1] * head.ndim])
+        nodes += f" {name}_zero = Reshape(zero, {name}_rank)"
+        nodes += f" {name}_sum = Add({name}_head, {name}_zero)"
+        nodes += f" {name} = Cast<to={element}>({name}_sum)"
+    signature = f"({declare('images', ('N', *image))}) => ({', '.join(outputs)})"
+    onnx.save(network(signature, nodes, **constants), path)
+    return path
 
 
-def write_classifier(
-    path: Path, *, image: Shape | None = None, factor: float = 1.0, nhwc: bool = False
-) -> Path:
-    """The logits [N, C] are the means of the image's C channels, times `factor`."""
-    shape = ["N", *(image or [3, 64, 96])]
-    channels = shape[-1] if nhwc else shape[1]
-    axes = [1, 2] if nhwc else [2, 3]
-    nodes = [
-        helper.make_node("ReduceMean", ["images"], ["means"], axes=axes, keepdims=0),
-        helper.make_node("Mul", ["means", "factor"], ["logits"]),
-    ]
-    output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", channels])
-    return _save(path, nodes, shape, [output], {"factor": np.array(factor, np.float32)})
+def write_one_box(path: Path) -> None:
+    """The network that the documentation's examples run: a yolov8 head of one box, class 2."""
+    head = np.zeros((84, 8400), np.float32)
+    head[:4, 7] = 200, 300, 200, 200  # cx, cy, width, height
+    head[4 + 2, 7] = 0.875
+    write_heads(path, {"output0": head}, image=(3, 640, 640))
+
+
+def write_classifier(path: Path) -> Path:
+    """The logits [N, 3] are the means of the image's channels."""
+    nodes = "logits = ReduceMean<axes=[2, 3], keepdims=0>(images)"
+    onnx.save(network("(float[N,3,64,96] images) => (float[N,3] logits)", nodes), path)
+    return path
 
 
 def write_echo(path: Path, *, image: Shape, element: int) -> Path:
     """The logits [1, H * W * C] are the numbers of the image, in their order."""
     count = int(np.prod(image))
-    nodes = [
-        helper.make_node("Cast", ["images"], ["single"], to=TensorProto.FLOAT),
-        helper.make_node("Reshape", ["single", "row"], ["logits"]),
-    ]
-    output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, count])
-    weights = {"row": np.array([1, count])}
-    return _save(path, nodes, [1, *image], [output], weights, element=element)
-
-
-def _save(
-    path: Path,
-    nodes: list[Any],
-    image: Shape,
-    outputs: list[Any],
-    weights: Mapping[str, npt.NDArray[Any]],
-    *,
-    element: int = TensorProto.FLOAT,
-) -> Path:
-    graph = helper.make_graph(
-        nodes,
-        path.stem,
-        [helper.make_tensor_value_info("images", element, image)],
-        outputs,
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    onnx.save(model, path)
+    signature = f"({declare('images', (1, *image), element)}) => (float[1,{count}] logits)"
+    nodes = "single = Cast<to=1>(images) logits = Reshape(single, row)"
+    onnx.save(network(signature, nodes, row=np.array([1, count])), path)
     return path

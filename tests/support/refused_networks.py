@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
 from tests.support.family_networks import Network, Output
 from tests.support.init_runs import write_shapes
+from tests.support.onnx_heads import network
 
 HEAD = {"output0": ["batch", 7, 84]}
 Maker = Callable[[Path], Path]
-_OPSETS = [helper.make_opsetid("", 17)]
 
 
 def text(content: bytes) -> Maker:
@@ -59,45 +59,31 @@ def with_weights(location: str) -> Maker:
     return make
 
 
-def without_input(path: Path) -> Path:
-    zeros = helper.make_tensor("zeros", TensorProto.FLOAT, [1, 7, 84], [0.0] * 588)
-    node = helper.make_node("Constant", [], ["output0"], value=zeros)
-    head = helper.make_tensor_value_info("output0", TensorProto.FLOAT, [1, 7, 84])
-    onnx.save(helper.make_model(helper.make_graph([node], "n", [], [head])), str(path))
-    return path
+def graph(signature: str, nodes: str, **constants: Any) -> Maker:
+    def make(path: Path) -> Path:
+        onnx.save(network(signature, nodes, **constants), str(path))
+        return path
+
+    return make
 
 
-def with_varying_rows(path: Path) -> Path:
-    """Give the places of the pixels over a half: NonZero's shape depends on the image."""
-    pixels = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 8, 8])
-    rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, [1, "rows", 4])
-    half = onnx.numpy_helper.from_array(np.array(0.5, np.float32), "half")
-    first = onnx.numpy_helper.from_array(np.array([0]), "first")
-    nodes = [
-        helper.make_node("Greater", ["images", "half"], ["bright"]),
-        helper.make_node("NonZero", ["bright"], ["places"]),
-        helper.make_node("Transpose", ["places"], ["transposed"], perm=[1, 0]),
-        helper.make_node("Unsqueeze", ["transposed", "first"], ["batched"]),
-        helper.make_node("Cast", ["batched"], ["rows"], to=TensorProto.FLOAT),
-    ]
-    graph = helper.make_graph(nodes, "network", [pixels], [rows], [half, first])
-    onnx.save(helper.make_model(graph, opset_imports=_OPSETS, ir_version=8), str(path))
-    return path
-
-
-def with_a_stride(path: Path) -> Path:
-    """Take any size, and enlarge what was halved: an odd side does not fit its own half."""
-    pixels = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, "h", "w"])
-    head = helper.make_tensor_value_info("output0", TensorProto.FLOAT, [1, 3, "h", "w"])
-    double = onnx.numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "double")
-    nodes = [
-        helper.make_node("MaxPool", ["images"], ["half"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Resize", ["half", "", "double"], ["whole"], mode="nearest"),
-        helper.make_node("Add", ["images", "whole"], ["output0"]),
-    ]
-    graph = helper.make_graph(nodes, "network", [pixels], [head], [double])
-    onnx.save(helper.make_model(graph, opset_imports=_OPSETS, ir_version=8), str(path))
-    return path
+without_input = graph("() => (float[1] zero)", "zero = Constant<value_floats=[0.0]>()")
+# The places of the pixels over a half: NonZero's shape depends on the image.
+with_varying_rows = graph(
+    "(float[1,3,8,8] images) => (float[1,rows,4] rows)",
+    "bright = Greater(images, half) places = NonZero(bright)"
+    "transposed = Transpose<perm=[1, 0]>(places) batched = Unsqueeze(transposed, first)"
+    "rows = Cast<to=1>(batched)",
+    half=np.float32(0.5),
+    first=np.array([0]),
+)
+# Takes any size, and enlarges what was halved: an odd side does not fit its own half.
+with_a_stride = graph(
+    "(float[1,3,h,w] images) => (float[1,3,h,w] output0)",
+    "half = MaxPool<kernel_shape=[2, 2], strides=[2, 2]>(images)"
+    'whole = Resize<mode="nearest">(half, , double) output0 = Add(images, whole)',
+    double=np.float32([1, 1, 2, 2]),
+)
 
 
 def with_labels(lines: str) -> Maker:

@@ -76,11 +76,12 @@ def write_ensemble(
     inputs: list[str],
     outputs: list[str],
     steps: list[tuple[str, dict[str, str], dict[str, str]]],
+    max_batch_size: int = 0,
 ) -> None:
-    """An ensemble without batches; a step: the model, and its tensors' names in the ensemble."""
+    """An ensemble; a step: the model, and its tensors' names in the ensemble."""
     folder = repository / name
     (folder / "1").mkdir(parents=True)
-    lines = ['platform: "ensemble"', "max_batch_size: 0"]
+    lines = ['platform: "ensemble"', f"max_batch_size: {max_batch_size}"]
     lines += [f"input {each}" for each in inputs] + [f"output {each}" for each in outputs]
     scheduled = ""
     for model, taken, given in steps:

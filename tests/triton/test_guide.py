@@ -21,7 +21,7 @@ from tritonclient.grpc import model_config_pb2
 import endcap
 from tests.support import jpegs
 from tests.support.doc_pages import ROOT, Block, blocks, run_python
-from tests.support.example_network import write_network
+from tests.support.onnx_heads import write_one_box
 from tests.triton.running_server import RunningServer, metrics_in_the_guide, run_server
 
 PAGES = [ROOT / "docs" / name for name in ("triton.md", "requests.md", "second_networks.md")]
@@ -42,7 +42,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path.write_text(block.text, encoding="utf-8")
     for model in (folder / "models").iterdir():
         (model / "1").mkdir(exist_ok=True)
-    write_network(folder / "models" / "detector" / "1" / "model.onnx")
+    write_one_box(folder / "models" / "detector" / "1" / "model.onnx")
     return folder
 
 

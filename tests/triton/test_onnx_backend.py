@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnxruntime
 import pytest
-from onnx import helper
 from tritonclient.utils import InferenceServerException
 
+from tests.support.onnx_heads import network
 from tests.triton.calls import Arrays, all_in_flight, grpc_inputs, infer
 from tests.triton.model_folders import batching, tensor
 from tests.triton.onnx_models import (
@@ -25,9 +24,7 @@ from tests.triton.onnx_models import (
     adding,
     identity,
     multiplying,
-    network,
     picking,
-    value,
     write_network,
 )
 from tests.triton.running_server import RunningServer, wait_for
@@ -45,42 +42,19 @@ model_warmup {
 pytestmark = pytest.mark.usefixtures("server")
 
 
-def scalars() -> onnx.ModelProto:
-    """doubled = 2 x of a number without dimensions."""
-    return network(
-        [helper.make_node("Add", ["x", "x"], ["doubled"])],
-        [value("x", [])],
-        [value("doubled", [])],
-    )
-
-
-def finding() -> onnx.ModelProto:
-    """places [2, K] of the numbers that are not 0: K depends on the data."""
-    return network(
-        [helper.make_node("NonZero", ["x"], ["places"])],
-        [value("x", ["rows", "columns"])],
-        [value("places", [2, "found"], "int64")],
-    )
-
-
-def two_outputs() -> onnx.ModelProto:
-    return network(
-        [
-            helper.make_node("Add", ["x", "x"], ["sum"]),
-            helper.make_node("Mul", ["x", "x"], ["product"]),
-        ],
-        [value("x", ["batch", "columns"])],
-        [value("sum", ["batch", "columns"]), value("product", ["batch", "columns"])],
-    )
-
-
-def joining() -> onnx.ModelProto:
-    """joined = x and y, one behind the other in each row."""
-    return network(
-        [helper.make_node("Concat", ["x", "y"], ["joined"], axis=1)],
-        [value("x", ["batch", "left"]), value("y", ["batch", "right"])],
-        [value("joined", ["batch", "both"])],
-    )
+# Of a number without dimensions.
+SCALARS = network("(float x) => (float doubled)", "doubled = Add(x, x)")
+# places [2, K] of the numbers that are not 0: K depends on the data.
+FINDING = network("(float[rows,columns] x) => (int64[2,found] places)", "places = NonZero(x)")
+TWO_OUTPUTS = network(
+    "(float[n,columns] x) => (float[n,columns] sum, float[n,columns] product)",
+    "sum = Add(x, x) product = Mul(x, x)",
+)
+# x and y, one behind the other in each row.
+JOINING = network(
+    "(float[n,left] x, float[n,right] y) => (float[n,both] joined)",
+    "joined = Concat<axis=1>(x, y)",
+)
 
 
 def write_all(repository: Path) -> None:
@@ -90,11 +64,11 @@ def write_all(repository: Path) -> None:
     write_network(repository, "types", identity(DTYPES, ["batch", 2, 3]), max_batch_size=8)
     write_network(repository, "types_merged", identity(DTYPES, ["batch", "n"]), **together)
     write_network(repository, "any_size", adding(1, ["batch", 3, "height", "width"]))
-    write_network(repository, "scalars", scalars())
+    write_network(repository, "scalars", SCALARS)
     write_network(repository, "vectors", adding(1, ["batch"]), max_batch_size=8)
-    write_network(repository, "finding", finding())
-    write_network(repository, "two_outputs", two_outputs())
-    write_network(repository, "joining", joining(), **together)
+    write_network(repository, "finding", FINDING)
+    write_network(repository, "two_outputs", TWO_OUTPUTS)
+    write_network(repository, "joining", JOINING, **together)
     write_network(repository, "picking", picking(), max_batch_size=8, more=batching(TOGETHER_US))
     write_network(repository, "picking_merged", picking(), **together)
     write_network(repository, "warmed", adding(1), max_batch_size=8, more=WARM_UP)

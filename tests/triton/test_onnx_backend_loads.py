@@ -12,18 +12,15 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
+from tests.support.onnx_heads import network
 from tests.triton.calls import infer
 from tests.triton.model_folders import ON_CPU, tensor
 from tests.triton.onnx_models import (
     KEEPS_FREED_MEMORY,
     adding,
-    constant,
     find_library,
     multiplying,
-    network,
-    value,
     write_network,
 )
 from tests.triton.running_server import RunningServer, run_server
@@ -46,31 +43,18 @@ def newer_opset() -> onnx.ModelProto:
     return made
 
 
-def unknown_operator() -> onnx.ModelProto:
-    return network(
-        [helper.make_node("Frobnicate", ["x"], ["y"])],
-        [value("x", ["batch", 4])],
-        [value("y", ["batch", 4])],
-    )
-
-
-def sequence() -> onnx.ModelProto:
-    kind = helper.make_tensor_sequence_value_info("parts", TensorProto.FLOAT, None)
-    return network(
-        [helper.make_node("SplitToSequence", ["x"], ["parts"], axis=1)],
-        [value("x", ["batch", 4])],
-        [kind],
-    )
+UNKNOWN_OPERATOR = network("(float[n,4] x) => (float[n,4] y)", "y = Frobnicate(x)")
+SEQUENCE = network("(float[n,4] x) => (seq(float) parts)", "parts = SplitToSequence<axis=1>(x)")
 
 
 # Name -> the file's content, and what the reason of the refused load says.
-FILES: Mapping[str, tuple[Callable[[], onnx.ModelProto | bytes], tuple[str, ...]]] = {
-    "empty": (lambda: b"", ("is empty",)),
-    "text": (lambda: b"no network at all, but text", ("damaged", "cannot be loaded")),
-    "cut": (lambda: multiplying(64, 3).SerializeToString()[:9000], ("damaged",)),
-    "newer": (newer_opset, ("older opset", "ONNX Runtime 1.")),
-    "unknown_operator": (unknown_operator, ("Frobnicate", "an operator that ONNX Runtime 1.")),
-    "sequence": (sequence, ("output 'parts'", "not a dense tensor")),
+FILES: Mapping[str, tuple[onnx.ModelProto | bytes, tuple[str, ...]]] = {
+    "empty": (b"", ("is empty",)),
+    "text": (b"no network at all, but text", ("damaged", "cannot be loaded")),
+    "cut": (multiplying(64, 3).SerializeToString()[:9000], ("damaged",)),
+    "newer": (newer_opset(), ("older opset", "ONNX Runtime 1.")),
+    "unknown_operator": (UNKNOWN_OPERATOR, ("Frobnicate", "an operator that ONNX Runtime 1.")),
+    "sequence": (SEQUENCE, ("output 'parts'", "not a dense tensor")),
 }
 
 _X, _Y = tensor("x", "TYPE_FP32", [4]), tensor("y", "TYPE_FP32", [4])
@@ -129,12 +113,8 @@ CONFIGS: Mapping[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 def external_data(folder: Path, name: str) -> Path:
     file = write_network(folder, name, b"")
-    made = network(
-        [helper.make_node("MatMul", ["x", "weights"], ["y"])],
-        [value("x", ["batch", 64])],
-        [value("y", ["batch", 64])],
-        [constant("weights", 2 * np.eye(64, dtype=np.float32))],
-    )
+    weights = 2 * np.eye(64, dtype=np.float32)
+    made = network("(float[n,64] x) => (float[n,64] y)", "y = MatMul(x, weights)", weights=weights)
     onnx.save(made, file, save_as_external_data=True, location="weights.bin", size_threshold=0)
     return file.parent
 
@@ -152,8 +132,8 @@ def refusal(compiled_server: RunningServer) -> Callable[..., str]:
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_file_that_cannot_be_loaded(refusal, name) -> None:
-    make, texts = FILES[name]
-    reason = refusal(f"file_{name}", make())
+    made, texts = FILES[name]
+    reason = refusal(f"file_{name}", made)
     assert reason.startswith("Invalid argument: ")
     assert f"/file_{name}/1/model.onnx" in reason
     for text in texts:

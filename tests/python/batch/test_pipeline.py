@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
 
 import endcap
 from endcap.batch.pipeline import Pipeline, PipelineSpec
@@ -19,6 +18,7 @@ from endcap.errors import UnsupportedError
 from endcap.results import Task
 from tests.support.cli_runs import endcap as endcap_command
 from tests.support.jpegs import encode
+from tests.support.onnx_heads import network
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("shapes_[3-8]*.jpg"))
@@ -117,21 +117,15 @@ def test_a_network_for_one_image_runs_once_for_each(spec: PipelineSpec, tmp_path
         np.testing.assert_allclose(ours.boxes, other.boxes, atol=0.01)
 
 
-def mean_colour_network(file: Path) -> None:
-    """A network whose three scores are the means of red, green and blue."""
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 32, 32])
-    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", 3])
-    nodes = [
-        helper.make_node("GlobalAveragePool", ["image"], ["means"]),
-        helper.make_node("Flatten", ["means"], ["logits"]),
-    ]
-    graph = helper.make_graph(nodes, "means", [image], [logits])
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), str(file))
+# Its three scores are the means of red, green and blue.
+MEANS = network(
+    "(float[n,3,32,32] image) => (float[n,3] logits)",
+    "logits = ReduceMean<axes=[2, 3], keepdims=0>(image)",
+)
 
 
 def test_a_classifier(tmp_path: Path) -> None:
-    mean_colour_network(tmp_path / "means.onnx")
+    onnx.save(MEANS, tmp_path / "means.onnx")
     (tmp_path / "labels.txt").write_text("red\ngreen\nblue\n")
     made = endcap_command(
         "init", tmp_path / "means.onnx", "-o", tmp_path / "models", "--head", "classification",

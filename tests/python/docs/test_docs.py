@@ -20,7 +20,7 @@ from endcap.errors import Status, error_for_status
 from endcap.python_backend.failures import code_name
 from tests.support import jpegs
 from tests.support.doc_pages import PAGES, ROOT, Block, blocks, run_python
-from tests.support.example_network import write_network
+from tests.support.onnx_heads import write_one_box
 
 # Their Python needs a server, tests/triton runs it; or DALI (tests/dali), or torch (tests/peers).
 PAGES_RUN_ELSEWHERE = (
@@ -66,7 +66,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unforced: None) -> d
     photo = jpegs.photo_jpeg(720, 1280)
     Path("photo.jpg").write_bytes(photo)
     Image.new("RGB", (64, 48)).save("drawing.png")
-    write_network(Path("model.onnx"))
+    write_one_box(Path("model.onnx"))
     random = np.random.default_rng(1)
     corners = random.uniform(0, 300, (20, 2))
     return {

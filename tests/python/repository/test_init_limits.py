@@ -10,71 +10,53 @@ import time
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from tests.support import family_networks as families
 from tests.support.init_runs import init
+from tests.support.onnx_heads import network
 
 ENDS_WITHIN_S = 5.0
 
 
-def write_endless(path: Path) -> Path:
-    """A detector beside which a loop of 2^40 steps runs."""
+def write_beside(path: Path, nodes: str, **constants: npt.ArrayLike) -> Path:
+    """A detector to whose head `nothing`, a scalar that the nodes make, is added."""
     model = onnx.load(str(families.yolov8().write(path)))
-    body = helper.make_graph(
-        [
-            helper.make_node("Identity", ["go_in"], ["go_out"]),
-            helper.make_node("Add", ["sum_in", "sum_in"], ["sum_out"]),
-        ],
-        "body",
-        [
-            helper.make_tensor_value_info("step", TensorProto.INT64, []),
-            helper.make_tensor_value_info("go_in", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("sum_in", TensorProto.FLOAT, []),
-        ],
-        [
-            helper.make_tensor_value_info("go_out", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("sum_out", TensorProto.FLOAT, []),
-        ],
-    )
-    return _with_nothing_added(
+    output = model.graph.output[0].name
+    for node in model.graph.node:
+        node.output[:] = ["head_only" if each == output else each for each in node.output]
+    signature = f"(float[n] images, float[n] head_only) => (float[n] {output})"
+    more = network(signature, f"{nodes} {output} = Add(head_only, nothing)", **constants).graph
+    model.graph.initializer.extend(more.initializer)
+    model.graph.node.extend(more.node)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def write_endless(path: Path) -> Path:
+    """A detector next to which a loop of 2^40 steps runs."""
+    body = "body (int64 step, bool go_in, float sum_in) => (bool go_out, float sum_out)"
+    steps = "{ go_out = Identity(go_in) sum_out = Add(sum_in, sum_in) }"
+    return write_beside(
         path,
-        model,
-        {"steps": np.array(2**40, np.int64), "go": np.array(True), "zero": np.float32(0)},
-        helper.make_node("Loop", ["steps", "go", "zero"], ["nothing"], body=body),
+        f"nothing = Loop<body = {body} {steps}>(steps, go, zero)",
+        steps=np.array(2**40),
+        go=np.array(True),
+        zero=np.float32(0),
     )
 
 
 def write_greedy(path: Path, elements: int) -> Path:
-    """A detector beside which a tensor of so many floats is summed."""
-    model = onnx.load(str(families.yolov8().write(path)))
-    return _with_nothing_added(
+    """A detector next to which a tensor of this number of floats is summed."""
+    return write_beside(
         path,
-        model,
-        {"shape": np.array([elements], np.int64)},
         # Its size depends on the image, so that no optimiser makes it.
-        helper.make_node("Shape", ["images"], ["image_shape"], start=0, end=1),
-        helper.make_node("Mul", ["image_shape", "shape"], ["large_shape"]),
-        helper.make_node("ConstantOfShape", ["large_shape"], ["large"]),
-        helper.make_node("ReduceSum", ["large"], ["nothing"], keepdims=0),
+        "image_shape = Shape<start=0, end=1>(images) large_shape = Mul(image_shape, shape)"
+        "large = ConstantOfShape(large_shape) nothing = ReduceSum<keepdims=0>(large)",
+        shape=np.array([elements]),
     )
-
-
-def _with_nothing_added(
-    path: Path, model: onnx.ModelProto, constants: dict[str, object], *nodes: onnx.NodeProto
-) -> Path:
-    """Adds `nothing`, a scalar that the nodes make, to what the network responses."""
-    for name, value in constants.items():
-        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
-    output = model.graph.output[0].name
-    for node in model.graph.node:
-        node.output[:] = [f"{output}_only" if each == output else each for each in node.output]
-    added = helper.make_node("Add", [f"{output}_only", "nothing"], [output])
-    model.graph.node.extend([*nodes, added])
-    path.write_bytes(model.SerializeToString())
-    return path
 
 
 def test_a_network_that_never_ends_is_ended(tmp_path: Path, temporary: Path) -> None:

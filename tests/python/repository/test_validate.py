@@ -11,7 +11,7 @@ from tests.support.cli_runs import endcap
 from tests.support.damage import Damage, copy_model
 from tests.support.damaged_repositories import DAMAGES
 from tests.support.doc_pages import ROOT, blocks
-from tests.support.example_network import write_network
+from tests.support.onnx_heads import write_one_box
 
 MODELS = (
     *("preprocess", "preprocess_rois", "detector", "postprocess", "detect", "track"),
@@ -38,7 +38,7 @@ def write_guide(tmp_path: Path, detector: str = DETECTOR) -> Path:
             (model / "1").mkdir(parents=True, exist_ok=True)
             (tmp_path / caption).write_text(text, encoding="utf-8")
     version = tmp_path / "models" / "detector" / "1"
-    write_network(version / "model.onnx")
+    write_one_box(version / "model.onnx")
     (version / "model.plan").touch()
     return tmp_path / "models"
 
