@@ -188,7 +188,7 @@ $(VENV)/.built: $(CONFIGURED) $(VENV)/.server $(SOURCES)
 	touch $(VENV)/.demo $@
 $(VENV)/.test: $(VENV)/.deps
 	$(BIN)/pip install --quiet --group test --group test-dali-python
-	$(BIN)/pip install --quiet --no-deps --group test-dali --group test-kserve
+	$(BIN)/pip install --quiet --no-deps --group test-dali
 	PLAYWRIGHT=$(BIN)/playwright scripts/system_packages.sh test
 	touch $@
 $(VENV)/.lint: $(VENV)/.deps

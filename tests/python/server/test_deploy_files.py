@@ -13,7 +13,6 @@ import yaml
 from endcap.server.release import ServerRelease, restriction_options
 from endcap.server.settings import ServerSettings
 from endcap.triton.installation import OUR_BACKENDS
-from tests.support import kserve_models
 from tests.support.deploy_files import DEPLOY, image_command
 
 VERSIONS = kubernetes_validate.utils.all_versions()
@@ -152,12 +151,6 @@ def test_the_autoscaler_reads_what_the_rules_record() -> None:
 @pytest.fixture(params=["cpu", "gpu"])
 def kserve(request: pytest.FixtureRequest) -> list[Manifest]:
     return load(DEPLOY / "kserve" / f"{request.param}.yaml")
-
-
-def test_kserve_has_models_of_all_fields(kserve: list[Manifest]) -> None:
-    assert {each["kind"] for each in kserve} == {"ServingRuntime", "InferenceService"}
-    for manifest in kserve:
-        assert kserve_models.problems(manifest) == []
 
 
 def test_the_service_finds_its_runtime(kserve: list[Manifest]) -> None:
