@@ -1,29 +1,42 @@
-"""Damages to networks and ensembles, and every damage to the shipped repository by its name."""
+"""Damages to networks and ensembles, and every damage to the shipped repository by its name.
+
+What parameters and tensors a backend refuses is in tests/cpp/contract_test.cc: here is one of each
+place that a finding can have.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from tests.support.damage import IMAGES, NO_CONFIG, WARMUP, Damage, added, parameter, remove
 
-PREPROCESS = {
-    "other_rois": Damage(
-        "preprocess_rois",
-        "input 'rois' is TYPE_FP32 [4] in the config",
-        "dims: [ 4 ]",
-        (("dims: [ -1, 4 ]", "dims: [ 4 ]"),),
-    ),
-    "unknown_field": Damage(
+
+def swapped(model: str, says: str, old: str, new: str, **more: Any) -> Damage:
+    """A text of the config is another one, in whose line the finding is."""
+    return Damage(model, says, new, ((old, new),), **more)
+
+
+def extended(model: str, says: str, line: str, **more: Any) -> Damage:
+    """The config has another line, which the finding names."""
+    return Damage(model, says, line, added(line), **more)
+
+
+ROIS = """, {
+    name: "rois"
+    data_type: TYPE_FP32
+    dims: [ -1, 4 ]
+  }
+]
+
+output ["""
+SMALLER = "dims: [ 3, 320, 320 ]"
+INDICES = 'output_map { key: "detection_indices" value: "detection_indices" }\n'
+DAMAGES = {
+    "unknown_field": extended(
         "preprocess",
         NO_CONFIG + 'Message type "inference.ModelConfig" has no field named "colour"',
         "colour: 3",
-        added("colour: 3"),
-    ),
-    "two_schedulers": Damage(
-        "preprocess",
-        NO_CONFIG + 'Field "dynamic_batching" is specified along with',
-        "dynamic_batching {",
-        added("sequence_batching { }"),
     ),
     "other_name": Damage(
         "preprocess",
@@ -41,15 +54,10 @@ PREPROCESS = {
         (('backend: "endcap_preprocess"', ""),),
     ),
     "no_version": Damage("preprocess", "the model has no version folder", None, change=remove("1")),
-    "unknown_parameter": Damage(
-        "preprocess",
-        "'sise' is not a parameter of this backend",
-        '"sise"',
-        added(parameter("sise", 640)),
+    "unknown_parameter": extended(
+        "preprocess", "'sise' is not a parameter of this backend", parameter("sise", 640)
     ),
-    "impossible_value": Damage(
-        "preprocess", "pad_value is '300'", '"pad_value"', added(parameter("pad_value", 300))
-    ),
+    "impossible_value": extended("preprocess", "pad_value is '300'", parameter("pad_value", 300)),
     "unknown_preset": Damage(
         "preprocess",
         "preset is 'yolo99'",
@@ -62,31 +70,11 @@ PREPROCESS = {
         IMAGES,
         added(parameter("size", 320)),
     ),
-    "misnamed_output": Damage(
-        "preprocess",
-        "the config has an output 'geometri'",
-        'name: "geometri"',
-        (('name: "geometry"', 'name: "geometri"'),),
-    ),
     "preferred_batch": Damage(
         "preprocess",
         "preferred_batch_size is [8, 32], and max_batch_size 16",
         "preferred_batch_size",
         (("dynamic_batching {", "dynamic_batching {\n  preferred_batch_size: [ 8, 32 ]"),),
-    ),
-}
-POSTPROCESS = {
-    "misnamed_input": Damage(
-        "postprocess",
-        "the config has an input 'heads'",
-        'name: "heads"',
-        (('name: "head"', 'name: "heads"'),),
-    ),
-    "no_head": Damage(
-        "postprocess",
-        "parameter 'head' is missing",
-        'backend: "endcap_postprocess"',
-        (('key: "head"', 'key: "threads"'), ('string_value: "yolov8"', 'string_value: "1"')),
     ),
     "classes_do_not_fit": Damage(
         "postprocess",
@@ -94,34 +82,12 @@ POSTPROCESS = {
         "dims: [ 10, 8400 ]",
         (('string_value: "6"', 'string_value: "80"'),),
     ),
-    "iou_threshold": Damage(
-        "postprocess",
-        "iou_threshold is '1.5'",
-        '"iou_threshold"',
-        added(parameter("iou_threshold", 1.5)),
+    "iou_threshold": extended(
+        "postprocess", "iou_threshold is '1.5'", parameter("iou_threshold", 1.5)
     ),
-    "labels_of_boxes": Damage(
-        "postprocess",
-        "labels_file was given with head=yolov8",
-        '"labels_file"',
-        added(parameter("labels_file", "labels.txt")),
+    "negative_batch": swapped(
+        "postprocess", "max_batch_size is -16", "max_batch_size: 16", "max_batch_size: -16"
     ),
-    "negative_batch": Damage(
-        "postprocess",
-        "max_batch_size is -16",
-        "max_batch_size: -16",
-        (("max_batch_size: 16", "max_batch_size: -16"),),
-    ),
-}
-ROIS = """, {
-    name: "rois"
-    data_type: TYPE_FP32
-    dims: [ -1, 4 ]
-  }
-]
-
-output ["""
-PYTHON = {
     "dali_optional": Damage(
         "preprocess_dali",
         "optional is neither true nor false",
@@ -134,21 +100,6 @@ PYTHON = {
         'name: "rois"',
         (("\n]\n\noutput [", ROIS),),
     ),
-    "python_queue_cost": Damage(
-        "preprocess_python",
-        "max_queue_cost is a parameter of the backend",
-        '"max_queue_cost"',
-        added(parameter("max_queue_cost", 40)),
-    ),
-    "python_classes": Damage(
-        "postprocess_python",
-        "input 'head' is TYPE_FP32 [10, 8400] in the config",
-        "dims: [ 10, 8400 ]",
-        (('string_value: "6"', 'string_value: "7"'),),
-    ),
-}
-SMALLER = "dims: [ 3, 320, 320 ]"
-DETECTOR = {
     "no_model_file": Damage(
         "detector_python",
         "the model needs FOLDER/1/model.py",
@@ -156,70 +107,63 @@ DETECTOR = {
         change=remove("1", "model.py"),
         hangs=True,
     ),
-    "absent_version": Damage(
+    "absent_version": extended(
         "detector_python",
         "version_policy asks for version 3",
-        "version_policy",
-        added("version_policy { specific { versions: [ 1, 3 ] } }"),
+        "version_policy { specific { versions: [ 1, 3 ] } }",
         severity="warning",
         loads=True,
     ),
-    "no_version_of_the_policy": Damage(
+    "no_version_of_the_policy": extended(
         "detector_python",
         "version_policy asks for version 3",
-        "version_policy",
-        added("version_policy { specific { versions: [ 3 ] } }"),
+        "version_policy { specific { versions: [ 3 ] } }",
     ),
-    "label_filename": Damage(
+    "label_filename": swapped(
         "detector_python",
         "output head has the label_filename FOLDER/names.txt, which is not there",
-        "label_filename",
-        (("dims: [ 10, 8400 ]", 'dims: [ 10, 8400 ] label_filename: "names.txt"'),),
+        "dims: [ 10, 8400 ]",
+        'dims: [ 10, 8400 ] label_filename: "names.txt"',
     ),
-    "no_warmup_file": Damage(
+    "no_warmup_file": extended(
         "detector_python",
         "the warm-up one reads FOLDER/warmup/one.jpg",
-        "input_data_file",
-        added(WARMUP.format("images", 'data_type: TYPE_FP32 dims: 1 input_data_file: "one.jpg"')),
+        WARMUP.format("images", 'data_type: TYPE_FP32 dims: 1 input_data_file: "one.jpg"'),
     ),
-    "no_environment": Damage(
+    "no_environment": extended(
         "detector_python",
         "EXECUTION_ENV_PATH is FOLDER/env.tar.gz, which is not there",
-        "EXECUTION_ENV_PATH",
-        added(parameter("EXECUTION_ENV_PATH", "$$TRITON_MODEL_DIRECTORY/env.tar.gz")),
+        parameter("EXECUTION_ENV_PATH", "$$TRITON_MODEL_DIRECTORY/env.tar.gz"),
     ),
     "no_dims": Damage(
         "detector_python", "output head has no dims", "{", (("dims: [ 10, 8400 ]", ""),)
     ),
-    "network_dims": Damage(
+    "network_dims": swapped(
         "detector_python",
         "input images is declared as FP32 [3, 320, 320], and the network's is FP32 [3, 640, ",
+        IMAGES,
         SMALLER,
-        ((IMAGES, SMALLER),),
         loads=True,
     ),
-    "network_name": Damage(
+    "network_name": swapped(
         "detector_python",
         "the network has no output output0; its outputs are head FP32 [10, 8400]",
+        'name: "head"',
         'name: "output0"',
-        (('name: "head"', 'name: "output0"'),),
         severity="warning",
         loads=True,
     ),
-}
-INDICES = 'output_map { key: "detection_indices" value: "detection_indices" }\n'
-DETECT = {
-    "absent_model": Damage(
+    "absent_model": swapped(
         "detect",
         "step detectr calls a model that is not in the repository",
+        'model_name: "detector"',
         'model_name: "detectr"',
-        (('model_name: "detector"', 'model_name: "detectr"'),),
     ),
-    "absent_step_version": Damage(
+    "absent_step_version": swapped(
         "detect",
         "step preprocess asks for version 3 of preprocess, and Triton loads 1",
+        "model_version: -1 # the newest",
         "model_version: 3",
-        (("model_version: -1 # the newest", "model_version: 3"),),
     ),
     "no_step_version": Damage(
         "detect",
@@ -227,23 +171,17 @@ DETECT = {
         "{",
         (("model_version: -1 # the newest", ""),),
     ),
-    "input_key": Damage(
-        "detect",
-        "step detector has no input image",
-        'key: "image"',
-        (('input_map { key: "images"', 'input_map { key: "image"'),),
-    ),
     "unmapped_input": Damage(
         "detect",
         "step postprocess needs the input head",
         'model_name: "postprocess"',
         (('      input_map { key: "head" value: "head" }\n', ""),),
     ),
-    "not_produced": Damage(
+    "not_produced": swapped(
         "detect",
         "step postprocess takes heads, and nothing produces it",
-        'value: "heads"',
-        (('input_map { key: "head" value: "head" }', 'input_map { key: "head" value: "heads" }'),),
+        'input_map { key: "head" value: "head" }',
+        'input_map { key: "head" value: "heads" }',
     ),
     "output_not_produced": Damage(
         "detect",
@@ -251,29 +189,17 @@ DETECT = {
         'name: "detection_indices"',
         ((INDICES, ""),),
     ),
-    "not_taken": Damage(
-        "detect",
-        "step preprocess produces image_status, and nothing takes it",
-        'value: "image_status"',
-        (('      input_map { key: "status" value: "image_status" }\n', ""),),
-    ),
-    "input_of_other_type": Damage(
-        "detect",
-        "step preprocess takes encoded as STRING [1], and the ensemble's input encoded is ",
-        'name: "encoded"',
-        (("data_type: TYPE_STRING", "data_type: TYPE_UINT8"),),
-    ),
     "output_of_other_shape": Damage(
         "detect",
         "the ensemble gives detection_boxes as FP32 [100, 4], and postprocess gives detect",
         'name: "detection_boxes"',
         (("dims: [ 300, 4 ]", "dims: [ 100, 4 ]"),),
     ),
-    "larger_batch": Damage(
+    "larger_batch": swapped(
         "detect",
         "the ensemble's max_batch_size is 32, and that of ",
+        "max_batch_size: 16",
         "max_batch_size: 32",
-        (("max_batch_size: 16", "max_batch_size: 32"),),
     ),
     "warm_ensemble": Damage(
         "detect",
@@ -307,14 +233,6 @@ DETECT = {
         severity="warning",
         loads=True,
     ),
-}
-TRACK = {
-    "track_parameter": Damage(
-        "track",
-        "'max_lost_frame' is not a",
-        "parameters {",
-        (('"max_lost_frames"', '"max_lost_frame"'),),
-    ),
     "candidates": Damage(
         "track",
         "max_candidate_sequences is 64, and max_sequences 1000",
@@ -324,4 +242,3 @@ TRACK = {
         loads=True,
     ),
 }
-DAMAGES = {**TRACK, **PREPROCESS, **POSTPROCESS, **DETECTOR, **DETECT, **PYTHON}
