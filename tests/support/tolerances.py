@@ -121,12 +121,6 @@ COMPARED_BOX_PIXELS = 0.2
 # past another score now and then.
 SERVED_MAP_DIFFERENCE = 0.002
 
-# How many objects of the nine sample pictures the sample detector finds (IoU above 0.5, right
-# class), and how many of its detections are such. On unseen scenes its card gives 0.91 and 0.95 at
-# the served threshold; a broken step anywhere in the pipeline brings both to nearly 0.
-SAMPLE_RECALL = 0.8
-SAMPLE_PRECISION = 0.8
-
 # nvJPEG against libjpeg-turbo, in 8-bit steps of a pixel. Both inverse DCTs keep within one step of
 # the exact one (IEEE 1180), so that a sample of Y, Cb or Cr differs by 2 at most; blue is
 # Y + 1.772 Cb, which makes 5.5, and is rounded.

@@ -44,14 +44,6 @@ BAD_POSTPROCESS = {
         ["l.txt", "2 lines", "num_classes=3"],
     ),
     "path_with_a_hole": (separated("a\nb//c\nd\n"), ["l.txt' line 2 is 'b//c'", "empty part"]),
-    "path_with_a_leading_separator": (
-        separated("a\nb/c\n/d\n"),
-        ["l.txt' line 3 is '/d'", "empty part"],
-    ),
-    "path_with_a_trailing_separator": (
-        separated("a/\nb\nc\n"),
-        ["l.txt' line 1 is 'a/'", "empty part"],
-    ),
     "empty_path": (separated("a\n\nc\n"), ["l.txt' line 2 is ''", "empty part"]),
 }
 # This one has no batch dimension.

@@ -25,15 +25,14 @@ ENCODED = [tensor("encoded", "TYPE_STRING", [1])]
 IMAGES = [tensor("images", "TYPE_FP32", [3, CROP, CROP])]
 
 
-def _detections(rows: int) -> list[str]:
-    return [
-        tensor("num_detections", "TYPE_INT32", [1]),
-        tensor("detection_boxes", "TYPE_FP32", [rows, 4]),
-        tensor("detection_scores", "TYPE_FP32", [rows]),
-        tensor("detection_classes", "TYPE_INT32", [rows]),
-        tensor("detection_indices", "TYPE_INT32", [rows]),
-        tensor("status", "TYPE_INT32", [1]),
-    ]
+DETECTIONS = [
+    tensor("num_detections", "TYPE_INT32", [1]),
+    tensor("detection_boxes", "TYPE_FP32", [ROWS, 4]),
+    tensor("detection_scores", "TYPE_FP32", [ROWS]),
+    tensor("detection_classes", "TYPE_INT32", [ROWS]),
+    tensor("detection_indices", "TYPE_INT32", [ROWS]),
+    tensor("status", "TYPE_INT32", [1]),
+]
 
 
 # Responses an execution's requests one by one. Waits until the client has gone where it is told to.
@@ -78,30 +77,6 @@ class TritonPythonModel:
         return [respond(request) for request in requests]
 """.replace("ROWS", str(ROWS))
 
-# As many rows as there are detections, for one image without a batch dimension.
-_UNEVEN = """
-import json
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-def respond(request):
-    file = pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy()[0]
-    count = json.loads(file.rsplit(b"\\nfind ", 1)[1])["count"]
-    found = {
-        "num_detections": np.array([count], np.int32),
-        "detection_boxes": np.tile(np.float32([0, 0, 50, 50]), (count, 1)),
-        "detection_scores": np.where(np.arange(count) == count - 1, 0.9, 0).astype(np.float32),
-        "detection_classes": np.ones(count, np.int32),
-        "detection_indices": np.arange(count, dtype=np.int32),
-        "status": np.zeros(1, np.int32),
-    }
-    return pb_utils.InferenceResponse([pb_utils.Tensor(*each) for each in found.items()])
-
-class TritonPythonModel:
-    def execute(self, requests):
-        return [respond(request) for request in requests]
-"""
-
 # The brightness of a crop in steps, and how much is left of the step. `kinds_failing` fails where a
 # crop of the request is bright, `kinds_odd` returns ids as strings.
 _CLASSIFY = """
@@ -140,10 +115,8 @@ def told(file: bytes, **what: object) -> bytes:
 def write_all(repository: Path) -> tuple[str, ...]:
     """Writes the models; returns the cascades' names."""
     for name, more in (("found", ""), ("found_cached", "response_cache { enable: true }")):
-        detections = {"inputs": ENCODED, "outputs": _detections(ROWS)}
+        detections = {"inputs": ENCODED, "outputs": DETECTIONS}
         _write_python(repository, name, _FIND, **detections, more=f"{more} {batching(0)}")
-    detections = {"inputs": ENCODED, "outputs": _detections(-1)}
-    _write_python(repository, "uneven", _UNEVEN, **detections, batch=0)
     for name, ids, labelled, batch in (
         ("kinds", "TYPE_INT32", True, BATCH),
         ("kinds_single", "TYPE_INT32", False, 0),
@@ -170,7 +143,6 @@ def write_all(repository: Path) -> tuple[str, ...]:
         "orphan": {"detect_model": "nowhere", "classifiers": ""},
         "classless": {"classifiers": "*=crops+nobody"},
         "strict": {"classifiers": "*=crops_strict+kinds"},
-        "on_uneven": {"detect_model": "uneven", "classifiers": "*=crops+kinds"},
         "on_failing": {"classifiers": "*=crops+kinds_failing"},
         "on_odd": {"classifiers": "*=crops+kinds_odd"},
     }

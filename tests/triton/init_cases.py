@@ -17,9 +17,8 @@ from tests.support import cli_runs
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
 from tests.support.family_networks import Network, Output
+from tests.support.finished_networks import Finished
 from tests.support.jpegs import photo_jpeg
-from tests.support.normalising_networks import Step, behind
-from tests.triton.onnx_models import SAMPLE
 
 Floats = np.ndarray
 
@@ -124,20 +123,8 @@ UNREAD = {
 }
 
 
-@dataclass(frozen=True)
-class SampleDetector:
-    """The shipped network, behind steps that it does itself."""
-
-    steps: Sequence[Step] = ()
-
-    def write(self, path: Path) -> Path:
-        """Write the ONNX file."""
-        shutil.copy(SAMPLE, path)
-        return behind(path, *self.steps) if self.steps else path
-
-
 def write_together(
-    cases: Iterable[tuple[str, Network | SampleDetector, Sequence[object]]], folder: Path
+    cases: Iterable[tuple[str, Network | Finished, Sequence[object]]], folder: Path
 ) -> Path:
     """Write each network's repository by the command; return one folder with all their models."""
     together = folder / "together"

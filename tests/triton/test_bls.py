@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("server")
 @pytest.fixture(scope="module")
 def server(compiled_server: RunningServer, python_models: None) -> RunningServer:
     compiled_server.load(*bls_models.write_all(compiled_server.repository))
-    models = ("found", "found_cached", "uneven", "kinds", "kinds_single", "kinds_failing")
+    models = ("found", "found_cached", "kinds", "kinds_single", "kinds_failing")
     compiled_server.load(*models, "kinds_odd", "crops", "crops_strict")
     return compiled_server
 
@@ -159,32 +158,6 @@ def test_a_classifier_that_fails_does_so_for_its_own_requests(client, model, fai
             count = 0 if index == 2 else 1
             assert response["num_detections"].item() == count
             assert (response["class_ids"] == 23).sum() == count
-
-
-@pytest.mark.parametrize("output", ["class_ids", "detection_boxes"])
-def test_images_with_different_numbers_of_rows(client, output):
-    files = [told(PHOTO, count=count) for count in (3000, 1)]
-    with pytest.raises(InferenceServerException, match=r"model 'uneven': gave output .* of diff"):
-        send_request(client, files, "on_uneven", outputs=[output])
-    response = send_request(client, files[:1], "on_uneven", outputs=[output])
-    assert response[output].shape[1] == 3000
-
-
-def test_a_long_id_is_clipped_for_composing_models(client, server):
-    with pytest.raises(InferenceServerException, match=r"not today, long-x+\.\.\.$") as error:
-        send_request(client, [told(PHOTO, fail="not today")], request_id="long-" + "x" * 5000)
-    assert len(error.value.message()) < 400
-    (line,) = wait_for(lambda: server.log_lines("request 'long-"))
-    assert len(line) < 1000
-
-
-def test_an_invalid_parameter_fails_the_load(client):
-    parameters = {"detect_model": {"string_value": "narrow"}}
-    config = {"backend": "endcap_bls", "max_batch_size": 8, "parameters": parameters}
-    with pytest.raises(InferenceServerException, match="names 'narrow', which is this model, and"):
-        client.load_model("narrow", config=json.dumps(config))
-    file = told(PHOTO, count=2)
-    assert_same(send_request(client, [file], "narrow"), by_hand(client, file))
 
 
 # --- calls ----------------------------------------------------------------------------------------

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import Result
 
 from endcap.server import ServerSettings, TritonServer
 from endcap.server.models import repository_with
-from tests.triton.compared import assert_alike, comparisons, infer, unmatched
+from tests.support.cli_runs import endcap
+from tests.support.tolerances import COMPARED_BOX_PIXELS, COMPARED_SCORE
 from tests.triton.running_server import FREE_PORTS
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
+
+
+def infer(server: TritonServer, *arguments: object) -> Result:
+    return endcap("infer", *arguments, "--url", server.grpc_url)
+
+
+def comparisons(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code == 0, result.output
+    return [row["comparison"] for row in json.loads(result.stdout)]
+
+
+def assert_alike(found: list[dict[str, Any]]) -> None:
+    for each in found:
+        assert (each["only_served"], each["only_reference"]) == ([], [])
+        assert each["served"] == each["reference"] == each["matched"] > 0
+        assert each["largest_score_difference"] <= COMPARED_SCORE
+        assert (each["largest_box_difference_pixels"] or 0) <= COMPARED_BOX_PIXELS
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +61,6 @@ def test_another_threshold_of_the_server_shows(shipped: TritonServer) -> None:
     assert max(each["score"] for each in missing) <= 0.4, "only what the server cuts off"
     assert sum(len(each["only_served"]) for each in found) == 0
     assert all(each["matched"] == each["served"] for each in found)
-
-
-@pytest.mark.parametrize(
-    "recipe",
-    [{"preset": "vgg", "fit": "letterbox"}, {"fit": "stretch"}, {"exif": "ignore"}],
-    ids=["colours", "stretched", "no EXIF"],
-)
-def test_another_recipe_of_the_server_shows(shipped: TritonServer, recipe: dict[str, str]) -> None:
-    parameters = {"size": "640,640", **recipe}
-    with repository_with(REPOSITORY, backend="endcap_preprocess", parameters=parameters) as other:
-        found = comparisons(infer(shipped, *SAMPLES, "--compare", other, "--json"))
-    assert unmatched(found) > 0
 
 
 def test_a_network_may_be_given(shipped: TritonServer, tmp_path: Path) -> None:

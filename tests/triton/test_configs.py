@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 
-import endcap
-from endcap.triton.installation import find_our_backends
 from tests.support import jpegs
 from tests.triton.bad_configs import BAD, BAD_POSTPROCESS, BAD_ROIS
 from tests.triton.calls import infer, strings
@@ -20,13 +16,8 @@ from tests.triton.model_folders import tensor, write_postprocess, write_preproce
 from tests.triton.onnx_models import adding, write_network
 from tests.triton.running_server import RunningServer, run_server
 from tests.triton.served_models import (
-    ANCHORS,
-    LABELS,
     MAX_DETECTIONS,
     NUM_CLASSES,
-    POSTPROCESS,
-    PREPROCESS,
-    PREPROCESS_TEXT,
     SIZE,
 )
 
@@ -43,7 +34,6 @@ COMPLETED: dict[str, tuple[Tensors, Tensors]] = {
             "status": ("TYPE_INT32", [1]),
         },
     ),
-    "pre_subset": ({"encoded": ("TYPE_STRING", [1])}, {"geometry": ("TYPE_FP32", [8])}),
     "rois_names_only": (
         {"rois": ("TYPE_FP32", [-1, 4]), "encoded": ("TYPE_STRING", [1])},
         {
@@ -64,20 +54,6 @@ COMPLETED: dict[str, tuple[Tensors, Tensors]] = {
             "detection_scores": ("TYPE_FP32", [MAX_DETECTIONS]),
             "detection_classes": ("TYPE_INT32", [MAX_DETECTIONS]),
             "detection_indices": ("TYPE_INT32", [MAX_DETECTIONS]),
-            "status": ("TYPE_INT32", [1]),
-        },
-    ),
-    "classes": (
-        {
-            "logits": ("TYPE_FP32", [len(LABELS)]),
-            "geometry": ("TYPE_FP32", [8]),
-            "status": ("TYPE_INT32", [1]),
-        },
-        {
-            "class_scores": ("TYPE_FP32", [3]),
-            "class_ids": ("TYPE_INT32", [3]),
-            "class_probabilities": ("TYPE_FP32", [len(LABELS)]),
-            "class_labels": ("TYPE_STRING", [3]),
             "status": ("TYPE_INT32", [1]),
         },
     ),
@@ -149,28 +125,3 @@ def test_config_is_checked_where_it_is_not_completed(strict_server: RunningServe
         x = np.zeros((4, 4), np.float32)
         assert infer(client, "whole_network", {"x": x})["y"].tolist() == (x + 1).tolist()
     assert "input 'x' is missing in the config" in index["empty_network"]["reason"]
-
-
-def test_libraries_copied_into_a_models_folder_serve(tmp_path: Path):
-    """The start names a folder without backends; one model has its library in the version's."""
-    repository, no_backends = tmp_path / "repository", tmp_path / "backends"
-    no_backends.mkdir()
-    write_preprocess(repository, "pre", parameters=PREPROCESS_TEXT)
-    write_postprocess(repository, "post", parameters=POSTPROCESS)
-    for place, backend in (("pre", "endcap_preprocess"), ("post/1", "endcap_postprocess")):
-        for library in find_our_backends()[backend].iterdir():
-            shutil.copy(library, repository / place)
-    with (
-        run_server(repository, f"--backend-directory={no_backends}") as server,
-        grpc_client.InferenceServerClient(server.grpc) as client,
-    ):
-        images = infer(client, "pre", {"encoded": strings([FILE], batched=False)})["images"]
-        head = np.zeros((4 + NUM_CLASSES, ANCHORS), np.float32)
-        response = infer(client, "post", {"head": head})
-        mapped = Path(f"/proc/{server.pid}/maps").read_text()
-    np.testing.assert_array_equal(images, endcap.preprocess(FILE, **PREPROCESS).images[0])
-    assert response["num_detections"].tolist() == [0]
-    for name in ("libtriton_endcap_preprocess", "libtriton_endcap_postprocess", "libendcap_jpeg"):
-        loaded = {Path(line.split()[-1]) for line in mapped.splitlines() if name in line}
-        assert loaded
-        assert all(path.is_relative_to(repository) for path in loaded), loaded

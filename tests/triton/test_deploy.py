@@ -314,10 +314,9 @@ def balanced(pair: list[Server], tmp_path: Path) -> Iterator[tuple[HaProxy, list
 
 
 class Load:
-    """Clients of addresses, each in a thread, which send images all the time."""
+    """Clients of addresses, each in a thread, which send images all the time, without retries."""
 
-    def __init__(self, urls: list[str], retries: int) -> None:
-        self._options = ConnectionOptions(retries=retries)
+    def __init__(self, urls: list[str]) -> None:
         self._ended = threading.Event()
         self._responses: list[list[ImageResult]] = [[] for _ in urls]
         self._threads = [
@@ -347,7 +346,8 @@ class Load:
         return [each for responses in self._responses for each in responses]
 
     def _send(self, url: str, responses: list[ImageResult]) -> None:
-        with DetectionClient(url, concurrency=1, options=self._options) as client:
+        options = ConnectionOptions(retries=0)
+        with DetectionClient(url, concurrency=1, options=options) as client:
             while not self._ended.is_set():
                 responses += client.detect(SAMPLES[:4])
 
@@ -356,10 +356,9 @@ class Load:
 def test_no_request_fails_where_servers_are_drained_and_restarted(
     pair: list[Server], balanced: tuple[HaProxy, list[str]]
 ) -> None:
-    """Without retries by the clients."""
     proxy, urls = balanced
     expected = {each.image: each.to_dict() for each in pair[0].detect()}
-    with Load(urls * 2, retries=0) as load:
+    with Load(urls * 2) as load:
         load.wait_for_more(20)
         for name, server in zip("ab", pair, strict=True):
             assert server.served() > 10
@@ -379,22 +378,3 @@ def test_no_request_fails_where_servers_are_drained_and_restarted(
             load.wait_for_more(20)
             assert server.served() > 10
     assert all(each.to_dict() == expected[each.image] for each in load.results())
-
-
-@pytest.mark.slow
-def test_without_a_drain_the_clients_retries_are_needed(
-    pair: list[Server], balanced: tuple[HaProxy, list[str]]
-) -> None:
-    """A server that ends refuses requests over gRPC until the health check has seen it."""
-    proxy, (_, grpc) = balanced
-    with Load([grpc] * 2, retries=0) as once, Load([grpc] * 2, retries=12) as usual:
-        for load in (once, usual):
-            load.wait_for_more(20)
-        pair[0].end()
-        proxy.wait_for("grpc/a", status="DOWN")
-        pair[0].start()
-        proxy.wait_for("grpc/a", status="UP")
-        for load in (once, usual):
-            load.wait_for_more(20)
-    assert {each.status for each in once.results()} == {"ok", "unavailable"}
-    assert {each.status for each in usual.results()} == {"ok"}

@@ -81,31 +81,6 @@ def test_the_process_lives_in_the_unpacked_archive(
     assert numpy_version.startswith("1.")
 
 
-def test_every_python_model_runs_on_the_stub_in_its_folder(
-    environment_server: RunningServer,
-) -> None:
-    programs = {}
-    for process in children_of(environment_server.pid):
-        environment = process.joinpath("environ").read_text().split("\0")
-        values = dict(each.partition("=")[::2] for each in environment)
-        programs[process.joinpath("exe").readlink()] = values.get("CONDA_PREFIX", "")
-    assert {path.parent.name for path in programs} == {
-        "preprocess_python", "postprocess_python", "where"
-    }  # fmt: skip
-    assert {path.name for path in programs} == {"triton_python_backend_stub.real"}
-    assert all(prefix.startswith("/tmp/python_env_") for prefix in programs.values())
-    assert len(set(programs.values())) == 2  # two archives, of which two models share one
-
-
-def children_of(pid: int) -> list[Path]:
-    """The folders in /proc of the processes that a server has started."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/status"):
-        if f"\nPPid:\t{pid}\n" in status.read_text():
-            found.append(status.parent)
-    return found
-
-
 @pytest.mark.parametrize("stage", STAGES)
 def test_responses_are_those_of_the_compiled_backend(
     client: grpc_client.InferenceServerClient, stage: str

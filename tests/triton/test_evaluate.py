@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image, ImageOps
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from endcap.cli.app import app
 from endcap.server import ServerSettings, TritonServer
+from tests.support.cli_runs import endcap
 from tests.support.tolerances import SERVED_MAP_DIFFERENCE
 from tests.triton.running_server import FREE_PORTS
 
@@ -37,24 +36,15 @@ class Data:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    """The samples as they are, and four of them without EXIF at other sizes."""
     folder = tmp_path_factory.mktemp("images")
-    files = [(path, 1.0) for path in SAMPLES] + [
-        (path, factor) for path, factor in zip(SAMPLES, (0.5, 0.7, 1.3, 1.6), strict=False)
-    ]
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    for path, factor in files:
-        image = {"id": len(images) + 1, "file_name": f"{path.stem}_{factor}.jpg"}
+    for path in SAMPLES:
+        image = {"id": len(images) + 1, "file_name": path.name}
         images.append(image)
-        if factor == 1.0:
-            (folder / image["file_name"]).write_bytes(path.read_bytes())
-        else:
-            with Image.open(path) as picture:
-                resized = ImageOps.scale(ImageOps.exif_transpose(picture), factor)
-                resized.save(folder / image["file_name"], quality=95)
+        (folder / path.name).write_bytes(path.read_bytes())
         for thing in TRUTH[path.name]:
-            x1, y1, x2, y2 = (factor * side for side in thing["box"])
+            x1, y1, x2, y2 = thing["box"]
             annotations.append(
                 {
                     "id": len(annotations),
@@ -78,8 +68,7 @@ def server() -> Iterator[TritonServer]:
 
 
 def evaluate(data: Data, *arguments: object) -> Result:
-    command = ["evaluate", data.images, data.annotations, *arguments]
-    return CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(each) for each in command])
+    return endcap("evaluate", data.images, data.annotations, *arguments)
 
 
 def figures(result: Result) -> dict[str, Any]:

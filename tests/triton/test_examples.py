@@ -17,8 +17,8 @@ import pytest
 
 import endcap
 from endcap.client import Detection, DetectionClient
-from tests.support.counting_proxy import CountingProxy
 from tests.support.doc_pages import ROOT
+from tests.support.tcp_proxy import proxy_to
 from tests.triton.running_server import RunningServer
 
 EXAMPLES = ROOT / "examples"
@@ -115,7 +115,7 @@ def test_cpp(
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
     program = str(tmp_path / "detect")
-    with CountingProxy(served.http) as proxy:
+    with proxy_to(served.http) as proxy:
         files = [FILES[0], broken, "nosuch.jpg", FILES[1]]
         done = run(program, f"http://{proxy.address}", *files)
         assert (done.returncode, proxy.connections) == (1, 1)
@@ -148,24 +148,6 @@ def test_python(
     assert done.stdout.splitlines() == lines_of(expected, form)
     assert "the data is not an image" in done.stderr
     assert served.shared_regions() == set()
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "reason"),
-    [
-        ("detect.py", ["--url", "grpc://127.0.0.1:1", *FILES], "no Triton server responds at grpc"),
-        ("detect_asyncio.py", ["--url", "grpc://127.0.0.1:1", *FILES], "no Triton server responds"),
-        ("detect_stream.py", ["--url", "http://{http}"], "streams over gRPC only"),
-    ],
-)
-def test_what_cannot_be_is_one_error_message(
-    served: RunningServer, name: str, arguments: list[str], reason: str
-) -> None:
-    done = python(name, *(each.format(http=served.http) for each in arguments))
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"{name}: ")
-    assert reason in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_asyncio(served: RunningServer, expected: dict[str, list[Detection]], broken: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -13,29 +14,29 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
+from PIL import Image
 
+import endcap
 from endcap.client import DetectionClient
-from tests.reference import detections, heads
+from tests.reference import detections, heads, placement, resize
+from tests.support import family_networks as families
 from tests.support.doc_pages import ROOT, blocks
-from tests.support.normalising_networks import Step, X
+from tests.support.finished_networks import SIDE, Finished
 from tests.support.tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 from tests.triton.calls import infer, strings
-from tests.triton.commands import endcap
+from tests.triton.commands import endcap as run_command
 from tests.triton.init_cases import (
     CASES,
+    DETECTIONS,
     PICTURES,
     TOP_K,
     UNREAD,
     Floats,
-    SampleDetector,
     expected_rows,
     letterboxed,
     write_together,
 )
-from tests.triton.onnx_models import SAMPLE
 from tests.triton.running_server import RunningServer, run_server
-
-SAMPLES = SAMPLE.parents[2] / "detect" / "samples"
 
 
 def write_labels(folder: Path) -> Path:
@@ -45,11 +46,11 @@ def write_labels(folder: Path) -> Path:
 
 
 ULTRALYTICS = ["--preset", "ultralytics"]
-# The shipped network, and behind a normalisation that preprocess then leaves out.
-SAMPLE_DETECTORS: dict[str, list[Step]] = {
-    "sample": [],
-    "sample_divides": [("Div", X, np.float32(255))],
-}
+
+
+MASKS = families.seg()
+# Networks that give as many rows as they find in an image; one finds none.
+FINISHED = {"rows": Finished(least=9), "no_rows": Finished(least=-20)}
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +58,15 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("init")
     labels = {"logits": ["--labels", write_labels(folder)]}
     cases = ((n, case.network, [*case.options, *labels.get(n, [])]) for n, case in CASES.items())
-    of_sample = ((name, SampleDetector(steps), []) for name, steps in SAMPLE_DETECTORS.items())
     unread = ((name, each, ["--head", "none", *ULTRALYTICS]) for name, each in UNREAD.items())
-    return write_together([*cases, *of_sample, *unread], folder)
+    rows = ((name, network, []) for name, network in FINISHED.items())
+    return write_together([*cases, *unread, ("masks", MASKS, []), *rows], folder)
 
 
 @pytest.fixture(scope="module")
 def served(repository: Path) -> Iterator[RunningServer]:
     with run_server(repository) as server:
-        failed = {n: m.get("reason") for n, m in server.index().items() if m["state"] != "READY"}
-        assert not failed
+        server.expect_all()
         yield server
 
 
@@ -86,7 +86,7 @@ def assert_detections(response: Mapping[str, Floats], row: int, expected: detect
 
 
 def test_validate_has_no_findings(repository: Path) -> None:
-    done = endcap("validate", repository, "--strict")
+    done = run_command("validate", repository, "--strict")
     assert done.returncode == 0, done.stdout
     assert "0 errors, 0 warnings" in done.stdout
 
@@ -104,19 +104,6 @@ def test_detections_equal_the_reference(
         response = infer(connection, name, {"encoded": strings(batch)})
         for row, jpeg in enumerate(batch):
             assert_detections(response, row, expected_rows(case, jpeg))
-
-
-def test_a_network_that_normalises_itself_gives_the_same_detections(
-    connection: grpc_client.InferenceServerClient,
-) -> None:
-    for picture in ("320x240", "512x600", "1000x872"):
-        encoded = strings([(SAMPLES / f"shapes_{picture}.jpg").read_bytes()])
-        expected, given = (
-            infer(connection, each, {"encoded": encoded}) for each in ("sample", "sample_divides")
-        )
-        assert expected["num_detections"][0, 0] > 2
-        for output, array in expected.items():
-            np.testing.assert_array_equal(given[output], array)
 
 
 @pytest.mark.parametrize("name", UNREAD)
@@ -145,21 +132,58 @@ def test_the_commands_take_an_ensemble_without_a_head(
     (tmp_path / "a.jpg").write_bytes(PICTURES[0])
     (tmp_path / "b.jpg").write_bytes(PICTURES[1][:-400])
     at = ("--url", served.grpc, "--model", "unread")
-    done = endcap("infer", tmp_path / "a.jpg", tmp_path / "b.jpg", *at, "--json")
+    done = run_command("infer", tmp_path / "a.jpg", tmp_path / "b.jpg", *at, "--json")
     good, bad = json.loads(done.stdout)
     assert good["tensors"]["heat"] == {"dtype": "float32", "shape": [3, 16, 16]}
     assert good["latency_ms"] > 0
     assert (bad["status"], bad["tensors"], done.returncode) == ("corrupt_image", {}, 1)
-    table = endcap("infer", tmp_path / "a.jpg", *at).stdout
+    table = run_command("infer", tmp_path / "a.jpg", *at).stdout
     assert "heat float32 [3, 16, 16]" in table
-    load = endcap(
+    load = run_command(
         "load", tmp_path / "a.jpg", *at, "--concurrency", "2", "--duration", "1", "--json"
     )
     (level,) = json.loads(load.stdout)["levels"]
     assert load.returncode == 0, load.stderr
     assert level["images_per_s"] > 0
-    drawn = endcap("infer", tmp_path / "a.jpg", *at, "--draw", tmp_path / "drawn")
+    drawn = run_command("infer", tmp_path / "a.jpg", *at, "--draw", tmp_path / "drawn")
     assert "returns tensors, which cannot be drawn" in drawn.stderr
+
+
+def test_masks_are_those_of_the_core(connection: grpc_client.InferenceServerClient) -> None:
+    made = [letterboxed(jpeg) for jpeg in PICTURES]
+    outputs = [MASKS.expected_outputs(tensor) for tensor, _ in made]
+    names = {"head": "output0", "protos": "output1"}
+    parts = {part: np.stack([each[name] for each in outputs]) for part, name in names.items()}
+    postprocess = endcap.Postprocessor(
+        "yolov8_seg", 3, prototype_size=(16, 16), input_size=64, max_detections=DETECTIONS
+    )
+    expected: Any = postprocess(parts, np.stack([np.append(g[:6], [1, 0]) for _, g in made]))
+    response = infer(connection, "masks", {"encoded": strings(PICTURES)})
+    np.testing.assert_array_equal(response["detection_indices"], expected.indices)
+    for row, masks in enumerate(expected.rle):
+        assert response["detection_rle"][row].tolist() == [*masks, *[b""] * (300 - len(masks))]
+        assert len(set(masks)) > 3
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_as_many_rows_as_an_image_has_detections(
+    connection: grpc_client.InferenceServerClient, name: str
+) -> None:
+    pixels = np.asarray(Image.open(io.BytesIO(PICTURES[0])).convert("RGB"))
+    resized = resize.resize_linear(pixels, SIDE, SIDE)
+    found = FINISHED[name].expected((resized / 255).astype(np.float32).transpose(2, 0, 1))
+    geometry = placement.stretch(SIDE, SIDE).geometry(*pixels.shape[:2])
+    postprocess = endcap.Postprocessor(head="detections", num_classes=3, background="first")
+    parts = {part: rows[None] for part, rows in found.items()}
+    expected: Any = postprocess(parts, np.append(geometry[:6], [1, 0])[None])
+    response = infer(connection, name, {"encoded": strings(PICTURES[:1])})
+    assert response["num_detections"].ravel().tolist() == expected.num_detections.tolist()
+    assert (expected.num_detections > 0).all() == (name == "rows")
+    np.testing.assert_array_equal(response["detection_classes"], expected.class_ids)
+    for output, within in (("scores", SERVED_SCORE), ("boxes", SERVED_BOX_PIXELS)):
+        np.testing.assert_allclose(
+            response[f"detection_{output}"], getattr(expected, output), rtol=0, atol=within
+        )
 
 
 SCORES: Mapping[str, Callable[[Floats], Floats]] = {
@@ -213,7 +237,7 @@ def test_the_calls_of_the_readme_run(
 ) -> None:
     """All calls of the README, with other ports."""
     model = CASES["v8"].network.write(tmp_path / "v8.onnx")
-    assert endcap("init", model, "-o", tmp_path / "models", "--name", "v8").returncode == 0
+    assert run_command("init", model, "-o", tmp_path / "models", "--name", "v8").returncode == 0
     readme = (tmp_path / "models" / "README.md").read_text()
     readme = readme.replace("127.0.0.1:8000", served.http).replace("127.0.0.1:8001", served.grpc)
     monkeypatch.chdir(tmp_path)
@@ -237,7 +261,7 @@ def test_the_calls_of_a_readme_without_a_head_run(
     """Its calls, and the block of the documentation, which reads another output."""
     model = UNREAD["unread"].write(tmp_path / "model.onnx")
     options = ["--head", "none", *ULTRALYTICS, "--name", "unread"]
-    assert endcap("init", model, "-o", tmp_path / "models", *options).returncode == 0
+    assert run_command("init", model, "-o", tmp_path / "models", *options).returncode == 0
     readme = (tmp_path / "models" / "README.md").read_text().replace("127.0.0.1:8001", served.grpc)
     codes = re.findall(r"```python\n(.*?)```", readme, re.S)
     assert len(codes) == 2
@@ -265,7 +289,7 @@ def test_the_classifier_of_the_page_of_clients(
 
 def test_self_contained_models_need_no_backend_directory(tmp_path: Path) -> None:
     model = CASES["v8"].network.write(tmp_path / "v8.onnx")
-    done = endcap("init", model, "-o", tmp_path / "models", "--self-contained")
+    done = run_command("init", model, "-o", tmp_path / "models", "--self-contained")
     assert done.returncode == 0, done.stderr
     backends = {"preprocess": "preprocess", "detector": "onnx", "postprocess": "postprocess"}
     for step, backend in backends.items():

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from typing import Any
 
 import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
 
-import endcap
 from tests.support import jpegs
 from tests.triton import raw_http
 from tests.triton.calls import grpc_inputs, infer, strings, to_arrays
@@ -126,41 +124,6 @@ def test_responses_are_those_of_a_model_without_the_limit(client):
             assert response.keys() == expected.keys()
             for name, array in expected.items():
                 np.testing.assert_array_equal(response[name], array)
-
-
-def test_bad_images_fail_as_they_do_without_the_limit(client):
-    for files in ([b"no image"], [b""], [SMALL, SLOW[:5000], SMALL]):
-        errors = []
-        for model in ("unlimited", "limited", "limited_strict"):
-            with pytest.raises(InferenceServerException) as failure:
-                infer(client, model, {"encoded": strings(files)})
-            errors.append((failure.value.status(), failure.value.message()))
-        assert len(set(errors)) == 1
-    response = infer(client, "limited_blank", {"encoded": strings([SMALL, b"no image", SMALL])})
-    corrupt = int(endcap.Status.CORRUPT_IMAGE)
-    assert response["status"][:, 0].tolist() == [0, corrupt, 0]
-    np.testing.assert_array_equal(response["images"][0], response["images"][2])
-
-
-def test_what_is_cancelled_in_the_queue_is_not_served(server, client):
-    encoded = grpc_inputs({"encoded": strings([SLOW])})
-    ends: list[Any] = []
-
-    def cancelled() -> bool:
-        call = client.async_infer("limited", encoded, callback=lambda _, error: ends.append(error))
-        time.sleep(0.02)  # the work before it takes some 100 ms
-        call.cancel()
-        return counted(server, "failed_total", model="limited", reason="cancelled") >= 3
-
-    def unserved() -> float:
-        gone = counted(server, "failed_total", model="limited", reason="cancelled")
-        served = counted(server, "images_total", model="limited")
-        return counted(server, "accepted_total", model="limited") - served - gone
-
-    before = unserved()
-    with flood(client, "limited"):
-        wait_for(cancelled)
-    wait_for(lambda: unserved() == before)
 
 
 def test_unloading_serves_what_was_accepted(server, client):

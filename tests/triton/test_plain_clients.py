@@ -1,6 +1,6 @@
-"""Requests to `detect` by the plain tritonclient: batches, streams, system shared memory.
+"""Requests to `detect` by the plain tritonclient: streams, and files cut off in shared memory.
 
-The requests of NVIDIA's image_client and its like are in test_image_clients.py.
+The programs of examples/ send batches, and files in shared memory (test_examples.py).
 """
 
 from __future__ import annotations
@@ -51,12 +51,6 @@ def arrays(result: Any) -> dict[str, np.ndarray]:
     return {name: result.as_numpy(name) for name in OUTPUTS}
 
 
-def test_files_of_pictures_in_one_batch(protocol, expected):
-    with protocol.connect() as client:
-        result = client.infer("detect", [protocol.encoded(*PICTURES)])
-    assert_detections(arrays(result), expected)
-
-
 @pytest.mark.parametrize("protocol", ["grpc"], indirect=True)
 def test_a_stream_goes_on_after_a_bad_picture(protocol, expected):
     """`detect` has no state: the flags of a sequence do not change its responses."""
@@ -103,35 +97,6 @@ def serialized(files: list[bytes]) -> np.ndarray:
     tensor = serialize_byte_tensor(np.array([[file] for file in files], np.object_))
     assert tensor is not None
     return tensor
-
-
-def test_files_and_detections_in_shared_memory(protocol, expected):
-    count, files = len(PICTURES), serialized(PICTURES)
-    input_bytes = len(files.item())
-    shapes = {name: [count, *row] for name, (_, row) in OUTPUTS.items()}
-    sizes = {name: 4 * int(np.prod(shape)) for name, shape in shapes.items()}
-    with (
-        protocol.connect() as client,
-        region(client, input_bytes) as (given, input_handle),
-        region(client, sum(sizes.values())) as (taken, output_handle),
-    ):
-        shared_memory.set_shared_memory_region(input_handle, [files])
-        tensor = protocol.module.InferInput("encoded", [count, 1], "BYTES")
-        tensor.set_shared_memory(given, input_bytes)
-        outputs, offset, offsets = [], 0, {}
-        for name, size in sizes.items():
-            outputs.append(protocol.module.InferRequestedOutput(name))
-            outputs[-1].set_shared_memory(taken, size, offset=offset)
-            offsets[name] = offset
-            offset += size
-        client.infer("detect", [tensor], outputs=outputs)
-        response = {
-            name: shared_memory.get_contents_as_numpy(
-                output_handle, OUTPUTS[name][0], shapes[name], offset=offsets[name]
-            ).copy()
-            for name in OUTPUTS
-        }
-    assert_detections(response, expected)
 
 
 @pytest.mark.parametrize(

@@ -110,13 +110,6 @@ def variables(**more: str) -> dict[str, str]:
     return {**ours, "PATH": "/usr/bin:/bin", **more}
 
 
-def endcap(user: World, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(user.python), "-m", "endcap", *map(str, arguments)],
-        env=variables(**more), capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
-
-
 @contextmanager
 def served(user: World, repository: Path, **more: str) -> Iterator[tuple[str, str]]:
     """The address of `endcap serve` and what it has said on standard error until it was ready."""
@@ -194,13 +187,3 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
     with served(user, repository, **settings) as (address, said):
         assert send_request(address)["numpy"] == told["numpy"]
         assert "installing" not in said
-
-    doctor = endcap(user, "doctor", "--json", "--repository", repository, **settings)
-    findings = {row["name"]: row for row in json.loads(doctor.stdout)}
-    assert findings["server"]["found"].startswith(
-        "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10 (October 2024) (private: "
-    )
-    assert str(cache) in findings["python_stub"]["found"]
-    assert findings["numpy"]["found"].startswith(f"{told['numpy']} for Python models, ")
-    for name in ("server", "python_stub", "libpython", "numpy"):
-        assert findings[name]["severity"] == "ok", findings[name]

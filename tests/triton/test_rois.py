@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
-import tritonclient.grpc as grpc_client
 from tritonclient.utils import InferenceServerException
 
 import endcap
@@ -83,26 +79,6 @@ def test_a_corrupt_image_fails_its_request_or_blanks_its_regions(server, client)
     assert response["status"].tolist() == [int(endcap.Status.CORRUPT_IMAGE)] * 3
     assert not response["images"].any()
     assert infer(client, "rois_blank", tensors(b"no picture", ROIS[:0]))["images"].shape[0] == 0
-
-
-def test_corrupt_images_next_to_good_ones(server):
-    """Requests of different lengths at the same time, every third with a damaged file."""
-    start = threading.Barrier(6)
-
-    def send_request(index: int) -> None:
-        rois = ROIS[: index % 4]
-        start.wait()
-        with grpc_client.InferenceServerClient(server.grpc) as client:
-            for _ in range(10):
-                if index % 3 == 0:
-                    with pytest.raises(InferenceServerException, match="corrupt_image"):
-                        infer(client, "rois", tensors(CUT, ROIS))
-                else:
-                    assert_same(infer(client, "rois", tensors(FILE, rois)), expected_of(rois))
-
-    with ThreadPoolExecutor(6) as pool:
-        for done in [pool.submit(send_request, index) for index in range(6)]:
-            done.result()
 
 
 def test_boxes_of_a_detector_through_an_ensemble(server, client):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import http.client
 import os
 import shutil
 import signal
@@ -20,7 +19,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 from tritonclient.utils import InferenceServerException
@@ -63,27 +61,6 @@ def ending(server: TritonServer) -> str:
         return ""
 
     return str(wait_for(message))
-
-
-def test_brackets_that_are_nested_too_deeply(server: TritonServer) -> None:
-    """When a later release responds with an error, the pages can lose it."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.ports.http, timeout=30)
-    # The connection may break while the body is sent, or after.
-    with contextlib.suppress(http.client.HTTPException, ConnectionError):
-        connection.request("POST", "/v2/models/classes/infer", b"[" * 200_000)
-        connection.getresponse()
-    message = ending(server)
-    assert message.startswith("tritonserver ended with signal SIGSEGV; its last log lines: ")
-
-
-def test_classes_of_a_bytes_output(server: TritonServer, client) -> None:
-    logits = grpc_client.InferInput("logits", [1, 5], "FP32")
-    logits.set_data_from_numpy(np.ones((1, 5), np.float32))
-    labels = grpc_client.InferRequestedOutput("class_labels", class_count=1)
-    with pytest.raises(InferenceServerException):
-        client.infer("classes", [logits], outputs=[labels])
-    message = ending(server)
-    assert message.startswith("tritonserver ended with signal SIGFPE; its last log lines: ")
 
 
 def test_a_region_that_its_client_shortens(server: TritonServer, client) -> None:

@@ -29,7 +29,6 @@ FREE = ServerPorts(http=0, grpc=0, metrics=0)
 REFUSED = {
     "numpy_2": ["NumPy 2.", "install 'numpy<2'"],
     "other_python": [f"has Python {RUNNING}", "is for Python 3.10", "endcap stub install"],
-    "without_endcap": ["model.py imports endcap, not installed"],
     "other_release": ["another build", "endcap stub install"],
 }
 
@@ -56,7 +55,6 @@ def models(tmp_path_factory: pytest.TempPathFactory, numpy_2: list[Path]) -> Pat
         models, "numpy_2", ECHO, environment=make_environment(root / "environment_2", *numpy_2)
     )
     write_model(models, "other_python", ECHO, stub="3.10")
-    write_model(models, "without_endcap", "import endcap\n" + ECHO, environment=with_numpy_1)
     settings = write_model(models, "other_release", ECHO) / "endcap-stub.json"
     settings.write_text('{"release": "tritonserver 2.42.0", "server_bytes": 1}')
     return models

@@ -210,7 +210,6 @@ def test_no_more_sequences_than_allowed(client: grpc_client.InferenceServerClien
     ("change", "message"),
     [
         ({"num_detections": np.array([[ROWS + 1]], np.int32)}, "num_detections is 41: there are 4"),
-        ({"num_detections": np.array([[-1]], np.int32)}, "num_detections is -1"),
         ({"detection_scores": np.zeros((1, ROWS - 1), np.float32)}, "inputs differ in their image"),
         ({"detection_boxes": np.full((1, ROWS, 4), np.nan, np.float32)}, "box of detection 0 is n"),
     ],
@@ -234,7 +233,6 @@ def test_a_frame_that_cannot_be_read_leaves_the_tracks_alone(
     ("model", "message"),
     [
         ("bad_name", "max_lost_frames"),
-        ("bad_value", "max_lost_frames"),
         ("bad_limit", "max_sequences is '0'"),
         ("bad_scheduler", "sequence_batching"),
     ],
@@ -286,23 +284,15 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return paths
 
 
-def track_with(url: str, images: Any, sequence: int | str) -> list[ImageResult]:
-    with DetectionClient(url, model="detect_track") as client:
-        return list(client.track(images, sequence=sequence))
+def test_the_asynchronous_client_tracks(server: RunningServer, frames: list[Path]) -> None:
+    """The command below runs the synchronous one."""
 
-
-def track_with_asyncio(url: str, images: Any, sequence: int | str) -> list[ImageResult]:
     async def run() -> list[ImageResult]:
-        async with AsyncDetectionClient(url, model="detect_track") as client:
-            return [result async for result in client.track(images, sequence=sequence)]
+        async with AsyncDetectionClient(server.grpc, model="detect_track") as client:
+            return [result async for result in client.track(frames, sequence="async")]
 
-    return asyncio.run(run())
-
-
-@pytest.mark.parametrize("run", [track_with, track_with_asyncio])
-def test_clients_track(server: RunningServer, frames: list[Path], run: Any) -> None:
     ended = counted(server, "ended")
-    results = run(server.grpc, frames, f"client {run.__name__}")
+    results = asyncio.run(run())
     assert [result.image for result in results] == [str(frame) for frame in frames]
     assert [result.status for result in results] == [
         "corrupt_image" if number == 2 else "ok" for number in range(8)

@@ -238,10 +238,6 @@ def test_a_frame_that_fails_has_its_status_and_the_video_goes_on(server: Running
     assert "model 'detect_limited': " in line
 
 
-def test_what_is_no_video_is_an_error(server: RunningServer) -> None:
-    assert "no video that is read here" in failure(server, CLIP[:200])
-
-
 @pytest.mark.parametrize(
     ("inputs", "part"),
     [

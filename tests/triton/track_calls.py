@@ -22,7 +22,6 @@ CHANGES = {
     "track_few": ('string_value: "1000"', f'string_value: "{MAX_SEQUENCES}"'),
     "track_ocsort": ("instance_group", f"{parameter('preset', 'ocsort')}\ninstance_group"),
     "bad_name": ('"max_lost_frames"', '"max_lost_frame"'),
-    "bad_value": ('string_value: "30"', 'string_value: "-1"'),
     "bad_limit": ('string_value: "1000"', 'string_value: "0"'),
 }
 
