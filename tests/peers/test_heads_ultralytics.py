@@ -96,18 +96,6 @@ def test_obb(classes: int) -> None:
     np.testing.assert_allclose(ours, np.sort(corners, axis=1), rtol=0, atol=PEER_BOX_PIXELS)
 
 
-@pytest.mark.parametrize("source", [(480, 640), (640, 480), (1280, 1280)])
-def test_obb_in_pixels_of_a_source_of_whole_scale(source: tuple[int, int]) -> None:
-    head = sample_heads.obb_head(3, anchors=ANCHORS, num_classes=2)
-    rows = suppressed(head, 2, rotated=True, iou_thres=0.45)
-    boxes = ops.scale_boxes(INPUT, rows[:, :4].clone(), source, xywh=True)
-    actual = endcap.Postprocessor(
-        "yolov8_obb", num_classes=2, iou_threshold=0.45, rotated_nms="probiou_fast"
-    )(head, geometry_of(source))[0]
-    assert_rows(actual, rows, ops.xywh2xyxy(boxes))
-    np.testing.assert_allclose(actual.angles, rows[:, 6], rtol=0, atol=PEER_ANGLE)
-
-
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("resolution", ["prototype", "input", "source"])
 def test_seg(source: tuple[int, int], resolution: str) -> None:

@@ -99,18 +99,3 @@ def test_thresholds_of_0_and_from_1_on(iou_threshold: float) -> None:
     expected = torchvision.ops.boxes._batched_nms_vanilla(whole, ranked, idxs, iou_threshold)
     kept = endcap.batched_nms(whole, ranked, idxs, iou_threshold)
     np.testing.assert_array_equal(kept, expected)
-
-
-def test_what_torchvision_takes_and_endcap_refuses() -> None:
-    """As the documentation says: NaN, and arguments that are not looked at without boxes."""
-    boxes, scores = torch.tensor([[0, 0, 9, 9], [20, 20, 29, 29.0]]), torch.tensor([0.5, 0.75])
-    nan = float("nan")
-    assert torchvision.ops.nms(boxes, scores, nan).tolist() == [1, 0]
-    with pytest.raises(endcap.InvalidArgumentError, match="iou_threshold"):
-        endcap.nms(boxes, scores, nan)
-    assert torchvision.ops.nms(boxes, torch.tensor([0.5, nan]), 0.5).tolist() == [1, 0]
-    with pytest.raises(endcap.InvalidArgumentError, match="NaN"):
-        endcap.nms(boxes, torch.tensor([0.5, nan]), 0.5)
-    assert torchvision.ops.batched_nms(boxes[:0], None, None, None).tolist() == []
-    with pytest.raises(endcap.InvalidArgumentError, match="iou_threshold"):
-        endcap.batched_nms(boxes[:0], None, None, None)

@@ -12,14 +12,13 @@ import pytest
 import endcap
 from benchmarks import results
 from benchmarks.cpu import __main__ as cpu
-from benchmarks.cpu import heads, suppression, tensors
+from benchmarks.cpu import heads, tensors
 from benchmarks.images import Photograph
 from benchmarks.results import Table
 from benchmarks.server import __main__ as server
 from benchmarks.server import perf_analyzer
 from benchmarks.server.opencv_service import NUM_CLASSES, SCORE_THRESHOLD, Detector
 from benchmarks.timing import Budget, Case, Figure, measure
-from tests.reference import boxes as oracle
 
 SHORT = Budget(0.0, min_rounds=2, max_rounds=2)
 IMAGE = Photograph("640x427", server.SAMPLE.with_name("shapes_640x427.jpg"), 640, 427)
@@ -55,15 +54,6 @@ def test_verification_of_tensors(change: int, psnr_db: float | None, passed: boo
     assert (agreement.text == "equal") == (change == 0)
 
 
-def test_tensors_differ_in_many_values_or_in_kind() -> None:
-    reference = np.zeros((3, 640, 640), np.float32)
-    assert not tensors.compare(reference + np.float32(1 / 255), reference, None).passed
-    with pytest.raises(ValueError, match="float64"):
-        tensors.compare(reference.astype(np.float64), reference, None)
-    with pytest.raises(ValueError, match="not finite"):
-        tensors.compare(reference * np.nan, reference, None)
-
-
 @pytest.mark.parametrize(
     ("theirs", "ours", "share", "note"),
     [
@@ -80,15 +70,6 @@ def test_verification_of_kept_boxes(
     entry = heads.judge(lambda: None, theirs, ours, share)
     assert (entry if isinstance(entry, str) else entry.note) == note
     assert isinstance(entry, str) == note.startswith("not")
-
-
-def test_the_numpy_peer_is_greedy_suppression() -> None:
-    boxes, scores, class_ids = suppression.candidates(heads.make_head(), 0.001, 300)
-    assert (np.diff(scores) <= 0).all()
-    kept = suppression.nms(boxes, scores, 0.7)
-    np.testing.assert_array_equal(kept, oracle.nms(boxes, scores, 0.7))
-    kept = suppression.batched_nms(boxes, scores, class_ids, 0.7)
-    np.testing.assert_array_equal(kept, oracle.batched_nms(boxes, scores, class_ids, 0.7))
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import os
 import pty
@@ -15,7 +14,6 @@ import pytest
 from PIL import Image
 from rich.table import Table
 
-import endcap as package
 from endcap.cli.console import PlainConsole
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.log import LogPump
@@ -113,15 +111,6 @@ def test_tables_of_images_and_classes(url: str, hostile_pictures: Path, tmp_path
     assert_plain(done.stderr)
 
 
-def test_a_demo(url: str, hostile_pictures: Path, tmp_path: Path) -> None:
-    output = tmp_path / f"o{ORDERS}"
-    arguments = ["--images", hostile_pictures, "--output", output]
-    done = endcap("demo", *arguments, "--url", url)
-    assert done.exit_code == 1
-    assert_plain(done.stdout)
-    assert_plain(done.stderr)
-
-
 def test_csv_is_escaped_on_a_terminal_and_nowhere_else(url: str, hostile_pictures: Path) -> None:
     command = [sys.executable, "-m", "endcap", "infer", str(hostile_pictures)]
     command += ["--url", url, "--csv"]
@@ -187,10 +176,3 @@ def test_cells_keep_their_styles_and_lose_orders() -> None:
     assert "\x1b[1m" in shown
     assert "\x1b]0" not in shown
     assert "\\x1b]0;owned" in shown
-
-
-def test_every_command_prints_by_that_console() -> None:
-    for file in (Path(package.__path__[0]) / "cli").glob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                assert node.func.id != "Console", f"{file}:{node.lineno}"

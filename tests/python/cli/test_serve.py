@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,10 +14,8 @@ import pytest
 import tritonclient.grpc
 
 from endcap.client.options import parse_address
-from endcap.server import locate_server
 from endcap.server.launch import is_ready
 from tests.support.cli_runs import endcap
-from tests.support.doctor_world import wheel_server
 from tests.support.echo_model import write_echo_model
 from tests.support.family_networks import classifier, yolov8
 
@@ -47,12 +44,6 @@ def read_until_ready(process: subprocess.Popen[str]) -> dict[str, str]:
     lines = [process.stdout.readline().split(maxsplit=1) for _ in range(5)]
     # The row below that of the server has no name.
     return {name: value.strip() for name, value in lines} | {"": process.stdout.readline().strip()}
-
-
-def stated_version(shown: dict[str, str]) -> str:
-    """The version that a running server states."""
-    with urllib.request.urlopen(f"{shown['HTTP']}/v2", timeout=5) as response:
-        return str(json.load(response)["version"])
 
 
 def server_of(process: subprocess.Popen[str]) -> int:
@@ -171,19 +162,3 @@ def test_a_second_signal_kills_a_server_that_does_not_end(echo_repository: Path)
 
 
 # --- the server's release -------------------------------------------------------------------------
-
-
-def test_serve_states_the_release_that_the_server_itself_does(echo_repository: Path) -> None:
-    wheel_server()
-    process = start_serve(echo_repository, "--host", "127.0.0.2")
-    shown = read_until_ready(process)
-    assert shown["HTTP"].startswith("http://127.0.0.2:")
-    assert stated_version(shown) == "2.51.0"
-    assert shown["server"] == (
-        "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10 (October 2024); more than a "
-        "year old, see https://www.nvidia.com/en-us/security/"
-    )
-    assert shown[""] == str(locate_server().executable)
-    process.send_signal(signal.SIGINT)
-    _, problems = process.communicate(timeout=60)
-    assert process.returncode == 0, problems

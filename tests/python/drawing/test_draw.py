@@ -12,9 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from endcap.client import ClassScore, Detection, ImageDetections, ImageResult
-from endcap.drawing.draw import class_color, draw_class, draw_detections, draw_result
-from tests.support import jpegs
+from endcap.client import ClassScore, Detection
+from endcap.drawing.draw import class_color, draw_class, draw_detections
 
 GRAY = (128, 128, 128)
 
@@ -67,15 +66,6 @@ def test_the_label_is_never_cut_off(box: tuple[float, float, float, float]) -> N
     assert letter_pixels(inside) == letter_pixels(at_edge) > 20
 
 
-def test_lines_and_letters_grow_with_the_picture() -> None:
-    small = draw_detections(canvas(320, 240), [one((100.0, 100.0, 200.0, 200.0))])
-    large = draw_detections(canvas(3200, 2400), [one((1000.0, 1000.0, 2000.0, 2000.0))])
-    row_small, row_large = colored(small, 0)[150], colored(large, 0)[1500]
-    assert row_small.sum() == 2 * 2
-    assert row_large.sum() == 2 * 10
-    assert letter_pixels(large) > 20 * letter_pixels(small)
-
-
 def test_exif_orientation_is_applied_before_boxes_are_drawn() -> None:
     stored = canvas(400, 300)
     exif = Image.Exif()
@@ -89,21 +79,6 @@ def test_exif_orientation_is_applied_before_boxes_are_drawn() -> None:
     assert colored(picture, 0)[355, [10, 290]].all()
 
 
-def test_boxes_of_the_stored_image_are_drawn_on_it() -> None:
-    """Of a model that ignores EXIF."""
-    pixels = jpegs.photo(300, 400, seed=1)
-    stored = Image.open(io.BytesIO(jpegs.encode(pixels, orientation=6)))
-    plain = Image.open(io.BytesIO(jpegs.encode(pixels)))
-    found = [one((20.0, 30.0, 90.0, 100.0))]
-    result = ImageResult("a.jpg", "ok", ImageDetections.from_list(found), upright=False)
-    drawn = draw_result(stored, result)
-    assert drawn.size == (400, 300)
-    np.testing.assert_array_equal(np.asarray(drawn), np.asarray(draw_detections(plain, found)))
-    assert draw_result(
-        stored, ImageResult("a.jpg", "ok", ImageDetections.from_list(found))
-    ).size == (300, 400)
-
-
 def test_the_given_image_is_not_changed_and_any_mode_is_taken() -> None:
     for mode in ("L", "CMYK", "P", "RGBA"):
         image = canvas(400, 320).convert(mode)
@@ -112,11 +87,6 @@ def test_the_given_image_is_not_changed_and_any_mode_is_taken() -> None:
         assert picture.mode == "RGB"
         assert colored(picture, 0)[200, 80]
         assert image.tobytes() == before
-
-
-def test_nothing_found_leaves_the_picture_as_it_is() -> None:
-    noise = np.random.default_rng(7).integers(0, 256, (40, 60, 3), dtype=np.uint8)
-    assert np.array_equal(np.asarray(draw_detections(Image.fromarray(noise), [])), noise)
 
 
 def test_names_come_from_the_detection_then_from_the_list_then_from_the_id() -> None:
@@ -180,15 +150,6 @@ def test_a_class_stands_in_the_upper_left_corner() -> None:
     assert ys.max() < 40
     assert xs.max() < 160
     assert (np.asarray(picture)[40:] == GRAY).all()
-
-
-def test_a_long_name_of_a_class_gets_smaller_letters() -> None:
-    """80 letters do not fit 600 pixels as large as a short name's."""
-    short, long = (
-        draw_class(canvas(600, 600), ClassScore(0, 0.5, name)) for name in ("ring", "ring " * 16)
-    )
-    heights = [np.nonzero(colored(each, 0)[:, 0])[0].max() for each in (short, long)]
-    assert heights[1] < heights[0]
 
 
 # --- letters --------------------------------------------------------------------------------------

@@ -80,13 +80,6 @@ def test_each_track_has_its_color() -> None:
     assert not lower[:260].any()
 
 
-def test_detections_without_a_track_leave_no_way() -> None:
-    drawer = PixelDrawer()
-    for step in range(10):
-        picture = drawer(frame(), [at(100 + 20 * step, 300, track=None)])
-    assert (picture[300, :250] == GRAY).all()
-
-
 def test_a_way_far_outside_of_the_picture() -> None:
     drawer = PixelDrawer()
     for x, y in ((-1e9, 50), (100, 1e9), (-5000, -5000), (50, 1e30), (100, 100)):

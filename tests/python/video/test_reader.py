@@ -259,27 +259,6 @@ def test_the_oldest_are_dropped(clip: bytes, size: int, expected: list[int]) -> 
         assert reader.status.dropped == 50 - size
 
 
-def test_dropped_frames_are_counted_where_they_are_missing(clip: bytes) -> None:
-    with VideoReader(Paced(clip), queue_size=2, on_full="drop_oldest") as reader:
-        frames = []
-        for frame in reader:
-            frames.append(frame)
-            time.sleep(0.01)
-    numbers = indices(frames)
-    assert len(frames) < 50
-    gaps = [after - before - 1 for before, after in itertools.pairwise([-1, *numbers])]
-    assert [frame.dropped for frame in frames] == gaps
-    assert sum(gaps) == reader.status.dropped
-
-
-class Paced(io.BytesIO):
-    """A file whose reads are short and take a while."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        time.sleep(0.001)
-        return super().read(min(size or 0, 400))
-
-
 def test_files_are_waited_for(clip: bytes) -> None:
     with VideoReader(clip, queue_size=3) as reader:
         time.sleep(0.2)
@@ -365,16 +344,6 @@ def test_frames_are_freed_without_the_garbage_collector() -> None:
             assert held() - before <= 2
         finally:
             gc.enable()
-
-
-def test_other_threads_run_while_frames_are_decoded() -> None:
-    data = encode(scene(60, 640, 480))
-    counted = 0
-    with VideoReader(data, queue_size=60, threads=1) as reader:
-        while reader.status.state == "reading":
-            counted += 1
-    assert reader.status.decoded == 60
-    assert counted > 100
 
 
 # Limits
