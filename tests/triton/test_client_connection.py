@@ -236,10 +236,10 @@ def test_a_deadline_holds(server: RunningServer, protocol: str, kind: str, tmp_p
     more = {"request_id": f"late {kind}"}
     with pytest.raises(RequestError, match=r"no response within 1 s") as caught:
         infer(address, *echo(behavior={"until": str(end)}), kind=kind, timeout_s=1, more=more)
-    end.touch()
     assert caught.value.status_name == "timeout"
     if protocol == "grpc":
         wait_for(lambda: server.log_lines(f"echo: late {kind} is cancelled"))
+    end.touch()
 
 
 @PROTOCOLS

@@ -100,7 +100,8 @@ class PreprocessStage(CoreStage):
         count = len(files) if rois is None else len(rois)
         _, dtype, shape = self._specs[0]
         images = self._rows(dtype, (count, *shape))
-        geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
+        geometry = np.empty((count, 8), np.float32)
+        status = np.empty((count, 1) if rois is None else count, np.int32)
         stream = 0 if self._target is None else images.stream
         items = self._core.run(files, "rgb", images, geometry, status, rois, stream)
         return items, {"images": images, "geometry": geometry, "status": status}
