@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
 from tests.reference.placement import letterbox
+from tests.support.forced_implementations import force
 
 Floats = npt.NDArray[np.float32]
 
 RESOLUTIONS = ["prototype", "input", "source"]
-PATHS = ["scalar", *(["simd"] if _core.simd_targets() else [])]
+PATHS = ["scalar", *_core.simd_targets()]
 
 
 @dataclass(frozen=True)
@@ -27,26 +30,18 @@ class Scene:
     geometry: Floats | None = None
 
     def packed(self, resolution: str, path: str) -> npt.NDArray[np.uint8]:
-        return _core.pack_masks(
-            self.prototypes,
-            self.coefficients,
-            self.boxes,
-            resolution,
-            self.input_size,
-            self.geometry,
-            path,
-        )
+        return self._run(_core.pack_masks, resolution, path)
 
     def encoded(self, resolution: str, path: str) -> tuple[tuple[int, int], list[bytes]]:
-        return _core.encode_masks(
-            self.prototypes,
-            self.coefficients,
-            self.boxes,
-            resolution,
-            self.input_size,
-            self.geometry,
-            path,
-        )
+        return self._run(_core.encode_masks, resolution, path)
+
+    def _run(self, function: Callable[..., Any], resolution: str, path: str) -> Any:
+        tensors = (self.prototypes, self.coefficients, self.boxes)
+        kind = force(path)
+        try:
+            return function(*tensors, resolution, self.input_size, self.geometry, kind)
+        finally:
+            force("auto")
 
 
 def smooth(random: np.random.Generator, shape: tuple[int, int, int]) -> Floats:

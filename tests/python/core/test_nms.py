@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as hnp
 
 import endcap
 from tests.reference import boxes as oracle
-from tests.support.forced_implementations import on_each_implementation
+from tests.support.forced_implementations import on_each_target
 
-forced_implementation = on_each_implementation("nms")
+forced_implementation = on_each_target("nms")
 
 
 def random_boxes(random: np.random.Generator, count: int, *, side: float = 100) -> np.ndarray:
@@ -23,12 +23,6 @@ def random_boxes(random: np.random.Generator, count: int, *, side: float = 100) 
     return np.hstack([corners, corners + random.uniform(1, side / 2, (count, 2))]).astype(
         np.float32
     )
-
-
-def pair_with_iou(iou: float) -> np.ndarray:
-    """Two 100x100 boxes, the second moved to the right until they overlap by `iou`."""
-    shift = 100 * (1 - iou) / (1 + iou)
-    return np.array([[0, 0, 100, 100], [shift, 0, 100 + shift, 100]], np.float32)
 
 
 @pytest.mark.parametrize("iou_threshold", [0.0, 0.2, 0.5, 0.7, 1.0])
@@ -86,12 +80,41 @@ def test_boxes_of_any_bits_equal_oracle(boxes: np.ndarray) -> None:
     np.testing.assert_array_equal(endcap.nms(boxes, scores, 0.5), oracle.nms(boxes, scores, 0.5))
 
 
-@pytest.mark.parametrize("iou", [0.1, 0.5, 0.7, 0.9])
-def test_a_hair_past_the_threshold(iou: float) -> None:
-    scores = np.array([0.9, 0.8], np.float32)
-    boxes = pair_with_iou(iou)
-    assert endcap.nms(boxes, scores, iou - 1e-5).tolist() == [0]
-    assert endcap.nms(boxes, scores, iou + 1e-5).tolist() == [0, 1]
+def assert_pairs(first: np.ndarray, second: np.ndarray, iou_threshold: float) -> None:
+    """Boxes that only their partners overlap: the better one stays, its IoU decides the other."""
+    boxes = np.stack([first, second], axis=1).reshape(-1, 4)
+    stay = ~(iou_of(first, second) > iou_threshold)
+    kept = endcap.nms(boxes, np.tile([0.9, 0.8], len(first)), iou_threshold)
+    assert kept.tolist() == [*range(0, len(boxes), 2), *(1 + 2 * np.flatnonzero(stay))]
+    assert not stay.all()
+
+
+def iou_of(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The oracle's float32 arithmetic on whole arrays."""
+    sides = np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(
+        first[..., :2], second[..., :2]
+    )
+    shared = np.prod(np.maximum(sides, np.float32(0)), axis=-1)
+    areas = [np.prod(each[..., 2:] - each[..., :2], axis=-1) for each in (first, second)]
+    return (shared / (areas[0] + areas[1] - shared)).astype(np.float64)
+
+
+@pytest.mark.parametrize("unit", [1.0, 5.353e-24], ids=["", "areas of 20 smallest numbers"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("iou_threshold", [0.002, 0.1, 0.5, 0.7, 0.95])
+def test_pairs_a_hair_from_the_threshold(iou_threshold: float, axis: int, unit: float) -> None:
+    """Boxes of 1000x1, anywhere among the cells of the grid."""
+    random, rows = np.random.default_rng(12), np.arange(600)
+    shift = np.full(600, 1000 * (1 - iou_threshold) / (1 + iou_threshold), np.float32)
+    if unit == 1:
+        shift -= (rows % 7 - 3) * np.spacing(shift)
+    else:  # areas are rounded, and with them IoUs by some percent
+        shift *= random.uniform(0.91, 1.09, 600).astype(np.float32)
+    place = random.uniform(0, 65536, 600).astype(np.float32)
+    first = np.stack([place, 2 * rows, place + 1000, 2 * rows + 1], 1).astype(np.float32)
+    second = first + shift[:, None] * np.float32([1, 0, 1, 0])
+    turn = [1, 0, 3, 2] if axis else [0, 1, 2, 3]
+    assert_pairs(*(each[:, turn] * np.float32(unit) for each in (first, second)), iou_threshold)
 
 
 # Boxes, scores, threshold, and what is kept.
@@ -167,7 +190,7 @@ def test_class_ids_that_are_fractions_are_not_rounded() -> None:
 
 @pytest.mark.parametrize("iou_threshold", [np.float16(0.5), np.array(0.5), np.array([0.5]), 0.5])
 def test_thresholds_of_one_element(iou_threshold: Any) -> None:
-    boxes = pair_with_iou(0.6)
+    boxes = np.float32([[0, 0, 100, 100], [25, 0, 125, 100]])  # an IoU of 0.6
     assert endcap.nms(boxes, [0.9, 0.8], iou_threshold).tolist() == [0]
     assert endcap.nms(boxes, [0.9, 0.8], iou_threshold + 0.25).tolist() == [0, 1]
 
@@ -196,28 +219,63 @@ def test_scores_that_float32_cannot_tell_apart_keep_their_order(scores: np.ndarr
     assert endcap.nms(apart, scores, 0.5).tolist() == [1, 3, 0, 2]
 
 
-def test_thousands_of_boxes() -> None:
+def scattered(seed: int, count: int, span: float, side: float, octaves: float) -> np.ndarray:
+    """Boxes with sides spread over powers of two below `side`."""
+    random = np.random.default_rng(seed)
+    corners = random.uniform(0, span, (count, 2))
+    sides = side * np.exp2(-random.uniform(0, octaves, (count, 2)))
+    return np.hstack([corners, corners + sides]).astype(np.float32)
+
+
+def lattice() -> np.ndarray:
+    """IoUs that equal thresholds, and sides on the borders of cells."""
+    random = np.random.default_rng(4)
+    corners = random.integers(0, 41, (1500, 2))
+    return np.hstack([corners, corners + random.integers(0, 9, (1500, 2))]).astype(np.float32)
+
+
+def with_outliers() -> np.ndarray:
+    """Few boxes far away, and few that cover everything."""
+    step = np.arange(40)[:, None]
+    large = [
+        np.hstack([-step, -step, 200 + step, 210 + step]),
+        np.hstack([1e30 + 0 * step, 1e30 + 0 * step, 1e30 * (1.5 + step), 2e30 + 0 * step]),
+        np.hstack([-1e9 + 0 * step, step, 1e9 + 0 * step, step + 1]),
+        np.hstack([step, -1e9 + 0 * step, step + 1, 1e9 + 0 * step]),
+    ]
+    return np.vstack([scattered(8, 1200, 200, 12, 2), *large]).astype(np.float32)
+
+
+MANY = {
+    "scattered": scattered(1, 1500, 1400, 120, 2),
+    "of all sizes": scattered(2, 1200, 600, 600, 8),
+    "on top of each other": scattered(3, 1200, 20, 60, 2),
+    "lattice": lattice(),
+    "with outliers": with_outliers(),
+    **{f"tiny, {unit}": scattered(7, 800, 40, 12, 3) * np.float32(unit) for unit in (1e-14, 4e-23)},
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("iou_threshold", [0.0, 5e-4, 1 / 3, 0.5, 0.95])
+def test_many_boxes(name: str, iou_threshold: float) -> None:
+    """Properties that make the result unique, for boxes among which a grid is searched.
+
+    Best first; no kept box overlaps a better kept one too much; each dropped one does.
+    """
+    boxes = MANY[name]
     random = np.random.default_rng(11)
-    boxes = random_boxes(random, 3000, side=2000)
-    scores = random.uniform(0, 1, 3000).astype(np.float32)
-    kept = endcap.nms(boxes, scores, 0.5)
-    # Properties that make the result unique: best first; no kept box overlaps a better kept one too
-    # much; each dropped box overlaps a better kept one too much.
-    assert (np.diff(scores[kept]) <= 0).all()
-    is_kept = np.isin(np.arange(3000), kept)
-    overlaps = overlap_matrix(boxes, boxes[kept]) > 0.5
-    better = scores[kept][None, :] > scores[:, None]
-    np.testing.assert_array_equal((overlaps & better).any(axis=1), ~is_kept)
-
-
-def overlap_matrix(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """IoU of every pair, the oracle's float32 arithmetic on whole arrays."""
-    a, b = first[:, None], second[None, :]
-    sides = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
-    inter = np.prod(np.maximum(sides, np.float32(0)), axis=-1)
-    area_a = (a[..., 2] - a[..., 0]) * (a[..., 3] - a[..., 1])
-    area_b = (b[..., 2] - b[..., 0]) * (b[..., 3] - b[..., 1])
-    return (inter / (area_a + area_b - inter)).astype(np.float64)
+    scores = np.round(random.uniform(-1, 1, len(boxes)), 2).astype(np.float32)  # with ties
+    class_ids = random.choice([-(2**31), -1, 2**31 - 1], len(boxes))
+    kept = endcap.batched_nms(boxes, scores, class_ids, iou_threshold)
+    rank = np.argsort(np.argsort(-scores, kind="stable"))
+    assert (np.diff(rank[kept]) > 0).all()
+    with np.errstate(all="ignore"):
+        suppresses = iou_of(boxes[:, None], boxes[kept]) > iou_threshold
+    suppresses &= rank[kept] < rank[:, None]
+    suppresses &= class_ids[kept] == class_ids[:, None]
+    is_kept = np.isin(np.arange(len(boxes)), kept)
+    np.testing.assert_array_equal(suppresses.any(axis=1), ~is_kept)
 
 
 BOXES = np.zeros((2, 4), np.float32)

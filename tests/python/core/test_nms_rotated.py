@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import cv2
@@ -13,11 +14,11 @@ from hypothesis.extra import numpy as hnp
 
 import endcap
 from tests.reference import rotated_boxes as oracle
-from tests.support.forced_implementations import on_each_implementation
+from tests.support.forced_implementations import on_each_target
 from tests.support.rotated_crowds import CROWDS, THRESHOLDS, Crowd, clear_threshold, scattered
 from tests.support.tolerances import OPENCV_ROTATED_IOU, PROBIOU_SQUARED_DISTANCE, ROTATED_IOU
 
-forced_implementation = on_each_implementation("nms")
+forced_implementation = on_each_target("nms")
 
 METHODS = ["polygon", "probiou", "probiou_fast"]
 PI = np.float32(np.pi)
@@ -108,14 +109,66 @@ def test_many_boxes(crowd: str, count: int, method: str) -> None:
         assert 10 < len(kept) < 0.97 * count
 
 
+def assert_pairs(
+    first: np.ndarray, second: np.ndarray, thresholds: Iterable[float], method: str
+) -> None:
+    """Pairs of separate classes: the better box stays, the IoU decides the other one."""
+    boxes = np.stack([first, second], axis=1).reshape(-1, 5).astype(np.float32)
+    scores, class_ids = np.tile([0.9, 0.8], len(first)), np.repeat(np.arange(len(first)), 2)
+    ious = np.array(
+        [endcap.rotated_iou(*pair, method).item() for pair in boxes.reshape(-1, 2, 1, 5)]
+    )
+    for threshold in thresholds:
+        kept = endcap.nms_rotated(boxes, scores, threshold, class_ids=class_ids, method=method)
+        stay = np.flatnonzero(~(ious > threshold))
+        assert kept.tolist() == [*range(0, len(boxes), 2), *(1 + 2 * stay)]
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_a_pair_a_hair_past_the_threshold(method: str) -> None:
-    boxes = np.array([[0, 0, 10, 4, 0.5], [1, 0.5, 10, 4, 0.6]], np.float32)
-    iou = float(endcap.rotated_iou(boxes[:1], boxes[1:], method)[0, 0])
-    assert 0.5 < iou < 0.9
-    assert endcap.nms_rotated(boxes, [0.9, 0.8], iou, method=method).tolist() == [0, 1]
-    below = float(np.nextafter(iou, 0))
-    assert endcap.nms_rotated(boxes, [0.9, 0.8], below, method=method).tolist() == [0]
+@pytest.mark.parametrize("threshold", [0.002, 0.1, 0.45, 0.7, 0.95])
+def test_pairs_a_hair_from_the_threshold(threshold: float, method: str) -> None:
+    """Where quick bounds are tight: boxes of one shape side by side, and one within another."""
+    random = np.random.default_rng(5)
+    side = random.uniform(5, 200, 60)
+    other, place = side * np.exp2(random.uniform(-4.9, 4.9, 60)), random.uniform(0, 4096, 60)
+    turn, nothing = random.uniform(-3, 3, 60), np.zeros(60)
+    near = 1 + random.uniform(-1, 1, 60) * np.exp2(random.uniform(-24, -6, 60))
+    distance = -np.log(1 - (1 - threshold) ** 2)  # of Bhattacharyya
+    shift = near * side * (1 - threshold) / (1 + threshold)
+    apart = near * side * np.sqrt(distance * 2 / 3)
+    ratio = np.exp(distance) + np.sqrt(np.exp(2 * distance) - 1)
+    across = np.stack([place, nothing, side, other, nothing], 1)
+    along = np.stack([nothing, place, other, side, nothing], 1)
+    turned = np.stack([place, nothing, side, other, turn], 1)
+    pairs = [
+        (across, across + np.stack([shift, *[nothing] * 4], 1)),
+        (across, across + np.stack([apart, *[nothing] * 4], 1)),
+        (along, along + np.stack([nothing, apart, *[nothing] * 3], 1)),
+        *(
+            (turned, turned * np.stack([1 + nothing, nothing, wide, high, 1 + nothing], 1))
+            for wide, high in (
+                (near * threshold, 1 + nothing),
+                (near * ratio, near * ratio),
+                (near * np.sqrt(ratio), np.sqrt(ratio) + nothing),
+            )
+        ),
+    ]
+    assert_pairs(*(np.vstack(each) for each in zip(*pairs, strict=True)), [threshold], method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e-3, 1, 1e3, 1e12, 1e30])
+def test_pairs_of_all_shapes(scale: float, method: str) -> None:
+    """At the ends of the range of shapes whose bounds are trusted, and beyond."""
+    random = np.random.default_rng(6)
+    sides, thin = scale * np.exp2(random.uniform(-8, 8, 300)), np.exp2(random.uniform(-11, 0, 300))
+    turn = random.uniform(-2, 2, 300)
+    step = sides * random.uniform(0, 0.5, 300)
+    nothing, grown = np.zeros(300), sides * random.uniform(0.5, 2, (2, 300))
+    first = np.stack([nothing, nothing, sides, thin * sides, turn], 1)
+    second = [step * np.cos(turn), step * np.sin(turn), grown[0], thin * grown[1]]
+    second.append(turn + thin * random.uniform(-1, 1, 300))
+    assert_pairs(first, np.stack(second, 1), [0, 1e-12, 5e-4, 0.1, 0.45, 0.7, 0.9994, 1], method)
 
 
 def test_empty_lists() -> None:
@@ -194,6 +247,29 @@ def test_ious_on_a_grid_equal_the_oracle() -> None:
     turns = random.integers(-9, 10, (60, 1)) * (PI / 4)
     boxes = np.hstack([*numbers, turns]).astype(np.float32)
     assert_oracle_iou(boxes[:20], boxes)
+
+
+def test_ious_of_boxes_that_are_none_equal_the_oracle() -> None:
+    """Sides that are 0 or less; for the exact IoU, numbers that are not finite."""
+    odd = np.float32(
+        [
+            *([0, 0, 2, 2, 0], [0, 0, 0, 2, 0], [0, 0, -2, 2, 0], [0, 0, -2, -2, 1]),
+            *([3, 4, 0, 0, 0], [3, 4, 0, 0, 1], [300, 4, 0, 0, 1], [3, 4, -9, 5, 1]),
+        ]
+    )
+    assert_oracle_iou(odd, odd)
+    wild = np.tile(odd[0], (15, 1))
+    wild[np.arange(15), np.arange(15) % 5] = np.repeat([np.nan, np.inf, -np.inf], 5)
+    assert np.isnan(endcap.rotated_iou(odd[:1], wild)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ious_far_from_the_origin_lose_nothing(method: Any) -> None:
+    pair = np.float32([[0.5, 1.25, 3, 1.5, 0.4], [1.75, 0.5, 2, 2.5, -1.1]])
+    moved = pair + np.float32([2**20, -(2**19), 0, 0, 0])
+    ious = endcap.rotated_iou(pair, pair, method)
+    assert ious[0, 1] > 0.1
+    np.testing.assert_array_equal(endcap.rotated_iou(moved, moved, method), ious)
 
 
 @pytest.mark.parametrize("turn", [0.0, PI / 2, PI, -PI, 2 * PI, 1e6])
