@@ -129,6 +129,41 @@ def test_a_call_that_waits_is_not_captured() -> None:
 
 
 @emulated
+def test_a_captured_call_copies_nothing_from_the_host() -> None:
+    head, post = on_gpu(HEAD), postprocessor()
+    geometry = np.ones((2, 8), np.float32)
+    post.enqueue(head, geometry)
+    with capturing(0) as harmed:
+        captured = post.enqueue(head)
+        for arguments in ((HEAD,), (head, geometry)):
+            with pytest.raises(endcap.UnsupportedError, match="a graph is being captured"):
+                post.enqueue(*arguments)
+        assert not harmed()
+    expected = endcap.Postprocessor("yolov8", 3)(HEAD)
+    np.testing.assert_array_equal(captured.to_numpy().boxes, expected.boxes)
+
+
+def test_heads_of_the_host_are_read_before_the_call_returns() -> None:
+    post, head, results = postprocessor(), np.empty_like(HEAD), []
+    factors = np.float32([1, 0.75, 0.5, 0.4])
+    for factor in factors:
+        head[:] = HEAD * factor
+        results.append(post.enqueue(head))
+        head[:] = 0
+    for factor, result in zip(factors, results, strict=True):
+        expected = endcap.Postprocessor("yolov8", 3)(HEAD * factor)
+        assert expected.num_detections.all()
+        np.testing.assert_array_equal(result.to_numpy().scores, expected.scores)
+
+
+def test_a_head_that_no_kernel_can_read_is_refused() -> None:
+    head = on_gpu(np.append(HEAD.ravel(), np.float32(0)))
+    pointer = head.__cuda_array_interface__["data"][0]
+    with pytest.raises(endcap.InvalidArgumentError, match="does not begin at a multiple"):
+        postprocessor()(ByInterface(HEAD, data=(pointer + 1, False)))
+
+
+@emulated
 def test_a_head_of_another_stream_is_not_captured() -> None:
     head = on_gpu(HEAD)
     post = postprocessor()
