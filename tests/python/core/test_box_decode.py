@@ -273,19 +273,6 @@ def test_a_score_equal_to_the_threshold_is_no_candidate(family: str) -> None:
         assert endcap.box_decode(tensors, **options, **thresholds).indices.tolist() == [1]
 
 
-@pytest.mark.parametrize("family", ["yolov8", "yolov5", "rtdetr", "ssd"])
-def test_of_equal_scores_the_lower_class_counts(family: str) -> None:
-    scores = np.float32([[0.5, 0.9, 0.9], [0.8, 0.8, 0.8], [0.7, 0.2, 0.7]])
-    tensors, options = as_head(family, np.full((3, 4), 9, np.float32), scores)
-    options |= {"family": family, "num_classes": 3, "multi_label": False}
-    actual = endcap.box_decode(tensors, **options)
-    assert (actual.indices.tolist(), actual.class_ids.tolist()) == ([0, 1, 2], [1, 0, 0])
-    # Neither its own threshold nor the choice of classes makes another class the best.
-    thresholds = [0.1, 0.95, 0.1]
-    assert endcap.box_decode(tensors, **options, score_thresholds=thresholds).indices.size == 2
-    assert endcap.box_decode(tensors, **options, classes=[2]).indices.size == 0
-
-
 def test_sigmoids_of_huge_logits_saturate() -> None:
     head = np.full((5, 2), 50, np.float32)
     head[4] = [1000, -1000]

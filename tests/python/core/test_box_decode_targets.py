@@ -60,7 +60,7 @@ def test_heads_beyond_a_tile(family: str, anchors: int, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("activation", ["none", "sigmoid"])
-@pytest.mark.parametrize("threshold", [0.0, 1e-40, 1e-7, 0.25, 0.5, 0.75, 1.0])
+@pytest.mark.parametrize("threshold", [0.0, 1e-300, 1e-40, 1e-7, 0.25, 1 / 3, 0.5, 0.75, 1.0])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_one_score_about_the_threshold(family: str, threshold: float, activation: str) -> None:
     """The threshold and its neighbours, at any place of a head of no other candidates."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 from typing import Any
 
@@ -246,23 +245,6 @@ def test_each_image_of_a_batch_has_its_own_masks() -> None:
 
 
 # --- Batches and packing
-
-
-@pytest.mark.parametrize(
-    ("head", "shapes"),
-    [
-        ("yolov8", [(84, 3)]),
-        ("yolov8_pose", [(135, 3)]),
-        ("yolov8_obb", [(85, 3)]),
-        ("yolov8_seg", [(116, 3), (32, 160, 160)]),
-    ],
-)
-def test_results_have_every_field(head: str, shapes: list[tuple[int, ...]]) -> None:
-    tensors = [np.zeros(shape, np.float32) for shape in shapes]
-    result = endcap.Postprocessor(head)(tensors if len(tensors) > 1 else tensors[0])
-    assert isinstance(result, endcap.Detections)
-    assert set(vars(result)) == {field.name for field in dataclasses.fields(endcap.Detections)}
-    assert repr(result) == "<Detections: 1 images, at most 300 detections each, cpu>"
 
 
 def test_what_is_dropped_is_counted_for_its_image_only() -> None:
