@@ -9,17 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "decode/huffman_table.h"
 #include "decode/jpeg_markers.h"
 #include "endcap/error.h"
-#include "random_codes.h"
 
 // Blocks of random codes and random data against a reader that takes one bit after the other.
 
 namespace endcap {
 namespace {
-
-using testing::FindCode;
-using testing::RandomCodes;
 
 using Bytes = std::vector<uint8_t>;
 using BlockValues = std::array<int16_t, kBlockValues>;
@@ -38,6 +35,45 @@ Bytes WithStuffing(const Bytes& data) {
   }
   stuffed.insert(stuffed.end(), {0xFF, kEoi});
   return stuffed;
+}
+
+// Codes of random lengths for the symbols 0 to `wanted` - 1 in random order; never all ones.
+HuffmanCodes RandomCodes(int wanted, std::mt19937& random) {
+  HuffmanCodes codes;
+  int room = 1;  // codes of the current length that are no prefix of another, nor have another
+  int made = 0;
+  for (size_t length = 1; length <= 16; ++length) {
+    room *= 2;
+    const int left = wanted - made;
+    // Enough room must remain for the others, and for the code of all ones.
+    const int most = std::min({room - 1, left, static_cast<int>(length) * 2});
+    int count = length < 16 ? static_cast<int>(random() % (static_cast<unsigned>(most) + 1)) : left;
+    while (((room - count) << (16 - length)) < left - count + 1) --count;
+    codes.counts[length - 1] = static_cast<uint8_t>(count);
+    room -= count;
+    made += count;
+  }
+  EXPECT_EQ(made, wanted);
+  for (int i = 0; i < wanted; ++i) codes.symbols[static_cast<size_t>(i)] = static_cast<uint8_t>(i);
+  std::shuffle(codes.symbols.begin(), codes.symbols.begin() + wanted, random);
+  return codes;
+}
+
+// A code by the standard's own way: a bit at a time. Length 17: there is none.
+HuffmanCode FindCode(const HuffmanCodes& codes, uint64_t bits) {
+  uint32_t code = 0;
+  uint32_t first = 0;
+  size_t position = 0;
+  for (unsigned length = 1; length <= 16; ++length) {
+    code = static_cast<uint32_t>(bits >> (64 - length));
+    const uint32_t count = codes.counts[length - 1];
+    if (code - first < count) {
+      return {length, codes.symbols[position + code - first]};
+    }
+    position += count;
+    first = (first + count) << 1;
+  }
+  return {17, 0};
 }
 
 // Codes of almost all bits, so that random data are blocks: short ones and long ones.
@@ -234,54 +270,6 @@ TEST(BlockReader, FindsABadCodeAndTheEnd) {
   const Bytes short_data = {0x55};
   EXPECT_EQ(Read(short_data, codes, codes, 9, 1).message, kEnded);
   EXPECT_EQ(Read({}, codes, codes, 1, 1).message, kEnded);
-}
-
-class BlockTables : public ::testing::TestWithParam<BlockTable::Use> {};
-
-// A lookup's own claims; what it leads to is above.
-TEST_P(BlockTables, LeadBeyondTheBlockWhereThereIsNoCoefficient) {
-  const bool is_dc = GetParam() == BlockTable::Use::kDc;
-  std::mt19937 random(5);
-  std::mt19937_64 random_bits(7);
-  int pairs = 0;
-  for (int round = 0; round < 40; ++round) {
-    const HuffmanCodes codes = RandomCodes(is_dc ? 16 : 256, random);
-    const BlockTable table(GetParam(), codes);
-    for (int i = 0; i < 2000; ++i) {
-      const uint64_t bits = random_bits();
-      const BlockTable::Entry& entry = table.Look(bits);
-      const HuffmanCode code = FindCode(codes, bits);
-      if (!entry.has_values()) {
-        EXPECT_EQ(entry.length % BlockTable::Entry::kEnds, 0);
-        EXPECT_GE(std::min({entry.first_step, entry.second_step, entry.step}),
-                  BlockTable::Entry::kNoValue);
-        EXPECT_EQ(entry.is_cut(), code.length <= kHuffmanLookupBits);
-        EXPECT_EQ(entry.code_bits(), entry.is_cut() ? code.length : 0);
-        EXPECT_EQ(entry.value_bits(), entry.is_cut() ? code.value_bits() : 0);
-        continue;
-      }
-      EXPECT_LE(entry.length % BlockTable::Entry::kEnds, kHuffmanLookupBits);
-      for (const unsigned step : {entry.first_step, entry.second_step}) {
-        EXPECT_TRUE(step <= 32U || step >= BlockTable::Entry::kBeyond) << step;
-      }
-      EXPECT_EQ(is_dc, entry.step == 0 && entry.first_step == 0);
-      if (entry.second_step > entry.first_step && entry.second_step < kBlockValues) ++pairs;
-    }
-  }
-  EXPECT_EQ(pairs > 100, !is_dc);
-}
-
-INSTANTIATE_TEST_SUITE_P(Of, BlockTables,
-                         ::testing::Values(BlockTable::Use::kDc, BlockTable::Use::kAc),
-                         [](const auto& use) {
-                           return use.param == BlockTable::Use::kDc ? "Dc" : "Ac";
-                         });
-
-TEST(BlockTable, WithoutCodesHasNone) {
-  const BlockTable table(BlockTable::Use::kAc, HuffmanCodes());
-  EXPECT_FALSE(table.Look(0).has_values());
-  EXPECT_FALSE(table.Look(0).is_cut());
-  EXPECT_FALSE(StopTable().Look(~uint64_t{0}).has_values());
 }
 
 TEST(BlockTable, LeavesOutWhatIsNoPrefixCode) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <new>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -17,7 +16,6 @@
 #include "endcap/error.h"
 #include "endcap/implementation.h"
 #include "endcap/nms.h"
-#include "endcap/tensor_view.h"
 #include "endcap/thread_pool.h"
 #include "error_matchers.h"
 

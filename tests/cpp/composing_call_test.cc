@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -18,8 +17,6 @@ using fake::GetServer;
 using fake::ReleaseSent;
 using fake::Respond;
 using std::chrono::milliseconds;
-
-constexpr std::array<int64_t, 1> kShape{4};
 
 class ComposingCallTest : public ::testing::Test {
  protected:
@@ -66,25 +63,6 @@ class ComposingCallTest : public ::testing::Test {
   std::shared_ptr<ComposingCall> call_;
   Worker worker_{[] {}, milliseconds(1000)};
 };
-
-TEST_F(ComposingCallTest, JoinsAdjacentBlocks) {
-  const std::array<std::byte, 16> memory{};
-  const std::byte* at = memory.data();
-  const MemoryPlace gpu = MemoryPlace::Gpu(0);
-  const std::array blocks{MemoryBlock{at, 4, {}}, MemoryBlock{at + 4, 2, {}},
-                          MemoryBlock{at + 8, 2, {}}, MemoryBlock{at + 10, 2, gpu},
-                          MemoryBlock{at + 12, 4, gpu}};
-  New().AddInput("x", TRITONSERVER_TYPE_INT32, kShape, blocks);
-  Complete({});
-  const std::vector<fake::SentBuffer>& buffers = GetServer().sent.inputs.at("x");
-  ASSERT_EQ(buffers.size(), 3U);
-  EXPECT_EQ(buffers[0].data, at);
-  EXPECT_EQ(buffers[0].bytes, 6U);
-  EXPECT_EQ(buffers[1].data, at + 8);
-  EXPECT_EQ(buffers[1].bytes, 2U);
-  EXPECT_EQ(buffers[2].bytes, 6U);
-  EXPECT_EQ(buffers[2].memory_type, TRITONSERVER_MEMORY_GPU);
-}
 
 TEST_F(ComposingCallTest, IsDoneAfterResponseAndReleaseInAnyOrder) {
   for (const bool response_first : {true, false}) {
@@ -205,16 +183,6 @@ TEST_F(ComposingCallTest, ThrowsIfTheServerRejectsTheRequest) {
   }
   GetServer().missing_model = "sum";
   EXPECT_THROW(ComposingCall(models_, "sum"), ComposingModelError);
-}
-
-TEST_F(ComposingCallTest, CancelReachesTheServer) {
-  New();
-  const std::future<void> done = Start();
-  call_->Cancel();
-  EXPECT_TRUE(GetServer().sent.cancelled);
-  Respond({.error = "cancelled"});
-  ReleaseSent();
-  done.wait();
 }
 
 TEST_F(ComposingCallTest, CachesDescriptionsForALimitedTime) {

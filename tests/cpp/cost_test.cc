@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-#include <set>
 #include <string>
 
 #include "jpeg_writer.h"

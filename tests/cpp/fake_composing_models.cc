@@ -19,7 +19,6 @@ struct TRITONSERVER_ResponseAllocator {
   TRITONSERVER_ResponseAllocatorQueryFn_t query = nullptr;
 };
 struct TRITONSERVER_InferenceRequest {
-  endcap::fake::SentRequest content;
   TRITONSERVER_ResponseAllocator* allocator = nullptr;
   void* allocator_userp = nullptr;
   TRITONSERVER_InferenceRequestReleaseFn_t release = nullptr;
@@ -210,7 +209,6 @@ TRITONSERVER_Error* TRITONSERVER_InferenceRequestNew(TRITONSERVER_InferenceReque
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_NOT_FOUND, "unknown model");
   }
   *request = new TRITONSERVER_InferenceRequest{};
-  (*request)->content.model = model;
   ++GetServer().requests;
   return nullptr;
 }
@@ -227,23 +225,18 @@ TRITONSERVER_Error* TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(
     TRITONSERVER_InferenceRequest* /*request*/, uint64_t /*timeout_us*/) {
   return nullptr;
 }
-TRITONSERVER_Error* TRITONSERVER_InferenceRequestAddInput(TRITONSERVER_InferenceRequest* request,
-                                                          const char* name,
-                                                          TRITONSERVER_DataType /*data_type*/,
-                                                          const int64_t* /*shape*/,
-                                                          uint64_t /*rank*/) {
-  request->content.inputs[name];
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestAddInput(
+    TRITONSERVER_InferenceRequest* /*request*/, const char* /*name*/,
+    TRITONSERVER_DataType /*data_type*/, const int64_t* /*shape*/, uint64_t /*rank*/) {
   return nullptr;
 }
 TRITONSERVER_Error* TRITONSERVER_InferenceRequestAppendInputData(
-    TRITONSERVER_InferenceRequest* request, const char* name, const void* data, size_t bytes,
-    TRITONSERVER_MemoryType memory_type, int64_t /*memory_type_id*/) {
-  request->content.inputs[name].push_back({data, bytes, memory_type});
+    TRITONSERVER_InferenceRequest* /*request*/, const char* /*name*/, const void* /*data*/,
+    size_t /*bytes*/, TRITONSERVER_MemoryType /*memory_type*/, int64_t /*memory_type_id*/) {
   return nullptr;
 }
 TRITONSERVER_Error* TRITONSERVER_InferenceRequestAddRequestedOutput(
-    TRITONSERVER_InferenceRequest* request, const char* name) {
-  request->content.outputs.emplace_back(name);
+    TRITONSERVER_InferenceRequest* /*request*/, const char* /*name*/) {
   return nullptr;
 }
 TRITONSERVER_Error* TRITONSERVER_InferenceRequestSetReleaseCallback(
@@ -269,12 +262,10 @@ TRITONSERVER_Error* TRITONSERVER_ServerInferAsync(TRITONSERVER_Server* /*server*
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "the queue is full");
   }
   Sent() = request;
-  GetServer().sent = request->content;
   return nullptr;
 }
 TRITONSERVER_Error* TRITONSERVER_InferenceRequestCancel(
     TRITONSERVER_InferenceRequest* /*request*/) {
-  GetServer().sent.cancelled = true;
   return nullptr;
 }
 TRITONSERVER_Error* TRITONSERVER_InferenceResponseError(TRITONSERVER_InferenceResponse* response) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -11,19 +10,6 @@
 // response and releases the request.
 
 namespace endcap::fake {
-
-struct SentBuffer {
-  const void* data = nullptr;
-  size_t bytes = 0;
-  TRITONSERVER_MemoryType memory_type = TRITONSERVER_MEMORY_CPU;
-};
-
-struct SentRequest {
-  std::string model;
-  std::map<std::string, std::vector<SentBuffer>> inputs;
-  std::vector<std::string> outputs;
-  bool cancelled = false;
-};
 
 // An output of the model, written into the memory that the caller allocates.
 struct WrittenOutput {
@@ -41,8 +27,6 @@ struct FakeServer {
   int gpu_blocks = 0;  // allocated and not freed
   int requests = 0;    // created and not deleted
   int responses = 0;
-
-  SentRequest sent;  // the last one
 };
 FakeServer& GetServer();
 

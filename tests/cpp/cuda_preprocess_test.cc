@@ -1,5 +1,6 @@
-// Preprocessor with nvJPEG, on the emulated library and the one that stands in for nvJPEG. That
-// one gives libjpeg-turbo's planes, so tensors must be those of the CPU with exact pixels.
+// Preprocessor on the emulated GPU, mostly with the library that stands in for nvJPEG. That one
+// gives libjpeg-turbo's planes, so tensors must be those of the CPU with exact pixels. tests/gpu
+// has the files and settings of every kind.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -8,34 +9,39 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cuda/runtime.h"
-#include "cuda_preprocess_run.h"
 #include "decode/planes.h"
+#include "endcap/cuda.h"
 #include "endcap/preprocess.h"
 #include "error_matchers.h"
 #include "fake_nvjpeg.h"
+#include "image_tensor.h"
 #include "jpeg_writer.h"
 
 namespace endcap {
 namespace {
 
 using testing::Bytes;
-using testing::CudaRun;
 using testing::Encoded;
 using testing::FakeNvjpeg;
 using testing::FakeNvjpegFunction;
-using testing::kGpu;
+using testing::ImageTensor;
 using testing::MakeJpeg;
+using testing::MakePixels;
 using testing::Results;
 using testing::Throws;
 
-[[maybe_unused]] const int library_chosen =
+// Before the libraries are looked for, which happens once a process.
+[[maybe_unused]] const int libraries_chosen =
+    setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, /*overwrite=*/1) +
     setenv("ENDCAP_NVJPEG_LIBRARY", FAKE_NVJPEG, /*overwrite=*/1);
+
+constexpr DeviceId kGpu{Device::kCuda, 0};
 
 PreprocessParams FastBy(JpegDecoder decoder) {
   PreprocessParams params;
@@ -45,6 +51,37 @@ PreprocessParams FastBy(JpegDecoder decoder) {
   params.jpeg_decoder = decoder;
   return params;
 }
+
+// A run whose tensors may not be complete yet.
+class CudaRun {
+ public:
+  CudaRun(Preprocessor& preprocessor, const std::vector<ImageView>& images, void* stream)
+      : target_{0, stream}, results_(images.size()) {
+    std::vector<PreprocessOutput> outputs;
+    for (size_t i = 0; i < images.size(); ++i) {
+      TensorView view = ImageTensor(preprocessor.params(), nullptr, Device::kCuda);
+      results_.tensors[i].resize(view.size_bytes());
+      memory_.push_back(AllocateCuda(view.size_bytes(), target_));
+      view.data = memory_.back().get();
+      outputs.push_back(
+          {view, results_.geometry[i].data(), &results_.status[i], static_cast<int>(i)});
+    }
+    results_.items = preprocessor.Run(images, outputs, stream);
+  }
+
+  Results Fetch() {
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      CopyCuda(results_.tensors[i].data(), memory_[i].get(), results_.tensors[i].size(), target_);
+    }
+    SynchronizeCuda(target_);
+    return results_;
+  }
+
+ private:
+  CudaTarget target_;
+  Results results_;
+  std::vector<std::shared_ptr<void>> memory_;
+};
 
 std::vector<ImageView> Views(const std::vector<Bytes>& files) {
   std::vector<ImageView> views;
@@ -123,19 +160,24 @@ TEST_F(NvjpegPreprocess, GivesTheTensorsOfThePlanesAtFullSize) {
   }
 }
 
-// The engine writes at once, so it must not be called before earlier kernels have read.
-TEST_F(NvjpegPreprocess, LeavesThePlanesToTheKernelsOfEarlierBatches) {
-  const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
-  Preprocessor preprocessor(params, kGpu);
-  const CudaStream stream(0);
-  std::vector<std::vector<Bytes>> files;
-  std::vector<CudaRun> batches;
-  for (int i = 0; i < 6; ++i) {
-    files.push_back({MakeJpeg(120 - 10 * i, 80), MakeJpeg(64, 40 + 8 * i)});
-    batches.emplace_back(preprocessor, Views(files.back()), stream.get());
-  }
-  for (size_t i = 0; i < batches.size(); ++i) {
-    EXPECT_EQ(batches[i].Fetch().tensors, OnCpu(params, files[i]).tensors) << "batch " << i;
+// Nothing is waited for between the runs, and the engine writes at once: it must not be called
+// before earlier kernels have read.
+TEST_F(NvjpegPreprocess, LeavesMemoryToTheKernelsOfEarlierBatches) {
+  for (const JpegDecoder decoder : {JpegDecoder::kNvjpeg, JpegDecoder::kHybrid}) {
+    const PreprocessParams params = FastBy(decoder);
+    const DecodeMode mode =
+        decoder == JpegDecoder::kNvjpeg ? DecodeMode::kExact : DecodeMode::kFast;
+    Preprocessor preprocessor(params, kGpu);
+    const CudaStream stream(0);
+    std::vector<std::vector<Bytes>> files;
+    std::vector<CudaRun> batches;
+    for (int i = 0; i < 6; ++i) {
+      files.push_back({MakeJpeg(120 - 10 * i, 80), MakeJpeg(64, 40 + 8 * i)});
+      batches.emplace_back(preprocessor, Views(files.back()), stream.get());
+    }
+    for (size_t i = 0; i < batches.size(); ++i) {
+      EXPECT_EQ(batches[i].Fetch().tensors, OnCpu(params, files[i], mode).tensors) << i;
+    }
   }
 }
 
@@ -302,6 +344,35 @@ TEST_F(NvjpegPreprocess, WithoutAnEngineAutoTakesTheCpuAndItsNameIsAnError) {
   const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
   for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
   EXPECT_EQ(fake_->objects_created, 0);
+}
+
+TEST(CudaPreprocess, ImagesMayChangeAsSoonAsRunReturns) {
+  const PreprocessParams params;
+  Preprocessor preprocessor(params, kGpu, 1);
+  Bytes pixels = MakePixels(22, 31, 3);
+  const ImageView image = ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 31, 22, 93);
+  const Results expected = testing::OnCpu(params, {image});
+  CudaRun run(preprocessor, {image}, nullptr);
+  std::fill(pixels.begin(), pixels.end(), uint8_t{0});
+  EXPECT_EQ(run.Fetch().tensors, expected.tensors);
+}
+
+TEST(CudaPreprocess, WhatCannotBeRunIsRefusedBeforeAnyWork) {
+  const PreprocessParams params;
+  Preprocessor preprocessor(params, kGpu, 1);
+  const Bytes file = MakeJpeg(45, 67);
+  const std::array images = {Encoded(file)};
+  Bytes tensor(ImageTensor(params, nullptr).size_bytes());
+  TensorView view = ImageTensor(params, nullptr);
+  view.data = tensor.data();
+  const std::array outputs = {PreprocessOutput{view, nullptr, nullptr, 0}};
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "cuda:0",
+                     [&] { preprocessor.Run(images, outputs, nullptr); }));
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "1 images came with 0 outputs",
+                     [&] { preprocessor.Run(images, {}, nullptr); }));
+  EXPECT_TRUE(preprocessor.Run({}, {}, nullptr).empty());
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "cuda:7",
+                     [&] { Preprocessor(params, DeviceId{Device::kCuda, 7}); }));
 }
 
 }  // namespace
