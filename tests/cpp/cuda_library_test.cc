@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "cuda/library_loader.h"
 #include "cuda/runtime.h"
@@ -11,21 +12,13 @@
 namespace endcap {
 namespace {
 
-// The fake library's settings for the length of a test.
-class FakeCuda : public ::testing::Test {
- protected:
-  void TearDown() override {
-    for (const auto& [name, value] : settings_) unsetenv(name.c_str());
-  }
-  CudaLibrary Open(const std::map<std::string, std::string>& settings) {
-    settings_ = settings;
-    for (const auto& [name, value] : settings_) setenv(name.c_str(), value.c_str(), 1);
-    return OpenCudaLibrary(FAKE_CUDA_LIBRARY);
-  }
-
- private:
-  std::map<std::string, std::string> settings_;
-};
+// Opens the fake library with these environment variables.
+CudaLibrary Open(const std::map<std::string, std::string>& settings) {
+  for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 1);
+  CudaLibrary library = OpenCudaLibrary(FAKE_CUDA_LIBRARY);
+  for (const auto& [name, value] : settings) unsetenv(name.c_str());
+  return library;
+}
 
 void ExpectUnavailable(const CudaLibrary& library, const std::string& words) {
   EXPECT_EQ(library.api, nullptr);
@@ -64,7 +57,7 @@ TEST(CoversDevice, ReadsTheNumberBeforeALetter) {
   EXPECT_FALSE(CoversDevice("90a-real", 8, 9));
 }
 
-TEST_F(FakeCuda, IsAvailableWithADriverAndACoveredDevice) {
+TEST(FakeCuda, IsAvailableWithADriverAndACoveredDevice) {
   const CudaLibrary library = Open({});
   ASSERT_NE(library.api, nullptr);
   EXPECT_TRUE(library.state.available);
@@ -80,33 +73,23 @@ TEST_F(FakeCuda, IsAvailableWithADriverAndACoveredDevice) {
   EXPECT_FALSE(library.state.devices[1].covered);
 }
 
-TEST_F(FakeCuda, SaysThatThereIsNoDriver) {
-  ExpectUnavailable(Open({{"FAKE_CUDA_DRIVER", "0"}}), "no NVIDIA driver");
-}
-
-TEST_F(FakeCuda, SaysThatTheDriverIsTooOld) {
-  const CudaLibrary library = Open({{"FAKE_CUDA_DRIVER", "12040"}});
-  ExpectUnavailable(library, "runs CUDA 12.4");
-  ExpectUnavailable(library, "driver 580");
-}
-
-TEST_F(FakeCuda, SaysThatTheDriverShowsNoDevice) {
-  ExpectUnavailable(Open({{"FAKE_CUDA_DEVICES", "0"}}), "no GPU");
-}
-
-TEST_F(FakeCuda, SaysWhatTheDriverSays) {
-  ExpectUnavailable(Open({{"FAKE_CUDA_DEVICES_FAIL", "1"}}), "the fake device is broken");
-}
-
-TEST_F(FakeCuda, SaysThatThereIsNoCodeForTheDevice) {
-  const CudaLibrary library = Open({{"FAKE_CUDA_DEVICES", "1"}, {"FAKE_CUDA_COMPUTE", "61"}});
-  ExpectUnavailable(library, "compute capability 6.1");
-  ExpectUnavailable(library, "75-real");
-}
-
-TEST_F(FakeCuda, RefusesAnotherBuildsLibrary) {
-  ExpectUnavailable(Open({{"FAKE_CUDA_VERSION", "4711"}}), "another build");
-  ExpectUnavailable(Open({{"FAKE_CUDA_LAYOUT", "4711"}}), "another build");
+TEST(FakeCuda, SaysWhyItIsUnavailable) {
+  struct Case {
+    std::map<std::string, std::string> settings;
+    std::vector<std::string> words;
+  };
+  const Case cases[] = {{{{"FAKE_CUDA_DRIVER", "0"}}, {"no NVIDIA driver"}},
+                        {{{"FAKE_CUDA_DRIVER", "12040"}}, {"runs CUDA 12.4", "driver 580"}},
+                        {{{"FAKE_CUDA_DEVICES", "0"}}, {"no GPU"}},
+                        {{{"FAKE_CUDA_DEVICES_FAIL", "1"}}, {"the fake device is broken"}},
+                        {{{"FAKE_CUDA_DEVICES", "1"}, {"FAKE_CUDA_COMPUTE", "61"}},
+                         {"compute capability 6.1", "75-real"}},
+                        {{{"FAKE_CUDA_VERSION", "4711"}}, {"another build"}},
+                        {{{"FAKE_CUDA_LAYOUT", "4711"}}, {"another build"}}};
+  for (const auto& [settings, words] : cases) {
+    const CudaLibrary library = Open(settings);
+    for (const std::string& each : words) ExpectUnavailable(library, each);
+  }
 }
 
 TEST(OpenCudaLibrary, SaysWhyAFileCannotBeOpened) {
