@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -276,30 +276,6 @@ class Results(list[ImageResult]):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the rows of all images, see `ImageResult.to_rows`."""
         return [row for result in self for row in result.to_rows()]
-
-
-def join_responses(parts: Iterable[ImageResult]) -> Iterator[ImageResult]:
-    """Yield one result for each image from the responses of a decoupled model.
-
-    Args:
-        parts: In the order of the images; the last one of each image is `final`. An image with a
-            failed response is failed.
-    """
-    so_far: list[ImageResult] = []
-    for part in parts:
-        so_far.append(part)
-        if not part.final:
-            continue
-        if len(so_far) > 1:
-            part = next((each for each in so_far if not each.ok), None) or replace(
-                part,
-                detections=ImageDetections.from_list(
-                    found for each in so_far for found in each.detections
-                ),
-                classes=[found for each in so_far for found in each.classes],
-            )
-        yield part
-        so_far = []
 
 
 def status_name(code: int) -> str:

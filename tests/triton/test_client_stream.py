@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,7 +13,6 @@ import pytest
 
 from endcap.client import AsyncDetectionClient, ConnectionOptions, DetectionClient, ImageResult
 from endcap.errors import InvalidArgumentError, UnsupportedError
-from tests.triton.commands import endcap
 from tests.triton.detecting_models import SLOW_S, file_of, sizes
 from tests.triton.running_server import RunningServer
 
@@ -169,25 +167,10 @@ def test_what_a_stream_cannot_do_is_refused(
         streamed(f"http://{detecting_server.http}", [file_of(3)])
     with pytest.raises(UnsupportedError, match="leave shared_memory out"):
         streamed(detecting_server.grpc, [], shared_memory="system", region_bytes=1000)
-    with pytest.raises(UnsupportedError, match=r"batch is 8; leave .* without --stream"):
+    with pytest.raises(UnsupportedError, match="batch is 8; leave"):
         streamed(detecting_server.grpc, [file_of(3)], batch=8)
     with pytest.raises(InvalidArgumentError, match="images is a single image"):
         streamed(detecting_server.grpc, file_of(3))
-
-
-def test_endcap_infer_joins_the_parts_of_an_image(
-    decoupled_server: RunningServer, tmp_path: Path
-) -> None:
-    (tmp_path / "four.jpg").write_bytes(file_of(4))
-    command = ["infer", tmp_path, "--url", decoupled_server.grpc, "--model", "parts", "--json"]
-    done = endcap(*command, "--stream")
-    assert done.returncode == 0, done.stderr
-    (result,) = json.loads(done.stdout)
-    assert len(result["detections"]) == 3
-    refused = endcap(*command)
-    assert refused.returncode == 2
-    assert "model 'parts' is decoupled" in refused.stderr
-    assert "endcap infer --stream" in refused.stderr
 
 
 def test_results_come_while_the_source_of_a_thread_waits(detecting_server: RunningServer) -> None:

@@ -22,7 +22,7 @@ FRAMES = 112
 
 @pytest.fixture(scope="module")
 def server(compiled_server: RunningServer) -> RunningServer:
-    compiled_server.load("detect", "detect_track")
+    compiled_server.load("detect")
     return compiled_server
 
 
@@ -90,13 +90,3 @@ def test_a_damaged_video_among_good_ones(server: RunningServer, clip: Path, tmp_
     assert len(times_of(folder / "clip_detections.mp4")) == FRAMES // 8
     alone = endcap("infer", damaged, "--json", "--url", server.grpc)
     assert (alone.returncode, alone.stdout) == (2, "")
-
-
-def test_the_server_tracks_a_sequence(server: RunningServer, clip: Path) -> None:
-    arguments = ["--json", "--every", 4, "--url", server.grpc]
-    done = endcap("infer", clip, "--sequence", "camera 7", *arguments)
-    assert done.returncode == 0, done.stderr
-    ids = {each.get("track_id") for row in rows_of(done) for each in row["detections"]}
-    assert len(ids - {None}) >= 3
-    refused = endcap("infer", clip, "--track", "--sequence", "7", *arguments)
-    assert refused.returncode == 2

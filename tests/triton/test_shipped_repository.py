@@ -32,7 +32,6 @@ INFER_OPTIONS = {
     "http": ["--protocol", "http"],
     "batches": ["--batch", "3"],
     "shared memory": ["--shm", "system"],
-    "stream": ["--stream"],
 }
 
 

@@ -360,12 +360,10 @@ def test_clients_refuse_what_cannot_be_tracked(
         client.track([b""], sequence=sequence)
 
 
-@pytest.mark.parametrize("options", [["--sequence", "folder"], ["--track"]])
 def test_infer_tracks_a_folder_of_frames(
-    server: RunningServer, frames: list[Path], tmp_path: Path, options: list[str]
+    server: RunningServer, frames: list[Path], tmp_path: Path
 ) -> None:
-    """In a sequence of the server, or with several requests in flight and the command's tracker."""
-    arguments = ["--url", server.grpc, *options]
+    arguments = ["--url", server.grpc, "--track"]
     drawn = tmp_path / "drawn"
     done = endcap_command("infer", frames[0].parent, *arguments, "--json", "--draw", drawn)
     assert done.exit_code == 1  # one frame is damaged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -34,7 +34,6 @@ from endcap.errors import InvalidArgumentError
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.served_reference import open_reference
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
-from endcap.results import join_responses
 from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels
 from endcap.video.detection import tracked
@@ -56,8 +55,6 @@ EXAMPLES = """
 
 - `endcap infer photos/ --shm system`
 
-- `endcap infer frames/ --model detect_track --stream --sequence 7`
-
 - `endcap infer clip.mp4 --track --draw tracked.mp4`
 
 - `endcap infer rtsp://camera/stream --track --json --rate 5`
@@ -70,7 +67,6 @@ output closed it early.
 """
 
 _CLIENT = ClientArguments()
-_TRACKING_MODEL = "detect_track"  # of the shipped repository
 _IMAGE_RATE = 30.0  # frames a second that images are taken for
 
 
@@ -169,11 +165,8 @@ def infer(
 
 
 def _client_arguments(server: ServerOptions, options: InferOptions) -> ClientArguments:
-    model = options.model or _CLIENT.model
-    if options.sequence is not None and model == _CLIENT.model:
-        model = _TRACKING_MODEL
     return server.client_arguments(
-        model=model,
+        model=options.model or _CLIENT.model,
         concurrency=options.concurrency,
         labels=read_labels(options.labels) if options.labels else None,
         classify=options.classify,
@@ -236,12 +229,7 @@ def _detect(
                 on_result(result)
             advance()
 
-        if options.sequence is not None or options.stream:
-            with contextlib.closing(_in_order(client, paths, options)) as results:
-                for result in results:
-                    take(result)
-        else:
-            client.detect(paths, on_result=take)
+        client.detect(paths, on_result=take)
     positions: defaultdict[str, deque[int]] = defaultdict(deque)
     for number, path in enumerate(paths):
         positions[str(path)].append(number)  # a file may be given twice
@@ -252,16 +240,6 @@ def _detect(
         for result in received:
             on_result(result)
     return received
-
-
-def _in_order(
-    client: DetectionClient, paths: Sequence[Path], options: InferOptions
-) -> Generator[ImageResult, None, None]:
-    """Yield the results one by one, of a sequence that the server tracks, or of a stream."""
-    if options.sequence is not None:
-        yield from client.track(paths, sequence=options.sequence)
-    else:
-        yield from join_responses(client.detect_stream(paths))
 
 
 def _end(

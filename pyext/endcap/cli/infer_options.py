@@ -31,10 +31,8 @@ class InferOptions:
 
     model: str | None = None
     concurrency: int = _CLIENT.concurrency
-    stream: bool = False
     classify: int | None = None
     track: bool = False
-    sequence: str | None = None
     rate: float | None = None
     every: int = 1
     json: bool = False
@@ -56,11 +54,6 @@ class InferOptions:
             raise typer.BadParameter(f"{names}: give one only")
         return chosen[0] if chosen else Form.table
 
-    @property
-    def is_tracked(self) -> bool:
-        """Whether detections have ids."""
-        return self.track or self.sequence is not None
-
     def check(self, batch: int, video: str | None) -> None:
         """Raise InvalidArgumentError for options that exclude each other, BadParameter for two.
 
@@ -76,15 +69,6 @@ class InferOptions:
         if self.compare is not None and form not in (Form.table, Form.json):
             raise typer.BadParameter(
                 f"--compare prints a table or --json, not --{form.value}: leave one out"
-            )
-        if self.stream and batch > 1:
-            raise InvalidArgumentError(
-                f"--stream sends images one by one, so --batch {batch} is impossible; leave one of "
-                "the two out"
-            )
-        if self.track and self.sequence is not None:
-            raise InvalidArgumentError(
-                "--track gives ids here and --sequence has the server give them; give one of them"
             )
         kind = "videos" if video is None else "images"
         misplaced = (
@@ -108,7 +92,6 @@ INFER = {
         "images and gives detections, classes or tensors."
     ),
     "concurrency": CONCURRENCY,
-    "stream": in_requests("Send over one gRPC stream, which a decoupled model needs.", "--stream"),
     "classify": in_requests(
         "Request the K best classes of a classifier, by Triton's classification extension.",
         min=1,
@@ -118,12 +101,6 @@ INFER = {
         "Give objects ids that stay from frame to frame of a video, or from image to image in the "
         "order of their names.",
         "--track",
-    ),
-    "sequence": in_frames(
-        "Send the frames of a video, or the images in the order of their names, as a sequence of "
-        "this id, whose objects the server tracks. The model is then detect_track, without another "
-        "--model.",
-        metavar="ID",
     ),
     "rate": in_frames(
         "Frames of a video a second, by their times; of images, for --track. Default: all of a "

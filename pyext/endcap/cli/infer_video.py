@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TextIO
@@ -30,13 +29,12 @@ from endcap.cli.pictures import unused_name
 from endcap.cli.report import Form, report_stream, write_table
 from endcap.cli.video_report import FrameReport, VideoSummary, frame_report
 from endcap.client import ClientError, DetectionClient
-from endcap.client.images import Image
 from endcap.drawing import TrailDrawer
 from endcap.errors import EndcapError, InvalidArgumentError, VideoError
-from endcap.results import ImageResult, Task, join_responses
+from endcap.results import ImageResult, Task
 from endcap.tracking import Tracker
 from endcap.video import VideoFrame, VideoReader, VideoWriter
-from endcap.video.detection import detect_video, tracked
+from endcap.video.detection import detect_video
 
 _USUAL_RATE = 30.0
 _MIN_RATE, _MAX_RATE = 0.1, 1000.0  # of trackers and annotated videos
@@ -81,7 +79,7 @@ def infer_videos(
                 f"model '{client.model}' returns tensors, which are not reported of videos; give "
                 "images"
             )
-        if options.is_tracked and client.task is Task.classification:
+        if options.track and client.task is Task.classification:
             raise InvalidArgumentError(
                 f"model '{client.model}' is a classifier, which gives no boxes to track"
             )
@@ -93,7 +91,7 @@ def infer_videos(
                     _infer_video(client, given, options, target, summary, report, stream)
                 finally:  # a camera goes on until a signal
                     if options.form is Form.table and summary.frames:
-                        write_table(summary.lines(tracked=options.is_tracked), stream)
+                        write_table(summary.lines(tracked=options.track), stream)
         except StopRequested:
             interrupted = True
     return _end(summaries, interrupted=interrupted)
@@ -147,7 +145,7 @@ def _infer_video(
                 opened.enter_context(drawn.writer)
             advance = opened.enter_context(_progress(reader, rate, options, stream))
             results = opened.enter_context(
-                contextlib.closing(_results(client, reader, tracker, options))
+                contextlib.closing(detect_video(client, reader, tracker=tracker))
             )
             for frame, result in results:
                 check_stop()
@@ -211,31 +209,6 @@ class _AnnotatedVideo:
         now = frame.wall_time if self._is_live else frame.seconds
         self._begin = now if self._begin is None else self._begin
         self.writer.write(self._drawer(frame.to_rgb(), result), max(0.0, now - self._begin))
-
-
-def _results(
-    client: DetectionClient, reader: VideoReader, tracker: Tracker | None, options: InferOptions
-) -> Generator[tuple[VideoFrame, ImageResult], None, None]:
-    if options.sequence is None and not options.stream:
-        yield from detect_video(client, reader, tracker=tracker)
-        return
-    sent: deque[VideoFrame] = deque()
-
-    def images() -> Iterator[Image]:
-        for frame in reader:
-            sent.append(frame)
-            yield frame.image
-
-    if options.sequence is not None:
-        results = client.track(images(), sequence=options.sequence)
-    else:
-        results = client.detect_stream(images())
-    with contextlib.closing(results):
-        for result in join_responses(results):
-            frame = sent.popleft()
-            if tracker is not None:
-                result = tracked(result, tracker, skipped=frame.dropped)
-            yield frame, result
 
 
 def _end(summaries: Sequence[VideoSummary], *, interrupted: bool) -> int:

@@ -28,7 +28,7 @@ def frame_report(client: DetectionClient, options: InferOptions, stream: TextIO)
     if options.form is Form.table:
         return lambda source, frame, result: None
     extra = ["angle"] if "detection_angles" in client.outputs else []
-    extra += ["track_id"] if options.is_tracked else []
+    extra += ["track_id"] if options.track else []
     write_row = (
         csv_table((*FRAME_COLUMNS, "status", *ROW_COLUMNS, *extra), stream) if options.csv else None
     )

@@ -550,7 +550,7 @@ class Detector:
         if self._served_model.decoupled:
             raise UnsupportedError(
                 f"model '{self.model}' is decoupled, it may send several responses to an image; "
-                "call detect_stream() (`endcap infer --stream`)"
+                "call detect_stream()"
             )
 
     def _check_streams(self) -> None:
@@ -560,13 +560,12 @@ class Detector:
             raise UnsupportedError("Triton has streams over gRPC only; give its gRPC address")
         if self._arguments.shared_memory != "none":
             raise UnsupportedError(
-                "a stream cannot use shared memory; leave shared_memory out, or call detect() "
-                "(`endcap infer` without --stream)"
+                "a stream cannot use shared memory; leave shared_memory out, or call detect()"
             )
         if self._arguments.batch > 1:
             raise UnsupportedError(
                 f"a stream sends each image by itself, and batch is {self._arguments.batch}; leave "
-                "batch out, or call detect() (`endcap infer` without --stream)"
+                "batch out, or call detect()"
             )
 
 

@@ -87,7 +87,6 @@ def test_images_and_videos_are_not_mixed(clip: Path, pictures: Path) -> None:
         (["--coco"], "--coco is for images only; leave it out"),
         (["--compare", "models"], "--compare is for images only"),
         (["--batch", "4"], "--batch is for images only"),
-        (["--track", "--sequence", "7"], "give one of them"),
         (["--draw", "out.avi"], "annotated videos are MP4 files; give out.mp4"),
     ],
 )
@@ -100,7 +99,6 @@ def test_options_that_images_do_not_have(pictures: Path, tmp_path: Path) -> None
         (["--every", "2"], "--every is for videos only"),
         (["--rate", "5"], "--rate is for videos only"),
         (["--draw", tmp_path / "out.mp4"], "out.mp4 is the name of a file"),
-        (["--track", "--sequence", "7"], "give one of them"),
     ):
         result = endcap("infer", pictures, "--url", NO_SERVER, *options)
         assert_error_message(result, message)

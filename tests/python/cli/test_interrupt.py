@@ -56,12 +56,11 @@ def interrupt_when_drawn(
     return process.returncode, out, err
 
 
-@pytest.mark.parametrize("pipeline", [(), ("--stream",)])
 def test_results_until_then_are_reported_and_drawn(
-    url: str, pictures: Path, tmp_path: Path, pipeline: tuple[str, ...]
+    url: str, pictures: Path, tmp_path: Path
 ) -> None:
     drawn = tmp_path / "drawn"
-    code, out, err = interrupt_when_drawn(url, pictures, drawn, "--json", *pipeline)
+    code, out, err = interrupt_when_drawn(url, pictures, drawn, "--json")
     assert code == 130
     rows = json.loads(out)
     assert [Path(row["image"]).name for row in rows] == ["a.jpg", "b.jpg"]
