@@ -12,7 +12,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from endcap.dali.building import build_from
-built = build_from(Path(sys.argv[1]), compiler=sys.argv[2] or None)
+built = build_from(Path(sys.argv[1]))
 print(built.path, built.cached)
 """
 
@@ -32,9 +32,9 @@ def write_compiler(file: Path, script: str) -> str:
     return str(file)
 
 
-def start_build(sources: Path, compiler: str = "") -> subprocess.Popen[str]:
+def start_build(sources: Path) -> subprocess.Popen[str]:
     """Starts a process that builds; it prints the library, and whether that was there before."""
-    return start_python(BUILD, sources, compiler)
+    return start_python(BUILD, sources)
 
 
 def start_python(code: str, *arguments: object) -> subprocess.Popen[str]:

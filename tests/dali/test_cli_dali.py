@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +10,6 @@ import pytest
 from endcap.dali import built_for, installation
 from endcap.dali.built_for import cached_library
 from endcap.dali.installation import LIBRARY_NAME
-from tests.dali.dali_builds import write_compiler
 from tests.support.cli_runs import endcap
 from tests.support.doctor_world import doctor
 
@@ -37,40 +32,6 @@ def test_the_output_is_a_folder_of_libraries(tmp_path: Path, own_cache: Path) ->
     result = endcap("dali", "build", "--output", tmp_path / "a" / "b")
     assert result.stdout == f"{tmp_path / 'a' / 'b' / LIBRARY_NAME}: built before\n"
     assert (tmp_path / "a" / "b" / LIBRARY_NAME).read_bytes() == own_cache.read_bytes()
-
-
-def runs(pid: str) -> bool:
-    """Whether a process has not ended; one that nobody has waited for has."""
-    try:
-        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def test_an_end_takes_what_the_compilers_have_started(tmp_path: Path, empty_cache: Path) -> None:
-    """g++ is a driver, whose compiler proper goes on without it and holds temporary files."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    started = tmp_path / "started"
-    waits = write_compiler(
-        tmp_path / "waits",
-        'touch "${TMPDIR:-/tmp}/cc-made-by-a-driver"\n'
-        f"sh -c 'echo $$ >>{started}; exec sleep 30' &\nwait",
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "endcap", "dali", "build", "--compiler", waits],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(temporary)},
-    )
-    while (not started.exists() or not started.read_text()) and process.poll() is None:
-        time.sleep(0.05)
-    time.sleep(0.2)
-    process.terminate()
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 130, said
-    assert [pid for pid in started.read_text().split() if runs(pid)] == []
-    assert [path.name for path in temporary.rglob("*") if path.is_file()] == []
 
 
 def test_the_doctor_has_tried_the_operators(own_cache: Path) -> None:

@@ -19,7 +19,7 @@ BUILD_EXAMPLES = """
 
 - `endcap dali build --output /opt/endcap`
 
-- `endcap dali build --force --compiler clang++`
+- `CXX=clang++ endcap dali build --force`
 
 **Exit code**: 0 when the library is built, 2 when not: the error message says why.
 """
@@ -49,21 +49,15 @@ def build(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Compile again.")] = False,
-    compiler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CXX",
-            help="C++20 compiler. Default: that of CXX, else g++ or clang++.",
-        ),
-    ] = None,
 ) -> None:
     """Compile the operators for the installed DALI.
 
     A library of operators works with one release of DALI. It is kept in ~/.cache/endcap/dali (or
-    below XDG_CACHE_HOME), from where `endcap.dali.load()` takes it.
+    below XDG_CACHE_HOME), from where `endcap.dali.load()` takes it. The variable CXX names a C++20
+    compiler; else it is g++ or clang++.
     """
     with step_status() as progress:
-        built = build_operators(output, force=force, compiler=compiler, progress=progress)
+        built = build_operators(output, force=force, progress=progress)
     how = "built before" if built.cached else f"built in {built.seconds:.1f} s"
     console = PlainConsole(highlight=False, soft_wrap=True)
     console.print(Text(printable(f"{built.path}: {how}")))

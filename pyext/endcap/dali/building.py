@@ -63,20 +63,18 @@ def build(
     output: Path | str | None = None,
     *,
     force: bool = False,
-    compiler: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> BuiltLibrary:
     """Compile the DALI operators for the DALI that is installed, where that was not done before.
 
     The library is kept in ``$XDG_CACHE_HOME/endcap/dali`` or ``~/.cache/endcap/dali``, where
-    ``load`` finds it. Two processes may build at once.
+    ``load`` finds it. Two processes may build at once. ``CXX`` names a C++20 compiler, perhaps with
+    options behind it; without it that is g++ or clang++.
 
     Args:
         output: a folder that gets a copy, with the libraries that it needs; the copy
             works wherever they lie together, with this release of DALI.
         force: compile it in any case.
-        compiler: a C++20 compiler, perhaps with options behind it. None takes ``CXX``, else g++ or
-            clang++.
         progress: is called with the name of each step.
 
     Raises:
@@ -84,7 +82,7 @@ def build(
             users may write to the cache.
         OSError: the cache or ``output`` cannot be written.
     """
-    built = build_from(find_sources(), force=force, compiler=compiler, progress=progress)
+    built = build_from(find_sources(), force=force, progress=progress)
     if output is None:
         return built
     copied = copy_with_neighbours(built.path, Path(output))
@@ -95,7 +93,6 @@ def build_from(
     sources: Path,
     *,
     force: bool = False,
-    compiler: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> BuiltLibrary:
     """Do what `build` does from the ``*.cc`` files of a folder; one of them is built_for.cc."""
@@ -105,7 +102,7 @@ def build_from(
     began = time.monotonic()
     if not force and built_for.fits(library, goal):
         return BuiltLibrary(path=library, seconds=0.0, cached=True)
-    command = find_compiler(compiler)
+    command = find_compiler()
     includes = [f"-I{find_include_folder()}", *_system(dali.include_folder, *find_cuda_headers())]
     try:
         library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +20,6 @@ from endcap.dali.installation import (
     find_sources,
 )
 
-# Of an ELF file of 64 bits: where the table of sections begins, with which linkers end a file, how
-# long its rows are, and how many.
-_SECTIONS = struct.Struct("<40xQ10xHH")
 # As backends/dali/built_for.cc writes it.
 _WRITTEN = re.compile(rb"endcap_dali built for ([^\0;]*);([^\0;]*);([^\0;]*);([^\0;]*)\0")
 
@@ -65,8 +61,6 @@ def read(library: Path) -> BuiltFor:
             f"{library} cannot be read ({error.strerror}); name a library that "
             "`endcap dali build` has made"
         ) from error
-    if not _is_whole(content):
-        raise DaliError(f"{library} is cut short; build it anew with `endcap dali build --force`")
     found = _WRITTEN.search(content)
     if not found:
         raise DaliError(
@@ -78,19 +72,11 @@ def read(library: Path) -> BuiltFor:
 
 
 def fits(library: Path, here: BuiltFor) -> bool:
-    """Return whether a library is there, whole, and built for `here`."""
+    """Return whether a library is there, and built for `here`."""
     try:
         return library.is_file() and read(library) == here
     except DaliError:
         return False
-
-
-def _is_whole(content: bytes) -> bool:
-    """Whether nothing is missing at the end of a library: to open it would end the process."""
-    if not content.startswith(b"\x7fELF") or len(content) < _SECTIONS.size:
-        return not b"\x7fELF".startswith(content[:4])
-    begin, row, rows = map(int, _SECTIONS.unpack_from(content))
-    return len(content) >= begin + row * rows
 
 
 def check(library: Path, here: BuiltFor) -> None:

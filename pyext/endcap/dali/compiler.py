@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,31 +12,24 @@ from pathlib import Path
 from endcap.dali.installation import DaliError
 
 _USUAL = ("g++", "clang++", "c++")
-_INSTALL = "install g++ 11, clang++ 14 or later, or name one with --compiler"
+_INSTALL = "install g++ 11, clang++ 14 or later, or name one by CXX"
 
 # Each is in another of NVIDIA's packages for Python; a toolkit has them all.
 _CUDA_HEADERS = (Path("cuda_runtime.h"), Path("crt/host_config.h"), Path("nv/target"))
 _SYSTEM_CUDA = (Path("/usr/local/cuda/include"), Path("/usr/include"))
 
 
-def find_compiler(given: str | None = None) -> list[str]:
-    """Return the words of the command of a C++ compiler.
-
-    Args:
-        given: A compiler, perhaps with options behind it; None takes CXX, else g++ or clang++.
+def find_compiler() -> list[str]:
+    """Return the words of the command of a C++ compiler: CXX, else g++ or clang++.
 
     Raises:
         DaliError: It does not exist.
     """
-    for name, text in (("--compiler", given), ("CXX", os.environ.get("CXX"))):
-        try:
-            words = shlex.split(text or "")
-        except ValueError as error:  # an open quotation mark
-            raise DaliError(f"{name} is {text}, not a command ({error}); {_INSTALL}") from error
-        if words and (program := shutil.which(words[0])):
+    given = os.environ.get("CXX", "")
+    if words := given.split():
+        if program := shutil.which(words[0]):
             return [program, *words[1:]]
-        if words:
-            raise DaliError(f"{name} is {text}, not a program that can be run; {_INSTALL}")
+        raise DaliError(f"CXX is {given}, not a program that can be run; {_INSTALL}")
     for usual in _USUAL:
         if program := shutil.which(usual):
             return [program]
@@ -83,7 +74,7 @@ def _places() -> Iterator[Path]:
 
 
 def run(words: Sequence[str], scratch: Path, *, kept_log: Path) -> None:
-    """Run a compiler; an exception ends it.
+    """Run a compiler.
 
     Args:
         words: The command.
@@ -93,23 +84,15 @@ def run(words: Sequence[str], scratch: Path, *, kept_log: Path) -> None:
     Raises:
         DaliError: The command failed.
     """
-    log = scratch / "output.log"
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(scratch)},
-            start_new_session=True,
-        )
-    try:
-        code = process.wait()
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)  # g++ is a driver, and started others
-            process.wait()
-    output = log.read_bytes()
+    done = subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        check=False,
+    )
+    code, output = done.returncode, done.stdout
     if code and not output.strip():
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise DaliError(
@@ -120,5 +103,5 @@ def run(words: Sequence[str], scratch: Path, *, kept_log: Path) -> None:
         kept_log.write_bytes(output)
         raise DaliError(
             f"the DALI operators do not compile: {first_error(output.decode(errors='replace'))}; "
-            f"{kept_log} has all of it, and --compiler names another compiler"
+            f"{kept_log} has all of it, and CXX names another compiler"
         )
