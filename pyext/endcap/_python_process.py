@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,14 +17,8 @@ name, sys.path[:] = sys.argv[1], sys.argv[2:]
 import importlib
 importlib.import_module(name).main()
 """
-_KEPT_SETTINGS = {
-    "index-url", "extra-index-url", "no-index", "find-links", "trusted-host", "keyring-provider",
-    "proxy", "cert", "client-cert", "cache-dir", "no-cache-dir", "retries", "resume-retries",
-    "timeout", "default-timeout",
-}  # fmt: skip
-_SECTIONS = ("global", "install", ":env:")  # later ones override earlier ones
-# They would change the Python that pip installs for, too.
-_PYTHON_VARIABLES = {"PYTHONPATH", "PYTHONHOME"}
+# These would lead pip, or the Python that it installs for, elsewhere.
+_DROPPED_VARIABLES = {"PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT"}
 _ERROR = "error: "  # the prefix of pip's error messages
 
 
@@ -42,7 +34,7 @@ def _module_folders() -> list[str]:
 
 
 class PipError(EndcapError, RuntimeError):
-    """pip is missing, cannot read its settings, or fails; the message says what to do next."""
+    """pip is missing; the message says what to do next."""
 
 
 def pip_command() -> list[str]:
@@ -68,20 +60,9 @@ def pip_command() -> list[str]:
 
 
 def environment_for_pip() -> dict[str, str]:
-    """Return the environment of pip's process, in which it reads no configuration file.
-
-    The user's settings of sources are kept, those of targets are not.
-
-    Raises:
-        PipError: pip cannot read its settings, or is not there.
-    """
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in _PYTHON_VARIABLES and not name.startswith("PIP_")
-    }
-    environment.update(_kept_settings())
-    return {**environment, "PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
+    """Return the environment of pip's process, in which settings of `user` do not apply."""
+    kept = {name: value for name, value in os.environ.items() if name not in _DROPPED_VARIABLES}
+    return {**kept, "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PYTHONNOUSERSITE": "1"}
 
 
 def pip_errors(stderr: str) -> str:
@@ -99,27 +80,3 @@ def in_one_line(text: str) -> str:
         if part and not any(part in before for before in parts):
             parts.append(part)
     return ", ".join(parts)
-
-
-def _kept_settings() -> dict[str, str]:
-    values: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
-    for line in _list_settings().splitlines():
-        key, _, value = line.partition("=")
-        section, _, name = key.rpartition(".")
-        if section in values and name in _KEPT_SETTINGS:
-            variable = f"PIP_{name.upper().replace('-', '_')}"
-            values[section][variable] = str(ast.literal_eval(value))
-    return {name: value for section in _SECTIONS for name, value in values[section].items()}
-
-
-def _list_settings() -> str:
-    # `quiet` in the settings would silence the list as well.
-    environment = {**os.environ, "PIP_QUIET": "0", "PIP_VERBOSE": "0"}
-    command = [*pip_command(), "config", "list"]
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if finished.returncode == 0:
-        return finished.stdout
-    raise PipError(
-        f"pip cannot read its settings ({in_one_line(finished.stderr[-1000:])}); "
-        "`pip config debug` names their files, correct them"
-    )
