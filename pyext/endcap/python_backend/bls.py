@@ -1,7 +1,7 @@
 """Calls of other models through the server (Triton's "business logic scripting").
 
-What calls a model imports `triton_python_backend_utils`, which is the server's; `ModelCall` and
-`complete_config` work anywhere.
+What calls a model imports `triton_python_backend_utils`, which is the server's; `ModelCall` works
+anywhere.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from endcap.python_backend.requests import ids_for_calls
 
 # As many calls as the server's side of one instance works on: its thread-pool-size by default.
 MAX_CALLS = 32
-
-# Triton's type, and the dims of one item.
-Tensors = Mapping[str, tuple[str, list[int]]]
 
 
 class Tensor(Protocol):
@@ -97,25 +94,3 @@ def _read(call: ModelCall, response: Any) -> dict[str, Tensor]:
             code = getattr(pb_utils.TritonError, name)
         raise ModelCallError(call.model, text, code)
     return {tensor.name(): tensor for tensor in response.output_tensors()}
-
-
-def complete_config(config: Any, inputs: Tensors, outputs: Tensors) -> Any:
-    """Return the server's ModelConfig with all tensors of a side that declares none.
-
-    Tensors that are declared keep their dims and get the type where they have none; those that are
-    not in the tables are left alone.
-
-    Raises:
-        ValueError: a declared tensor has another type.
-    """
-    declared = config.as_dict()
-    for side, tensors, add in (
-        ("input", inputs, config.add_input),
-        ("output", outputs, config.add_output),
-    ):
-        given = {tensor["name"]: tensor for tensor in declared[side]}
-        for name, (data_type, dims) in tensors.items():
-            if name in given or not given:
-                dims = given.get(name, {}).get("dims") or dims
-                add({"name": name, "data_type": data_type, "dims": dims})
-    return config

@@ -12,7 +12,7 @@ from typing import Any
 import triton_python_backend_utils as pb_utils
 
 from endcap.errors import ImageLimitError, InvalidArgumentError
-from endcap.python_backend.bls import MAX_CALLS, Tensors, call_model, complete_config
+from endcap.python_backend.bls import MAX_CALLS, call_model
 from endcap.python_backend.failures import RequestCancelledError, describe
 from endcap.python_backend.requests import find_input, on_host
 from endcap.python_backend.responses import ModelLog, failed, to_tensors
@@ -20,22 +20,6 @@ from endcap.triton.video_settings import read_video_options, read_video_settings
 from endcap.video.served import VideoJob
 from endcap.video.source import import_av
 
-VIDEO_INPUTS: Tensors = {
-    "encoded": ("TYPE_STRING", [1]),
-    "options": ("TYPE_STRING", [1]),
-}
-VIDEO_OUTPUTS: Tensors = {
-    "num_detections": ("TYPE_INT32", [1]),
-    "detection_boxes": ("TYPE_FP32", [-1, 4]),
-    "detection_scores": ("TYPE_FP32", [-1]),
-    "detection_classes": ("TYPE_INT32", [-1]),
-    "detection_indices": ("TYPE_INT32", [-1]),
-    "track_ids": ("TYPE_INT64", [-1]),
-    "frame_index": ("TYPE_INT64", [1]),
-    "pts_seconds": ("TYPE_FP64", [1]),
-    "dropped": ("TYPE_INT64", [1]),
-    "status": ("TYPE_INT32", [1]),
-}
 _WATCH_S = 0.2  # how often requests are looked at that may have been cancelled
 
 
@@ -55,10 +39,10 @@ class VideoModel:
 
     @classmethod
     def auto_complete_config(cls, config: Any) -> Any:
-        """Fill in the tensors that config.pbtxt leaves out."""
+        """Read the parameters; there is nothing that config.pbtxt may leave out."""
         read_video_settings(config.as_dict())
         config.set_model_transaction_policy({"decoupled": True})
-        return complete_config(config, VIDEO_INPUTS, VIDEO_OUTPUTS)
+        return config
 
     def initialize(self, args: dict[str, str]) -> None:
         """Read the parameters; what cannot be carried out fails the load with a message."""
