@@ -6,7 +6,6 @@ place that a finding can have.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from tests.support.damage import IMAGES, NO_CONFIG, WARMUP, Damage, added, parameter, remove
@@ -38,15 +37,6 @@ DAMAGES = {
         NO_CONFIG + 'Message type "inference.ModelConfig" has no field named "colour"',
         "colour: 3",
     ),
-    "other_name": Damage(
-        "preprocess",
-        "the model is named prepare, and its folder ",
-        'name: "prepare"',
-        (('backend: "endcap_preprocess"', 'backend: "endcap_preprocess"\n#'),),
-        change=lambda folder: (folder / "config.pbtxt").write_text(
-            re.sub(r"^name: .*", 'name: "prepare"', (folder / "config.pbtxt").read_text(), flags=8)
-        ),
-    ),
     "no_backend": Damage(
         "preprocess",
         "the model names no backend",
@@ -70,12 +60,6 @@ DAMAGES = {
         IMAGES,
         added(parameter("size", 320)),
     ),
-    "preferred_batch": Damage(
-        "preprocess",
-        "preferred_batch_size is [8, 32], and max_batch_size 16",
-        "preferred_batch_size",
-        (("dynamic_batching {", "dynamic_batching {\n  preferred_batch_size: [ 8, 32 ]"),),
-    ),
     "classes_do_not_fit": Damage(
         "postprocess",
         "input 'head' is TYPE_FP32 [10, 8400] in the config",
@@ -84,9 +68,6 @@ DAMAGES = {
     ),
     "iou_threshold": extended(
         "postprocess", "iou_threshold is '1.5'", parameter("iou_threshold", 1.5)
-    ),
-    "negative_batch": swapped(
-        "postprocess", "max_batch_size is -16", "max_batch_size: 16", "max_batch_size: -16"
     ),
     "dali_optional": Damage(
         "preprocess_dali",
@@ -134,9 +115,6 @@ DAMAGES = {
         "detector_python",
         "EXECUTION_ENV_PATH is FOLDER/env.tar.gz, which is not there",
         parameter("EXECUTION_ENV_PATH", "$$TRITON_MODEL_DIRECTORY/env.tar.gz"),
-    ),
-    "no_dims": Damage(
-        "detector_python", "output head has no dims", "{", (("dims: [ 10, 8400 ]", ""),)
     ),
     "network_dims": swapped(
         "detector_python",
@@ -200,30 +178,6 @@ DAMAGES = {
         "the ensemble's max_batch_size is 32, and that of ",
         "max_batch_size: 16",
         "max_batch_size: 32",
-    ),
-    "warm_ensemble": Damage(
-        "detect",
-        "Triton refuses model_warmup in an ensemble",
-        "model_warmup",
-        (
-            (
-                'platform: "ensemble"',
-                'platform: "ensemble"\n'
-                + WARMUP.format("encoded", "data_type: TYPE_STRING dims: 1 zero_data: true"),
-            ),
-        ),
-    ),
-    "instances_of_ensemble": Damage(
-        "detect",
-        "Triton refuses instance_group in an ensemble",
-        "instance_group",
-        (('platform: "ensemble"', 'platform: "ensemble"\ninstance_group { count: 2 }'),),
-    ),
-    "no_platform": Damage(
-        "detect",
-        'the model has ensemble_scheduling, and platform: ""',
-        "ensemble_scheduling {",
-        (('platform: "ensemble"', ""),),
     ),
     "fewer_labels": Damage(
         "detect",

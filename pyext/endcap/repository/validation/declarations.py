@@ -1,16 +1,13 @@
-"""Checks of one model that need no other: name, versions, declarations, files."""
+"""Checks of one model that need no other: backend, versions, files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from endcap.repository.validation.model import SIDES, Finding, Model, Severity
-from endcap.triton.model_config import Block
+from endcap.repository.validation.model import Finding, Model, Severity
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
-_NOT_COMPLETING = ("python", "")  # "" is an ensemble's
 _FILE_OF_BACKEND = {
     "endcap_onnx": "model.onnx",
     "onnxruntime": "model.onnx",
@@ -22,13 +19,8 @@ _FILE_OF_BACKEND = {
 
 
 def check_declarations(model: Model) -> Iterator[Finding]:
-    """Check what the configuration says of names, tensors, batches and files."""
-    yield from _check_identity(model)
-    if not model.stage:  # else they are compared with what they have to be
-        for side in SIDES:
-            for index, entry in enumerate(getattr(model.message, side)):
-                yield from _check_tensor(model, side, entry, model.config.nth(side, index))
-    yield from _check_batching(model)
+    """Check what the configuration says of the backend, versions and files."""
+    yield from _check_folder(model)
     yield from _check_versions(model)
     for line, what, file in _named_files(model):
         if not file.exists():
@@ -36,13 +28,7 @@ def check_declarations(model: Model) -> Iterator[Finding]:
             yield model.error(line, text)
 
 
-def _check_identity(model: Model) -> Iterator[Finding]:
-    if model.message.name not in ("", model.name):
-        yield model.error(
-            model.config.line_of("name"),
-            f"the model is named {model.message.name}, and its folder {model.name}; give both the "
-            "same name, or leave the line out",
-        )
+def _check_folder(model: Model) -> Iterator[Finding]:
     if not model.versions:
         problem, remedy = "the model has no version folder", f"`mkdir {model.path / '1'}`"
         yield Finding(model.path, None, Severity.ERROR, model.name, problem, remedy)
@@ -51,39 +37,6 @@ def _check_identity(model: Model) -> Iterator[Finding]:
             1,
             "the model names no backend, and has no file from which Triton would choose one; name "
             'it, as in backend: "endcap_preprocess"',
-        )
-
-
-def _check_tensor(model: Model, side: str, entry: Any, block: Block) -> Iterator[Finding]:
-    if not entry.name:
-        yield model.error(block.line, f"an {side} has no name; name it")
-    if any(dim == 0 or dim < -1 for dim in entry.dims):
-        yield model.error(
-            block.line_of("dims"),
-            f"{side} {entry.name} has dims {list(entry.dims)}; give whole numbers from 1, or -1 "
-            "for a size that varies",
-        )
-    given = {"data_type": entry.data_type != 0, "dims": len(entry.dims) > 0}
-    lacking = " and no ".join(field for field, is_given in given.items() if not is_given)
-    if lacking and model.needed_backend in _NOT_COMPLETING:
-        text = f"{side} {entry.name} has no {lacking}; give it, as nothing completes it"
-        yield model.error(block.line, text)
-
-
-def _check_batching(model: Model) -> Iterator[Finding]:
-    largest = model.message.max_batch_size
-    sizes = [*model.message.dynamic_batching.preferred_batch_size]
-    if largest < 0:
-        yield model.error(
-            model.config.line_of("max_batch_size"),
-            f"max_batch_size is {largest}; give the largest batch, or 0 for tensors without a "
-            "batch dimension",
-        )
-    elif any(not 0 < size <= largest for size in sizes):
-        yield model.error(
-            model.config.nth("dynamic_batching", 0).line_of("preferred_batch_size"),
-            f"preferred_batch_size is {sizes}, and max_batch_size {largest}; give sizes from 1 to "
-            "max_batch_size",
         )
 
 

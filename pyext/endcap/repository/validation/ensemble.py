@@ -85,7 +85,6 @@ _Ends = Mapping[str, Sequence[_End]]
 
 def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
     """Yield all that is wrong with an ensemble itself, not with the models that it calls."""
-    yield from _check_kind(ensemble)
     scheduled = ensemble.message.ensemble_scheduling.step
     steps = [_read_step(ensemble, number, step, known) for number, step in enumerate(scheduled)]
     if not steps:
@@ -112,20 +111,6 @@ def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
     # Where num_classes contradicts the head, which is reported, it is unknown which is right.
     called = [s.name for s in steps if s.interface and not s.interface.contradictory]
     yield from _check_class_names(ensemble, [known.models[name] for name in called])
-
-
-def _check_kind(ensemble: Model) -> Iterator[Finding]:
-    config, lines = ensemble.message, ensemble.config
-    if config.platform != "ensemble" or config.backend:
-        yield ensemble.error(
-            lines.line_of("backend", "platform", "ensemble_scheduling"),
-            f'the model has ensemble_scheduling, and platform: "{config.platform}" with backend: '
-            f'"{config.backend}"; write platform: "ensemble" and no backend',
-        )
-    for field in ("model_warmup", "instance_group"):
-        if len(getattr(config, field)):
-            text = f"Triton refuses {field} in an ensemble; give it to the models of the steps"
-            yield ensemble.error(lines.line_of(field), text)
 
 
 def _read_step(ensemble: Model, number: int, step: Any, known: Known) -> _Step:
