@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,11 +31,29 @@ ImageBuffer: TypeAlias = "bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 YuvBuffers: TypeAlias = "tuple[str, list[ImageBuffer | _core.CudaTensor], str, str]"
 
 
-def open_image(image: Image, pixel_format: str, max_bytes: int) -> Image:
+@dataclass(frozen=True)
+class SizeLimits:
+    """Limits of an image: what exceeds them is not copied before the core rejects it."""
+
+    max_bytes: int
+    max_side: int
+    max_pixels: int
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, str]) -> SizeLimits:
+        """Read them from parameters of preprocess."""
+        return cls(**{field.name: int(parameters[field.name]) for field in fields(cls)})
+
+    def allow(self, height: int, width: int) -> bool:
+        """Whether pixels may be as many."""
+        return max(height, width) <= self.max_side and height * width <= self.max_pixels
+
+
+def open_image(image: Image, pixel_format: str, limits: SizeLimits) -> Image:
     """Return the bytes of a file and the pixels of a Pillow image; anything else unmodified.
 
     Of a file longer than ``max_bytes`` only the beginning is read, and one byte more than that: the
-    core rejects it, as it rejects such bytes.
+    core rejects it, as it rejects such bytes. A Pillow image that is too large is not decoded.
 
     Raises:
         InvalidArgumentError: a path that is not a file, or a Pillow image of no such pixels.
@@ -50,8 +69,12 @@ def open_image(image: Image, pixel_format: str, max_bytes: int) -> Image:
         if path.exists() and not path.is_file():  # a pipe may never end
             raise InvalidArgumentError(f"{path} is no file: give the path of an image")
         with path.open("rb") as file:
-            return file.read(max_bytes + 1)
-    return pillow_pixels(image, pixel_format) if is_pillow(image) else image
+            return file.read(limits.max_bytes + 1)
+    if not is_pillow(image):
+        return image
+    if not limits.allow(image.height, image.width):
+        return _pixels_to_reject((image.height, image.width, 3))
+    return pillow_pixels(image, pixel_format)
 
 
 def is_address(path: str | os.PathLike[str]) -> bool:
@@ -116,20 +139,23 @@ def image_count(buffers: Sequence[ImageBuffer | YuvBuffers | _core.CudaTensor]) 
     return len(buffers)
 
 
-def to_buffer(image: Image) -> ImageBuffer | YuvBuffers:
+def to_buffer(image: Image, limits: SizeLimits | None = None) -> ImageBuffer | YuvBuffers:
     """Return a buffer of uint8 over the image's own memory where its layout allows.
 
     Rows may lie apart (strides are honoured); pixels that are not contiguous within a row are
-    copied. Raises InvalidArgumentError for anything that is not an image.
+    copied, unless they exceed the limits. Raises InvalidArgumentError for anything that is not an
+    image.
     """
     if isinstance(image, YuvImage):
-        planes: list[ImageBuffer | _core.CudaTensor] = [_to_plane(each) for each in image.planes]
+        planes: list[ImageBuffer | _core.CudaTensor] = [
+            _to_plane(plane, image, limits) for plane in image.planes
+        ]
         return image.layout, planes, image.matrix, image.range
-    return _to_image(image)
+    return _to_image(image, limits)
 
 
 def to_cuda_buffer(
-    image: Image, target: Target, max_bytes: int
+    image: Image, target: Target, limits: SizeLimits
 ) -> ImageBuffer | YuvBuffers | _core.CudaTensor:
     """Return pixels on the target's device as they lie there, and anything else as `to_buffer`.
 
@@ -137,20 +163,22 @@ def to_cuda_buffer(
     """
     if isinstance(image, YuvImage):
         planes = [
-            _to_plane(plane) if device_of(plane) is None else _borrow_plane(plane, target)
+            _to_plane(plane, image, limits)
+            if device_of(plane) is None
+            else _borrow_plane(plane, target)
             for plane in image.planes
         ]
         return image.layout, planes, image.matrix, image.range
     if device_of(image) is None:
-        return _to_image(image)
+        return _to_image(image, limits)
     tensor = borrow(image, target, "an image")
     check_pixels(tuple(tensor.shape), np.dtype(tensor.type_string))
     if len(tensor.shape) != 1:
         return tensor
-    return tensor.rows(0, max_bytes + 1).to_numpy()
+    return tensor.rows(0, limits.max_bytes + 1).to_numpy()
 
 
-def _to_image(image: Image) -> ImageBuffer:
+def _to_image(image: Image, limits: SizeLimits | None) -> ImageBuffer:
     if isinstance(image, (bytes, bytearray)):
         return image
     if isinstance(image, (str, os.PathLike)):
@@ -163,10 +191,30 @@ def _to_image(image: Image) -> ImageBuffer:
     first = array[0] if array.ndim == 4 and len(array) > 0 else array
     if first.ndim in (2, 3) and _rows_contiguous(first):
         return array
-    return np.ascontiguousarray(array)
+    if array.ndim == 1:
+        if limits is not None and not array.flags.c_contiguous:
+            array = array[: limits.max_bytes + 1]
+        return np.ascontiguousarray(array)
+    height, width = array.shape[-3:-1] if array.ndim > 2 else array.shape
+    return _copy_pixels(array, height, width, limits)
 
 
-def _to_plane(plane: Image) -> ImageBuffer:
+def _copy_pixels(
+    array: npt.NDArray[np.uint8], height: int, width: int, limits: SizeLimits | None
+) -> npt.NDArray[np.uint8]:
+    """Return a contiguous copy of the pixels of an image of that size."""
+    if limits is None or limits.allow(height, width):
+        return np.ascontiguousarray(array)
+    return _pixels_to_reject(array.shape)
+
+
+def _pixels_to_reject(shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Return pixels of a shape that the core rejects, in memory for one row."""
+    row_rank = 1 if len(shape) == 2 else 2
+    return np.broadcast_to(np.zeros(shape[-row_rank:], np.uint8), shape)
+
+
+def _to_plane(plane: Image, image: YuvImage, limits: SizeLimits | None) -> ImageBuffer:
     if isinstance(plane, (bytes, bytearray)):
         return plane
     array = to_array(plane)
@@ -176,7 +224,12 @@ def _to_plane(plane: Image) -> ImageBuffer:
         return np.ascontiguousarray(array)
     # Rows overlap in a broadcast array.
     overlap = len(array) > 1 and abs(array.strides[0]) < array[0].size
-    return array if _rows_contiguous(array) and not overlap else np.ascontiguousarray(array)
+    if _rows_contiguous(array) and not overlap:
+        return array
+    height, width = array.shape[:2]
+    if len(image.planes) == 1:
+        height = height * 2 // 3  # the other rows are chroma
+    return _copy_pixels(array, height, width, limits)
 
 
 def _borrow_plane(plane: Image, target: Target) -> _core.CudaTensor:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._images import Image, open_image, to_buffer
+from endcap._images import Image, SizeLimits, open_image, to_buffer
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import DecodeParameters, list_parameters, preprocess_defaults, to_parameters
 
@@ -47,8 +48,10 @@ def decode(image: Image, **fields: Unpack[DecodeParameters]) -> npt.NDArray[np.u
             f"'{min(others)}' is not a parameter of decode: there are "
             f"{', '.join(DecodeParameters.__annotations__)}"
         )
-    max_bytes = fields.get("max_bytes") or int(preprocess_defaults()["max_bytes"])
-    buffer = to_buffer(open_image(image, "rgb", max_bytes))
+    limits = SizeLimits.from_parameters(preprocess_defaults())
+    if (max_bytes := fields.get("max_bytes")) is not None:
+        limits = replace(limits, max_bytes=max_bytes)
+    buffer = to_buffer(open_image(image, "rgb", limits), limits)
     if getattr(buffer, "ndim", 1) != 1:
         raise InvalidArgumentError("the image holds pixels already: give encoded bytes")
     return _core.decode([buffer], to_parameters(fields))

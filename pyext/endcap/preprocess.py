@@ -16,6 +16,7 @@ from endcap._arrays import empty, to_array
 from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
 from endcap._images import (
     Image,
+    SizeLimits,
     image_count,
     is_single_image,
     open_image,
@@ -106,7 +107,7 @@ class Preprocessor:
         self._core = _core.Preprocessor(parameters, thread_count(threads), self._device_id)
         self._shape = tuple(self._core.outputs[0][2])
         self._dtype = np.dtype(self._core.outputs[0][1])
-        self._max_bytes = int(self.parameters["max_bytes"])
+        self._limits = SizeLimits.from_parameters(self.parameters)
         self._raises = self.parameters["on_error"] == "error"
 
     def __repr__(self) -> str:
@@ -194,7 +195,7 @@ class Preprocessor:
             batch = [_image_of_rois(images)]
         else:
             batch = [images] if is_single_image(images) else list(images)
-        batch = [open_image(image, pixel_format, self._max_bytes) for image in batch]
+        batch = [open_image(image, pixel_format, self._limits) for image in batch]
         target, buffers = self._buffers(batch, stream)
         count = image_count(buffers) if regions is None else len(regions)
         geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
@@ -224,9 +225,9 @@ class Preprocessor:
         """Return where to work on a GPU, None for the CPU, and the images' memory."""
         if self._device_id is None:
             refuse_stream(stream)
-            return None, [to_buffer(image) for image in batch]
+            return None, [to_buffer(image, self._limits) for image in batch]
         target = cuda_target(self._device_id, stream)
-        return target, [to_cuda_buffer(image, target, self._max_bytes) for image in batch]
+        return target, [to_cuda_buffer(image, target, self._limits) for image in batch]
 
     def _memory(
         self, out: Array | None, shape: tuple[int, ...], target: Target | None

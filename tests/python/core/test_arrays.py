@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,38 @@ def test_modes_are_converted_as_pillow_does(mode: str) -> None:
 def test_modes_of_more_than_8_bits_are_refused(mode: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"the mode {mode}, of more than 8 bits"):
         endcap.preprocess(Image.new(mode, (8, 8)))
+
+
+ENCODED = np.zeros(8_000_000, np.uint8)[::2]
+HUGE = np.zeros((600, 2000, 6), np.uint8)[:, :, ::2]  # [H,W,3], and no pixel is contiguous
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        HUGE,
+        HUGE[..., 0],
+        np.broadcast_to(HUGE[:, ::-1], (4, *HUGE.shape)),
+        endcap.nv12(HUGE[..., 0]),
+        endcap.planar_yuv(HUGE[..., 0], *np.zeros((2, 300, 1000), np.uint8)),
+        Image.fromarray(np.zeros((600, 2000), np.uint8)),
+        ENCODED,
+    ],
+    ids=["pixels", "gray", "batch", "nv12", "planar", "pillow", "encoded"],
+)
+def test_limits_come_before_a_copy(image: Any) -> None:
+    limits = {"max_pixels": 700_000, "max_bytes": 1000}
+    preprocessor = endcap.Preprocessor(size=16, on_error="blank", **limits)
+    endcap.Preprocessor(size=16, **limits)(np.zeros((2, 2, 3), np.uint8)[:, ::-1])  # warm
+    tracemalloc.start()
+    try:
+        result = preprocessor(image)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    rejected = endcap.Status.CORRUPT_IMAGE if image is ENCODED else endcap.Status.IMAGE_LIMIT
+    assert set(result.status.tolist()) == {rejected}
+    assert peak < 400_000
 
 
 def test_regions_are_counted_before_a_copy() -> None:
