@@ -20,11 +20,14 @@ from tritonclient.grpc import model_config_pb2
 import endcap
 from endcap.server import ServerSettings
 from endcap.server.plan import plan_launch
+from tests.support import cli_runs, jpegs
 from tests.support.damage import SHIPPED
+from tests.triton.init_cases import CASES
 from tests.triton.running_server import FREE_PORTS
 from tests.triton.test_dali import build_operators
 
 HERE = Path(__file__).resolve().parent
+FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]
 SERIALIZE = """
 import importlib, importlib.util, sys
 from nvidia.dali._utils.autoserialize import invoke_autoserialize
@@ -98,6 +101,56 @@ def test_the_shipped_configs_differ_by_the_input_and_the_backend() -> None:
             config.ClearField(field)
     del custom.dynamic_batching.preferred_batch_size[:]
     assert custom == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("v8_half", ["--set", "mean=0.1,0.2,0.3", "--set", "upscale=false", "--max-batch", 4]),
+        ("logits", ["--head", "classification", "--set", "interpolation=area"]),
+    ],
+)
+def test_what_init_writes_gives_the_tensors_of_its_parameters(
+    plugin: Path, tmp_path: Path, name: str, options: list[object]
+) -> None:
+    case = CASES[name]
+    network = case.network.write(tmp_path / "network.onnx")
+    arguments = [*case.options, *options, "--preprocess", "dali"]
+    done = cli_runs.endcap("init", network, "-o", tmp_path / "models", *arguments)
+    assert done.exit_code == 0, done.stderr
+    model = tmp_path / "models" / "preprocess"
+    parameters = read_config(model / "config.pbtxt").parameters
+    given = {k: v.string_value for k, v in parameters.items() if not k.startswith("FORCE")}
+    expected = endcap.preprocess(FILES, **given)
+    made = outputs_of(model, FILES, plugin, tmp_path)
+    assert [*made] == ["images", "geometry", "status"][:: 2 if name == "logits" else 1]
+    assert made["images"].tobytes() == expected.images.tobytes()
+    assert not made["status"].any()
+    (ensemble,) = {path.parent.parent for path in (tmp_path / "models").glob("*/configs/*")} - {
+        model
+    }
+    taken = read_config(ensemble / "configs" / "dali.pbtxt").ensemble_scheduling.step[0].output_map
+    assert {*taken} == {*made}, "the backend returns all outputs or none"
+
+
+def test_the_config_that_init_writes_for_nvidias_backend(tmp_path: Path) -> None:
+    """Its warm-up is the plain file, and it does not merge requests.
+
+    Without NVIDIA's driver the backend's copy of a merged batch fails. `dynamic_batching` has to be
+    there: where it is missing the backend adds it.
+    """
+    network = CASES["v8"].network.write(tmp_path / "network.onnx")
+    arguments = ["-o", tmp_path / "models", "--preprocess", "dali"]
+    assert cli_runs.endcap("init", network, *arguments).exit_code == 0
+    model = tmp_path / "models" / "preprocess"
+    for each in (SHIPPED / "preprocess_dali", model):
+        config = read_config(each / "configs" / "dali.pbtxt")
+        assert [*config.dynamic_batching.preferred_batch_size] == [1]
+        assert not read_config(each / "config.pbtxt").dynamic_batching.preferred_batch_size
+    (warm_up,) = read_config(model / "configs" / "dali.pbtxt").model_warmup
+    picture = model / "warmup" / warm_up.inputs["encoded"].input_data_file
+    assert [*warm_up.inputs["encoded"].dims] == [picture.stat().st_size]
+    assert endcap.preprocess(picture.read_bytes()).images.any()
 
 
 def test_serve_gives_the_backend_the_operators(plugin: Path, tmp_path: Path) -> None:

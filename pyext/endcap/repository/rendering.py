@@ -12,9 +12,10 @@ from typing import Any
 
 from endcap._pip_commands import import_extra
 from endcap.repository.errors import RepositoryError
-from endcap.repository.options import Runtime, decided_values
+from endcap.repository.options import PreprocessBackend, Runtime, decided_values
 from endcap.repository.plan import Plan
 from endcap.triton.model_contract import postprocess_contract, preprocess_contract
+from endcap.triton.stage_settings import dali_arguments
 from endcap.triton.tensor_spec import TensorSpec
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -36,10 +37,17 @@ _NOTES = {
     "status": "0, or the failure class of a blanked image",
     "geometry": "how the image lies in the tensor: scale_x, scale_y, pad_x, pad_y and more",
 }
+_ENCODED_BYTES = TensorSpec("encoded", "UINT8", (-1,))  # of NVIDIA's DALI backend
 
 
-def render(plan: Plan, folder: str) -> dict[str, str]:
-    """Return the texts by their path in the repository; the folder's name is for the README."""
+def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]:
+    """Return the texts by their path in the repository.
+
+    Args:
+        plan: All decisions.
+        folder: Its name, for the README.
+        picture_bytes: The length of the warm-up's picture.
+    """
     jinja2 = import_extra("jinja2", "init", "writing a repository", RepositoryError)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
@@ -59,7 +67,7 @@ def render(plan: Plan, folder: str) -> dict[str, str]:
         "shell": shlex.quote,
         "of_one_row": lambda dims: [max(dim, 1) for dim in dims],
     }
-    context = _context(plan, folder)
+    context = {**_context(plan, folder), "picture_bytes": picture_bytes}
     names = plan.names
     templates = {
         f"{names.preprocess}/config.pbtxt": "preprocess.config.pbtxt.j2",
@@ -69,9 +77,18 @@ def render(plan: Plan, folder: str) -> dict[str, str]:
     }
     if plan.has_postprocess:
         templates[f"{names.postprocess}/config.pbtxt"] = "postprocess.config.pbtxt.j2"
+    texts = [(path, template, context) for path, template in templates.items()]
+    if plan.options.preprocess is PreprocessBackend.dali:
+        there = {**context, "encoded": _ENCODED_BYTES, "in_dali_backend": True}
+        in_backend = {
+            f"{names.preprocess}/1/dali.py": "dali.py.j2",
+            f"{names.preprocess}/configs/dali.pbtxt": "preprocess_dali_backend.config.pbtxt.j2",
+            f"{names.ensemble}/configs/dali.pbtxt": "ensemble.config.pbtxt.j2",
+        }
+        texts += [(path, template, there) for path, template in in_backend.items()]
     return {
-        path: environment.get_template(template).render(context).lstrip("\n")
-        for path, template in templates.items()
+        path: environment.get_template(template).render(given).lstrip("\n")
+        for path, template, given in texts
     }
 
 
@@ -96,6 +113,8 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
     if plan.has_postprocess:
         optional = postprocess_contract(decided_values(plan.postprocess)).optional_inputs
         parts += [x for x in optional if x.name != "geometry" or not plan.is_classifier]
+    # No step of a classifier takes it, and the DALI backend returns all outputs or none.
+    pipeline = [x for x in preprocess.outputs if not (plan.is_classifier and x.name == "geometry")]
     results = "classes" if plan.is_classifier else "detections"
     return {
         "plan": plan,
@@ -124,6 +143,12 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "ignores_exif": values["exif"] == "ignore",
         "folder": f"./{folder}" if folder.startswith("-") else folder,
         "shapes": _engine_shapes(plan),
+        "in_dali_backend": False,
+        "pipeline_outputs": pipeline,
+        "dali_arguments": {
+            name: f"types.{value}" if name == "dtype" else repr(value)
+            for name, value in dali_arguments(decided_values(plan.preprocess)).items()
+        },
     }
 
 

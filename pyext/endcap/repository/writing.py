@@ -9,7 +9,7 @@ from pathlib import Path
 
 from endcap._files import refuse_foreign_link, whole_folder
 from endcap.errors import InvalidArgumentError
-from endcap.repository.options import Runtime
+from endcap.repository.options import PreprocessBackend, Runtime
 from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
 from endcap.triton.installation import find_our_backends
@@ -51,7 +51,8 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     check_target(target)
     copies = _copies(plan)
     with whole_folder(target) as folder:
-        texts = render(plan, target.resolve().name)
+        picture_bytes = (shipped / _WARM_UP_PICTURE).stat().st_size
+        texts = render(plan, target.resolve().name, picture_bytes=picture_bytes)
         written = {path: text.encode() for path, text in texts.items()} | _contents(plan, shipped)
         for path in (*written, *copies):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -72,6 +73,8 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
         # An element of a BYTES tensor: its length in four bytes, the lowest first, and itself.
         f"{names.preprocess}/warmup/encoded": len(encoded).to_bytes(4, "little") + encoded,
     }
+    if plan.options.preprocess is PreprocessBackend.dali:  # whose backend takes it unmodified
+        contents[f"{names.preprocess}/warmup/picture.jpg"] = encoded
     for model, stage in (
         (names.preprocess, f"preprocess_{plan.options.preprocess.value}"),
         (names.postprocess, f"postprocess_{plan.options.postprocess.value}"),

@@ -48,7 +48,7 @@ def test_files_and_backend_of_each_runtime(runtime: str, more: set[str], tmp_pat
         assert (models / model / "1").is_dir()
 
 
-def test_a_dali_pipeline_is_written(tmp_path: Path) -> None:
+def test_a_dali_pipeline_is_written_for_both_places(tmp_path: Path) -> None:
     options = ("--preprocess", "dali", "--self-contained", "--max-batch", 4)
     done = init(families.yolov8().write(tmp_path / "model.onnx"), *options)
     assert done.exit_code == 0, done.stderr
@@ -59,12 +59,19 @@ def test_a_dali_pipeline_is_written(tmp_path: Path) -> None:
     assert files(models) - libraries == COMMON | {
         "detector/1/model.onnx",
         "preprocess/1/model.py",
+        "preprocess/1/dali.py",
+        "preprocess/configs/dali.pbtxt",
+        "preprocess/warmup/picture.jpg",
+        "detect/configs/dali.pbtxt",
     }
     shipped = SHIPPED / "preprocess_dali" / "1" / "model.py"
     assert (models / "preprocess/1/model.py").read_bytes() == shipped.read_bytes()
     assert config(models / "preprocess").backend == "python"
     assert "optional" not in config(models / "preprocess").parameters  # nothing goes without it
-    assert "endcap dali build" in (models / "README.md").read_text()
+    assert "batch_size=4," in (models / "preprocess/1/dali.py").read_text()
+    readme = (models / "README.md").read_text()
+    assert "endcap dali build" in readme
+    assert "--config-name dali" in readme
     assert endcap("validate", models, "--strict").exit_code == 0
 
 
