@@ -12,7 +12,7 @@ from endcap._device import Target
 from endcap.python_backend.preprocess_dali_stage import PreprocessDaliStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.installation import gpu_count
-from endcap.triton.stage_settings import StageSettings, preprocess_dali_settings
+from endcap.triton.stage_settings import StageSettings, preprocess_settings
 from tests.support import jpegs
 from tests.support.server_requests import StubRequest, responses_of
 
@@ -32,7 +32,7 @@ TARGETS = [
 
 def settings(max_batch_size: int = 8, **parameters: object) -> StageSettings:
     values = {name: {"string_value": str(value)} for name, value in parameters.items()}
-    return preprocess_dali_settings({"max_batch_size": max_batch_size, "parameters": values})
+    return preprocess_settings({"max_batch_size": max_batch_size, "parameters": values})
 
 
 def request(*files: bytes, wanted: tuple[str, ...] = IMAGES) -> StubRequest:
@@ -94,5 +94,5 @@ def test_images_without_a_batch_dimension() -> None:
 
 def test_regions_are_refused() -> None:
     inputs = [{"name": "encoded"}, {"name": "rois"}]
-    with pytest.raises(endcap.UnsupportedError, match="preprocess_rois or preprocess_python"):
-        preprocess_dali_settings({"input": inputs})
+    with pytest.raises(endcap.UnsupportedError, match="such as preprocess_rois"):
+        preprocess_settings({"input": inputs})

@@ -77,7 +77,7 @@ DAMAGES = {
     ),
     "dali_rois": Damage(
         "preprocess_dali",
-        "the model has an input rois, and its DALI pipeline takes whole images",
+        "the model has an input rois, and Python models take whole images",
         'name: "rois"',
         (("\n]\n\noutput [", ROIS),),
     ),

@@ -14,19 +14,16 @@ from tests.triton.running_server import RunningServer, wait_for
 from tests.triton.served_models import ANCHORS, HEADS, NUM_CLASSES
 
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]
-FILE = strings(FILES[:1], batched=False)
 HEAD = np.stack(
     [sample_heads.yolov8_head(seed, anchors=ANCHORS, num_classes=NUM_CLASSES) for seed in range(3)]
 )
 GEOMETRY = np.float32([[0.5, 0.6, 3 * i, 2, 900, 1000 - i, 1, 0] for i in range(3)])
 LOGITS = np.float32([[1, 5, 2, -3, 0], [4, 4, 9, 8, -1]])
-ROIS = np.float32([[10, 20, 60, 40], [0, 0, 90, 50]])
 # One of each layout of inputs and outputs.
 CASES: dict[str, dict[str, np.ndarray]] = {
     "pre": {"encoded": strings(FILES)},
     "pre_blank": {"encoded": strings([FILES[0], FILES[1][:700], b""])},
     "pre_bytes_single": {"encoded": np.frombuffer(FILES[1], np.uint8)},
-    "rois": {"encoded": FILE, "rois": ROIS},
     "post": {"head": HEAD, "geometry": GEOMETRY, "status": np.int32([[0], [1], [0]])},
     "seg_input": {**HEADS["seg_input"].tensors(3), "geometry": GEOMETRY},
     "obb": HEADS["obb"].tensors(3),
@@ -76,9 +73,6 @@ def message_of(client: Any, model: str, tensors: dict[str, np.ndarray]) -> tuple
         ("post", {"head": HEAD, "geometry": np.ones((2, 8), np.float32)}),
         ("post", {"head": HEAD, "status": np.zeros((2, 1), np.int32)}),
         ("several_classes", {"logits": np.full_like(LOGITS, np.nan)}),
-        ("rois", {"encoded": FILE, "rois": ROIS + 500}),
-        ("rois", {"encoded": FILE, "rois": np.resize(ROIS, (1001, 4))}),
-        ("rois", {"encoded": strings([b"none"], batched=False), "rois": ROIS}),
     ],
 )
 def test_the_same_errors(server, client, model, tensors):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from endcap.python_backend.preprocess_dali_stage import PreprocessDaliStage
 from endcap.python_backend.stage_model import StageModel
-from endcap.triton.stage_settings import preprocess_dali_settings
+from endcap.triton.stage_settings import preprocess_settings
 
 
 class TritonPythonModel(StageModel):
     """All images that the server hands over together go through one run of the pipeline."""
 
-    settings_of = staticmethod(preprocess_dali_settings)
+    settings_of = staticmethod(preprocess_settings)
     stage = PreprocessDaliStage

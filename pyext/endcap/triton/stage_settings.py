@@ -37,7 +37,6 @@ class StageSettings:
         given: all of them, as text.
         parameters: the core's.
         threads: images worked on at the same time; 0 stands for all CPUs.
-        with_rois: of preprocess: whether the model takes regions of one image.
         labels: of a classifier.
         max_batch_size: the largest batch; 0 where tensors have no batch dimension.
     """
@@ -46,7 +45,6 @@ class StageSettings:
     given: Mapping[str, str]
     parameters: Parameters
     threads: int
-    with_rois: bool = False
     labels: Labels = field(default_factory=Labels)
     max_batch_size: int = 0
 
@@ -57,15 +55,13 @@ class StageSettings:
 
 
 def _read_settings(backend: str, config: Mapping[str, Any]) -> StageSettings:
-    with_rois = any(each.get("name") == "rois" for each in config.get("input", []))
     given = read_parameters(config)
-    contract = model_contract(backend, given, with_rois=with_rois, in_python=True)
+    contract = model_contract(backend, given, in_python=True)
     return StageSettings(
         backend,
         given,
         [(name, given[name]) for name in ("preset", *contract.parameters) if name in given],
         int(given.get("threads", 0)),
-        with_rois,
         max_batch_size=int(config.get("max_batch_size", 0)),
     )
 
@@ -75,24 +71,14 @@ def preprocess_settings(config: Mapping[str, Any]) -> StageSettings:
 
     Raises:
         InvalidArgumentError: a parameter that does not exist or cannot be.
-    """
-    return _read_settings(PREPROCESS_BACKEND, config)
-
-
-def preprocess_dali_settings(config: Mapping[str, Any]) -> StageSettings:
-    """Read the config of a preprocess model with a DALI pipeline, given in JSON's terms.
-
-    Raises:
-        InvalidArgumentError: a parameter that does not exist or cannot be.
         UnsupportedError: regions.
     """
-    settings = preprocess_settings(config)
-    if settings.with_rois:
+    if any(each.get("name") == "rois" for each in config.get("input", [])):
         raise UnsupportedError(
-            "the config has an input 'rois', and this model takes whole images: cut regions out "
-            "by preprocess_rois or preprocess_python"
+            "the config has an input 'rois', and Python models take whole images: cut regions out "
+            f"by a model in the backend {PREPROCESS_BACKEND}, such as preprocess_rois"
         )
-    return settings
+    return _read_settings(PREPROCESS_BACKEND, config)
 
 
 def postprocess_settings(config: Mapping[str, Any], folder: Path) -> StageSettings:

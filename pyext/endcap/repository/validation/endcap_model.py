@@ -42,12 +42,12 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
         findings.append(model.error(model.parameter_line(OPTIONAL), text))
     contract = _read_contract(model, given, findings)
     inputs = [entry.name for entry in model.message.input]
-    if model.runs_dali and "rois" in inputs:
+    if model.runs_python and "rois" in inputs:
         findings.append(
             model.error(
                 model.config.nth("input", inputs.index("rois")).line_of("name"),
-                "the model has an input rois, and its DALI pipeline takes whole images; cut "
-                "regions out by preprocess_rois or preprocess_python",
+                "the model has an input rois, and Python models take whole images; cut regions out "
+                "by a model in the backend endcap_preprocess",
             )
         )
     if findings or contract is None:
