@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import Preprocessor
-from endcap.evaluation.reference import place_image
+from endcap.evaluation.numpy_images import place_image
 
 from .scenes import make_scene
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from endcap.cli.files import find_repository
 from endcap.environment.stub import execution_environment
-from endcap.evaluation.served_reference import open_reference
+from endcap.evaluation.reference import open_reference
 from endcap.repository.validation import validate_repository
 from endcap.triton.model_config import read_config, read_lines, read_model_config, set_parameter
 from endcap.triton.model_folder import ModelFolder, read_repository

@@ -31,8 +31,7 @@ from endcap.cli.report import Form, describe_failures, report_stream, write_repo
 from endcap.client import ClientArguments, DetectionClient, ImageResult, Task
 from endcap.client.served_model import find_model
 from endcap.errors import InvalidArgumentError
-from endcap.evaluation.reference import Reference
-from endcap.evaluation.served_reference import open_reference
+from endcap.evaluation.reference import Reference, open_reference
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
 from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from endcap.errors import CorruptImageError, EndcapError
+from endcap import _core
+from endcap.errors import EndcapError, UnsupportedError
 from endcap.evaluation.annotations import Dataset, Failure, Predictions, Row
 from endcap.evaluation.categories import ClassMap
 from endcap.evaluation.errors import EvaluationError, import_package
 from endcap.evaluation.numpy_heads import (
+    HEADS,
     SUPPRESSED_HERE,
     Floats,
     Integers,
@@ -24,9 +24,16 @@ from endcap.evaluation.numpy_heads import (
     read_head,
     suppress,
 )
-
-Pixels = NDArray[np.uint8] | NDArray[np.float32]
-Size = tuple[int, int]  # height, width
+from endcap.evaluation.numpy_images import place_image, read_image, to_tensor
+from endcap.postprocess import Postprocessor
+from endcap.preprocess import Preprocessor
+from endcap.triton.ensemble import (
+    POSTPROCESS_BACKEND,
+    PREPROCESS_BACKEND,
+    find_network,
+    read_ensemble,
+    stage_parameters,
+)
 
 _ELEMENTS: dict[str, type[np.number[Any]]] = {
     "tensor(float)": np.float32,
@@ -34,130 +41,9 @@ _ELEMENTS: dict[str, type[np.number[Any]]] = {
     "tensor(uint8)": np.uint8,
     "tensor(int8)": np.int8,
 }
+_ADVICE = "compare with your own pipeline, whose results `endcap evaluate --predictions` takes"
+_PROTOTYPES = "protos"  # of masks, which the reference does not compare
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """What the reference does.
-
-    Attributes:
-        preprocess, postprocess: All of endcap's parameters, as texts.
-        image: Shape of the network's image without the batch; -1 is any number.
-        heads: Shapes of the heads without the batch, by postprocess' names, in their order.
-        outputs: The network's names of its outputs by those; what is missing has the same name.
-    """
-
-    preprocess: Mapping[str, str]
-    postprocess: Mapping[str, str]
-    image: tuple[int, ...]
-    heads: Mapping[str, tuple[int, ...]]
-    outputs: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Placed:
-    """An image inside a tensor.
-
-    x in the picture is (x in the tensor - left) * width / resized_width; y alike. left and top are
-    negative where the image is cropped.
-    """
-
-    pixels: Pixels  # [H, W, C] of the tensor's size, before the normalisation
-    left: int
-    top: int
-    resized: tuple[int, int]  # width, height
-    source: tuple[int, int]  # width, height of the picture, after EXIF orientation
-
-    def to_source(self, boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return boxes [N, 4] of the tensor in pixels of the picture, clipped to it."""
-        shift = np.array([self.left, self.top] * 2, np.float64)
-        size = np.array(self.source * 2, np.float64)
-        mapped = (boxes_xyxy - shift) * size / np.array(self.resized * 2, np.float64)
-        return np.asarray(np.clip(mapped, 0.0, size))
-
-
-def place_image(image: Pixels, parameters: Mapping[str, str]) -> Placed:
-    """Bring an image [H, W, C] or [H, W] to the tensor's size, as preprocess does."""
-    height, width = map(int, parameters["size"].split(","))
-    size = height, width
-    if parameters["quantize"] == "none":
-        image = image.astype(np.float32)
-    source = image.shape[1], image.shape[0]
-    resized = _resized(*source, size, parameters)
-    if resized != source:
-        image = _resize(image, resized, antialias=parameters["antialias"] == "true")
-    left, top = _offset(resized, size, parameters)
-    image = _on_canvas(image, left, top, size, int(parameters["pad_value"]))
-    return Placed(image, left, top, resized, source)
-
-
-def read_image(encoded: bytes, parameters: Mapping[str, str]) -> NDArray[np.uint8]:
-    """Decode an image to BGR [H, W, 3], or to gray [H, W] where that is the tensor's color.
-
-    Raises:
-        CorruptImageError: OpenCV cannot read it.
-    """
-    cv2: Any = import_package("cv2")
-    flags = cv2.IMREAD_GRAYSCALE if parameters["color"] == "gray" else cv2.IMREAD_COLOR
-    if parameters["exif"] == "ignore":
-        flags |= cv2.IMREAD_IGNORE_ORIENTATION
-    image = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags) if encoded else None
-    if image is None:
-        raise CorruptImageError("OpenCV cannot decode it")
-    return np.asarray(image, np.uint8)
-
-
-def _resized(width: int, height: int, size: Size, parameters: Mapping[str, str]) -> tuple[int, int]:
-    """Return width and height of the image before padding or cropping."""
-    if parameters["fit"] == "stretch":
-        return size[1], size[0]
-    if parameters["fit"] == "center_crop":
-        short, shorter = min(width, height), int(parameters["resize_shorter"])
-        return shorter * width // short, shorter * height // short
-    ratio = min(size[0] / height, size[1] / width)
-    if parameters["upscale"] == "false":
-        ratio = min(ratio, 1.0)
-    return max(1, round(width * ratio)), max(1, round(height * ratio))
-
-
-def _resize(image: Pixels, resized: tuple[int, int], *, antialias: bool) -> Pixels:
-    if antialias:  # in two calls: from version 13 on, one call may take the rows first
-        bilinear = Image.Resampling.BILINEAR
-        narrow = Image.fromarray(image).resize((resized[0], image.shape[0]), bilinear)
-        return np.asarray(narrow.resize(resized, bilinear))
-    cv2: Any = import_package("cv2")
-    return np.asarray(cv2.resize(image, resized, interpolation=cv2.INTER_LINEAR))
-
-
-def _offset(resized: tuple[int, int], size: Size, parameters: Mapping[str, str]) -> tuple[int, int]:
-    """Return left and top of the image in the tensor."""
-    free_w, free_h = size[1] - resized[0], size[0] - resized[1]
-    if parameters["fit"] == "center_crop":
-        return -round(-free_w / 2), -round(-free_h / 2)
-    # Half of the padding before the image; of an odd pixel, the extra one comes after it.
-    return (free_w // 2, free_h // 2) if parameters["pad_align"] == "center" else (0, 0)
-
-
-def _on_canvas(image: Pixels, left: int, top: int, size: Size, pad_value: int) -> Pixels:
-    """Return [H, W, C] of the tensor's size: the image cropped, or with padding around it."""
-    inside = image[max(0, -top) :, max(0, -left) :][: size[0], : size[1]]
-    inside = inside.reshape(*inside.shape[:2], -1)
-    top, left = max(0, top), max(0, left)
-    canvas: Any = np.full((*size, inside.shape[2]), pad_value, image.dtype)
-    canvas[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
-    return np.asarray(canvas)
-
-
-def to_tensor(pixels: Pixels, parameters: Mapping[str, str]) -> NDArray[np.float32]:
-    """Return [1, C, H, W], or [1, H, W, C] with layout nhwc, of pixels in OpenCV's order."""
-    if parameters["color"] == "rgb":
-        pixels = pixels[..., ::-1]  # OpenCV's order is BGR
-    values = pixels.astype(np.float32) * np.float32(parameters["scale"])
-    values = values - np.array(parameters["mean"].split(","), np.float32)[: pixels.shape[-1]]
-    values = values / np.array(parameters["std"].split(","), np.float32)[: pixels.shape[-1]]
-    order = (0, 1, 2) if parameters["layout"] == "nhwc" else (2, 0, 1)
-    return np.ascontiguousarray(values.transpose(order)[None])
 
 
 class Reference:
@@ -165,51 +51,70 @@ class Reference:
 
     Args:
         model: The ONNX file.
-        recipe: What to do before and after it.
+        preprocess: Endcap's parameters that are not the default.
+        postprocess: Likewise.
+        outputs: The network's names of its outputs, by postprocess' names, where they differ.
+
+    Attributes:
+        preprocess, postprocess: All parameters, as texts.
 
     Raises:
-        EvaluationError: The model cannot be loaded, or its image or heads are not the recipe's.
+        EvaluationError: The model cannot be loaded, or its image or heads are not those of the
+            parameters.
+        InvalidArgumentError: Impossible parameters.
+        UnsupportedError: Parameters that the reference cannot follow.
     """
 
-    def __init__(self, model: Path, recipe: Recipe) -> None:
+    def __init__(
+        self,
+        model: Path,
+        preprocess: Mapping[str, Any],
+        postprocess: Mapping[str, Any],
+        outputs: Mapping[str, str] | None = None,
+    ) -> None:
+        self.preprocess = Preprocessor(**preprocess).parameters
+        self.postprocess = Postprocessor(**postprocess).parameters
+        _refuse_unsupported(self.preprocess, self.postprocess)
+        ((_, _, image),) = _core.Preprocessor(list(self.preprocess.items()), 1).outputs[:1]
+        inputs = _core.Postprocessor(list(self.postprocess.items()), 1).inputs
+        shapes = {name: shape for name, _, shape in inputs if name != _PROTOTYPES}
         import_package("cv2")  # now, not at the first image
-        self.recipe, self._model = recipe, model
-        self._session = open_session(model)
+        self._model, self._session = model, open_session(model)
         images = self._session.get_inputs()
         if len(images) > 1 or images[0].type not in _ELEMENTS:
             takes = ", ".join(f"{each.name} {each.type} {each.shape}" for each in images)
             raise EvaluationError(
-                f"{model} takes {takes}; one image {[1, *recipe.image]} is expected: give the "
+                f"{model} takes {takes}; one image {[1, *image]} is expected: give the "
                 "network that is served"
             )
         self._image, self._element = images[0].name, _ELEMENTS[images[0].type]
         names = [each.name for each in self._session.get_outputs()]
-        self._outputs = [recipe.outputs.get(name, name) for name in recipe.heads]
+        self._outputs = [(outputs or {}).get(name, name) for name in shapes]
         if not set(self._outputs) <= set(names):
             raise EvaluationError(
                 f"{model} gives {', '.join(names)}; {', '.join(self._outputs)} are expected: give "
                 "the network that is served"
             )
-        heads = self.run(np.zeros((1, *recipe.image), np.float32))  # fails for other images
-        for head, wanted in zip(heads, recipe.heads.values(), strict=True):
+        heads = self.run(np.zeros((1, *image), np.float32))  # fails for other images
+        for head, wanted in zip(heads, shapes.values(), strict=True):
             if len(head.shape) != len(wanted) or any(
                 want not in (-1, side) for side, want in zip(head.shape, wanted, strict=True)
             ):
                 raise EvaluationError(
                     f"{model} gives {list(head.shape)} for an image, and head "
-                    f"{recipe.postprocess['head']} with num_classes "
-                    f"{recipe.postprocess['num_classes']} has {list(wanted)} (-1 is any number)"
+                    f"{self.postprocess['head']} with num_classes "
+                    f"{self.postprocess['num_classes']} has {list(wanted)} (-1 is any number)"
                 )
 
     @property
     def is_classifier(self) -> bool:
         """Whether the network gives classes and no boxes."""
-        return self.recipe.postprocess["head"] == "classification"
+        return self.postprocess["head"] == "classification"
 
     @property
     def num_classes(self) -> int:
         """Classes of the network."""
-        return int(self.recipe.postprocess["num_classes"])
+        return int(self.postprocess["num_classes"])
 
     def run(self, tensor: NDArray[np.float32]) -> list[NDArray[Any]]:
         """Return the heads of one image [1, ...], without the batch dimension.
@@ -241,7 +146,7 @@ class Reference:
             InvalidArgumentError: The head has values that are not finite numbers.
             EvaluationError: The network fails.
         """
-        before, parameters = self.recipe.preprocess, self.recipe.postprocess
+        before, parameters = self.preprocess, self.postprocess
         placed = place_image(read_image(encoded, before), before)
         tensor = to_tensor(placed.pixels, before)
         boxes, scores, class_ids = read_head(self.run(tensor), parameters)
@@ -267,10 +172,10 @@ class Reference:
 
         Raises as `detect` does.
         """
-        before = self.recipe.preprocess
+        before = self.preprocess
         placed = place_image(read_image(encoded, before), before)
         (logits,) = self.run(to_tensor(placed.pixels, before))
-        return best_classes(logits, self.recipe.postprocess)
+        return best_classes(logits, self.postprocess)
 
 
 def open_session(model: Path) -> Any:
@@ -292,6 +197,18 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def _refuse_unsupported(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    problem = ""
+    if after["head"] not in HEADS:
+        problem = f"head is {after['head']}, and the reference reads only {', '.join(HEADS)}"
+    elif before["interpolation"] != "bilinear":
+        problem = f"interpolation is {before['interpolation']}, and the reference has only bilinear"
+    elif before["antialias"] == "true" and before["quantize"] != "uint8":
+        problem = "the reference has antialias only with quantize uint8"
+    if problem:
+        raise UnsupportedError(f"{problem}; {_ADVICE}")
+
+
 def predict_reference(
     reference: Reference, dataset: Dataset, classes: ClassMap, *, on_image: Callable[[], None]
 ) -> Predictions:
@@ -310,3 +227,38 @@ def predict_reference(
             rows += classes.as_rows(image.id, *found)
         on_image()
     return Predictions(rows, tuple(failures))
+
+
+def open_reference(
+    repository: Path,
+    model: str,
+    *,
+    network: Path | None = None,
+    score_threshold: float | None = None,
+) -> Reference:
+    """Return the reference that does what an ensemble of a repository does.
+
+    Args:
+        repository: The model repository.
+        model: The ensemble's name.
+        network: The ONNX file; None takes the one that the repository serves.
+        score_threshold: Instead of the served one.
+
+    Raises:
+        EvaluationError: The network cannot be loaded, or is not the one that is served.
+        ServerError: A configuration that cannot be read.
+        UnsupportedError: What the reference cannot do.
+    """
+    ensemble = read_ensemble(repository, model)
+    served = find_network(ensemble)
+    before = stage_parameters(ensemble, PREPROCESS_BACKEND)
+    after = stage_parameters(ensemble, POSTPROCESS_BACKEND)
+    if score_threshold is not None:
+        after["score_threshold"] = repr(score_threshold)
+    file = network or served.find_file()
+    if file is None:
+        raise EvaluationError(
+            f"{served.step.folder} has no ONNX file, and the comparison runs the network as one; "
+            "give it with --network FILE.onnx"
+        )
+    return Reference(file, before, after, served.outputs)

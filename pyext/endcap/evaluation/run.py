@@ -22,8 +22,7 @@ from endcap.evaluation.annotations import (
 from endcap.evaluation.categories import ClassMap, match_categories
 from endcap.evaluation.coco import Evaluation, broken_limits, measure
 from endcap.evaluation.errors import import_package
-from endcap.evaluation.reference import Reference, predict_reference
-from endcap.evaluation.served_reference import open_reference
+from endcap.evaluation.reference import Reference, open_reference, predict_reference
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.models import repository_with
 from endcap.triton.ensemble import POSTPROCESS_BACKEND

@@ -14,7 +14,6 @@ from endcap.evaluation.annotations import AnnotatedImage, Dataset
 from endcap.evaluation.categories import ClassMap
 from endcap.evaluation.numpy_heads import best_classes, read_head, suppress
 from endcap.evaluation.reference import Reference, predict_reference
-from endcap.evaluation.served_reference import make_recipe
 from tests.support import jpegs
 from tests.support.onnx_heads import write_heads, write_network
 from tests.support.sample_heads import (
@@ -114,7 +113,7 @@ def test_detections_are_those_of_postprocess(
     after = {"head": family, "num_classes": CLASSES, "score_threshold": 0.3, **options}
     if family == "rtdetr":
         after["input_size"] = SIZE
-    boxes, scores, class_ids = Reference(network, make_recipe({"size": SIZE}, after)).detect(image)
+    boxes, scores, class_ids = Reference(network, {"size": SIZE}, after).detect(image)
     geometry = endcap.preprocess(image, size=SIZE).geometry
     batch: Any = {name: head[None] for name, head in heads.items()}
     given = batch["head"] if len(heads) == 1 else batch
@@ -187,9 +186,9 @@ def test_an_image_whose_head_is_not_finite_fails_alone(tmp_path: Path) -> None:
         pixels = np.full((64, 64, 3), level, np.uint8)
         (tmp_path / f"{image_id}.jpg").write_bytes(jpegs.encode(pixels))
     images = tuple(AnnotatedImage(i, tmp_path / f"{i}.jpg") for i in (1, 2))
-    recipe = make_recipe({"size": 64, "scale": 1}, {"num_classes": 1}, {"head": "head0"})
+    before = {"size": 64, "scale": 1}
     found = predict_reference(
-        Reference(network, recipe),
+        Reference(network, before, {"num_classes": 1}, {"head": "head0"}),
         Dataset(images, {3: "cat"}, ()),
         ClassMap({0: 3}),
         on_image=lambda: None,

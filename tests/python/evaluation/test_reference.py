@@ -14,10 +14,10 @@ from onnx import TensorProto
 
 import endcap
 from endcap.errors import CorruptImageError, UnsupportedError
-from endcap.evaluation import numpy_heads, reference
+from endcap.evaluation import numpy_heads, numpy_images
 from endcap.evaluation.errors import EvaluationError
-from endcap.evaluation.reference import Reference, place_image, read_image, to_tensor
-from endcap.evaluation.served_reference import make_recipe, open_reference
+from endcap.evaluation.numpy_images import place_image, read_image, to_tensor
+from endcap.evaluation.reference import Reference, open_reference
 from tests.support import jpegs
 from tests.support.onnx_heads import write_classifier, write_echo, write_heads, write_network
 from tests.support.sample_heads import yolov8_head
@@ -34,7 +34,7 @@ SIZE = (192, 224)  # height, width
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 
 
-@pytest.mark.parametrize("module", [numpy_heads, reference])
+@pytest.mark.parametrize("module", [numpy_heads, numpy_images])
 def test_the_reference_uses_nothing_of_what_it_checks(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     imported: list[str] = []
@@ -131,9 +131,9 @@ def test_the_network_gets_numbers_of_its_type(
     network = write_echo(tmp_path / "echo.onnx", image=[*SIZE, 3], element=element)
     options = {"size": SIZE, "layout": "nhwc", "dtype": dtype, "scale": scale, "mean": mean}
     count = SIZE[0] * SIZE[1] * 3
-    recipe = make_recipe(options, {"head": "classification", "num_classes": count})
-    image = read_image(PHOTOS["same"], recipe.preprocess)  # no resize: exact
-    (numbers,) = Reference(network, recipe).run(to_tensor(image, recipe.preprocess))
+    reference = Reference(network, options, {"head": "classification", "num_classes": count})
+    image = read_image(PHOTOS["same"], reference.preprocess)  # no resize: exact
+    (numbers,) = reference.run(to_tensor(image, reference.preprocess))
     expected = endcap.preprocess(PHOTOS["same"], **options).images  # type: ignore[arg-type]
     assert expected.dtype == dtype
     assert len(np.unique(expected)) > 50
@@ -166,9 +166,9 @@ def test_a_network_that_does_not_fit_is_refused(
     said: str,
 ) -> None:
     path = write_network(tmp_path / "model.onnx", **{"head": HEAD, **network})
-    recipe = make_recipe({"size": (64, 96)}, {"num_classes": 3, **postprocess}, {"head": "head0"})
+    after = {"num_classes": 3, **postprocess}
     with pytest.raises(EvaluationError, match=said) as caught:
-        Reference(path, recipe)
+        Reference(path, {"size": (64, 96)}, after, {"head": "head0"})
     assert "\n" not in str(caught.value)
     assert capfd.readouterr().err == "", "ONNX Runtime adds nothing"
 
@@ -178,7 +178,7 @@ def test_what_is_not_a_network_is_refused(tmp_path: Path) -> None:
     bad.write_bytes(b"no model")
     for path, said in ((bad, "cannot be loaded: "), (tmp_path / "no.onnx", "is not a file")):
         with pytest.raises(EvaluationError, match=said) as caught:
-            Reference(path, make_recipe({}, {}))
+            Reference(path, {}, {})
         assert "\n" not in str(caught.value)
 
 
@@ -189,21 +189,18 @@ def test_one_of_several_heads_is_the_one_that_is_served(tmp_path: Path) -> None:
     }
     heads["main"][:4] /= 10  # in the image
     network = write_heads(tmp_path / "model.onnx", heads)
-    recipe = make_recipe(
-        {"size": (64, 96)}, {"num_classes": 3, "score_threshold": 0.5}, {"head": "main"}
-    )
-    _, scores, _ = Reference(network, recipe).detect(jpegs.photo_jpeg(64, 96))
+    after = {"num_classes": 3, "score_threshold": 0.5}
+    reference = Reference(network, {"size": (64, 96)}, after, {"head": "main"})
+    _, scores, _ = reference.detect(jpegs.photo_jpeg(64, 96))
     assert scores[0] == heads["main"][4:].max()
 
 
 def test_a_classifier_reads_the_image(tmp_path: Path) -> None:
     network = write_classifier(tmp_path / "model.onnx")
-    recipe = make_recipe(
-        {"size": (64, 96)}, {"head": "classification", "num_classes": 3, "activation": "none"}
-    )
+    after = {"head": "classification", "num_classes": 3, "activation": "none"}
     pixels = np.zeros((64, 96, 3), np.uint8)
     pixels[..., 1] = 255
-    scores, class_ids = Reference(network, recipe).classify(jpegs.encode(pixels))
+    scores, class_ids = Reference(network, {"size": (64, 96)}, after).classify(jpegs.encode(pixels))
     assert class_ids[0] == 1
     assert scores[0] > 0.9
 
@@ -228,7 +225,7 @@ NETWORK = SHIPPED / "detector" / "1" / "model.onnx"
 
 
 def test_parameters_are_those_of_the_repository(tmp_path: Path) -> None:
-    served = open_reference(SHIPPED, "detect").recipe
+    served = open_reference(SHIPPED, "detect")
     assert (served.postprocess["num_classes"], served.postprocess["score_threshold"]) == (
         "6",
         "0.4",
@@ -238,7 +235,7 @@ def test_parameters_are_those_of_the_repository(tmp_path: Path) -> None:
         "detect",
         network=NETWORK,
         score_threshold=0.001,
-    ).recipe
+    )
     assert read.preprocess == {**served.preprocess, "color": "bgr", "exif": "ignore"}
     assert read.postprocess == {**served.postprocess, "score_threshold": "0.001"}
 

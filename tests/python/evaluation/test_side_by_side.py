@@ -14,7 +14,6 @@ from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, T
 from endcap.detections import Box
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.reference import Reference
-from endcap.evaluation.served_reference import make_recipe
 from endcap.evaluation.side_by_side import (
     Comparison,
     check_task,
@@ -103,7 +102,7 @@ def detector(tmp_path: Path) -> Reference:
     head[:4] /= 10  # in the image
     network = write_network(tmp_path / "model.onnx", head)
     after = {"num_classes": 3, "score_threshold": 0.5}
-    return Reference(network, make_recipe({"size": (64, 96)}, after, {"head": "head0"}))
+    return Reference(network, {"size": (64, 96)}, after, {"head": "head0"})
 
 
 def test_what_only_the_reference_found_has_its_name(tmp_path: Path) -> None:
@@ -136,8 +135,8 @@ def test_an_image_that_the_reference_cannot_read_fails_alone(tmp_path: Path) -> 
 
 
 def test_detectors_and_classifiers_are_not_compared(tmp_path: Path) -> None:
-    recipe = make_recipe({"size": (64, 96)}, {"head": "classification", "num_classes": 3})
-    classifier = Reference(write_classifier(tmp_path / "c.onnx"), recipe)
+    after = {"head": "classification", "num_classes": 3}
+    classifier = Reference(write_classifier(tmp_path / "c.onnx"), {"size": (64, 96)}, after)
     check_task(classifier, Task.classification)
     check_task(detector(tmp_path), Task.detection)
     with pytest.raises(InvalidArgumentError, match="does detection and the repository"):
