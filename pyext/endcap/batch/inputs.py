@@ -4,8 +4,7 @@ A data set is divided into shards: some files of a folder, or row groups of a Pa
 is repeated when a process or a machine is lost.
 
 Ray's own readers are not used. `read_binary_files` ends the run, or drops the file, where one
-cannot be read, and reads it whole before its size can be refused; and paths in Parquet cells have
-to be checked before anything opens them.
+cannot be read, and reads it whole before its size can be refused.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ import os
 import posixpath
 import re
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
 
 from endcap._images import IMAGE_SUFFIXES
 from endcap.batch.storage import BatchError, Storage, escaped, import_package
@@ -33,8 +31,7 @@ _MIN_IMAGES, _MAX_IMAGES = 16, 2000  # of a shard
 _ROWS_AT_A_TIME = 64  # of a Parquet file
 _MAX_BYTES = 256 << 20  # of an image's file
 # Usual names of the column of images, in the order of preference.
-_COLUMNS = ("bytes", "image", "jpg", "jpeg", "png", "webp", "encoded", "content", "path", "file",
-            "filename", "url")  # fmt: skip
+_COLUMNS = ("bytes", "image", "jpg", "jpeg", "png", "webp", "encoded", "content")
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,6 @@ class EncodedImage:
         object.__setattr__(self, "path", escaped(self.path))
 
 
-_Place = tuple[Storage, str]
-
-
 @dataclass(frozen=True)
 class Shard:
     """A part of a data set.
@@ -65,7 +59,7 @@ class Shard:
         location: A location in the file system of the paths.
         paths: Image files, or the one file that holds the images.
         groups: Row groups of a Parquet file.
-        column: The column of a Parquet file that holds the images' bytes or paths.
+        column: The column of a Parquet file that holds the images' bytes.
         count: The number of images.
     """
 
@@ -100,7 +94,7 @@ def list_images(
     Args:
         locations: Paths or URLs of folders (with all below), glob patterns, image files and Parquet
             files.
-        column: The column of Parquet files with bytes or paths of images.
+        column: The column of Parquet files with the bytes of images.
         done: Locations of image files to leave out.
 
     Raises:
@@ -138,19 +132,13 @@ def list_images(
     return listing
 
 
-def read_shard(shard: Shard, *, allow_any_path: bool = False) -> Iterator[EncodedImage]:
+def read_shard(shard: Shard) -> Iterator[EncodedImage]:
     """Yield the images of a shard in their order, some files read ahead.
 
     An image that cannot be read has an error.
-
-    Args:
-        shard: Of `list_images`.
-        allow_any_path: Whether cells of Parquet files may name files outside the file's folder.
     """
-    storage = Storage(shard.location)
-    if shard.kind == "files":
-        return _read_files((storage, path) for path in shard.paths)
-    return _read_parquet(storage, shard, allow_any_path)
+    read = _read_files if shard.kind == "files" else _read_parquet
+    return read(Storage(shard.location), shard)
 
 
 def _expand(storage: Storage, skipped: Counter[str]) -> list[str]:
@@ -208,7 +196,7 @@ def _parquet_shards(storage: Storage, path: str, column: str | None) -> list[Sha
     if chosen is None or chosen not in names:
         raise InvalidArgumentError(
             f"{storage.url(path)} has the columns {', '.join(names)}; name the one with the bytes "
-            "or the paths of images by --column"
+            "of images by --column"
         )
     rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     shards, start = [], 0
@@ -223,10 +211,10 @@ def _parquet_shards(storage: Storage, path: str, column: str | None) -> list[Sha
     return shards
 
 
-def _read_files(places: Iterable[EncodedImage | _Place]) -> Iterator[EncodedImage]:
+def _read_files(storage: Storage, shard: Shard) -> Iterator[EncodedImage]:
     """Yield files in their order, read by some threads ahead of what takes them."""
     with ThreadPoolExecutor(_READERS) as readers:
-        reads = (readers.submit(_read_file, place) for place in places)
+        reads = (readers.submit(_read_file, storage, path) for path in shard.paths)
         ahead = deque(itertools.islice(reads, 2 * _READERS))
         while ahead:
             image = ahead.popleft().result()
@@ -234,10 +222,7 @@ def _read_files(places: Iterable[EncodedImage | _Place]) -> Iterator[EncodedImag
             yield image
 
 
-def _read_file(place: EncodedImage | _Place) -> EncodedImage:
-    if isinstance(place, EncodedImage):
-        return place
-    storage, path = place
+def _read_file(storage: Storage, path: str) -> EncodedImage:
     name = storage.url(path)
     try:
         if storage.is_local and os.path.exists(path) and not os.path.isfile(path):
@@ -247,12 +232,12 @@ def _read_file(place: EncodedImage | _Place) -> EncodedImage:
                 reason = f"the file has {file.size()} bytes; at most {_MAX_BYTES} are read"
                 return EncodedImage(name, None, reason)
             return EncodedImage(name, file.read())
-    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+    except OSError as error:
         return EncodedImage(name, None, f"the file cannot be read: {error}")
 
 
-def _read_parquet(storage: Storage, shard: Shard, allow_any_path: bool) -> Iterator[EncodedImage]:
-    """Yield the images of row groups: bytes, structs with bytes and a path, or paths."""
+def _read_parquet(storage: Storage, shard: Shard) -> Iterator[EncodedImage]:
+    """Yield the images of row groups: bytes, or structs with bytes as `datasets` writes them."""
     parquet = import_package("pyarrow.parquet")
     (path,) = shard.paths
     try:
@@ -261,49 +246,14 @@ def _read_parquet(storage: Storage, shard: Shard, allow_any_path: bool) -> Itera
             for batch in file.iter_batches(
                 batch_size=_ROWS_AT_A_TIME, row_groups=list(shard.groups), columns=[shard.column]
             ):
-                cells = enumerate(batch.column(0).to_pylist(), row)
-                yield from _read_files(
-                    [_find_cell(storage, path, *each, allow_any_path) for each in cells]
-                )
-                row += batch.num_rows
+                for cell in batch.column(0).to_pylist():
+                    content = cell.get("bytes") if isinstance(cell, dict) else cell
+                    is_read = isinstance(content, bytes)
+                    yield EncodedImage(
+                        f"{storage.url(path)}#{row}",
+                        content if is_read else None,
+                        None if is_read else "there are no bytes",
+                    )
+                    row += 1
     except (OSError, ValueError) as error:
         yield EncodedImage(storage.url(path), None, f"the file cannot be read further: {error}")
-
-
-def _find_cell(
-    storage: Storage, path: str, row: int, cell: Any, allow_any_path: bool
-) -> EncodedImage | _Place:
-    """Return the image of a cell, where its file is, or why that is not allowed."""
-    name = f"{storage.url(path)}#{row}"
-    if isinstance(cell, dict):  # as the library `datasets` has images
-        cell = cell.get("bytes") or cell.get("path")
-    if isinstance(cell, bytes):
-        return EncodedImage(name, cell)
-    if not isinstance(cell, str):
-        return EncodedImage(name, None, "there are no bytes")
-    scheme, separator, place = cell.partition("://")
-    if not separator:
-        place = posixpath.join(posixpath.dirname(path), cell)
-    elif scheme != storage.scheme and not (scheme == "file" and storage.is_local):
-        # The data set may be anybody's, and requests are signed with this user's credentials.
-        return EncodedImage(
-            cell, None, f"{cell} cannot be used: a cell may name a path of its file's own storage"
-        )
-    if allow_any_path or _is_below(storage, place, path):
-        return storage, place
-    return EncodedImage(
-        storage.url(place),
-        None,
-        f"{cell} leads out of the folder of {storage.url(path)}; move the file there, or give "
-        "--allow-any-path (allow_any_path=True) and a new output",
-    )
-
-
-def _is_below(storage: Storage, path: str, neighbour: str) -> bool:
-    """Return whether a path leads to a place below the folder of `neighbour`, links followed."""
-    resolve = os.path.realpath if storage.is_local else posixpath.normpath
-    try:
-        folder = resolve(posixpath.dirname(neighbour)).rstrip("/")
-        return resolve(path).startswith(f"{folder}/")
-    except ValueError:  # no path of a file: it cannot be read
-        return True

@@ -51,11 +51,10 @@ class BatchPlan:
 
     Attributes:
         inputs: Paths or URLs of folders (with all below), glob patterns, image files, and Parquet
-            files with a column of bytes or paths.
+            files with a column of bytes.
         detector: The model.
         output: The folder of results, or its URL.
         column: The column of Parquet files that holds the images.
-        allow_any_path: Whether cells of Parquet files may name files outside the file's folder.
         batch: The most images in a batch of the network, or in flight to a server.
         workers: Number of actors; by default as many as the cluster has CPUs, or GPUs, for.
         cpus: CPUs of each actor.
@@ -68,7 +67,6 @@ class BatchPlan:
     detector: PipelineSpec | ServedModel
     output: str
     column: str | None = None
-    allow_any_path: bool = False
     batch: int = 16
     workers: int | None = None
     cpus: float = 1
@@ -211,8 +209,7 @@ class _ShardWorker:
                 f"ends it may be one of {shard.paths[0]} to {shard.paths[-1]}, or memory is too "
                 "small: give fewer --workers"
             )
-        read = read_shard(shard, allow_any_path=self._plan.allow_any_path)
-        images = (image for image in read if image.path not in self._done)
+        images = (image for image in read_shard(shard) if image.path not in self._done)
         while batch := list(itertools.islice(images, self._plan.batch)):
             yield detect_images(self._detector, batch)
 

@@ -83,18 +83,9 @@ def batch(
     column: Annotated[
         str | None,
         typer.Option(
-            help="Column of Parquet files with the bytes or the paths of images. Default: found "
-            "by its name."
+            help="Column of Parquet files with the bytes of images. Default: found by its name."
         ),
     ] = None,
-    allow_any_path: Annotated[
-        bool,
-        typer.Option(
-            "--allow-any-path",
-            help="Let cells of Parquet files name any file and bucket that you can read; else "
-            "only files below the Parquet file's folder, links followed.",
-        ),
-    ] = False,
     coco: Annotated[
         bool, typer.Option("--coco", help="Write detections.json in COCO's format, too.")
     ] = False,
@@ -129,7 +120,6 @@ def batch(
         detector=_detector(model, repository, tuple(url or ())),
         output=output,
         column=column,
-        allow_any_path=allow_any_path,
         batch=batch_size,
         workers=workers,
         cpus=cpus,
