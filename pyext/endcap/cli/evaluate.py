@@ -19,7 +19,7 @@ from endcap.cli.console import (
     progress_bar,
     say,
 )
-from endcap.cli.files import model_files, refuse_to_overwrite
+from endcap.cli.files import refuse_to_overwrite
 from endcap.cli.options import (
     CONCURRENCY,
     DEFAULT_URL,
@@ -102,7 +102,6 @@ def evaluate(
         refuse_to_overwrite(read, targets, advice="give --save-predictions another file")
 
     keep(filter(None, (plan.annotations, plan.predictions, plan.reference)))
-    keep(model_files(plan.repository) if plan.repository is not None else ())
     with contextlib.ExitStack() as opened:  # at once, to fail before minutes of work
         file = opened.enter_context(whole_text_file(targets[0])) if targets else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import endcap
@@ -109,25 +109,6 @@ def _first_bytes(path: Path) -> bytes:
             return begin + file.read(_MAX_INDEX_BYTES) if begin[4:8] == b"ftyp" else begin
     except OSError as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def model_files(repository: Path) -> Iterator[Path]:
-    """Yield the files of the models of a repository, for a check before something is written.
-
-    Files beside the models' folders are left out. Links to the folders of models and
-    versions are followed; what cannot be listed is left out.
-    """
-    for model in _entries(repository):
-        for entry in _entries(model):
-            yield entry
-            for folder, _, names in os.walk(entry):
-                yield from (Path(folder, name) for name in names)
-
-
-def _entries(folder: Path) -> list[Path]:
-    with contextlib.suppress(OSError):  # no folder, or one that nothing can be read from
-        return list(folder.iterdir())
-    return []
 
 
 def _file_id(path: Path) -> tuple[int, int] | None:

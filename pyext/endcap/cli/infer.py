@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +20,7 @@ from endcap.cli.console import (
     progress_bar,
     say,
 )
-from endcap.cli.files import check_targets, model_files
+from endcap.cli.files import check_targets
 from endcap.cli.images import expand_images, find_videos
 from endcap.cli.infer_options import INFER, InferOptions
 from endcap.cli.infer_video import infer_videos
@@ -139,7 +138,8 @@ def infer(
         if videos:
             raise typer.Exit(infer_videos(connect, videos, options, read=read))
         paths = expand_images(images, recursive=recursive)
-        _keep_files([*read, *paths], picture_paths(options.draw, paths).values(), options)
+        drawn = picture_paths(options.draw, paths).values()
+        check_targets([*read, *paths], drawn, options.output)
         reference = None
         if options.compare is not None:
             reference = open_reference(options.compare, arguments.model, network=options.network)
@@ -178,13 +178,6 @@ def _with_model_of_server(arguments: ClientArguments) -> ClientArguments:
     if model != arguments.model:
         say(f"endcap: the server has no model '{arguments.model}'; taking {model}, the only one")
     return replace(arguments, model=model)
-
-
-def _keep_files(inputs: Sequence[Path], pictures: Collection[Path], options: InferOptions) -> None:
-    """Raise InvalidArgumentError where a report or picture would replace what is not ours."""
-    has_targets = pictures or options.output is not None
-    models = model_files(options.compare) if options.compare is not None and has_targets else ()
-    check_targets(itertools.chain(inputs, models), pictures, options.output)
 
 
 def _check_task(

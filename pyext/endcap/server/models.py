@@ -24,13 +24,11 @@ from endcap.server.python_stub import find_stub
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import CONFIG_NAME, read_model_config, set_parameter, write_config
 from endcap.triton.model_folder import ModelFolder, read_repository
-from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
 TRITON_DEFAULT_POOL_MB = 64
 _BATCHES_IN_FLIGHT = 2  # one batch is being filled while the step after it reads another
 
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./+-]+")
-_NO_COMMAND = re.compile(r"[\w./+ ,:@=%-]*")
 
 
 def choose_models(models: Iterable[ModelFolder], names: Iterable[str]) -> list[ModelFolder]:
@@ -132,29 +130,16 @@ def check_scratch(scratch: Path) -> None:
 
 
 def check_model_names(models: Iterable[ModelFolder]) -> None:
-    """Raise ServerError for a Python model whose own names the shell would take apart.
+    """Raise ServerError for a Python model whose name the shell would take apart.
 
-    These are its folder's, by which Triton knows it, so that a link does not help, those of its
-    default_model_filename and its EXECUTION_ENV_PATH.
+    Triton knows a model by its folder's name, so that a link does not help.
     """
     for model in models:
-        if not model.runs_python and not any(model.path.glob("[0-9]*/model.py")):
-            continue
-        # Of an archive the shell gets the folder that it is unpacked to.
-        environment = (model.config.parameter(EXECUTION_ENVIRONMENT) or "").replace(
-            MODEL_DIRECTORY, ""
-        )
-        files = model.config.values("default_model_filename")
-        for kind, name, allowed in (
-            ("name", model.path.name, _NEEDS_NO_QUOTES),
-            *(("default_model_filename", file, _NEEDS_NO_QUOTES) for file in files),
-            (EXECUTION_ENVIRONMENT, environment, _NO_COMMAND),
-        ):
-            if not allowed.fullmatch(name):
-                raise ServerError(
-                    f"model '{model.path.name}' has a {kind} that Triton's Python backend cannot "
-                    f"pass on ({name!r}); rename it, so that it has only letters, digits and ._+-"
-                )
+        if model.runs_python and not _NEEDS_NO_QUOTES.fullmatch(model.path.name):
+            raise ServerError(
+                f"model '{model.path.name}' has a name that Triton's Python backend cannot pass "
+                "on; rename it, so that it has only letters, digits and ._+-"
+            )
 
 
 def link_models(models: Iterable[ModelFolder], repository: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -41,30 +40,3 @@ def test_a_repository_or_a_network_that_is_not_there(
     pictures: Path, options: list[object], message: str
 ) -> None:
     assert_error_message(endcap("infer", pictures, *NOBODY, *options), message)
-
-
-@pytest.mark.parametrize("linked", ["", "detector", "detector/1"])
-def test_the_report_is_not_written_over_the_repository(
-    pictures: Path, tmp_path: Path, linked: str
-) -> None:
-    repository = tmp_path / "models"
-    shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples"))
-    if linked:
-        (repository / linked).rename(tmp_path / "elsewhere")
-        (repository / linked).symlink_to(tmp_path / "elsewhere")
-    target = repository / "detector/1/model.onnx"
-    before = target.read_bytes()
-    result = endcap(
-        "infer", pictures, *NOBODY, "--compare", repository, "--json", "--output", target
-    )
-    assert_error_message(result, f"{target}, which is an input, would be overwritten")
-    assert target.read_bytes() == before
-
-
-def test_an_older_report_in_the_repository_may_be_replaced(pictures: Path, tmp_path: Path) -> None:
-    repository = tmp_path / "models"
-    shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples"))
-    report = repository / "report.json"
-    report.write_text("[]")
-    result = endcap("infer", pictures, *NOBODY, "--compare", repository, "--output", report)
-    assert_error_message(result, "no Triton server responds")

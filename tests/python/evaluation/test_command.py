@@ -60,15 +60,12 @@ def test_what_cannot_be_done_is_one_error_message(
     assert "Traceback" in evaluate(*data, *options, "--verbose").stderr
 
 
-@pytest.mark.parametrize("name", ["annotations.json", "2.jpg", "models/detect/config.pbtxt"])
+@pytest.mark.parametrize("name", ["annotations.json", "2.jpg"])
 def test_predictions_are_not_written_over_what_is_read(data: tuple[Path, Path], name: str) -> None:
     folder, _ = data
-    (folder / "models" / "detect").mkdir(parents=True)
-    (folder / "models" / "detect" / "config.pbtxt").touch()
     target = folder / name
     before = target.read_bytes(), sorted(folder.iterdir())
-    server = ["--repository", folder / "models"] if "/" in name else ["--url", "127.0.0.1:9"]
-    result = evaluate(*data, *server, "--save-predictions", target)
+    result = evaluate(*data, "--url", "127.0.0.1:9", "--save-predictions", target)
     assert result.exit_code == 2
     assert f"{target}, which is an input, would be overwritten" in result.stderr
     assert "give --save-predictions another file" in result.stderr

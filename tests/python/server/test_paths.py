@@ -52,50 +52,6 @@ def test_a_python_models_own_name_is_refused(tmp_path: Path) -> None:
         TritonServer(tmp_path, SETTINGS).start()
 
 
-@pytest.mark.parametrize("key", ["EXECUTION_ENV_PATH", r"EXECUTION\x5fENV_PATH"])
-def test_an_environments_name_never_runs_in_the_shell(tmp_path: Path, key: str) -> None:
-    environment = f"{tmp_path}/a$(touch {tmp_path}/INJECTED)b"
-    parameter = f'parameters: {{ key: "{key}" value: {{ string_value: "{environment}" }} }}'
-    write_model(tmp_path / "models", "echo", IN_PYTHON + parameter, ECHO)
-    with pytest.raises(ServerError, match=r"EXECUTION_ENV_PATH .* only letters, digits and"):
-        TritonServer(tmp_path / "models", SETTINGS).start()
-    assert not (tmp_path / "INJECTED").exists()
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        "backend: 'python' default_model_filename: \"m.py\"",
-        'backend: "pyth" "on" default_model_filename: "m.py"',
-        "name: '#' backend: \"python\"",
-    ],
-)
-def test_a_models_name_never_runs_in_the_shell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    name = f"a$(touch {tmp_path.name}.INJECTED)b"
-    write_model(tmp_path / "models", name, config.replace("'#'", f"'{name}#'") + TENSORS)
-    (tmp_path / "models" / name / "1" / "m.py").write_text(ECHO)
-    with pytest.raises(ServerError, match=r"has a name .* rename it, so that it has only letters"):
-        TritonServer("models", SETTINGS).start()
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        "'m$(touch INJECTED).py'",
-        '"m" "$(touch INJECTED).py"',
-        '"m\\044(touch INJECTED).py"',
-        '"m of mine.py"',
-    ],
-)
-def test_a_models_file_never_runs_in_the_shell(tmp_path: Path, given: str) -> None:
-    write_model(tmp_path, "echo", f"{IN_PYTHON} default_model_filename: {given}", ECHO)
-    with pytest.raises(ServerError, match="model 'echo' has a default_model_filename"):
-        TritonServer(tmp_path, SETTINGS).start()
-
-
 @pytest.mark.parametrize("given", ['"m.py"', "'m.py' # the model", '"m.py" parameters: {}'])
 def test_a_models_file_may_have_another_name(tmp_path: Path, given: str) -> None:
     write_model(tmp_path, "echo", f"backend: 'python' default_model_filename: {given}\n{TENSORS}")
