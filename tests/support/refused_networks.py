@@ -240,10 +240,10 @@ REFUSED: dict[str, tuple[Maker, str, str]] = {
     # Options.
     "another size": (V8, "--size 320", "--size is 320,320"),
     "size of words": (V8, "--size big", "--size is 'big'"),
-    "given twice": (V8, "--score-threshold 0.5 --set score_threshold=0.4", "is given twice"),
+    "given twice": (V8, "--set score_threshold=0.5 --set score_threshold=0.4", "is given twice"),
     "an unknown family": (V8, "--head yolo11", "did you mean 'yolov8'? Give one of"),
     "a family in --set": (V8, "--set head=end2end", "with --head"),
-    "an option that does nothing": (V8, "--top-k 3", "top_k changes nothing|yolov8"),
+    "an option that does nothing": (V8, "--set top_k=3", "top_k changes nothing|yolov8"),
     "a name that leads out": (V8, "--name ..", "'..'"),
     "columns": (V8, "--columns box,score", "columns is 'box,score'|image,box,class,score"),
     "control characters": (with_labels("a\x07\nb\nc\n"), "--labels labels.txt", "in line 1"),

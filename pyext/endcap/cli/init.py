@@ -17,7 +17,6 @@ from endcap.cli.console import PlainConsole, printable, say
 from endcap.cli.files import find_repository
 from endcap.cli.options import command, panel, read_settings
 from endcap.errors import InvalidArgumentError
-from endcap.parameters import postprocess_defaults
 from endcap.preprocess import presets
 from endcap.repository.head_families import readable_families
 from endcap.repository.options import InitOptions, PreprocessBackend, Runtime
@@ -32,7 +31,7 @@ EXAMPLES = """
 - `endcap init resnet50.onnx -o models --preset torchvision --set resize_shorter=232
   --labels imagenet.txt`
 
-- `endcap init detector.onnx -o models --head yolov5 --size 480,640 --score-threshold 0.4`
+- `endcap init detector.onnx -o models --head yolov5 --size 480,640 --set score_threshold=0.4`
 
 - `endcap init detector.onnx -o models --set color=bgr --set max_candidates=1000`
 
@@ -43,7 +42,6 @@ why, and nothing is left behind.
 """
 
 DEFAULT_OUTPUT = Path("models")
-_DEFAULTS = postprocess_defaults()
 _in_network = panel("Network")
 _in_results = panel("Results")
 _in_serving = panel("Serving")
@@ -105,38 +103,11 @@ def init(
             "Height,width, or one number for both, of a network with a dynamic input size."
         ),
     ] = None,
-    score_threshold: Annotated[
-        float | None,
-        _in_results(
-            f"Scores of detections must be greater. [default: {_DEFAULTS['score_threshold']}]",
-            min=0,
-            max=1,
-        ),
-    ] = None,
-    iou_threshold: Annotated[
-        float | None,
-        _in_results(
-            "Boxes with a greater IoU with a better box are suppressed. [default: "
-            f"{_DEFAULTS['iou_threshold']}]",
-            min=0,
-            max=1,
-        ),
-    ] = None,
-    max_detections: Annotated[
-        int | None,
-        _in_results(f"Most detections per image. [default: {_DEFAULTS['max_detections']}]", min=1),
-    ] = None,
-    top_k: Annotated[
-        int | None,
-        _in_results(
-            f"Most classes per image of a classifier. [default: {_DEFAULTS['top_k']}]", min=1
-        ),
-    ] = None,
     settings: Annotated[
         list[str] | None,
         _in_results(
-            "Another parameter of preprocess or postprocess, such as color=bgr or "
-            "class_agnostic=true; may be repeated. In Python, `help(endcap.Preprocessor)` and "
+            "A parameter of preprocess or postprocess, such as color=bgr or score_threshold=0.4; "
+            "may be repeated. In Python, `help(endcap.Preprocessor)` and "
             "`help(endcap.Postprocessor)` list them.",
             "--set",
             metavar="NAME=VALUE",
@@ -152,18 +123,7 @@ def init(
     The folder holds the models preprocess, the network, postprocess and their ensemble, each with a
     config.pbtxt, and a README with example calls.
     """
-    named = {
-        "score_threshold": score_threshold,
-        "iou_threshold": iou_threshold,
-        "max_detections": max_detections,
-        "top_k": top_k,
-    }
-    given = {name: str(value) for name, value in named.items() if value is not None}
-    options = dataclasses.replace(
-        options,
-        size=_size(size),
-        settings=read_settings(settings or (), given),
-    )
+    options = dataclasses.replace(options, size=_size(size), settings=read_settings(settings or ()))
     _report(write_models(model, options, output), output)
 
 

@@ -165,13 +165,13 @@ def _option(group: Any, name: str, declared: Any) -> inspect.Parameter:
     return _keyword(name, Annotated[kind, declared], default)
 
 
-def read_settings(given: Sequence[str], others: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the parameters of `--set NAME=VALUE`, and `others` that options of their own gave.
+def read_settings(given: Sequence[str]) -> dict[str, str]:
+    """Return the parameters of `--set NAME=VALUE`.
 
     Raises:
         InvalidArgumentError: A pair is none, or a name is given twice.
     """
-    settings = dict(others or {})
+    settings: dict[str, str] = {}
     for pair in given:
         name, equals, value = pair.partition("=")
         name = name.strip()

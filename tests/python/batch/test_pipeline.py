@@ -129,7 +129,7 @@ def test_a_classifier(tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("red\ngreen\nblue\n")
     made = endcap_command(
         "init", tmp_path / "means.onnx", "-o", tmp_path / "models", "--head", "classification",
-        "--preset", "torchvision", "--labels", tmp_path / "labels.txt", "--top-k", 2,
+        "--preset", "torchvision", "--labels", tmp_path / "labels.txt", "--set", "top_k=2",
         "--set", "activation=softmax",
     )  # fmt: skip
     assert made.exit_code == 0, made.stderr

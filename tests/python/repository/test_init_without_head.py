@@ -57,7 +57,7 @@ def test_the_code_of_the_readme_maps_back(size: tuple[int, int], tmp_path: Path)
         (NETWORK, ["--num-classes", 3], "--num-classes and --postprocess are for postprocess"),
         (
             NETWORK,
-            ["--score-threshold", 0.5],
+            ["--set", "score_threshold=0.5"],
             "--set score_threshold: there is no postprocess with",
         ),
         (
