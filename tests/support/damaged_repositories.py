@@ -6,6 +6,7 @@ place that a finding can have.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.support.damage import IMAGES, NO_CONFIG, WARMUP, Damage, added, parameter, remove
@@ -36,6 +37,15 @@ DAMAGES = {
         "preprocess",
         NO_CONFIG + 'Message type "inference.ModelConfig" has no field named "colour"',
         "colour: 3",
+    ),
+    "other_name": Damage(
+        "preprocess",
+        "the model is named prepare, and its folder ",
+        'name: "prepare"',
+        (('backend: "endcap_preprocess"', 'backend: "endcap_preprocess"\n#'),),
+        change=lambda folder: (folder / "config.pbtxt").write_text(
+            re.sub(r"^name: .*", 'name: "prepare"', (folder / "config.pbtxt").read_text(), flags=8)
+        ),
     ),
     "no_backend": Damage(
         "preprocess",

@@ -37,7 +37,7 @@ def rows_of(output: Path) -> list[dict[str, Any]]:
 def endcap_batch(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "endcap", "batch", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=200, check=False, **options
+        command, capture_output=True, text=True, timeout=400, check=False, **options
     )
 
 

@@ -1,4 +1,4 @@
-"""Checks of one model that need no other: backend, versions, files."""
+"""Checks of one model that need no other: name, backend, versions, files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILE_OF_BACKEND = {
 
 
 def check_declarations(model: Model) -> Iterator[Finding]:
-    """Check what the configuration says of the backend, versions and files."""
+    """Check what the configuration says of the name, the backend, versions and files."""
     yield from _check_folder(model)
     yield from _check_versions(model)
     for line, what, file in _named_files(model):
@@ -29,6 +29,12 @@ def check_declarations(model: Model) -> Iterator[Finding]:
 
 
 def _check_folder(model: Model) -> Iterator[Finding]:
+    if model.message.name not in ("", model.name):
+        yield model.error(
+            model.config.line_of("name"),
+            f"the model is named {model.message.name}, and its folder {model.name}; give both the "
+            "same name, or leave the line out",
+        )
     if not model.versions:
         problem, remedy = "the model has no version folder", f"`mkdir {model.path / '1'}`"
         yield Finding(model.path, None, Severity.ERROR, model.name, problem, remedy)
