@@ -27,14 +27,12 @@ _BACKEND_OF_PLATFORM = {
     "tensorflow_savedmodel": "tensorflow",
     "tensorrt_plan": "tensorrt",
 }
-_BACKEND_OF_FILE = {
-    "model.graphdef": "tensorflow",
-    "model.onnx": "onnxruntime",
-    "model.plan": "tensorrt",
-    "model.pt": "pytorch",
-    "model.py": "python",
-    "model.savedmodel": "tensorflow",
-    "model.xml": "openvino",
+FILE_OF_BACKEND = {
+    "onnxruntime": "model.onnx",
+    "tensorrt": "model.plan",
+    "pytorch": "model.pt",
+    "python": "model.py",
+    "openvino": "model.xml",
 }
 
 
@@ -83,7 +81,7 @@ class ModelFolder:
         if self.steps:
             return ""
         files = {file.name for v in self.versions for file in (self.path / str(v)).iterdir()}
-        of_file = [backend for file, backend in _BACKEND_OF_FILE.items() if file in files]
+        of_file = [backend for backend, file in FILE_OF_BACKEND.items() if file in files]
         return of_file[0] if of_file else self.path.name.partition(".")[2]
 
     @property

@@ -6,16 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from endcap.repository.validation.model import Finding, Model, Severity
+from endcap.triton.model_folder import FILE_OF_BACKEND
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
-_FILE_OF_BACKEND = {
-    "endcap_onnx": "model.onnx",
-    "onnxruntime": "model.onnx",
-    "openvino": "model.xml",
-    "python": "model.py",
-    "pytorch": "model.pt",
-    "tensorrt": "model.plan",
-}
+_FILES = {**FILE_OF_BACKEND, "endcap_onnx": "model.onnx"}
 
 
 def check_declarations(model: Model) -> Iterator[Finding]:
@@ -48,7 +42,7 @@ def _check_folder(model: Model) -> Iterator[Finding]:
 
 def network_file(model: Model, version: int) -> Path | None:
     """Return the file that the backend opens in a version folder, None where it opens none."""
-    name = model.message.default_model_filename or _FILE_OF_BACKEND.get(model.needed_backend)
+    name = model.message.default_model_filename or _FILES.get(model.needed_backend)
     return model.path / str(version) / name if name and not model.is_ensemble else None
 
 
