@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-import endcap
 from tests.support.cli_runs import assert_error_message
 from tests.support.family_networks import Network, Output
 from tests.support.init_runs import files, init, written
-from tests.support.jpegs import photo_jpeg
 
 MAP = Output(np.zeros((3, 16, 16), np.float32), 1.0)
 NETWORK = Network({"heat": MAP, "geometry": Output(np.zeros(4, np.float32))})
@@ -28,27 +25,6 @@ def test_there_is_no_postprocess(tmp_path: Path) -> None:
     config = (folder / "predict" / "config.pbtxt").read_text()
     outputs = config[config.index("output [") : config.index("ensemble_scheduling")]
     assert re.findall('name: "(.*)"', outputs) == ["heat", "network_geometry", "geometry", "status"]
-
-
-@pytest.mark.parametrize("size", [(90, 130), (200, 150)])
-def test_the_code_of_the_readme_maps_back(size: tuple[int, int], tmp_path: Path) -> None:
-    """A map that holds its own rows and columns has for each pixel of the image its place."""
-    readme = (written(tmp_path, NETWORK, *GIVEN) / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(import numpy[^`]*?def to_image.*?)```", readme, re.S)
-    names: dict[str, Any] = {}
-    exec(code, names)
-    scale_x, scale_y, pad_x, pad_y, *_ = geometry = endcap.preprocess(
-        photo_jpeg(*size, seed=1), size=64
-    ).geometry[0]
-    for side in (64, 16):
-        mapped = names["to_image"](np.indices((side, side)), geometry)
-        assert mapped.shape == (2, *size)
-        rows, columns = (mapped + 0.5) * 64 / side
-        height, width = size
-        within = 32 / side + 1e-3
-        y, x = np.arange(height)[:, None] + 0.5, np.arange(width) + 0.5
-        assert np.abs(rows - (y * scale_y + pad_y)).max() <= within
-        assert np.abs(columns - (x * scale_x + pad_x)).max() <= within
 
 
 @pytest.mark.parametrize(
