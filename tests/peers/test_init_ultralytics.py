@@ -129,16 +129,6 @@ def test_rotated_boxes_with_suppression_inside(
     np.testing.assert_allclose(angles, rows[:, 4].numpy(), rtol=0, atol=ROTATED_ANGLE)
 
 
-@pytest.mark.parametrize("yaml", ["yolov10n.yaml", "yolo26n.yaml"])
-def test_heads_with_suppression_inside(folder: Path, yaml: str) -> None:
-    model, _ = export(folder, yaml, end2end=True)
-    response = serve(model)
-    head = torch.from_numpy(response["output0"])
-    (expected,) = nms.non_max_suppression(head, 0.25, max_det=300, end2end=True)
-    ops.scale_boxes((SIDE, SIDE), expected[:, :4], picture_shape(response))
-    assert_detections(response, expected[has_area(expected)], at_least=20)
-
-
 def test_rtdetr(folder: Path) -> None:
     model, network = export(folder, "rtdetr-l.yaml")
     response = serve(model)

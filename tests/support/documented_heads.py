@@ -89,50 +89,46 @@ def deployed_rtdetr(path: Path) -> Path:
     return with_input(Network(outputs, batch=1), "orig_target_sizes", TensorProto.INT64, path)
 
 
-def _of(network: Network) -> Callable[[Path], Path]:
-    return lambda path: network.write(path)
-
-
 _YOLO: tuple[Any, ...] = ("--preset", "ultralytics")
 _SIX, _FIVE = ("--num-classes", "6"), ("--num-classes", "5")
 _PADDLE = ("--preset", "rtdetr", "--set", "interpolation=bicubic", "--set", "antialias=false")
 HEADS = [
-    DocumentedHead("YOLOX", "its own", _of(families.yolox()), (), "yolox"),
+    DocumentedHead("YOLOX", "its own", families.yolox().write, (), "yolox"),
     DocumentedHead(
         "YOLOv7",
         "its own, NMS inside, for ONNX Runtime",
-        _of(flat([6, 0, 1, 2, 3, 5, 4])),
+        flat([6, 0, 1, 2, 3, 5, 4]).write,
         (*_FIVE, *_YOLO),
         "end2end",
     ),
     DocumentedHead(
         "YOLO-NAS",
         "its own, format flat",
-        _of(flat([6, 0, 1, 2, 3, 4, 5])),
+        flat([6, 0, 1, 2, 3, 4, 5]).write,
         (*_FIVE, *_YOLO),
         "end2end",
     ),
     DocumentedHead(
         "YOLO-NAS", "its own, format batch", yolo_nas_batches, (*_SIX, *_YOLO), "efficient_nms"
     ),
-    DocumentedHead("YOLO-NAS", "its own, without NMS", _of(families.decoded()), _YOLO, "ssd"),
+    DocumentedHead("YOLO-NAS", "its own, without NMS", families.decoded().write, _YOLO, "ssd"),
     DocumentedHead("PP-YOLOE", "Paddle2ONNX", pp_yoloe, (*_FIVE, *_PADDLE), "end2end"),
     DocumentedHead("PP-YOLOE", "Paddle2ONNX, without NMS", pp_yoloe_raw, _PADDLE, "ssd"),
     DocumentedHead(
         "MMDetection",
         "MMDeploy",
-        _of(families.dets_and_labels()),
+        families.dets_and_labels().write,
         (*_FIVE, "--preset", "rtdetr"),
         "end2end",
     ),
     DocumentedHead(
         "MMDetection",
         "its own, with labels of float32, -1 in rows that fill up",
-        _of(families.dets_and_labels(ids="float32", used=20)),
+        families.dets_and_labels(ids="float32", used=20).write,
         (*_FIVE, "--preset", "rtdetr"),
         "end2end",
     ),
-    DocumentedHead("YOLOv4", "pytorch-YOLOv4", _of(families.yolov4()), (), "ssd"),
+    DocumentedHead("YOLOv4", "pytorch-YOLOv4", families.yolov4().write, (), "ssd"),
     DocumentedHead(
         "RT-DETR, D-FINE",
         "their own",

@@ -15,6 +15,7 @@ from endcap.repository.options import InitOptions
 from endcap.repository.plan import Plan, make_plan
 from tests.support.cli_runs import endcap
 from tests.support.family_networks import Network
+from tests.support.finished_networks import Finished
 from tests.support.onnx_heads import Shape, declare, network
 
 # What is written whatever runs the network.
@@ -30,7 +31,7 @@ COMMON = {
 IMAGE: Mapping[str, Shape] = {"images": ["batch", 3, 64, 64]}
 
 
-def plan_of(network: Network, folder: Path, **options: object) -> Plan:
+def plan_of(network: Network | Finished, folder: Path, **options: object) -> Plan:
     """What init decides about a network."""
     model = network.write(folder / "model.onnx")
     return make_plan(model, InitOptions(**options), folder)  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ import tritonclient.grpc as grpc_client
 from tritonclient.utils import InferenceServerException
 
 from tests.support import jpegs
-from tests.triton import bls_models, raw_http
-from tests.triton.bls_models import ROWS, at_once, by_hand, joined, send, send_request, told
+from tests.triton import bls_models
+from tests.triton.bls_models import ROWS, at_once, by_hand, send, send_request, told
 from tests.triton.calls import Arrays, infer, strings
 from tests.triton.running_server import (
     RunningServer,
@@ -58,16 +58,6 @@ def test_response_equals_the_steps_by_hand(client, count):
     for wanted in (["class_ids"], ["class_labels", "num_detections"], ["detection_boxes"]):
         response = send_request(client, [file], outputs=wanted)
         assert_same(response, {name: expected[name] for name in wanted})
-
-
-def test_several_images_over_http_in_pieces(client, server):
-    files = [told(PHOTO, count=3), told(OTHER, count=0), told(OTHER, count=20)]
-    expected = joined([by_hand(client, file) for file in files])
-    assert_same(send_request(client, files), expected)
-    encoded = raw_http.RawTensor("encoded", "BYTES", [3, 1], raw_http.bytes_tensor(files))
-    status, body, json_bytes = raw_http.post(server.http, "routed", [encoded], chunk_bytes=700)
-    assert status == 200
-    assert_same(raw_http.to_arrays(body, json_bytes), expected)
 
 
 def test_no_region_is_cropped_for_a_request_without_classes(client, server):

@@ -19,7 +19,7 @@ from endcap.client import DetectionClient
 from tests.support import jpegs
 from tests.support.damage import SHIPPED, copy_model
 from tests.support.doc_pages import ROOT, blocks
-from tests.support.without_dali import python_without_dali
+from tests.support.doctor_world import World
 from tests.triton.calls import Arrays, all_in_flight, infer, strings
 from tests.triton.model_folders import batching, write_preprocess
 from tests.triton.running_server import RunningServer, run_server
@@ -152,7 +152,7 @@ def test_without_dali_optional_models_are_left_out_and_others_fail(tmp_path: Pat
     """By `endcap serve` in a Python without DALI, as test_optional.py has it without a server."""
     for model in ("preprocess", "preprocess_dali"):
         copy_model(model, tmp_path / "models")
-    python = python_without_dali(tmp_path / "python")
+    python = World(tmp_path / "python", without=("nvidia", "nvidia_dali*")).python
     command = [*map(str, (python, "-m", "endcap", "serve", tmp_path / "models", *PORTS))]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

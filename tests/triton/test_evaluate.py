@@ -71,10 +71,8 @@ def evaluate(data: Data, *arguments: object) -> Result:
     return endcap("evaluate", data.images, data.annotations, *arguments)
 
 
-def figures(result: Result) -> dict[str, Any]:
-    response = json.loads(result.stdout)
-    assert isinstance(response, dict)
-    return response
+def figures(result: Result) -> Any:
+    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -125,30 +123,3 @@ def test_a_high_threshold_of_the_server_is_told(
     lines = result.stdout.splitlines()
     (map50,) = [float(line.split()[1]) for line in lines if line.startswith("mAP50 ")]
     assert map50 < figures(repository_run[0])["served"]["map50"]
-
-
-def test_a_failed_image_is_listed_and_counts_as_empty(
-    data: Data, server: TritonServer, tmp_path: Path
-) -> None:
-    content = json.loads(data.annotations.read_text())
-    content["images"] = content["images"][:2]
-    content["annotations"] = [row for row in content["annotations"] if row["image_id"] <= 2]
-    for image in content["images"]:
-        (tmp_path / image["file_name"]).write_bytes((data.images / image["file_name"]).read_bytes())
-    bad = tmp_path / content["images"][0]["file_name"]
-    bad.write_bytes(b"not a picture")
-    (tmp_path / "annotations.json").write_text(json.dumps(content))
-    few = Data(tmp_path, tmp_path / "annotations.json", 2)
-    options = ["--url", server.grpc_url, "--repository", REPOSITORY]
-    options += ["--reference", NETWORK, "--json"]
-    result = evaluate(few, *options, "--save-predictions", tmp_path / "saved.json")
-    assert result.exit_code == 1
-    assert result.stderr == "endcap: 1 of 2 images failed\n"
-    failures = figures(result)["failures"]
-    assert [(each["image"], each["by"], each["status"]) for each in failures] == [
-        (str(bad), "server", "corrupt_image"),
-        (str(bad), "reference", "corrupt_image"),
-    ]
-    assert "not an image" in failures[0]["error"]
-    saved = json.loads((tmp_path / "saved.json").read_text())
-    assert {row["image_id"] for row in saved} == {2}

@@ -12,7 +12,13 @@ import endcap
 from endcap.triton.installation import gpu_count
 from tests.support import jpegs, sample_heads
 from tests.triton.calls import infer, strings
-from tests.triton.model_folders import batching, write_postprocess, write_preprocess
+from tests.triton.model_folders import (
+    batching,
+    tensor,
+    write_ensemble,
+    write_postprocess,
+    write_preprocess,
+)
 from tests.triton.running_server import RunningServer
 from tests.triton.served_models import (
     ANCHORS,
@@ -22,6 +28,8 @@ from tests.triton.served_models import (
     POSTPROCESS,
     PREPROCESS_TEXT,
     ROIS,
+    SIDE_INPUTS,
+    SIZE,
 )
 
 STATE = endcap.cuda_state()
@@ -33,22 +41,6 @@ pytestmark = pytest.mark.skipif(
 FILES = [jpegs.photo_jpeg(60, 90), jpegs.photo_jpeg(200, 120, seed=1)]
 HEAD = sample_heads.yolov8_head(5, anchors=ANCHORS, num_classes=NUM_CLASSES)[None]
 GEOMETRY = np.array([[0.5, 0.6, 3, 2, 900, 1000, 1, 0]], np.float32)
-# One step, so that its outputs are tensors inside the server before they are the client's.
-ENSEMBLE = """
-platform: "ensemble"
-max_batch_size: 8
-input { name: "encoded" data_type: TYPE_STRING dims: [ 1 ] }
-output { name: "images" data_type: TYPE_FP32 dims: [ 3, 96, 128 ] }
-output { name: "geometry" data_type: TYPE_FP32 dims: [ 8 ] }
-ensemble_scheduling { step {
-  model_name: "pre_gpu" model_version: -1
-  input_map { key: "encoded" value: "encoded" }
-  output_map { key: "images" value: "images" }
-  output_map { key: "geometry" value: "geometry" }
-} }
-"""
-
-
 ROIS_GIVEN = np.float32([[3, 4, 40, 50], [0, 0, 120, 200], [500, 500, 600, 600]])
 # Models of the shared server, which run on the CPU, and requests to them.
 CASES = {
@@ -74,8 +66,17 @@ def gpu_server(server: RunningServer) -> RunningServer:
         inputs=[ENCODED, ROIS],
         more="instance_group { kind: KIND_GPU }",
     )
-    (server.repository / "pre_ensemble" / "1").mkdir(parents=True)
-    (server.repository / "pre_ensemble" / "config.pbtxt").write_text(ENSEMBLE)
+    # One step, so that its outputs are tensors inside the server before they are the client's.
+    images, geometry = tensor("images", "TYPE_FP32", [3, *SIZE]), SIDE_INPUTS[0]
+    passed = {name: name for name in ("images", "geometry")}
+    write_ensemble(
+        server.repository,
+        "pre_ensemble",
+        max_batch_size=8,
+        inputs=[ENCODED],
+        outputs=[images, geometry],
+        steps=[("pre_gpu", {"encoded": "encoded"}, passed)],
+    )
     server.load(*(f"{model}_gpu" for model in CASES), "pre_ensemble")
     return server
 

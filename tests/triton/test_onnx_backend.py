@@ -331,19 +331,6 @@ def test_a_run_alone_has_all_threads_and_runs_together_have_one_each(client, ser
     assert [response["y"].tobytes() for response in responses] == 5 * alone
 
 
-def test_many_clients_at_the_same_time(client, server) -> None:
-    def send_request(seed: int) -> bool:
-        x = floats(1 + seed % 3, 2 + seed % 5, 64, seed=seed)
-        response = infer(client, "quick", {"x": x})["y"]
-        return response.tobytes() == local.run(None, {"x": x})[0].tobytes()
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    local = onnxruntime.InferenceSession(multiplying(64, 4).SerializeToString(), options)
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        assert all(pool.map(send_request, range(400)))
-
-
 @KEEPS_FREED_MEMORY
 def test_memory_stays_flat_over_many_requests(client, server) -> None:
     x = floats(2, 8, 64)

@@ -254,19 +254,17 @@ def test_requests_that_make_no_sense_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("model", "protocol", "options", "message"),
+    ("model", "options", "message"),
     [
-        ("detect", "grpc", {}, "'detect' does not read videos; name one that does"),
-        ("video", "http", {}, "streams over gRPC only"),
-        ("video", "grpc", {"every": object()}, "cannot be written as JSON"),
+        ("detect", {}, "'detect' does not read videos; name one that does"),
+        ("video", {"every": object()}, "cannot be written as JSON"),
     ],
 )
 def test_the_client_refuses_what_cannot_be(
-    server: RunningServer, model: str, protocol: str, options: dict[str, Any], message: str
+    server: RunningServer, model: str, options: dict[str, Any], message: str
 ) -> None:
-    url = f"{protocol}://{getattr(server, protocol)}"
-    with DetectionClient(url, model=model) as client, pytest.raises(EndcapError, match=message):
-        client.video(CLIP, options=options)
+    with pytest.raises(EndcapError, match=message):
+        read(server, CLIP, model, **options)
 
 
 # --- limits and cancellation ----------------------------------------------------------------------

@@ -52,15 +52,6 @@ def test_pictures_never_replace_what_is_read(pictures: Path, tmp_path: Path) -> 
     assert contents(pictures) == before
 
 
-def test_pictures_never_replace_labels_or_certificates(pictures: Path, tmp_path: Path) -> None:
-    drawn = tmp_path / "b_detections.jpg"
-    drawn.write_text("ring\n")
-    for option in ("--labels", "--tls-ca"):
-        result = endcap("infer", pictures, "--draw", tmp_path, option, drawn)
-        assert_error_message(result, f"{drawn}, which is an input, would be overwritten: give")
-        assert drawn.read_text() == "ring\n"
-
-
 @pytest.mark.parametrize("exists", [True, False])
 def test_report_and_pictures_never_share_a_file(
     pictures: Path, tmp_path: Path, exists: bool

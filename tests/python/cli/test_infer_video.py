@@ -110,18 +110,6 @@ def test_what_is_of_one_video(clip: Path, tmp_path: Path) -> None:
     assert_error_message(result, "out.mp4 is one file, and there are 2 videos; give a folder")
 
 
-def test_nothing_that_is_read_is_written(clip: Path, tmp_path: Path) -> None:
-    link = tmp_path / "link.mp4"
-    link.symlink_to(clip)
-    content = clip.read_bytes()
-    for options in (["--draw", clip], ["--draw", link], ["--json", "--output", clip]):
-        result = endcap("infer", clip, "--url", NO_SERVER, *options)
-        assert_error_message(result, "which is an input, would be overwritten")
-    result = endcap("infer", clip, "--draw", "a.mp4", "--output", "a.mp4", "--url", NO_SERVER)
-    assert_error_message(result, "--output a.mp4 is a file of --draw")
-    assert clip.read_bytes() == content
-
-
 def test_names_of_annotated_videos(tmp_path: Path) -> None:
     inputs = [
         VideoInput("a/clip.mp4", "a/clip.mp4", Path("a/clip.mp4")),

@@ -34,34 +34,34 @@ def pictures(tmp_path: Path) -> Path:
     return folder
 
 
-def interrupt_when_drawn(
+def infer_until_drawn(
     url: str, pictures: Path, drawn: Path, *options: object
-) -> tuple[int, str, str]:
-    """Sends SIGINT when the second image is drawn; returns exit code and both streams."""
-    command = [sys.executable, "-m", "endcap", "infer", pictures, "--url", url]
+) -> subprocess.Popen[str]:
+    """Starts endcap infer, and returns when the first two images are drawn."""
+    command = [sys.executable, "-m", "endcap", "infer", pictures, "--url", url, "--json"]
     process = subprocess.Popen(
-        [*map(str, command), "--concurrency", "1", "--draw", str(drawn), *map(str, options)],
+        [*map(str, command), "--draw", str(drawn), *map(str, options)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "COLUMNS": "200"},
     )
     deadline = time.monotonic() + DEADLINE_S
-    while not (drawn / "b_detections.jpg").exists():
+    while len(list(drawn.glob("[ab]_detections.jpg"))) < 2:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "the second image was never drawn"
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=DEADLINE_S)
-    return process.returncode, out, err
+    return process
 
 
 def test_results_until_then_are_reported_and_drawn(
     url: str, pictures: Path, tmp_path: Path
 ) -> None:
     drawn = tmp_path / "drawn"
-    code, out, err = interrupt_when_drawn(url, pictures, drawn, "--json")
-    assert code == 130
+    process = infer_until_drawn(url, pictures, drawn, "--concurrency", 1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
     rows = json.loads(out)
     assert [Path(row["image"]).name for row in rows] == ["a.jpg", "b.jpg"]
     assert {row["status"] for row in rows} == {"ok"}
@@ -93,17 +93,8 @@ def infer_until_the_server_hangs(
     server: TritonServer, url: str, pictures: Path, report: Path
 ) -> subprocess.Popen[str]:
     """Starts endcap infer, and stops the server after two results."""
-    drawn = report.with_suffix(".drawn")
-    command = [sys.executable, "-m", "endcap", "infer", pictures, "--url", url, "--json"]
-    options = ["--timeout", "3600", "--concurrency", "2", "--output", report, "--draw", drawn]
-    process = subprocess.Popen(
-        [*map(str, command), *map(str, options)], stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + DEADLINE_S
-    while len(list(drawn.glob("[ab]_detections.jpg"))) < 2:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "the second image was never drawn"
-        time.sleep(0.02)
+    options = ("--timeout", 3600, "--concurrency", 2, "--output", report)
+    process = infer_until_drawn(url, pictures, report.with_suffix(".drawn"), *options)
     os.killpg(server_group(server), signal.SIGSTOP)
     return process
 

@@ -9,37 +9,30 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from endcap.repository.graph_edit import edit_network
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput, OutputEdit
 from endcap.repository.onnx_file import read_onnx
+from tests.support.onnx_heads import network
 
 IMAGE = np.random.default_rng(0).random((3, 4, 5), np.float32)
 
 
 def write(path: Path, opset: int, *, inner: bool = False) -> Path:
     """y [4, 5], the sum of an image's channels; inner: z, which a graph inside makes of y."""
-    make, value = helper.make_node, helper.make_tensor_value_info
-    sums = make("Sum", ["red", "green", "blue"], ["y"])
-    rows = [make("Gather", ["x", f"{i}"], [name], axis=0) for i, name in enumerate(sums.input)]
-    outputs = [value("y", TensorProto.FLOAT, [4, 5])]
-    nodes = [*rows, sums]
-    constants = [numpy_helper.from_array(np.array(i), f"{i}") for i in range(3)]
+    rows = "red = Gather<axis=0>(x, i0) green = Gather<axis=0>(x, i1) blue = Gather<axis=0>(x, i2)"
+    nodes, outputs = f"{rows} y = Sum(red, green, blue)", "float[4,5] y"
+    constants = {f"i{number}": np.array(number) for number in range(3)}
     if inner:
-        branches = {
-            name: helper.make_graph(
-                [make(kind, ["y"], [name])], name, [], [value(name, TensorProto.FLOAT, [4, 5])]
-            )
-            for name, kind in (("then_branch", "Neg"), ("else_branch", "Abs"))
-        }
-        nodes.append(make("If", ["yes"], ["z"], **branches))
-        constants.append(numpy_helper.from_array(np.array(True), "yes"))
-        outputs.append(value("z", TensorProto.FLOAT, [4, 5]))
-    graph = helper.make_graph(
-        nodes, "g", [value("x", TensorProto.FLOAT, [3, 4, 5])], outputs, constants
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7)
+        branches = ", ".join(
+            f"{kind}_branch = {kind} () => (float[4,5] {kind}) {{ {kind} = {operator}(y) }}"
+            for kind, operator in (("then", "Neg"), ("else", "Abs"))
+        )
+        nodes += f" z = If<{branches}>(yes)"
+        outputs += ", float[4,5] z"
+        constants["yes"] = np.array(True)
+    model = network(f"(float[3,4,5] x) => ({outputs})", nodes, **constants)
+    model.opset_import[0].version, model.ir_version = opset, 7
     onnx.checker.check_model(model, full_check=True)
     onnx.save(model, str(path))
     return path
@@ -47,12 +40,12 @@ def write(path: Path, opset: int, *, inner: bool = False) -> Path:
 
 def edited(folder: Path, edit: OutputEdit, opset: int = 17, **options: Any) -> Any:
     """A session of the edited network, and y as the plan has it."""
-    network = read_onnx(write(folder / "model.onnx", opset, **options))
+    source = read_onnx(write(folder / "model.onnx", opset, **options))
     image = NetworkInput("x", "FP32", "nchw", 3, (4, 5), 1, "", has_batch=False)
     values = IMAGE.sum(axis=0).astype(np.float64)
     plain = NetworkOutput("y", "FP32", False, (False, False), values)
     output = plain.edited(edit)
-    made = edit_network(network, image, [output], folder)
+    made = edit_network(source, image, [output], folder)
     onnx.checker.check_model(str(made.file), full_check=True)
     assert [str(spec) for spec in made.inputs] == ["x FP32 [1, 3, 4, 5]"]
     return onnxruntime.InferenceSession(made.file), output
@@ -93,20 +86,20 @@ def test_names_of_an_edit_are_new(tmp_path: Path) -> None:
         for names in (node.input, node.output):
             names[:] = ["endcap_y_1" if name == "red" else name for name in names]
     onnx.save(model, str(path))
-    network = read_onnx(path)
+    source = read_onnx(path)
     image = NetworkInput("x", "FP32", "nchw", 3, (4, 5), 1, "", has_batch=False)
     plain = NetworkOutput("y", "FP32", False, (False, False), np.zeros((4, 5)))
     output = plain.with_batch()
-    session = onnxruntime.InferenceSession(edit_network(network, image, [output], tmp_path).file)
+    session = onnxruntime.InferenceSession(edit_network(source, image, [output], tmp_path).file)
     (given,) = session.run(["y"], {"x": IMAGE[None]})
     np.testing.assert_allclose(given[0], IMAGE.sum(axis=0), rtol=1e-6)
 
 
 def test_a_network_that_needs_no_edit_keeps_its_file(tmp_path: Path) -> None:
-    network = read_onnx(write(tmp_path / "model.onnx", 17))
+    source = read_onnx(write(tmp_path / "model.onnx", 17))
     image = NetworkInput("x", "FP32", "nchw", 3, (4, 5), 1, "")
     plain = NetworkOutput("y", "FP32", True, (False, False), np.zeros((4, 5)))
-    assert edit_network(network, image, [plain], tmp_path) is network
+    assert edit_network(source, image, [plain], tmp_path) is source
 
 
 def test_an_edited_copy_is_readable_for_no_more_users(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from endcap.errors import InvalidArgumentError
 from endcap.repository.onnx_file import read_metadata
 from endcap.repository.options import InitOptions, Runtime, decided_values
 from endcap.repository.plan import make_plan
-from endcap.repository.rendering import render
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
 from tests.support.family_networks import Network, Output
@@ -159,14 +158,6 @@ def test_operators_of_tensorrt_are_not_run(tmp_path: Path) -> None:
     plan = make_plan(model, options, tmp_path)
     assert plan.head.family == "efficient_nms"
     assert [spec.dims for spec in plan.served] == [(1,), (20, 4), (20,), (20,)]
-
-
-def test_given_values_are_written_though_they_are_recognised(tmp_path: Path) -> None:
-    settings = {"box_format": "xyxy", "box_unit": "normalized", "input_size": "32,32"}
-    plan = plan_of(families.yolov8(), tmp_path, settings=settings)
-    text = render(plan, "models")["postprocess/config.pbtxt"]
-    for value in settings.values():
-        assert f'string_value: "{value}"' in text
 
 
 def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -13,18 +12,14 @@ import pytest
 
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import InitOptions, decided_values
-from endcap.repository.plan import Plan, make_plan
+from endcap.repository.plan import make_plan
 from endcap.repository.rendering import render
 from tests.support import family_networks as families
 from tests.support import finished_networks as finished
 from tests.support.documented_heads import flat
 from tests.support.family_networks import Network, Output
 from tests.support.finished_networks import Finished
-from tests.support.init_runs import init
-
-
-def plan_of(network: Finished, folder: Path, **options: Any) -> Plan:
-    return make_plan(network.write(folder / "model.onnx"), InitOptions(**options), folder)
+from tests.support.init_runs import init, plan_of
 
 
 # SSDLite has the same mean for all channels.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
 import gc
 import io
@@ -191,9 +190,7 @@ def test_parameters_that_cannot_be_used(clip: bytes, options: Any, message: str)
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, clip: bytes) -> None:
     for name in [each for each in sys.modules if each == "av" or each.startswith("av.")]:
         monkeypatch.delitem(sys.modules, name)
-    real = builtins.__import__
     monkeypatch.setitem(sys.modules, "av", None)
-    assert real is builtins.__import__
     with pytest.raises(VideoError, match=r"a video takes av, .* run `pip install"):
         VideoReader(clip)
 
@@ -209,18 +206,18 @@ def test_every_so_many() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "container", "expected"),
+    ("rate", "expected"),
     [
-        (5, "mp4", range(0, 50, 5)),
-        (25, "mp4", range(50)),
-        (60, "mp4", range(50)),
-        (12.5, "mp4", range(0, 50, 2)),
-        (1, "mp4", (0, 25)),
-        (0.01, "mp4", (0,)),
-        (10, "mp4", (0, 2, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27, 30, 32, 35, 37, 40, 42, 45, 47)),
+        (5, range(0, 50, 5)),
+        (25, range(50)),
+        (60, range(50)),
+        (12.5, range(0, 50, 2)),
+        (1, (0, 25)),
+        (0.01, (0,)),
+        (10, (0, 2, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27, 30, 32, 35, 37, 40, 42, 45, 47)),
     ],
 )
-def test_so_many_a_second(clip: bytes, rate: float, container: str, expected: Any) -> None:
+def test_so_many_a_second(clip: bytes, rate: float, expected: Any) -> None:
     with VideoReader(clip, rate=rate) as reader:
         assert indices(reader) == list(expected)
     assert reader.status.sampled_out == 50 - len(list(expected))
