@@ -164,18 +164,31 @@ TEST(GpuPostprocessBackend, LabelsFollowFromIdsOnTheGpu) {
   ExpectSame(server.Infer({request})[0], OnCpu(kClassification, request));
 }
 
-TEST(GpuPostprocessBackend, MasksRespondAsOnTheCpu) {
-  std::map<std::string, std::string> parameters = {
-      {"head", "yolov8_seg"},    {"num_classes", "1"},    {"mask_coefficients", "2"},
-      {"prototype_size", "8,8"}, {"input_size", "32,32"}, {"mask_resolution", "input"},
-      {"max_detections", "2"}};
+// Two detections with masks, of prototypes of size x size for an input four times as large.
+std::map<std::string, std::string> MaskParameters(int size, const std::string& max_detections) {
+  const auto square = [](int side) { return std::to_string(side) + "," + std::to_string(side); };
+  return {{"head", "yolov8_seg"},
+          {"num_classes", "1"},
+          {"mask_coefficients", "2"},
+          {"prototype_size", square(size)},
+          {"input_size", square(4 * size)},
+          {"mask_resolution", "input"},
+          {"max_detections", max_detections}};
+}
+
+std::vector<fake::Input> MaskInputs(int size) {
   const std::vector<float> head = {16, 8, 16, 8, 20, 10, 20, 10, 0.9F, 0.8F, 1, -1, 0.5F, 1};
   std::vector<float> prototypes;
-  for (int i = 0; i < 2 * 8 * 8; ++i) prototypes.push_back(static_cast<float>(i * 7 % 11) - 5.0F);
-  fake::Request request{{Tensor("head", TRITONSERVER_TYPE_FP32, {1, 7, 2}, head, kGpu),
-                         Tensor("protos", TRITONSERVER_TYPE_FP32, {1, 2, 8, 8}, prototypes, kGpu)},
-                        {"num_detections", "mask_size", "detection_masks"},
-                        {}};
+  for (int i = 0; i < 2 * size * size; ++i) {
+    prototypes.push_back(static_cast<float>(i * 7 % 11) - 5.0F);
+  }
+  return {Tensor("head", TRITONSERVER_TYPE_FP32, {1, 7, 2}, head, kGpu),
+          Tensor("protos", TRITONSERVER_TYPE_FP32, {1, 2, size, size}, prototypes, kGpu)};
+}
+
+TEST(GpuPostprocessBackend, MasksRespondAsOnTheCpu) {
+  auto parameters = MaskParameters(8, "2");
+  fake::Request request{MaskInputs(8), {"num_detections", "mask_size", "detection_masks"}, {}};
   const Response packed = OnCpu(parameters, request);
   EXPECT_EQ(packed.outputs.at("num_detections").Values<int32_t>()[0], 2);
   EXPECT_EQ(packed.outputs.at("mask_size").Values<int32_t>(), (std::vector<int32_t>{32, 32}));
@@ -202,18 +215,8 @@ Function* Emulated(const char* name) {
 
 // Which outputs are requested, and in which host memory they end.
 TEST(GpuPostprocessBackend, TheHostWaitsAsOftenForAllOutputsAsForOne) {
-  const std::map<std::string, std::string> parameters = {
-      {"head", "yolov8_seg"},      {"num_classes", "1"},      {"mask_coefficients", "2"},
-      {"prototype_size", "64,64"}, {"input_size", "256,256"}, {"mask_resolution", "input"},
-      {"max_detections", "200"}};
-  const std::vector<float> head = {16, 8, 16, 8, 20, 10, 20, 10, 0.9F, 0.8F, 1, -1, 0.5F, 1};
-  std::vector<float> prototypes;
-  for (int i = 0; i < 2 * 64 * 64; ++i) {
-    prototypes.push_back(static_cast<float>(i * 7 % 11) - 5.0F);
-  }
-  const std::vector<fake::Input> inputs = {
-      Tensor("head", TRITONSERVER_TYPE_FP32, {1, 7, 2}, head, kGpu),
-      Tensor("protos", TRITONSERVER_TYPE_FP32, {1, 2, 64, 64}, prototypes, kGpu)};
+  const auto parameters = MaskParameters(64, "200");
+  const std::vector<fake::Input> inputs = MaskInputs(64);
   const std::vector<std::string> all = {
       "num_detections",    "detection_boxes", "detection_scores", "detection_classes",
       "detection_indices", "mask_size",       "detection_masks",  "status"};

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "endcap/error.h"
 #include "endcap/masks.h"
+#include "error_matchers.h"
 #include "masks/masks.h"
 
 namespace endcap {
@@ -34,14 +34,10 @@ TEST(RleCapacities, NeverBeginBeyondBounds) {
 
 TEST(RleBytes, AreLimitedForEachImage) {
   EXPECT_NO_THROW(CheckRleBytes(kMaxRleBytes, 9, 640, 480));
-  try {
-    CheckRleBytes(kMaxRleBytes + 1, 9, 640, 480);
-    FAIL() << "it must throw";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kImageLimit);
-    EXPECT_STREQ(error.what(),
-                 "the RLEs of 9 masks of 640x480 pixels take more than 268435456 bytes");
-  }
+  EXPECT_TRUE(
+      testing::Throws(ErrorCode::kImageLimit,
+                      "the RLEs of 9 masks of 640x480 pixels take more than 268435456 bytes",
+                      [] { CheckRleBytes(kMaxRleBytes + 1, 9, 640, 480); }));
 }
 
 }  // namespace

@@ -6,25 +6,16 @@
 #include <thread>
 #include <vector>
 
-#include "endcap/error.h"
+#include "error_matchers.h"
 #include "track/sequences.h"
 
 namespace endcap::triton {
 namespace {
 
 using std::chrono::seconds;
+using testing::Throws;
 
 const Sequences::Clock::time_point kNow{};
-
-std::string CatchMessage(const std::function<void()>& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(TrackSequences, LiveFromStartToEnd) {
   Sequences sequences({}, 10, seconds(5));
@@ -40,17 +31,15 @@ TEST(TrackSequences, LiveFromStartToEnd) {
   EXPECT_TRUE(sequences.End(camera, anew.sequence.get()));
   EXPECT_FALSE(sequences.End(std::string("nobody"), first.get()));
   EXPECT_EQ(sequences.size(), 1U);
-  EXPECT_NE(CatchMessage([&] { sequences.Enter(camera, false, kNow); }, ErrorCode::kInvalidArgument)
-                .find("sequence 'camera 7' has not begun"),
-            std::string::npos);
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "sequence 'camera 7' has not begun",
+                     [&] { sequences.Enter(camera, false, kNow); }));
 }
 
 TEST(TrackSequences, NeedAnId) {
   Sequences sequences({}, 10, seconds(5));
   for (const SequenceId& none : {SequenceId{uint64_t{0}}, SequenceId{std::string()}}) {
-    EXPECT_NE(CatchMessage([&] { sequences.Enter(none, true, kNow); }, ErrorCode::kInvalidArgument)
-                  .find("belongs to no sequence"),
-              std::string::npos);
+    EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "belongs to no sequence",
+                       [&] { sequences.Enter(none, true, kNow); }));
   }
   EXPECT_EQ(sequences.size(), 0U);
 }
@@ -72,9 +61,8 @@ TEST(TrackSequences, AreNoMoreThanTheLimit) {
   const auto first = sequences.Enter(uint64_t{1}, true, kNow).sequence;
   sequences.Enter(uint64_t{2}, true, kNow);
   EXPECT_NO_THROW(sequences.Enter(uint64_t{2}, true, kNow)) << "it takes its own place";
-  EXPECT_NE(CatchMessage([&] { sequences.Enter(uint64_t{3}, true, kNow); }, ErrorCode::kOutOfMemory)
-                .find("there are 2 sequences"),
-            std::string::npos);
+  EXPECT_TRUE(Throws(ErrorCode::kOutOfMemory, "there are 2 sequences",
+                     [&] { sequences.Enter(uint64_t{3}, true, kNow); }));
   sequences.End(uint64_t{1}, first.get());
   EXPECT_NO_THROW(sequences.Enter(uint64_t{3}, true, kNow));
 }

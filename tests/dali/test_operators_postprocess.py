@@ -10,8 +10,8 @@ import pytest
 from nvidia.dali import fn
 
 import endcap
-from tests.dali.dali_runs import as_bytes, build, run
-from tests.support import jpegs, sample_heads
+from tests.dali.dali_runs import build, run
+from tests.support import sample_heads
 
 COUNT = 4
 DETECTIONS = ("num_detections", "boxes", "scores", "class_ids", "indices")
@@ -95,19 +95,6 @@ def test_half_precision_and_heads_of_any_length() -> None:
     outputs = postprocess(halves)
     for i, tensors in enumerate(halves):
         expect_equal([[output[i]] for output in outputs], [tensors])
-
-
-def test_from_file_to_boxes() -> None:
-    files = [jpegs.photo_jpeg(100, 160), b"", jpegs.photo_jpeg(200, 120, seed=1)]
-
-    def graph(encoded: Any, head: Any) -> Any:
-        _, geometry, status = fn.endcap.preprocess(encoded, size=640)
-        return fn.endcap.postprocess(head, geometry, status, head="yolov8", num_classes=7)
-
-    outputs = run(graph, {"encoded": [as_bytes(f) for f in files], "head": HEADS})
-    steps = endcap.preprocess(files, size=640, on_error="blank")
-    expect_equal(outputs, [{"head": head} for head in HEADS], steps.geometry, steps.status)
-    assert [int(n[0]) > 0 for n in outputs[0]] == [True, False, True]
 
 
 @pytest.mark.parametrize("bad", [HEADS[0][:9], NAN], ids=["rows", "nan"])

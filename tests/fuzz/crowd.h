@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <numeric>
+
 #include "agreement.h"
 
 namespace endcap::fuzz {
@@ -14,6 +17,29 @@ struct BoxSet {
     return class_ids.empty() ? 0 : class_ids[static_cast<size_t>(i)];
   }
 };
+
+// The definition: the best first, and a box goes when a better one of its class overlaps it too
+// much: one that was kept or, unless `greedy`, any.
+template <typename Options, typename Iou>
+std::vector<int64_t> SlowNms(const BoxSet& crowd, const Options& options, bool greedy, Iou iou) {
+  std::vector<int64_t> order(crowd.scores.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return crowd.scores[static_cast<size_t>(a)] > crowd.scores[static_cast<size_t>(b)];
+  });
+  std::vector<int64_t> kept;
+  std::vector<int64_t> better;
+  for (const int64_t i : order) {
+    if (options.max_detections >= 0 && std::ssize(kept) >= options.max_detections) break;
+    const auto& others = greedy ? kept : better;
+    const bool suppressed = std::any_of(others.begin(), others.end(), [&](int64_t k) {
+      return crowd.GetClass(k) == crowd.GetClass(i) && double{iou(k, i)} > options.iou_threshold;
+    });
+    better.push_back(i);
+    if (!suppressed) kept.push_back(i);
+  }
+  return kept;
+}
 
 inline double PickThreshold(FuzzInput& input) {
   if (input.Bool()) return input.Number(0.0, 1.0);

@@ -57,17 +57,6 @@ def test_prototypes_larger_than_the_input(size: tuple[int, int]) -> None:
     both(images(2, size=size), **fields)
 
 
-@pytest.mark.parametrize("resolution", ["input", "source"])
-def test_masks_of_bits_and_of_rle_are_the_same(resolution: str) -> None:
-    """Without a geometry the source image is the model's input."""
-    fields = fields_of("input", packed_masks=True, device="cuda")
-    packed = endcap.Postprocessor(**fields).enqueue(images())
-    runs = endcap.Postprocessor(**fields_of(resolution), device="cuda")(images())
-    assert runs.packed_masks is None
-    assert packed.to_numpy().rle is None
-    np.testing.assert_array_equal(runs[1].masks, packed[1].masks)
-
-
 def test_more_rle_than_an_engine_has_seen() -> None:
     """Its memory grows, and is enough for what came before."""
     fields = fields_of("source", prototype_size="304,320", score_threshold=0.01)

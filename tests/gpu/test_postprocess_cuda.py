@@ -23,7 +23,6 @@ from tests.support.sample_heads import (
 
 GEOMETRIES = np.array([[0.5, 0.6, 3, 2, 900, 1000, 1, 0], [1, 1, 0, 0, 640, 640, 1, 1]], np.float32)
 HEAD = np.stack([yolov8_head(seed, anchors=70, num_classes=3) for seed in (1, 2)])
-LOGITS = np.stack([logits(seed, num_classes=3) for seed in (1, 2)])
 
 
 def make(family: str = "yolov8", **more: Any) -> endcap.Postprocessor:
@@ -171,13 +170,6 @@ def test_enqueue_tells_a_bad_head_by_its_status() -> None:
     assert copied.status.tolist() == [0, endcap.Status.INVALID_ARGUMENT]
     assert copied.num_detections[1] == 0
     np.testing.assert_array_equal(copied.boxes[0], make()(HEAD, GEOMETRIES).boxes[0])
-
-
-def test_enqueue_classifies() -> None:
-    logits = LOGITS
-    assert_same(
-        make("classification", device="cuda").enqueue(logits), make("classification")(logits)
-    )
 
 
 def test_indexing_copies_to_the_host() -> None:

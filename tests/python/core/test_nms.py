@@ -17,12 +17,12 @@ from tests.support.forced_implementations import on_each_target
 forced_implementation = on_each_target("nms")
 
 
-def random_boxes(random: np.random.Generator, count: int, *, side: float = 100) -> np.ndarray:
-    """xyxy float32 [count, 4], crowded enough that many overlap."""
-    corners = random.uniform(0, side, (count, 2))
-    return np.hstack([corners, corners + random.uniform(1, side / 2, (count, 2))]).astype(
-        np.float32
-    )
+def scattered(seed: int, count: int, span: float, side: float, octaves: float) -> np.ndarray:
+    """Boxes with sides spread over powers of two below `side`."""
+    random = np.random.default_rng(seed)
+    corners = random.uniform(0, span, (count, 2))
+    sides = side * np.exp2(-random.uniform(0, octaves, (count, 2)))
+    return np.hstack([corners, corners + sides]).astype(np.float32)
 
 
 @st.composite
@@ -161,7 +161,7 @@ def test_class_ids_beyond_32_bits_stay_apart_or_are_refused() -> None:
 @pytest.mark.parametrize("dtype", ["?", "i1", "i2", "u2", "u4", "i8", "u8", "f2", "f4", "f8"])
 def test_class_ids_of_any_type(dtype: str) -> None:
     random = np.random.default_rng(15)
-    boxes = random_boxes(random, 60)
+    boxes = scattered(15, 60, 100, 50, 5)
     scores = random.uniform(0, 1, 60).astype(np.float32)
     class_ids = random.integers(0, 2, 60)
     kept = endcap.batched_nms(boxes, scores, class_ids.astype(dtype), 0.3)
@@ -184,7 +184,7 @@ def test_thresholds_of_one_element(iou_threshold: Any) -> None:
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i2", "i4", "i8", "u1", "u8"])
 def test_boxes_and_scores_of_any_type(dtype: str) -> None:
     random = np.random.default_rng(16)
-    boxes = np.rint(random_boxes(random, 200)).astype(dtype)
+    boxes = np.rint(scattered(16, 200, 100, 50, 5)).astype(dtype)
     scores = random.permutation(200).astype(dtype)
     kept = endcap.nms(boxes, scores, 0.3)
     rounded = boxes.astype(np.float32), scores.astype(np.float32)
@@ -203,14 +203,6 @@ def test_boxes_and_scores_of_any_type(dtype: str) -> None:
 def test_scores_that_float32_cannot_tell_apart_keep_their_order(scores: np.ndarray) -> None:
     apart = np.arange(4, dtype=np.float32)[:, None] * 100 + np.array([0, 0, 10, 10], np.float32)
     assert endcap.nms(apart, scores, 0.5).tolist() == [1, 3, 0, 2]
-
-
-def scattered(seed: int, count: int, span: float, side: float, octaves: float) -> np.ndarray:
-    """Boxes with sides spread over powers of two below `side`."""
-    random = np.random.default_rng(seed)
-    corners = random.uniform(0, span, (count, 2))
-    sides = side * np.exp2(-random.uniform(0, octaves, (count, 2)))
-    return np.hstack([corners, corners + sides]).astype(np.float32)
 
 
 def lattice() -> np.ndarray:
