@@ -122,7 +122,7 @@ TEST_P(MachinesTest, TensorsOfPixels) {
 }
 
 TEST_P(MachinesTest, TensorsOfYuv) {
-  const YuvImage image({}, 67, 91);
+  const YuvImage image(PixelFormat::kNv12, 67, 91);
   EXPECT_EQ(HashTensors(image.view), 0xDC75D5AD1D6950F1U);
 }
 

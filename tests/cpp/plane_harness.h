@@ -14,8 +14,7 @@
 
 namespace endcap::testing {
 
-// The samples of a file's planes, or the message of its error. `skip`: rows of MCUs at the
-// beginning of which no sample is computed.
+// The samples of a file's planes, or the message of its error.
 struct Outcome {
   Bytes samples;
   std::string error;
@@ -48,12 +47,12 @@ class PlaneMemory {
     return planes;
   }
 
-  // What is in the image, from a row of MCUs on.
-  Bytes Samples(int first_mcu_row) const {
+  // What is in the image.
+  Bytes Samples() const {
     Bytes all;
     for (size_t i = 0; i < rows_.size(); ++i) {
       const JpegComponent& component = frame_.components[i];
-      for (int y = first_mcu_row * component.rows_per_mcu(); y < component.height; ++y) {
+      for (int y = 0; y < component.height; ++y) {
         const uint8_t* row = rows_[i][static_cast<size_t>(y)];
         all.insert(all.end(), row, row + component.width);
       }
@@ -67,7 +66,7 @@ class PlaneMemory {
   std::vector<std::vector<uint8_t*>> rows_;
 };
 
-inline Outcome Decode(const Bytes& file, By by, int eighths = 8, int skip = 0) {
+inline Outcome Decode(const Bytes& file, By by, int eighths = 8) {
   Outcome outcome;
   try {
     const ImageHeader header = ReadHeader(Encoded(file), {});
@@ -86,23 +85,22 @@ inline Outcome Decode(const Bytes& file, By by, int eighths = 8, int skip = 0) {
     }
     for (int mcu_row = 0; mcu_row < frame.mcu_rows; ++mcu_row) {
       const PlaneRows rows = memory.At(mcu_row);
-      const PlaneRows* planes = mcu_row < skip ? nullptr : &rows;
       if (by == By::kLibrary) {
-        session.ReadPlanes(planes, frame.rows_per_mcu());
+        session.ReadPlanes(&rows, frame.rows_per_mcu());
       } else {
-        decoder.ReadMcuRow(planes);
+        decoder.ReadMcuRow(&rows);
       }
     }
-    outcome.samples = memory.Samples(skip);
+    outcome.samples = memory.Samples();
   } catch (const Error& error) {
     outcome.error = error.what();
   }
   return outcome;
 }
 
-inline void ExpectEqual(const Bytes& file, const std::string& what, int eighths = 8, int skip = 0) {
-  const Outcome expected = Decode(file, By::kLibrary, eighths, skip);
-  const Outcome actual = Decode(file, By::kEndcap, eighths, skip);
+inline void ExpectEqual(const Bytes& file, const std::string& what, int eighths = 8) {
+  const Outcome expected = Decode(file, By::kLibrary, eighths);
+  const Outcome actual = Decode(file, By::kEndcap, eighths);
   EXPECT_EQ(actual.error, expected.error) << what;
   EXPECT_TRUE(actual.samples == expected.samples) << what;
 }

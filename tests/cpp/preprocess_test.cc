@@ -28,7 +28,6 @@ using testing::Preprocess;
 using testing::Results;
 using testing::Throws;
 using testing::YuvImage;
-using testing::YuvKind;
 
 ImageView Rgb(const Bytes& pixels, int width, int height) {
   return ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), width, height, width * 3);
@@ -71,8 +70,8 @@ void ExpectRefused(const ImageView& view, const std::string& what,
 }
 
 TEST(Preprocess, PlanesThatCannotBeReadAreRefused) {
-  const YuvImage nv12(YuvKind{}, 6, 10);
-  const YuvImage planar({PixelFormat::kPlanarYuv}, 6, 10);
+  const YuvImage nv12(PixelFormat::kNv12, 6, 10);
+  const YuvImage planar(PixelFormat::kPlanarYuv, 6, 10);
   ImageView view = nv12.view;
   view.planes[0].data = nullptr;
   ExpectRefused(view, "pixels; both sides");

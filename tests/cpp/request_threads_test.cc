@@ -85,7 +85,11 @@ TEST(RequestThreads, ServesOrRefusesEachRequestOnce) {
     std::optional<Admission> admission;
     if (is_limited) admission = Hooks(20, measure, [&](const auto& task, auto&) { end(task); });
     {
-      RequestThreads threads(3, [&](const auto& task, bool) { return end(task); }, admission);
+      const auto serve = [&](const RequestTask& task, bool) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));  // so that a queue builds up
+        return end(task);
+      };
+      RequestThreads threads(3, serve, admission);
       std::vector<std::thread> callers;
       for (size_t c = 0; c < kCallers; ++c) {
         callers.emplace_back([&threads, c] {
