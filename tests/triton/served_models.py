@@ -145,7 +145,8 @@ def write_all(repository: Path, variant: str, *, suffix: str = "") -> None:
     for name, head in HEADS.items():
         postprocess(name, head.parameters, more=batching(1000))
     _write_classifiers(postprocess)
-    if not suffix:
+    if variant == "compiled":  # models of the Python backend take no regions
+        _write_models_with_regions(preprocess)
         _write_ensembles(repository, variant)
 
 
@@ -164,6 +165,9 @@ def _write_preprocess_models(write: Any) -> None:
     write("pre_subset", max_batch_size=8, outputs=geometry, parameters=gray)
     write("pre_uint8", max_batch_size=8, parameters=gray)
     write("pre_reloaded", max_batch_size=8)
+
+
+def _write_models_with_regions(write: Any) -> None:
     write("rois", inputs=[ENCODED, ROIS], more=ON_CPU)
     blank = {"on_error": "blank"}
     write("rois_blank", inputs=[ENCODED, ROIS], parameters=blank, more=ON_CPU)
