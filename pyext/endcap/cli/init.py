@@ -68,14 +68,18 @@ _OPTIONS = {
     "trial_timeout": _in_network(
         "Longest time of the trial run of the network on noise.",
         metavar="SECONDS",
+        min=0.1,
+        max=1_000_000,
     ),
-    "trial_memory": _in_network("Most memory of the trial run.", metavar="GIB"),
+    "trial_memory": _in_network(  # the least is that of Python with ONNX Runtime alone
+        "Most memory of the trial run.", metavar="GIB", min=0.5, max=2**20
+    ),
     "runtime": _in_serving(
         "Backend of the network; endcap_onnx is ONNX Runtime in endcap's backend."
     ),
     "preprocess": _in_serving(
-        "Backend of the first step: compiled, a Python-backend model on the same core, or a DALI "
-        "pipeline in a Python-backend model or NVIDIA's DALI backend."
+        "Backend of the first step: compiled, or a Python-backend model on the same core or on a "
+        "DALI pipeline."
     ),
     "postprocess": _in_serving("Backend of the last step."),
     "max_batch": _in_serving("Largest batch.", min=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from endcap._device import Target
 from endcap.python_backend.instance import target_of
@@ -12,31 +12,16 @@ from endcap.python_backend.responses import ModelLog, respond_to_each, to_tensor
 from endcap.triton.stage_settings import StageSettings, complete_tensors
 
 
-class Stage(Protocol):
-    """Engine of a stage: the core, or a DALI pipeline."""
-
-    parameters: Any
-
-    def prepare(self, request: Any) -> Any:
-        """Return a job for a request."""
-
-    def run(self, jobs: Any) -> None:
-        """Process all jobs."""
-
-    def finish(self, job: Any) -> dict[str, Any]:
-        """Return the outputs of a job."""
-
-
 class StageModel:
     """A `TritonPythonModel` whose requests go through a stage, all of an execution in one call.
 
     Attributes:
         settings_of: Reads config.pbtxt, in JSON's terms.
-        stage: Makes the engine of an instance.
+        stage: Makes the engine of an instance, with `prepare`, `run`, `finish` and `parameters`.
     """
 
     settings_of: ClassVar[Callable[[Mapping[str, Any]], StageSettings]]
-    stage: ClassVar[Callable[[StageSettings, Target | None], Stage]]
+    stage: ClassVar[Callable[[StageSettings, Target | None], Any]]
 
     @classmethod
     def auto_complete_config(cls, config: Any) -> Any:

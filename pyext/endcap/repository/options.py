@@ -12,8 +12,6 @@ from endcap.errors import InvalidArgumentError
 
 AS_GIVEN = "as given"
 _ROW_PARTS = {"image": 1, "box": 4, "score": 1, "class": 1}  # and how many columns each has
-_SECONDS = (0.1, 1_000_000)  # poll(2) counts milliseconds in an int
-_MEMORY_GIB = (0.5, 2**20)  # the least is that of Python with ONNX Runtime alone
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 
@@ -68,7 +66,7 @@ class PostprocessBackend(str, Enum):
 
 
 class PreprocessBackend(str, Enum):
-    """What preprocess runs in; DALI in a Python-backend model, or in NVIDIA's DALI backend."""
+    """What preprocess runs in; DALI in a Python-backend model."""
 
     cpp = "cpp"
     python = "python"
@@ -97,10 +95,6 @@ class InitOptions:
     trial_memory: float = 8.0  # GiB, without files that are mapped
 
     def __post_init__(self) -> None:
-        if self.max_batch < 1 or self.instances < 1:
-            raise InvalidArgumentError(
-                f"max-batch is {self.max_batch} and instances {self.instances}: give 1 or more"
-            )
         if self.name is not None and (
             not _MODEL_NAME.fullmatch(self.name) or self.name == "README.md"
         ):
@@ -108,11 +102,5 @@ class InitOptions:
                 f"name is '{self.name}': models are called by letters, digits and ._+-, and begin "
                 "with a letter, a digit or _"
             )
-        for name, value, (least, most) in (
-            ("trial-timeout", self.trial_timeout, _SECONDS),
-            ("trial-memory", self.trial_memory, _MEMORY_GIB),
-        ):
-            if not least <= value <= most:
-                raise InvalidArgumentError(f"{name} is {value:g}: give {least} to {most}")
         if self.columns is not None:
             row_places(self.columns)

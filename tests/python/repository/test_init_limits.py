@@ -101,17 +101,6 @@ def test_a_crash_is_an_error_message(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--trial-timeout", "0"), ("--trial-memory", "0.1"),
-                          ("--trial-timeout", "nan"), ("--trial-memory", "inf"),
-                          ("--trial-timeout", "1e+12"), ("--trial-memory", "1e+300")],
-)  # fmt: skip
-def test_limits_in_which_nothing_runs_are_refused(tmp_path: Path, option: str, value: str) -> None:
-    done = init(families.yolov8().write(tmp_path / "model.onnx"), option, value)
-    assert done.exit_code == 2
-    assert f"{option.removeprefix('--')} is {value}" in done.stderr
-
-
-@pytest.mark.parametrize(
     ("number", "group"), [(signal.SIGINT, True), (signal.SIGTERM, False)], ids=["terminal", "kill"]
 )
 def test_a_signal_ends_it_at_once_and_nothing_is_left(
