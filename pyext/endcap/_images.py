@@ -139,43 +139,27 @@ def image_count(buffers: Sequence[ImageBuffer | YuvBuffers | _core.CudaTensor]) 
     return len(buffers)
 
 
-def to_buffer(image: Image, limits: SizeLimits | None = None) -> ImageBuffer | YuvBuffers:
+def to_buffer(image: Image, limits: SizeLimits | None = None, target: Target | None = None) -> Any:
     """Return a buffer of uint8 over the image's own memory where its layout allows.
 
     Rows may lie apart (strides are honoured); pixels that are not contiguous within a row are
-    copied, unless they exceed the limits. Raises InvalidArgumentError for anything that is not an
-    image.
-    """
-    if isinstance(image, YuvImage):
-        planes: list[ImageBuffer | _core.CudaTensor] = [
-            _to_plane(plane, image, limits) for plane in image.planes
-        ]
-        return image.layout, planes, image.matrix, image.range
-    return _to_image(image, limits)
-
-
-def to_cuda_buffer(
-    image: Image, target: Target, limits: SizeLimits
-) -> ImageBuffer | YuvBuffers | _core.CudaTensor:
-    """Return pixels on the target's device as they lie there, and anything else as `to_buffer`.
-
-    Encoded bytes on the device are copied to the host, for that is where decoding begins.
+    copied, unless they exceed the limits. Pixels on the target's device stay there; encoded bytes
+    on it are copied to the host, for that is where decoding begins. Raises InvalidArgumentError for
+    anything that is not an image.
     """
     if isinstance(image, YuvImage):
         planes = [
             _to_plane(plane, image, limits)
-            if device_of(plane) is None
+            if target is None or device_of(plane) is None
             else _borrow_plane(plane, target)
             for plane in image.planes
         ]
         return image.layout, planes, image.matrix, image.range
-    if device_of(image) is None:
+    if target is None or limits is None or device_of(image) is None:
         return _to_image(image, limits)
     tensor = borrow(image, target, "an image")
     check_pixels(tuple(tensor.shape), np.dtype(tensor.type_string))
-    if len(tensor.shape) != 1:
-        return tensor
-    return tensor.rows(0, limits.max_bytes + 1).to_numpy()
+    return tensor if len(tensor.shape) != 1 else tensor.rows(0, limits.max_bytes + 1).to_numpy()
 
 
 def _to_image(image: Image, limits: SizeLimits | None) -> ImageBuffer:

@@ -84,41 +84,25 @@ def box_decode(
     return Candidates(*_core.box_decode(parameters, tensors))
 
 
-def to_batched(head: Head, specs: Specs) -> tuple[list[npt.NDArray[Any]], bool]:
+def to_batched(head: Head, specs: Specs, target: Target | None = None) -> tuple[list[Any], bool]:
     """Return C-contiguous arrays [B, ...] in the order of ``specs``, and whether a batch came.
 
+    With a target, parts that lie on its device stay there, as tensors of the core.
+
     Raises:
-        InvalidArgumentError: a missing input, or a rank that fits neither one image nor a batch.
+        InvalidArgumentError: a missing input, a part on another device, or a rank that fits neither
+            one image nor a batch.
     """
     if len(specs) == 1 and _is_as_it_is(head) and head.ndim == len(specs[0][2]):
         return [head[np.newaxis]], False  # the usual case
-    arrays = [
-        _to_array(part, name) for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
-    ]
-    batched = _is_batch([array.shape for array in arrays], specs)
-    return [array if batched else array[np.newaxis] for array in arrays], batched
-
-
-def to_cuda_batched(
-    head: Head, specs: Specs, target: Target
-) -> list[npt.NDArray[Any] | _core.CudaTensor]:
-    """As `to_batched`; parts that lie on the target's device stay there.
-
-    Raises:
-        InvalidArgumentError: as there; a part on another device.
-    """
-    arrays = [
-        _to_array(part, name) if device_of(part) is None else borrow(part, target, name)
+    arrays: list[Any] = [
+        _to_array(part, name)
+        if target is None or device_of(part) is None
+        else borrow(part, target, name)
         for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
     ]
-    if _is_batch([tuple(array.shape) for array in arrays], specs):
-        return arrays
-    return [
-        array.reshape([1, *array.shape])
-        if isinstance(array, _core.CudaTensor)
-        else array[np.newaxis]
-        for array in arrays
-    ]
+    batched = _is_batch([tuple(array.shape) for array in arrays], specs)
+    return [array if batched else array.reshape([1, *array.shape]) for array in arrays], batched
 
 
 def _is_batch(shapes: list[tuple[int, ...]], specs: Specs) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from endcap import _core, _cuda_input
 from endcap._arrays import to_array
 from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
-from endcap.box_decode import Head, Specs, to_batched, to_cuda_batched
+from endcap.box_decode import Head, Specs, to_batched
 from endcap.cuda_array import CudaArray
 from endcap.detections import Classification, Detections
 from endcap.errors import InvalidArgumentError, raise_first
@@ -208,7 +208,7 @@ class Postprocessor:
         *,
         with_rle: bool,
     ) -> _core.HeadPart:
-        tensors = to_cuda_batched(head, self._inputs, target)
+        tensors, _ = to_batched(head, self._inputs, target)
         count = tensors[0].shape[0]
         return (
             tensors,

@@ -21,7 +21,6 @@ from endcap._images import (
     is_single_image,
     open_image,
     to_buffer,
-    to_cuda_buffer,
 )
 from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError, raise_first
@@ -223,11 +222,12 @@ class Preprocessor:
 
     def _buffers(self, batch: list[Image], stream: object) -> tuple[Target | None, list[Any]]:
         """Return where to work on a GPU, None for the CPU, and the images' memory."""
+        target = None
         if self._device_id is None:
             refuse_stream(stream)
-            return None, [to_buffer(image, self._limits) for image in batch]
-        target = cuda_target(self._device_id, stream)
-        return target, [to_cuda_buffer(image, target, self._limits) for image in batch]
+        else:
+            target = cuda_target(self._device_id, stream)
+        return target, [to_buffer(image, self._limits, target) for image in batch]
 
     def _memory(
         self, out: Array | None, shape: tuple[int, ...], target: Target | None
