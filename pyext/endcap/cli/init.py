@@ -78,8 +78,8 @@ _OPTIONS = {
         "Backend of the network; endcap_onnx is ONNX Runtime in endcap's backend."
     ),
     "preprocess": _in_serving(
-        "Backend of the first step: compiled, or a Python-backend model on the same core or on a "
-        "DALI pipeline."
+        "Backend of the first step: compiled, a Python-backend model on the same core, or a DALI "
+        "pipeline in a Python-backend model or NVIDIA's DALI backend."
     ),
     "postprocess": _in_serving("Backend of the last step."),
     "max_batch": _in_serving("Largest batch.", min=1),

@@ -66,7 +66,7 @@ class PostprocessBackend(str, Enum):
 
 
 class PreprocessBackend(str, Enum):
-    """What preprocess runs in; DALI in a Python-backend model."""
+    """What preprocess runs in; DALI in a Python-backend model, or in NVIDIA's DALI backend."""
 
     cpp = "cpp"
     python = "python"
