@@ -1,4 +1,4 @@
-"""Files of results: Parquet, and COCO JSON made from them.
+"""Files of results, in Parquet.
 
 Ray's `write_parquet` is not used: with it a process that is killed leaves a truncated file. Here a
 file of results exists as a whole or not at all.
@@ -13,15 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from endcap._coco import CocoImage, coco_document
 from endcap.batch.storage import BatchError, Storage, import_package
-from endcap.detections import Detection
 from endcap.errors import InvalidArgumentError
 from endcap.results import ImageResult, Task
 
 PATH = "path"
 STATUS = "status"
-_COCO_NAME = "detections.json"
 _PART_NAME = re.compile(r"part-\d{20}\.parquet")
 _MODEL = b"endcap.model"  # metadata of a file of results: the identity of the model
 _ROWS_AT_A_TIME = 1024
@@ -123,8 +120,6 @@ class Results:
         try:
             for path in self.storage.files(self.storage.path):
                 name = posixpath.relpath(path, self.storage.path)
-                if name == _COCO_NAME:
-                    continue
                 if not _PART_NAME.fullmatch(name):
                     raise InvalidArgumentError(
                         f"{folder} has the file {name}, which `endcap batch` has not written; give "
@@ -141,36 +136,3 @@ class Results:
             raise
         except (OSError, ValueError) as error:
             raise BatchError(f"{folder} cannot be used: {error}") from error
-
-    def write_coco(self, labels: Sequence[str]) -> str:
-        """Write all detections in COCO's format; return the file's location."""
-        images = [
-            CocoImage(
-                row[PATH],
-                row[STATUS],
-                (row["width"] or 0, row["height"] or 0),
-                list(_read_detections(row)),
-            )
-            for row in self.read()
-        ]
-        path = self.storage.child(_COCO_NAME)
-        self.storage.write(path, f"{coco_document(images, labels)}\n".encode())
-        return self.storage.url(path)
-
-
-def _read_detections(row: dict[str, Any]) -> Iterator[Detection]:
-    for place, box in enumerate(row["boxes"] or ()):
-        label, keypoints, angle, mask = (
-            None if row[name] is None else row[name][place]
-            for name in ("labels", "keypoints", "angles", "masks")
-        )
-        yield Detection(
-            tuple(box),
-            row["scores"][place],
-            row["class_ids"][place],
-            label,
-            place,
-            keypoints and [tuple(point) for point in keypoints],
-            angle,
-            mask,
-        )

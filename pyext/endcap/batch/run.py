@@ -22,7 +22,6 @@ from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.results import PATH, STATUS, Results
 from endcap.batch.storage import BatchError, Storage, import_package
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.results import Task
 
 # Ray repeats a shard whose process was lost, forever if one of its images ends the process.
 _MAX_ATTEMPTS = 5
@@ -59,7 +58,6 @@ class BatchPlan:
         workers: Number of actors; by default as many as the cluster has CPUs, or GPUs, for.
         cpus: CPUs of each actor.
         gpus: GPUs of each actor; above 0 all stages run on a GPU.
-        coco: Whether to write the detections as COCO JSON, too.
         address: Address of a Ray cluster; None starts one on this machine for the run.
     """
 
@@ -71,7 +69,6 @@ class BatchPlan:
     workers: int | None = None
     cpus: float = 1
     gpus: float = 0
-    coco: bool = False
     address: str | None = None
 
 
@@ -84,7 +81,6 @@ class BatchReport:
         statuses: The number of images by status, including those of earlier runs.
         images: The number of images that this run has processed.
         seconds: The time that it took.
-        coco: The file in COCO's format, if requested.
         skipped: Files of the data set that are not images, by suffix.
         total: The number of all images.
     """
@@ -93,7 +89,6 @@ class BatchReport:
     statuses: Counter[str] = field(default_factory=Counter)
     images: int = 0
     seconds: float = 0.0
-    coco: str | None = None
     skipped: Counter[str] = field(default_factory=Counter)
     total: int = 0
 
@@ -122,14 +117,8 @@ def run_batch(
     detector, start = plan.detector, time.monotonic()
     results = Results(plan.output, _identify(detector))
     _refuse_output_in_inputs(results.storage, plan.inputs)
-    if isinstance(detector, PipelineSpec) and plan.gpus:
-        task = detector.task  # this machine may have no GPU to try it on
-    else:
-        task = _make_detector(detector, plan).task
-    if plan.coco and task is Task.classification:
-        raise InvalidArgumentError(
-            "the model gives classes of whole images, and COCO's format has boxes; leave out coco"
-        )
+    if not (isinstance(detector, PipelineSpec) and plan.gpus):  # there may be no GPU here
+        _make_detector(detector, plan)
     report = BatchReport(results.storage.url(results.storage.path))
     done = set()
     for row in results.read([PATH, STATUS]):
@@ -149,8 +138,6 @@ def run_batch(
                 report.images = report.statuses.total() - before
                 report.seconds = time.monotonic() - start
                 on_progress(report)
-    if plan.coco:
-        report.coco = results.write_coco(getattr(detector, "labels", ()))
     return report
 
 

@@ -30,7 +30,7 @@ EXAMPLES = """
 
 - `endcap batch photos/ --model yolo11n.onnx --output results/`
 
-- `endcap batch 'photos/**/*.jpg' --repository models --output results/ --coco`
+- `endcap batch 'photos/**/*.jpg' --repository models --output results/`
 
 - `endcap batch images.parquet --column image --url 127.0.0.1:8001 --output results/`
 
@@ -86,9 +86,6 @@ def batch(
             help="Column of Parquet files with the bytes of images. Default: found by its name."
         ),
     ] = None,
-    coco: Annotated[
-        bool, typer.Option("--coco", help="Write detections.json in COCO's format, too.")
-    ] = False,
     batch_size: Annotated[
         int, typer.Option(min=1, help="Images in a batch of the network.")
     ] = BatchPlan.batch,
@@ -124,7 +121,6 @@ def batch(
         workers=workers,
         cpus=cpus,
         gpus=gpus,
-        coco=coco,
         address=address,
     )
     report = run_batch(plan, on_progress=_Display().show)
@@ -184,8 +180,6 @@ def _print_summary(report: BatchReport) -> None:
     rate = f", {report.images / report.seconds:.1f}/s" if report.images and report.seconds else ""
     print(f"{count(total, 'image')}: {named or 'none'}")
     print(f"{printable(report.output)}: Parquet files with a row for each image")
-    if report.coco is not None:
-        print(f"{printable(report.coco)}: the detections in COCO's format")
     print(f"{count(report.images, 'image')} now, in {report.seconds:.1f} s{rate}")
     if report.skipped:
         suffixes = report.skipped.most_common()
@@ -196,7 +190,6 @@ def _print_summary(report: BatchReport) -> None:
 def _as_json(report: BatchReport) -> dict[str, Any]:
     return {
         "output": report.output,
-        "coco": report.coco,
         "images": report.statuses.total(),
         "statuses": dict(report.statuses),
         "processed": report.images,

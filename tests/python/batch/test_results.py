@@ -1,23 +1,16 @@
-"""Files of results: Parquet, and COCO's format as pycocotools reads it."""
+"""Files of results, in Parquet."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from pycocotools import mask as coco_masks
-from pycocotools.coco import COCO
 
 from endcap.batch.results import ImageRow, Results, to_table
 from endcap.batch.run import _refuse_output_in_inputs
 from endcap.batch.storage import BatchError, Storage
 from endcap.detections import ClassScore, Detection, ImageDetections
 from endcap.errors import InvalidArgumentError
-from endcap.masks import encode_rle
 from endcap.results import ImageResult, Task
 
 
@@ -66,41 +59,16 @@ def test_classes(output: Results) -> None:
     assert "boxes" not in row
 
 
-def test_coco(output: Results, tmp_path: Path) -> None:
-    mask = np.zeros((30, 40), bool)
-    mask[5:10, 5:20] = True
-    masked = Detection(
-        (5.0, 5.0, 20.0, 10.0), 0.75, 0, None, 1,
-        mask={"size": [30, 40], "counts": encode_rle(mask).decode()},
-    )  # fmt: skip
-    rotated = Detection((1.0, 1.0, 3.0, 5.0), 0.25, 1, "boat", 2, angle=0.5)
-    posed = Detection((1.0, 1.0, 3.0, 5.0), 0.5, 3, "cat", 2, [(1.0, 2.0, 0.5)])
-    write(output, detected("a.jpg", BOX), failed("b.jpg"))
-    write(output, detected("c.jpg", masked), detected("d.jpg", rotated, rotated))
-    write(output, detected("e.jpg", posed))
-    location = output.write_coco(["dog", "boat"])
-    with contextlib.redirect_stdout(io.StringIO()):
-        coco = COCO(location)
-    assert [image["file_name"] for image in coco.dataset["images"]] == [
-        "a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg",
-    ]  # fmt: skip
-    assert coco.dataset["images"][1]["status"] == "corrupt_image"
-    assert {each["id"]: each["name"] for each in coco.dataset["categories"]} == {
-        1: "dog", 2: "boat", 4: "cat",
-    }  # fmt: skip
-    assert [each["image_id"] for each in coco.dataset["annotations"]] == [1, 3, 4, 4, 5]
-    assert coco.anns[1]["bbox"] == [1, 2, 10, 20]
-    assert (coco.anns[1]["category_id"], coco.anns[1]["score"]) == (4, 0.5)
-    np.testing.assert_array_equal(coco.annToMask(coco.anns[2]), mask)
-    assert coco_masks.area(coco.anns[2]["segmentation"]) == 75
-    assert len(coco.anns[3]["segmentation"][0]) == 8
-    assert coco.anns[5]["keypoints"] == [1, 2, 0.5]
-
-
-def test_coco_of_nothing(output: Results, tmp_path: Path) -> None:
-    output.write_coco([])
-    document = json.loads((tmp_path / "detections.json").read_text())
-    assert (document["images"], document["annotations"], document["categories"]) == ([], [], [])
+def test_masks_angles_and_keypoints(output: Results) -> None:
+    mask = {"size": [30, 40], "counts": "0"}
+    write(output, detected("a.jpg", Detection((5.0, 5.0, 20.0, 10.0), 0.75, 0, None, 1, mask=mask)))
+    write(output, detected("b.jpg", Detection((1.0, 1.0, 3.0, 5.0), 0.25, 1, "boat", 2, angle=0.5)))
+    points = [(1.0, 2.0, 0.5)]
+    write(output, detected("c.jpg", Detection((1.0, 1.0, 3.0, 5.0), 0.5, 3, "cat", 2, points)))
+    masked, rotated, posed = output.read()
+    assert (masked["masks"], masked["angles"], masked["keypoints"]) == ([mask], None, None)
+    assert rotated["angles"] == [0.5]
+    assert posed["keypoints"] == [[[1.0, 2.0, 0.5]]]
 
 
 def test_results_of_another_model_or_program_are_refused(output: Results, tmp_path: Path) -> None:

@@ -57,9 +57,7 @@ def test_on_this_machine(tmp_path: Path) -> None:
     photos, output = tmp_path / "photos", tmp_path / "results"
     write_data_set(photos, 40, damaged=2)
     (photos / "notes.txt").write_text("no image")
-    result = endcap_batch(
-        photos, "--repository", REPOSITORY, "--output", output, "--coco", "--json"
-    )
+    result = endcap_batch(photos, "--repository", REPOSITORY, "--output", output, "--json")
     assert result.returncode == 1, result.stderr  # two images failed
     summary = json.loads(result.stdout)
     assert summary["statuses"] == {"ok": 38, "corrupt_image": 2}
@@ -75,9 +73,6 @@ def test_on_this_machine(tmp_path: Path) -> None:
         else:
             assert row["boxes"] is None
             assert row["error"]
-    coco = json.loads((output / "detections.json").read_text())
-    assert len(coco["images"]) == 40
-    assert len(coco["annotations"]) == sum(len(row["boxes"] or ()) for row in rows_of(output))
     assert list(output.glob(".endcap*")) == []
 
     # The same command has nothing to do, and starts no cluster.
@@ -241,7 +236,7 @@ def test_an_output_folder_of_others_is_left_alone(tmp_path: Path) -> None:
 def test_texts_of_result_files_do_not_reach_the_terminal_raw(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report = BatchReport("out\x1b[2J", Counter({"\x1b]0;pwned\x07": 6}), coco="c\x1b[2J")
+    report = BatchReport("out\x1b[2J", Counter({"\x1b]0;pwned\x07": 6}))
     report.skipped[".\x1b[2J"] = 1
     _print_summary(report)
     shown = capsys.readouterr()
