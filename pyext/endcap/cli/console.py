@@ -8,14 +8,12 @@ import io
 import os
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import NoReturn
 
-import platformdirs
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
@@ -194,9 +192,8 @@ def report_errors(*, verbose: bool) -> Iterator[None]:
 def message_of(error: Exception) -> str:
     """Return the message of an error; for a system error with the name of the file.
 
-    On a full disk, and without a temporary folder, the message names the variable that decides on
-    the folder. An error of a write that names no file is one of standard output: others are named
-    by `_files`.
+    Without a temporary folder the message names the variable that decides on it. An error of a
+    write that names no file is one of standard output: others are named by `_files`.
     """
     if not (isinstance(error, OSError) and error.strerror):
         return str(error)
@@ -204,14 +201,7 @@ def message_of(error: Exception) -> str:
         return f"{error.strerror}; set TMPDIR to a folder that you may write to"
     if not error.filename:
         return f"standard output: {error.strerror}" if error.errno in _DISK_FULL else str(error)
-    message = f"{error.filename}: {error.strerror}"
-    if error.errno in _DISK_FULL:
-        path = os.path.realpath(os.fsdecode(error.filename))
-        if path.startswith(os.path.realpath(tempfile.gettempdir()) + os.sep):
-            message += "; free space there, or set TMPDIR to another folder"
-        elif path.startswith(os.path.realpath(platformdirs.user_cache_path("endcap"))):
-            message += "; free space there, or set XDG_CACHE_HOME to another folder"
-    return message
+    return f"{error.filename}: {error.strerror}"
 
 
 @contextlib.contextmanager

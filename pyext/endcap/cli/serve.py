@@ -76,12 +76,6 @@ _SETTINGS = {
         f"NVIDIA's security bulletins: {BULLETINS}",
         "--accept-old-server",
     ),
-    "cuda_pool_mb": typer.Option(
-        min=0,
-        metavar="MIB",
-        help="CUDA memory on each GPU for tensors between models. Default: computed from the "
-        "models.",
-    ),
     "log_file": (Path | None, typer.Option(help="File for a copy of the server's log.")),
     "ready_timeout_s": typer.Option(
         "--ready-timeout", min=0, metavar="SECONDS", help="Longest time for loading the models."

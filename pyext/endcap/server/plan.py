@@ -29,7 +29,7 @@ from endcap.server.release import ServerRelease, check_exposure, read_release, r
 from endcap.server.settings import PortReservation, ServerSettings
 from endcap.triton.errors import ServerError
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
-from endcap.triton.model_folder import ModelFolder, check_config_name, read_repository
+from endcap.triton.model_folder import check_config_name, read_repository
 
 # Seconds of a stop for unloading the models: Triton waits for requests in flight that much shorter.
 _UNLOADING_S = 5
@@ -127,7 +127,10 @@ def plan_launch(
             if any(model.backend == "dali" for model in models)
             else []
         ),
-        *_cuda_pool_options(models, settings),
+        *(
+            f"--cuda-memory-pool-byte-size={device}:{pool_megabytes(models) * 2**20}"
+            for device in range(gpu_count())
+        ),
         *restriction_options(release, settings),
         *trace_options(settings),
     ]
@@ -209,13 +212,4 @@ def trace_options(settings: ServerSettings) -> list[str]:
         f"--trace-config=rate={settings.trace_every}",
         "--trace-config=count=-1",
         f"--trace-config=opentelemetry,url={url.geturl()}",
-    ]
-
-
-def _cuda_pool_options(models: list[ModelFolder], settings: ServerSettings) -> list[str]:
-    cuda_mb = settings.cuda_pool_mb
-    if cuda_mb is None:
-        cuda_mb = pool_megabytes(models)
-    return [
-        f"--cuda-memory-pool-byte-size={device}:{cuda_mb * 2**20}" for device in range(gpu_count())
     ]

@@ -41,8 +41,6 @@ class ServerSettings:
         accept_old_server: Lets `host` be other than a loopback address where the server's release
             is more than a year old, or its age is unknown.
         ports: 0 picks a free one.
-        cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it
-            from the models. Without a GPU it does nothing.
         log_file: Gets everything that the server prints: a path, to which it is appended, or a
             binary file that is open for writing and stays the caller's to close.
         echo_problems: Copies warnings and errors to standard error once the server is ready.
@@ -65,7 +63,6 @@ class ServerSettings:
     host: str = "127.0.0.1"
     accept_old_server: bool = False
     ports: ServerPorts = field(default_factory=ServerPorts)
-    cuda_pool_mb: int | None = None
     log_file: str | os.PathLike[str] | IO[bytes] | None = None
     echo_problems: bool = False
     client_shared_memory: bool = False
