@@ -47,8 +47,6 @@ EXAMPLES = """
 
 - `endcap infer archive/ --recursive --csv --output detections.csv`
 
-- `endcap infer photo.jpg --model my_classifier --classify 5`
-
 - `endcap infer archive/ --concurrency 16 --batch 4`
 
 - `endcap infer photos/ --shm system`
@@ -168,7 +166,6 @@ def _client_arguments(server: ServerOptions, options: InferOptions) -> ClientArg
         model=options.model or _CLIENT.model,
         concurrency=options.concurrency,
         labels=read_labels(options.labels) if options.labels else None,
-        classify=options.classify,
     )
 
 

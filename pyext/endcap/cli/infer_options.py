@@ -13,7 +13,6 @@ from endcap.cli.options import (
     CONCURRENCY,
     in_frames,
     in_output,
-    in_requests,
     in_server,
     panel,
 )
@@ -31,7 +30,6 @@ class InferOptions:
 
     model: str | None = None
     concurrency: int = _CLIENT.concurrency
-    classify: int | None = None
     track: bool = False
     rate: float | None = None
     every: int = 1
@@ -92,11 +90,6 @@ INFER = {
         "images and gives detections, classes or tensors."
     ),
     "concurrency": CONCURRENCY,
-    "classify": in_requests(
-        "Request the K best classes of a classifier, by Triton's classification extension.",
-        min=1,
-        metavar="K",
-    ),
     "track": in_frames(
         "Give objects ids that stay from frame to frame of a video, or from image to image in the "
         "order of their names.",
