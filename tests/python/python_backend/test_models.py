@@ -141,6 +141,13 @@ def test_labels_by_class_id(tmp_path: Path, text: bytes) -> None:
     assert labels.names_of(IDS).tolist() == [[b"c", b"a"], [b"b", b""]]
 
 
+def test_labels_that_are_paths(tmp_path: Path) -> None:
+    (tmp_path / "l.txt").write_text("a/b\nc\nd/e/f")
+    labels = Labels.read(tmp_path / "l.txt", 3, "/")
+    assert labels.names_of(IDS).tolist() == [[b"f", b"b"], [b"c", b""]]
+    assert labels.paths_of(IDS).tolist() == [[b"d/e/f", b"a/b"], [b"c", b""]]
+
+
 def test_files_are_read_in_place() -> None:
     rows = np.arange(12, dtype=np.uint8).reshape(2, 6)
     files = encoded_files(StubRequest({"encoded": rows}, []), batched=True)
